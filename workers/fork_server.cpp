@@ -21,6 +21,16 @@ namespace {
 
 constexpr int kPatienceMs = 30'000;  // of a program that is still linking on a busy machine
 
+/// Whether there is something to read, or an end, within that time.
+bool waitFor(int fd) {
+  pollfd polled = {fd, POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&polled, 1, kPatienceMs);
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
 }  // namespace
 
 ForkServer::ForkServer(std::string binary, bool many) : binary_(std::move(binary)), many_(many) {}
@@ -57,7 +67,7 @@ absl::Status ForkServer::startLocked() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return absl::ErrnoToStatus(errno, "socketpair");
   FileDescriptor ours(ends[0]);
-  const FileDescriptor theirs(ends[1]);
+  FileDescriptor theirs(ends[1]);
   ChildSpec spec;
   spec.argv = {binary_, kServeFlag};
   if (many_) spec.argv.emplace_back(kManyFlag);
@@ -68,6 +78,14 @@ absl::Status ForkServer::startLocked() {
   if (!pid.ok()) return pid.status();
   pid_ = pid->pid;
   socket_ = std::move(ours);
+  theirs.reset();
+  // A task's time is not to pass while its program gets ready.
+  char ready = 0;
+  if (const bool answers = waitFor(socket_.get()); !answers || read(socket_.get(), &ready, 1) != 1) {
+    stop();
+    return absl::FailedPreconditionError(
+        absl::StrCat(binary_, " ", kServeFlag, answers ? " ended before it was ready" : " does not get ready"));
+  }
   return absl::OkStatus();
 }
 
@@ -92,15 +110,11 @@ absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int p
   report_write.reset();
 
   // Whoever holds the other end answers or ends, which closes it.
-  pollfd polled = {report_read.get(), POLLIN, 0};
-  int ready;
-  do {
-    ready = poll(&polled, 1, kPatienceMs);
-  } while (ready < 0 && errno == EINTR);
+  const bool answers = waitFor(report_read.get());
   ChildReport answer;
-  if (ready <= 0 || read(report_read.get(), &answer, sizeof(answer)) != static_cast<ssize_t>(sizeof(answer))) {
+  if (!answers || read(report_read.get(), &answer, sizeof(answer)) != static_cast<ssize_t>(sizeof(answer))) {
     return absl::UnavailableError(
-        absl::StrCat(binary_, " ", kServeFlag, ready == 0 ? " does not answer" : " ended without an answer"));
+        absl::StrCat(binary_, " ", kServeFlag, answers ? " ended without an answer" : " does not answer"));
   }
   if (answer.error == 0) return answer.processes;
   // A child that could not set itself up has ended; where forking failed there is none.

@@ -24,7 +24,8 @@ class ForkServer {
   ForkServer(const ForkServer&) = delete;
   ForkServer& operator=(const ForkServer&) = delete;
 
-  /// Starts it now, so that it has linked when the first task comes. FAILED_PRECONDITION when it cannot be executed.
+  /// Starts it now and waits until it is ready, so that no task's time passes meanwhile. FAILED_PRECONDITION when it
+  /// cannot be executed or does not get ready.
   absl::Status start();
 
   /// As spawnGroup (spawn.h) with `spec`'s program, which must be `binary`. Makes this process adopt orphans. The child

@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +92,7 @@ std::vector<std::string> serveForks() {
   const FileDescriptor low(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   if (!null.valid()) _exit(kTaskCannotStart);
+  if (send(kSocket, "", 1, MSG_NOSIGNAL) != 1) _exit(kTaskCannotStart);  // ready
   while (auto received = receiveForkRequest(kSocket)) {
     Pipe reaped = openPipe();
     Pipe told = openPipe();

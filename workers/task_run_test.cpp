@@ -262,6 +262,13 @@ TEST_F(ForkServerTest, ProgramThatCannotServeIsNamed) {
   EXPECT_THAT(failure.message(), testing::HasSubstr("/bin/false --serve"));
 }
 
+TEST_F(ForkServerTest, StartWaitsUntilTheProgramIsReady) {
+  runner_.forks = std::make_shared<ForkServer>("/bin/false");
+  const absl::Status started = runner_.forks->start();
+  EXPECT_EQ(started.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(started.message(), testing::HasSubstr("/bin/false --serve ended before it was ready"));
+}
+
 TEST_F(ForkServerTest, StepThatFailsIsNamed) {
   ChildSpec spec = childSpecFor(runner_, taskNamed("succeed"), temporary_.path());
   spec.working_folder = "/nonexistent";
