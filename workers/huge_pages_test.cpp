@@ -99,6 +99,9 @@ TEST_F(HugePagesTest, BlocksThatWereTouchedAreMovedAndReadTheSame) {
   }
 }
 
+// Sanitizers touch memory of their own with each of ours.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) && \
+    !__has_feature(thread_sanitizer)
 TEST_F(HugePagesTest, ForksHaveABlockWithoutAFaultForEachPage) {
   if (!kernelGivesThem()) GTEST_SKIP() << "this kernel gives no huge pages";
   map(PROT_READ, MAP_PRIVATE);
@@ -117,6 +120,7 @@ TEST_F(HugePagesTest, ForksHaveABlockWithoutAFaultForEachPage) {
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
+#endif
 
 #ifdef __x86_64__
 TEST_F(HugePagesTest, CodeStaysCodeAndCannotBeWritten) {
