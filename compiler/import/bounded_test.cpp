@@ -241,11 +241,6 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
                            b.initializer("s", {2, 6});
                            b.node("Reshape", {"w", "s"}, {"y"}, "bad");
                          }},
-                        {"Tile",
-                         [](ModelBuilder& b) {
-                           b.initializer("r", {2, 2});
-                           b.node("Tile", {"w", "r"}, {"y"}, "bad");
-                         }},
                         {"input 1 has 6 there", [](ModelBuilder& b) {
                            b.initializer("six", {0, 1, 2, 3, 4, 5});
                            b.node("Add", {"w", "six"}, {"y"}, "bad");
@@ -257,6 +252,16 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
     EXPECT_THAT(message, HasSubstr("node 'bad'"));
     EXPECT_THAT(message, HasSubstr(one.words));
   }
+}
+
+TEST_F(Bounded, TileRepeatsWhatIsThere) {
+  ModelBuilder b = nonZero();
+  b.initializer("r", {1, 2});
+  b.node("Tile", {"w", "r"}, {"y"});
+  const Outcome outcome = run(b, {sparse()});
+  EXPECT_THAT(outcome.shapes, ElementsAre(ElementsAre(2, 6)));
+  EXPECT_THAT(valuesOf<int64_t>(outcome.outputs[0]), ElementsAre(0, 1, 1, 0, 1, 1, 1, 0, 2, 1, 0, 2));
+  EXPECT_THAT(run(b, {bytesOf<float>({0, 0, 0, 0, 0, 0})}).shapes, ElementsAre(ElementsAre(2, 0)));
 }
 
 TEST_F(Bounded, ReductionsLeaveOutWhatIsNotThere) {

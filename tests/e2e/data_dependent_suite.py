@@ -94,6 +94,10 @@ def table():
         cases[f"compress axis {axis}"] = ([node("Compress", ["x", "mask"], ["y"], **attributes)],
                                           {"x": sparse((5, 7, 3), 1), "mask": mask},
                                           {"y": (F32, 1 if axis is None else 3)}, {})
+    for repeats, share in (((1, 2), 0.4), ((3, 3), 0.4), ((2, 1), 0.4), ((1, 4), 0.0), ((1, 2), 1.1)):
+        cases[f"tile {repeats} of nonzero {share}"] = (
+            [node("NonZero", ["x"], ["w"]), node("Tile", ["w", "repeats"], ["y"])], {"x": sparse((3, 5), share)},
+            {"y": (I64, 2)}, {"repeats": np.array(repeats, np.int64)})
     for share in (0.0, 1.0):
         cases[f"compress {share}"] = ([node("Compress", ["x", "mask"], ["y"], axis=1)],
                                       {"x": sparse((3, 4), 1), "mask": np.full(4, share > 0)}, {"y": (F32, 2)}, {})
@@ -168,14 +172,14 @@ def one_artifact_gives_many_shapes(service, oracle):
 
 def what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
-    for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Tile", ["w", "twice"], ["y"])],
-                          ("Tile", "dimension 1", "at most 12")),
+    for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Reshape", ["w", "whole"], ["y"])],
+                          ("Reshape", "dimension 1", "the new shape wants 12")),
                          ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1, select_last_index=1)],
                           ("ArgMax", "dimension 1", "the last of equal elements")),
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],
                           ("Mul", "dimension 1", "input 1 has 12"))):
         path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1)}, {"y": (I64, 2)},
-                        {"twice": np.array([1, 2], np.int64), "row": np.ones((2, 12), np.int64)})
+                        {"whole": np.array([2, 12], np.int64), "row": np.ones((2, 12), np.int64)})
         failure = service.cli("compile", path, "--target", "host", "--json", expect=4).failure
         check_equal(failure["reason"], "UNSUPPORTED_OPERATOR", "reason")
         for word in words:

@@ -11,7 +11,7 @@ namespace {
 struct NestsBackwards {
   struct Value {
     mlir::Value root;
-    size_t before;
+    size_t before = 0;
     bool operator==(const Value& other) const { return root == other.root; }
   };
   using Node = size_t;
