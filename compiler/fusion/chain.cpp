@@ -82,6 +82,25 @@ bool areDigits(const Chain& chain, Subscript subscript) {
   return true;
 }
 
+std::string contentOf(const Chain& chain) {
+  std::string content;
+  for (const Loop& loop : chain.loops)
+    absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple);
+  for (const Tensor& tensor : chain.tensors) {
+    absl::StrAppend(&content, "|", tensor.element_bytes);
+    for (const Subscript& subscript : tensor.subscripts) {
+      absl::StrAppend(&content, ",");
+      for (const Term& term : subscript) absl::StrAppend(&content, "+", term.stride, "*", term.loop);
+    }
+  }
+  for (const Member& member : chain.members) {
+    absl::StrAppend(&content, "#", member.output, "@", member.flops);
+    for (int input : member.inputs) absl::StrAppend(&content, ",", input);
+    for (int loop : member.loops) absl::StrAppend(&content, "/", loop);
+  }
+  return content;
+}
+
 std::vector<Chain> unfused(const Chain& chain) {
   std::vector<Chain> parts;
   for (const Member& member : chain.members) {

@@ -66,6 +66,9 @@ bool areDigits(const Chain& chain, Subscript subscript);
 /// Elements of `tensor` a block touches: per dimension 1 + sum of stride * (tile - 1).
 int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles);
 
+/// Equal for chains that are equal but for names.
+std::string contentOf(const Chain& chain);
+
 /// The members of `chain` one after another, as chains of one member: what is compared with when fusing is priced.
 std::vector<Chain> unfused(const Chain& chain);
 

@@ -72,21 +72,19 @@ struct Apart {
   std::string fault;  ///< why there is no price
 };
 Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
-            double intermediate_bytes) {
+            double intermediate_bytes, MovedAlone& alone) {
   const v1::Prices::Memory& prices = chip.prices().memory();
   const double far = chip.bytesPerSecond(chip.level(level + 1));
   const std::vector<Chain> parts = unfused(chain);
   Apart result{0, 0, {}};
   for (size_t p = 0; p < parts.size(); ++p) {
-    auto plan = planBlocks(parts[p], capacity);
-    // Dimensions that were too short to be worth cutting, and are too long together.
-    if (!plan.ok()) plan = planBlocks(withoutWhole(parts[p]), capacity);
-    if (!plan.ok()) return {INFINITY, 0, std::string(plan.status().message())};
+    const auto bytes = alone.of(parts[p], capacity);
+    if (!bytes.ok()) return {INFINITY, 0, std::string(bytes.status().message())};
     double transfer = 0;
     const Member& member = chain.members[p];
     for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
       const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
-      const double moved = plan->movement.tensor_volume_bytes[t];
+      const double moved = (*bytes)[t];
       const double rate =
           chain.isIntermediate(original) ? std::min(far, rateOf(chip, wholeBytes(chain, original))) : far;
       transfer += (original == member.output ? prices.written_passes() : 1) * moved / rate;
@@ -125,13 +123,26 @@ void conclude(ChainDecision& decision, const std::string& what, const std::strin
 
 }  // namespace
 
+absl::StatusOr<std::vector<double>> MovedAlone::of(const Chain& one, double capacity_bytes) {
+  const auto [known, fresh] = known_.try_emplace(absl::StrCat(capacity_bytes, contentOf(one)));
+  if (!fresh) return known->second;
+  auto plan = planBlocks(one, capacity_bytes);
+  // Dimensions that were too short to be worth cutting, and are too long together.
+  if (!plan.ok()) plan = planBlocks(withoutWhole(one), capacity_bytes);
+  if (!plan.ok()) {
+    known_.erase(known);
+    return plan.status();
+  }
+  return known->second = std::move(plan->movement.tensor_volume_bytes);
+}
+
 double betweenSteps(const Chip& chip, double bytes) {
   return chip.seconds(chip.prices().steps().phase_cycles()) +
          (chip.prices().memory().written_passes() + 1) * bytes / rateOf(chip, bytes);
 }
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
-                                           const Between& between) {
+                                           const Between& between, MovedAlone* known) {
   if (auto status = validate(chain); !status.ok()) return status;
   ChainDecision decision;
   const std::optional<size_t> own = chip.ownLevel();
@@ -143,7 +154,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const Chip::Level& memory = chip.level(level);
   const v1::Prices::Memory& prices = chip.prices().memory();
   const double intermediate_bytes = intermediateBytes(chain), capacity = heldBytes(chip, memory);
-  Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes);
+  MovedAlone own_members;
+  Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, known ? *known : own_members);
   alone.seconds += moveSeconds(chain, chip, between, nullptr);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,11 +51,22 @@ struct ChainDecision {
   std::optional<SlicePlan> slices;            ///< of decideSlices
 };
 
+/// What operators move that run alone, in blocks of a memory. Long and short chains share their members, and a search
+/// for the blocks of one takes a millisecond: it is kept. One chip's; not thread-safe.
+class MovedAlone {
+ public:
+  /// Bytes by tensor. RESOURCE_EXHAUSTED where not even the smallest blocks fit.
+  absl::StatusOr<std::vector<double>> of(const Chain& one, double capacity_bytes);
+
+ private:
+  std::map<std::string, std::vector<double>> known_;  // by contentOf and capacity
+};
+
 /// Prices the chain both ways for code that cuts the loops `cut` (outermost first) and runs all members one after
 /// another within a slice (slice_plan.h). The largest level of one core is taken; seconds are those of
 /// arithmetic and data movement (elapsed), plus the passes between. A gain below the chip's
-/// least one is declined.
+/// least one is declined. `known` serves the next chains as well.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
-                                           const Between& between = {});
+                                           const Between& between = {}, MovedAlone* known = nullptr);
 
 }  // namespace tessera::compiler::fusion

@@ -116,5 +116,24 @@ TEST(ChainDecision, DigitsAreNoWindow) {
   EXPECT_NEAR(digits->unfused_seconds, whole, 0.05 * whole);
 }
 
+TEST(ChainDecision, WhatMembersMoveAloneIsKeptForTheNextChain) {
+  MovedAlone known;
+  const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
+  const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
+  const auto fresh = decideSlices(chain, cut, Chip(serverCore()), {6, 1});
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  for (int time = 0; time < 2; ++time) {
+    const auto kept = decideSlices(chain, cut, Chip(serverCore()), {6, 1}, &known);
+    ASSERT_TRUE(kept.ok()) << kept.status();
+    EXPECT_EQ(kept->reason, fresh->reason);
+    EXPECT_EQ(kept->unfused_seconds, fresh->unfused_seconds);
+  }
+  Chain other = chain;
+  other.name = "another name";
+  EXPECT_EQ(contentOf(other), contentOf(chain));
+  other.loops[0].multiple = 2;
+  EXPECT_NE(contentOf(other), contentOf(chain));
+}
+
 }  // namespace
 }  // namespace tessera::compiler::fusion

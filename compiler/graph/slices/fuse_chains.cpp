@@ -76,6 +76,7 @@ class ChainFinder {
   const GroupLinks links_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
+  fusion::MovedAlone alone_;
   int site_ = 0;
   std::vector<FusionOffer> offers_;
 };
@@ -190,18 +191,7 @@ std::string keyOf(const GroupChain& built) {
   }
   for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
   for (const int tensor : built.between.left) absl::StrAppend(&key, "<", tensor);
-  for (const fusion::Loop& loop : built.chain.loops) absl::StrAppend(&key, ";", loop.extent, loop.whole ? "w" : "");
-  for (const fusion::Tensor& tensor : built.chain.tensors) {
-    absl::StrAppend(&key, "|", tensor.element_bytes);
-    for (const auto& subscript : tensor.subscripts) {
-      absl::StrAppend(&key, ",");
-      for (const fusion::Term& term : subscript) absl::StrAppend(&key, "+", term.stride, "*", term.loop);
-    }
-  }
-  for (const fusion::Member& member : built.chain.members) {
-    absl::StrAppend(&key, "#", member.output, "@", member.flops);
-    for (int input : member.inputs) absl::StrAppend(&key, ",", input);
-  }
+  absl::StrAppend(&key, fusion::contentOf(built.chain));
   return key;
 }
 
@@ -218,7 +208,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
   if (fresh) {
-    auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between);
+    auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between, &alone_);
     if (!decision.ok()) {
       known_.erase(known);
       return decision.status();
