@@ -88,14 +88,14 @@ class RegionCost {
     }
     region.peak_bytes = resident + peak(*shapes);
     const Chip::Level& memory = chip_.level(level);
-    if (region.peak_bytes <= heldBytes(chip_, memory)) {
+    if (region.peak_bytes <= static_cast<double>(chip_.heldBytes(memory))) {
       fixed = resident;
     } else {
       // What every slice reads does not stay: it passes through beside the slice that needs the most.
       region.weights_resident = false;
       per_slice += resident;
       region.peak_bytes = peak(*shapes, /*with_invariant=*/true);
-      if (region.peak_bytes > heldBytes(chip_, memory)) return std::nullopt;
+      if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) return std::nullopt;
     }
     double compute = 0, done = 0, needed = 0;
     for (int n : nodes_) {

@@ -99,7 +99,7 @@ class Slicer {
         chip_(chip),
         needs_(needs),
         prices_(chip.prices().memory()),
-        capacity_(heldBytes(chip, chip.level(level))),
+        capacity_(static_cast<double>(chip.heldBytes(chip.level(level)))),
         into_(chip.bytesPerSecond(chip.level(level + 1))),
         out_(chip.bytesPerSecond(chip.level(level))),
         nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {}
@@ -248,10 +248,6 @@ double elapsed(double compute, double transfer, double exposed) {
   return std::max(compute, transfer) + exposed * std::min(compute, transfer);
 }
 
-double heldBytes(const Chip& chip, const Chip::Level& level) {
-  return chip.prices().memory().held_share() * static_cast<double>(level.capacity_bytes);
-}
-
 bool separates(const Chain& chain, int loop) {
   const Tiles whole = wholeTiles(chain);
   double all = 0, common = 0;
@@ -299,10 +295,9 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     }
   }
   if (!best)
-    return absl::ResourceExhaustedError(absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024),
-                                                     " KiB of intermediates, ",
-                                                     static_cast<int64_t>(heldBytes(chip, chip.level(level)) / 1024),
-                                                     " KiB are there for them and what streams past them"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
+                     chip.heldBytes(chip.level(level)) / 1024, " KiB are there for them and what streams past them"));
   return *best;
 }
 

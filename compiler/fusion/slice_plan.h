@@ -41,9 +41,6 @@ struct SliceNeeds {
 /// part of the shorter: v1::Prices.Memory has such parts.
 double elapsed(double compute, double transfer, double exposed);
 
-/// Bytes of a level that slices may take.
-double heldBytes(const Chip& chip, const Chip::Level& level);
-
 /// Nests that a block of a running softmax has beside the members' own: to scale the sums and the result so far, and to
 /// keep the old maximum.
 inline constexpr int kRunningNests = 6;

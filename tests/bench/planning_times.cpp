@@ -92,8 +92,8 @@ int run(const std::string& name) {
   const Chip chip(*target);
   std::printf("%-14s %10s %10s\n", "chain", "blocks ms", "slices ms");
   for (const Row& row : rows()) {
-    const double blocks =
-        milliseconds("blocks", row, [&] { return planBlocks(row.chain, heldBytes(chip, chip.second())); });
+    const double blocks = milliseconds(
+        "blocks", row, [&] { return planBlocks(row.chain, static_cast<double>(chip.heldBytes(chip.second()))); });
     const double slices =
         milliseconds("slices", row, [&] { return decideSlices(row.chain, row.cut, chip, row.between); });
     std::printf("%-14s %10.3f %10.3f\n", row.name.c_str(), blocks, slices);
