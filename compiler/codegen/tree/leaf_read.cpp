@@ -52,8 +52,9 @@ class LeafReader {
       return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
     const int lanes = lanesOf(nest_, chip_);
-    const bool part = kernel_.variant() == words::kTransposed && kernel_.lanes() == kMostTransposedLanes &&
-                      lanes > kMostTransposedLanes;
+    const bool squares =
+        kernel_.variant() == words::kTransposed || (kernel_.variant() == words::kPack && !kernel_.transposed().empty());
+    const bool part = squares && kernel_.lanes() == kMostTransposedLanes && lanes > kMostTransposedLanes;
     if (lanes < 2 || (kernel_.lanes() != lanes && !part))
       return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
                    lanes < 2
