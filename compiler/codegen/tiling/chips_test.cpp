@@ -57,6 +57,29 @@ TEST(Chips, WaysBoundRowsThatShareASet) {
   EXPECT_NE(printSchedule(treeFor(cascade_lake, ir)), printSchedule(treeFor(fewer, ir)));
 }
 
+// A 7 x 7 image of 1024 channels under 3 x 3 windows: its weights come once from memory where the vectors of a tile,
+// all 9216 steps of them, stay in L2 beside the next ones while the rows pass.
+TEST(Chips, VectorsStayInL2WhileRowsPass) {
+  WorkloadText text;
+  const std::vector<int64_t> shape{64, 7, 7, 16};
+  const Tensor c =
+      text.generic({text.argument({64, 9, 9, 16}), text.argument({64, 64, 3, 3, 16, 16})},
+                   {"d4, d1 + d5, d2 + d6, d7", "d0, d4, d5, d6, d7, d3", "d0, d1, d2, d3"}, text.fill(shape, "0.0"), 8,
+                   "pppprrrr", "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32");
+  const std::string ir = text.finish({c});
+  v1::Target chip = builtin("sapphirerapids");
+  chip.mutable_memory(2)->set_bandwidth_bytes_per_cycle(4);
+  for (const int64_t megabytes : {2, 8}) {
+    chip.mutable_memory(1)->set_capacity_bytes(megabytes << 20);
+    int64_t blocks = 1;  // of 16 channels, in a tile
+    const v1::Schedule tree = treeFor(chip, ir);
+    for (const v1::Extent& extent : productLeaf(tree).kernel().tile())
+      if (extent.dimension() == "i0") blocks = extent.size();
+    EXPECT_LE(blocks * 64 * 9216, chip.memory(1).capacity_bytes() / 2);
+    EXPECT_EQ(blocks > 1, megabytes > 2);
+  }
+}
+
 // The same registers, another width of the arithmetic, other caches, another number of cores: other trees.
 TEST(Chips, PlansDifferWhereChipsDo) {
   const std::string large = product(2048, 2048, 2048);

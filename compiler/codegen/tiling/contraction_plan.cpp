@@ -81,6 +81,11 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   plan.vectors = static_cast<int>(tv * tc);
 }
 
+/// The level behind the one in which panels stay.
+const Chip::Level& beyondSecond(const Chip& chip) {
+  return chip.levels().size() > 2 ? chip.level(2) : chip.levels().back();
+}
+
 /// Whether the columns are the innermost loops: all of the vector operand stays in L2, the broadcast one does not and
 /// is therefore read once, a tile of rows in L1 at a time.
 bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
@@ -100,10 +105,12 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
       broadcasts_(roles.a >= 0),
       copies_(copiesBlocks(nest, chip, roles)),
       rows_(1),
-      lanes_(lanes) {
+      lanes_(lanes),
+      beyond_(beyondSecond(chip)) {
   for (size_t row = 0; row < std::min<size_t>(2, roles.rows.size()); ++row) rows_ *= nest.extents[roles.rows[row]];
   const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
   depth_ = blockDepthOf(nest, chip, streamed);
+  panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;  // one sum alone is cut
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
   window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.prices().products().window_steps();
 }
@@ -120,9 +127,14 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
                      static_cast<double>(rows + vectors) / chip_.loadsPerCycle(), 2.0 * static_cast<double>(vectors),
                      chip_.multiplyAddLatency()});
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
-  const bool stays = window_ || (rows < rows_ && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
-  const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
-  return stepCycles(chip_, rows, vectors, static_cast<double>(bytes), copies_);
+  const bool passes = rows < rows_;
+  const bool stays = window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
+  const auto bytes = static_cast<double>((stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_);
+  double arriving = bytes / chip_.behindNear().sustained_per_cycle;
+  // A panel that does not stay in L2, the next one beside it, comes from beyond it for every tile of rows.
+  if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
+    arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
+  return stepCycles(chip_, rows, vectors, arriving, copies_);
 }
 
 double ProductCosts::step(int64_t rows, int64_t vectors) const {

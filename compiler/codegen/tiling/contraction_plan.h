@@ -30,8 +30,9 @@ class ProductCosts {
   const Chip& chip_;
   TileDemands demands_;
   bool broadcasts_, copies_, window_;
-  int64_t rows_, depth_, vector_bytes_;
+  int64_t rows_, depth_, panel_depth_, vector_bytes_;
   int lanes_;
+  const Chip::Level& beyond_;
 };
 
 /// Register tile and loop order of a product whose vectors run along a loop that stays.

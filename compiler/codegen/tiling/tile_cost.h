@@ -8,20 +8,19 @@
 /// What a register tile costs, for all plans that choose one.
 namespace tessera::compiler::codegen {
 
-/// Cycles of one reduction step of a rows x vectors tile, `l2_bytes` of which come from beyond L1; with `filled` L2
-/// takes in as much as it holds while it hands over: panels and blocks from beyond it. Of a core that runs two threads
-/// the other one takes its part of the front end, not of the arithmetic: then loads are not free beside it, and
-/// equation 3.4's intensity decides. Half of the time is taken to be like this.
-inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double l2_bytes, bool filled = false) {
+/// Cycles of one reduction step of a rows x vectors tile, in `arriving` of which what it needs comes from beyond L1;
+/// with `filled` L2 takes in as much as it holds while it hands over: panels and blocks from beyond it. Of a core that
+/// runs two threads the other one takes its part of the front end, not of the arithmetic: then loads are not free
+/// beside it, and equation 3.4's intensity decides. Half of the time is taken to be like this.
+inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
   const v1::Prices::Memory& memory = chip.prices().memory();
   const auto products = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(rows + vectors), instructions = products + loads;
-  const double from_l2 = l2_bytes / chip.behindNear().sustained_per_cycle;
-  const double least = std::max(chip.multiplyAddLatency(), from_l2);
+  const double least = std::max(chip.multiplyAddLatency(), arriving);
   const double alone = std::max({products / chip.multiplyAddsPerCycle(), instructions / chip.instructionsPerCycle(),
                                  loads / chip.loadsPerCycle(), least});
-  if (chip.threadsPerCore() == 1) return alone + (filled ? memory.filled_waits_share() * from_l2 : 0);
-  const double waits = filled ? (memory.filled_waits_share() + memory.filled_waits_beside_share()) * from_l2 : 0;
+  if (chip.threadsPerCore() == 1) return alone + (filled ? memory.filled_waits_share() * arriving : 0);
+  const double waits = filled ? (memory.filled_waits_share() + memory.filled_waits_beside_share()) * arriving : 0;
   const double beside = instructions * chip.threadsPerCore() / chip.instructionsPerCycle();
   return (alone + std::max(beside, least) + waits) / 2;
 }
