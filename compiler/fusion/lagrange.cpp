@@ -47,53 +47,137 @@ double realMemory(const Structure& structure, size_t member, const Vector& tiles
   return held;
 }
 
+/// bytes * the product of a block's extents * the runs of the loops that replace it, as a function of the free tiles.
+class Product {
+ public:
+  Product(const Structure& structure, int tensor, const std::vector<int>& replaced_by, const Vector& tiles,
+          const std::vector<int>& position)
+      : factor_(static_cast<double>(structure.chain->tensors[tensor].element_bytes)) {
+    const Chain& chain = *structure.chain;
+    for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
+      Extent extent;
+      for (const Term& term : subscript) {
+        const auto stride = static_cast<double>(term.stride);
+        if (structure.retained[tensor] >> term.loop & 1) {
+          extent.fixed += stride * static_cast<double>(chain.loops[term.loop].extent - 1);
+        } else if (position[term.loop] < 0) {
+          extent.fixed += stride * (tiles[term.loop] - 1);
+        } else {
+          extent.fixed -= stride;
+          extent.moving.emplace_back(position[term.loop], stride);
+        }
+      }
+      if (extent.moving.empty()) {
+        factor_ *= extent.fixed;
+      } else {
+        extents_.push_back(std::move(extent));
+      }
+    }
+    for (const int loop : replaced_by) {
+      const auto extent = static_cast<double>(chain.loops[loop].extent);
+      if (position[loop] < 0) {
+        factor_ *= std::max(1.0, extent / tiles[loop]);
+      } else {
+        runs_.emplace_back(position[loop], extent);
+      }
+    }
+  }
+
+  double at(const Vector& free) const {
+    double value = factor_;
+    for (const Extent& extent : extents_) value *= extent.at(free);
+    for (const auto& [i, extent] : runs_) value *= std::max(1.0, extent / free[i]);
+    return value;
+  }
+
+  /// Its value and derivatives by the logarithms of the free tiles. `slope` is room for one number a tile, all 0.
+  void addTo(LogSum& sum, const Vector& free, Vector& slope) const {
+    const size_t n = free.size();
+    const double value = at(free);
+    sum.total += value;
+    for (const Extent& extent : extents_) {
+      const double whole = extent.at(free);
+      for (const auto& [i, stride] : extent.moving) {
+        const double part = stride * free[i] / whole;
+        slope[i] += part;
+        sum.hessian[i * n + i] += value * part;
+        for (const auto& [j, other] : extent.moving) sum.hessian[i * n + j] -= value * part * other * free[j] / whole;
+      }
+    }
+    for (const auto& [i, extent] : runs_) slope[i] -= 1;
+    for (size_t i = 0; i < n; ++i) {
+      if (slope[i] == 0) continue;
+      sum.gradient[i] += value * slope[i];
+      for (size_t j = 0; j < n; ++j) sum.hessian[i * n + j] += value * slope[i] * slope[j];
+    }
+    std::ranges::fill(slope, 0);
+  }
+
+ private:
+  struct Extent {
+    double fixed = 1;
+    std::vector<std::pair<int, double>> moving;  ///< free tiles and their strides
+    double at(const Vector& free) const {
+      double size = fixed;
+      for (const auto& [i, stride] : moving) size += stride * free[i];
+      return size;
+    }
+  };
+  double factor_;
+  std::vector<Extent> extents_;
+  std::vector<std::pair<int, double>> runs_;  ///< free tiles and the extents of their loops
+};
+
+double sumAt(const std::vector<Product>& products, const Vector& free) {
+  double sum = 0;
+  for (const Product& product : products) sum += product.at(free);
+  return sum;
+}
+
 class Problem {
  public:
   Problem(const Structure& structure, double capacity, const Bounds& bounds)
-      : structure_(structure), chain_(*structure.chain), capacity_(capacity), bounds_(bounds), tiles_(bounds.lower) {
-    for (size_t loop = 0; loop < chain_.loops.size(); ++loop)
-      if (bounds.upper[loop] > bounds.lower[loop] * (1 + 1e-9)) free_.push_back(static_cast<int>(loop));
+      : capacity_(capacity), tiles_(bounds.lower) {
+    std::vector<int> position(structure.chain->loops.size(), -1);
+    for (size_t loop = 0; loop < position.size(); ++loop) {
+      if (bounds.upper[loop] <= bounds.lower[loop] * (1 + 1e-9)) continue;
+      position[loop] = static_cast<int>(loops_.size());
+      loops_.push_back(static_cast<int>(loop));
+      lower_.push_back(std::log(bounds.lower[loop]));
+      upper_.push_back(std::log(bounds.upper[loop]));
+    }
+    for (const Traffic& traffic : structure.traffic)
+      volume_.emplace_back(structure, traffic.tensor, traffic.replaced_by, tiles_, position);
+    for (const std::vector<int>& resident : structure.resident) {
+      std::vector<Product>& held = memory_.emplace_back();
+      for (int tensor : resident) held.emplace_back(structure, tensor, std::vector<int>{}, tiles_, position);
+    }
+    free_.resize(size());
+    slope_.assign(size(), 0);
   }
 
-  size_t size() const { return free_.size(); }
-  const Vector& tiles() const { return tiles_; }
+  size_t size() const { return loops_.size(); }
+  double lower(size_t i) const { return lower_[i]; }
+  double upper(size_t i) const { return upper_[i]; }
 
-  void moveTo(const Vector& x) {
-    for (size_t i = 0; i < free_.size(); ++i) tiles_[free_[i]] = std::exp(x[i]);
+  Vector tilesAt(const Vector& x) const {
+    Vector tiles = tiles_;
+    for (size_t i = 0; i < size(); ++i) tiles[loops_[i]] = std::exp(x[i]);
+    return tiles;
   }
-  double lower(size_t i) const { return std::log(bounds_.lower[free_[i]]); }
-  double upper(size_t i) const { return std::log(bounds_.upper[free_[i]]); }
-
-  LogSum volume() const {
-    LogSum sum(size());
-    for (const Traffic& traffic : structure_.traffic) add(sum, traffic.tensor, &traffic.replaced_by);
-    sum.finish();
-    return sum;
-  }
-  LogSum memory(size_t member) const {
-    LogSum sum(size());
-    for (int tensor : structure_.resident[member]) add(sum, tensor, nullptr);
-    sum.total /= capacity_;
-    for (double& g : sum.gradient) g /= capacity_;
-    for (double& h : sum.hessian) h /= capacity_;
-    sum.finish();
-    return sum;
-  }
-  size_t members() const { return structure_.resident.size(); }
 
   /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside.
   double barrier(const Vector& x, double t) {
+    for (size_t i = 0; i < size(); ++i)
+      if (x[i] <= lower(i) || x[i] >= upper(i)) return INFINITY;
     moveTo(x);
-    double value = t * std::log(realVolume(structure_, tiles_));
-    for (size_t m = 0; m < members(); ++m) {
-      const double slack = -std::log(realMemory(structure_, m, tiles_) / capacity_);
+    double value = t * std::log(sumAt(volume_, free_));
+    for (const std::vector<Product>& held : memory_) {
+      const double slack = -std::log(sumAt(held, free_) / capacity_);
       if (!(slack > 0)) return INFINITY;
       value -= std::log(slack);
     }
-    for (size_t i = 0; i < size(); ++i) {
-      if (x[i] <= lower(i) || x[i] >= upper(i)) return INFINITY;
-      value -= std::log(x[i] - lower(i)) + std::log(upper(i) - x[i]);
-    }
+    for (size_t i = 0; i < size(); ++i) value -= std::log((x[i] - lower(i)) * (upper(i) - x[i]));
     return value;
   }
 
@@ -101,12 +185,12 @@ class Problem {
   Vector direction(const Vector& x, double t) {
     moveTo(x);
     const size_t n = size();
-    LogSum objective = volume();
+    const LogSum objective = logOf(volume_, 1);
     Vector g(n), h(n * n);
     for (size_t i = 0; i < n; ++i) g[i] = t * objective.gradient[i];
     for (size_t i = 0; i < n * n; ++i) h[i] = t * objective.hessian[i];
-    for (size_t m = 0; m < members(); ++m) {
-      LogSum held = memory(m);
+    for (const std::vector<Product>& products : memory_) {
+      const LogSum held = logOf(products, capacity_);
       const double slack = -held.value();
       for (size_t i = 0; i < n; ++i) {
         g[i] += held.gradient[i] / slack;
@@ -119,41 +203,21 @@ class Problem {
       g[i] += 1 / above - 1 / below;
       h[i * n + i] += 1 / (above * above) + 1 / (below * below);
     }
-    return solve(h, g);
+    return solve(std::move(h), std::move(g));
   }
 
  private:
-  void add(LogSum& sum, int tensor, const std::vector<int>* replaced_by) const {
-    const size_t n = size();
-    double term = static_cast<double>(chain_.tensors[tensor].element_bytes);
-    Vector slope(n, 0), bend(n * n, 0);
-    for (size_t d = 0; d < chain_.tensors[tensor].subscripts.size(); ++d) {
-      const double extent = structure_.extentOf<double>(tensor, d, tiles_);
-      term *= extent;
-      Vector part(n, 0);
-      for (const Term& subscript : chain_.tensors[tensor].subscripts[d]) {
-        if (structure_.retained[tensor] >> subscript.loop & 1) continue;
-        for (size_t i = 0; i < n; ++i)
-          if (free_[i] == subscript.loop)
-            part[i] += static_cast<double>(subscript.stride) * tiles_[subscript.loop] / extent;
-      }
-      for (size_t i = 0; i < n; ++i) {
-        slope[i] += part[i];
-        bend[i * n + i] += part[i];
-        for (size_t j = 0; j < n; ++j) bend[i * n + j] -= part[i] * part[j];
-      }
-    }
-    if (replaced_by)
-      for (int loop : *replaced_by) {
-        term *= std::max(1.0, static_cast<double>(chain_.loops[loop].extent) / tiles_[loop]);
-        for (size_t i = 0; i < n; ++i)
-          if (free_[i] == loop) slope[i] -= 1;
-      }
-    sum.total += term;
-    for (size_t i = 0; i < n; ++i) {
-      sum.gradient[i] += term * slope[i];
-      for (size_t j = 0; j < n; ++j) sum.hessian[i * n + j] += term * (slope[i] * slope[j] + bend[i * n + j]);
-    }
+  void moveTo(const Vector& x) {
+    for (size_t i = 0; i < size(); ++i) free_[i] = std::exp(x[i]);
+  }
+
+  /// The logarithm of the sum over `unit`, where it was moved to.
+  LogSum logOf(const std::vector<Product>& products, double unit) {
+    LogSum sum(size());
+    for (const Product& product : products) product.addTo(sum, free_, slope_);
+    sum.finish();
+    sum.total /= unit;
+    return sum;
   }
 
   /// -h^-1 g by elimination; a diagonal that is not positive (footprints of windows are not convex) is lifted.
@@ -178,12 +242,13 @@ class Problem {
     return g;
   }
 
-  const Structure& structure_;
-  const Chain& chain_;
   double capacity_;
-  const Bounds& bounds_;
-  Vector tiles_;
-  std::vector<int> free_;
+  Vector tiles_;  ///< of all loops; what is free is at its lower bound
+  std::vector<int> loops_;
+  Vector lower_, upper_;  ///< logarithms
+  std::vector<Product> volume_;
+  std::vector<std::vector<Product>> memory_;  ///< of each member
+  Vector free_, slope_;
 };
 
 }  // namespace
@@ -291,8 +356,8 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
   }
   double t = 4;
   for (; t < 1e6; t *= 16) {
+    double before = problem.barrier(x, t);
     for (int step = 0; step < 40; ++step) {
-      const double before = problem.barrier(x, t);
       const Vector direction = problem.direction(x, t);
       double length = 1, after = INFINITY;
       Vector next(n);
@@ -304,10 +369,10 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
       if (!(after < before)) break;
       x = next;
       if (before - after < 1e-7) break;
+      before = after;
     }
   }
-  problem.moveTo(x);
-  solution.tiles = problem.tiles();
+  solution.tiles = problem.tilesAt(x);
   solution.volume_bytes = realVolume(structure, solution.tiles);
   for (size_t m = 0; m < structure.resident.size(); ++m)
     solution.multipliers[m] = 1 / (t / 16 * -std::log(realMemory(structure, m, solution.tiles) / capacity));
