@@ -123,6 +123,18 @@ def narrow_sums_along_strides():
     return cases
 
 
+def signs_of_zero():
+    """Of what ONNX says, told by a reciprocal: an operator that chooses keeps it, the sign of -0 is 0."""
+    cases = Cases()
+    for dtype in (np.float16, np.float32, np.float64):
+        x = cases.values(31, 5, dtype=dtype)
+        x[::3], x[1::3, ::2] = -0.0, 0.0
+        for operator in ("Sign", "Identity", "Neg", "Abs"):
+            value = cases.op("Reciprocal", cases.op(operator, cases.input(x)))
+            cases.output(cases.op("Clip", value, cases.constant(dtype(-8)), cases.constant(dtype(8))), 2, f"{operator}, {dtype}", dtype)
+    return cases
+
+
 def grid_sample():
     cases = Cases()
     for mode, padding, corners in itertools.product(("bilinear", "nearest", "bicubic"),
@@ -173,7 +185,8 @@ def agrees(service, oracle, cases, target):
         check(not wrong, f"{len(wrong)} of {len(cases.outputs)} with {threads} threads: " + "; ".join(wrong))
 
 
-TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, grid_sample, zero_vectors, regions)
+TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, grid_sample,
+         zero_vectors, regions)
 
 
 def main():

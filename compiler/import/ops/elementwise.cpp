@@ -251,8 +251,9 @@ Results mathFunction(Node& n, Emitter& e) {
 Value sign(const Scalars& s, ValueRange v) {
   Value zero = s.constant(0);
   Value negative = isUnsigned(s.type) ? zero : s.constant(-1);
-  Value result = s.select(s.compare(Relation::kLess, v[0], zero), negative, v[0]);
-  return s.select(s.compare(Relation::kGreater, v[0], zero), s.constant(1), result);  // NaN and zeros stay
+  Value other = s.select(s.compare(Relation::kEqual, v[0], zero), zero, v[0]);  // -0 has the sign 0, NaN stays
+  Value result = s.select(s.compare(Relation::kLess, v[0], zero), negative, other);
+  return s.select(s.compare(Relation::kGreater, v[0], zero), s.constant(1), result);
 }
 
 }  // namespace

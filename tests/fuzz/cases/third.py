@@ -3,6 +3,7 @@
 It decides where the other two differ, and stands in for ONNX Runtime where that is known not to follow the text."""
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -64,9 +65,10 @@ def _slice(x, starts, ends, axes=None, steps=None):
 
 
 def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, direction="forward", clip=np.inf, input_forget=0,
-          activations=None):
-    """With the activations it has by itself, and every one's input clipped: that of the cell's too."""
-    if activations:
+          activations=None, activation_alpha=(), activation_beta=()):
+    """Every activation's input is clipped: that of the cell's too."""
+    functions = _named(activations, ["Sigmoid", "Tanh", "Tanh"], w.shape[0], activation_alpha, activation_beta)
+    if functions is None:
         return None
     steps, batch, directions = x.shape[0], x.shape[1], w.shape[0]
     lengths = np.full(batch, steps) if lengths is None else lengths
@@ -75,17 +77,16 @@ def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, 
     for d in range(directions):
         bias = 0 if b is None else b[d, :4 * hidden_size] + b[d, 4 * hidden_size:]
         peephole = np.zeros((3, hidden_size)) if p is None else p[d].reshape(3, hidden_size)
+        of_gate, of_cell, of_output = ((lambda z, f=f: f(np.clip(z, -clip, clip))) for f in functions[3 * d:3 * d + 3])
         for n in range(batch):
             h, c = (state[d, n] for state in states)
             order = range(int(lengths[n]))
             for t in reversed(order) if direction == "reverse" or d else order:
                 i, o, f, g = (w[d] @ x[t, n] + r[d] @ h + bias).reshape(4, hidden_size)
-                def sigmoid(z):
-                    return 1 / (1 + np.exp(-np.clip(z, -clip, clip)))
-                i = sigmoid(i + peephole[0] * c)
-                f = 1 - i if input_forget else sigmoid(f + peephole[2] * c)
-                c = f * c + i * np.tanh(np.clip(g, -clip, clip))
-                h = sigmoid(o + peephole[1] * c) * np.tanh(np.clip(c, -clip, clip))
+                i = of_gate(i + peephole[0] * c)
+                f = 1 - i if input_forget else of_gate(f + peephole[2] * c)
+                c = f * c + i * of_cell(g)
+                h = of_gate(o + peephole[1] * c) * of_output(c)
                 y[t, d, n] = h
             states[0][d, n], states[1][d, n] = h, c
     return y, *states
@@ -93,6 +94,12 @@ def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, 
 
 _ACTIVATIONS = {"Sigmoid": lambda v: 1 / (1 + np.exp(-v)), "Tanh": np.tanh, "Relu": lambda v: np.maximum(v, 0),
                 "Softplus": lambda v: np.logaddexp(0, v), "Softsign": lambda v: v / (1 + np.abs(v))}  # without parameters
+_WITH_PARAMETERS = {  # alpha, beta
+    "Affine": ("ab", lambda a, b, v: a * v + b), "LeakyRelu": ("a", lambda a, v: np.where(v < 0, a * v, v)),
+    "ThresholdedRelu": ("a", lambda a, v: np.where(v > a, v, np.where(np.isnan(v), v, 0))),
+    "ScaledTanh": ("ab", lambda a, b, v: a * np.tanh(b * v)),
+    "HardSigmoid": ("ab", lambda a, b, v: np.clip(a * v + b, 0, 1)),
+    "Elu": ("a", lambda a, v: np.where(v < 0, a * np.expm1(v), v))}
 
 
 def _recurrent(x, directions, hidden_size, lengths, h, direction, step):
@@ -109,14 +116,26 @@ def _recurrent(x, directions, hidden_size, lengths, h, direction, step):
     return y, state
 
 
-def _named(activations, default, directions):
-    """Functions by number; None where one has parameters."""
+def _named(activations, default, directions, activation_alpha=(), activation_beta=()):
+    """Functions by number, which take their parameters in turn; None where one is not known or has none left."""
     named = [name.decode() for name in activations] if activations else default * directions
-    return [_ACTIVATIONS[name] for name in named] if set(named) <= set(_ACTIVATIONS) else None
+    parameters = {"a": iter(activation_alpha), "b": iter(activation_beta)}
+    functions = []
+    for name in named:
+        if name in _ACTIVATIONS:
+            functions.append(_ACTIVATIONS[name])
+            continue
+        taken, function = _WITH_PARAMETERS.get(name, (None, None))
+        values = [next(parameters[each], None) for each in taken or ()]
+        if not taken or None in values:
+            return None
+        functions.append(functools.partial(function, *values))
+    return functions
 
 
-def _rnn(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", clip=np.inf, activations=None, layout=0):
-    functions = _named(activations, ["Tanh"], w.shape[0])
+def _rnn(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", clip=np.inf, activations=None,
+         activation_alpha=(), activation_beta=(), layout=0):
+    functions = _named(activations, ["Tanh"], w.shape[0], activation_alpha, activation_beta)
     if layout or clip != np.inf or functions is None:
         return None
     bias = np.zeros((w.shape[0], hidden_size)) if b is None else b.reshape(-1, 2, hidden_size).sum(1)
@@ -125,8 +144,8 @@ def _rnn(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forwar
 
 
 def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forward", linear_before_reset=0, clip=np.inf,
-         activations=None, layout=0):
-    functions = _named(activations, ["Sigmoid", "Tanh"], w.shape[0])
+         activations=None, activation_alpha=(), activation_beta=(), layout=0):
+    functions = _named(activations, ["Sigmoid", "Tanh"], w.shape[0], activation_alpha, activation_beta)
     if layout or clip != np.inf or functions is None:
         return None
 
@@ -432,8 +451,8 @@ def opinion(step, values):
 
 def stands_in(step, values):
     """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
-    saturate, products too, remainders of 64 bits by way of f64, LSTM with a clip, ArgMax and ArgMin of nothing, the largest of
-    NaN and others; or not as exactly as it can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
+    saturate, products too, remainders of 64 bits by way of f64, the larger of two numbers of 64 bits, LSTM with a clip, layers
+    with state of NaN, ArgMax and ArgMin of nothing, the largest of NaN and others, the sign of a zero that is chosen; or not as exactly as it can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
     if len(step.nodes) != 1:
         return False
     node = step.nodes[0]
@@ -444,8 +463,14 @@ def stands_in(step, values):
         return first.type == "f64"
     if node.op_type in ("ReduceMax", "ReduceMin", "GlobalMaxPool", "MaxPool"):
         return types.is_float(first.type) and bool(np.isnan(first.array).any())
-    if node.op_type == "LSTM":
-        return any(each.name == "clip" for each in node.proto.attribute)
+    if node.op_type in ("LSTM", "GRU", "RNN"):
+        clipped = node.op_type == "LSTM" and any(each.name == "clip" for each in node.proto.attribute)
+        return clipped or any(types.is_float(each.type) and np.isnan(each.array).any() for each in values.values())
+    if node.op_type in ("Max", "Min"):
+        return first.type in ("i64", "u64")
+    if node.op_type == "Where":
+        chosen = [values[name] for name in node.input[1:]]
+        return any(types.is_float(each.type) and ((each.array == 0) & np.signbit(each.array)).any() for each in chosen)
     if node.op_type in ("ArgMax", "ArgMin"):
         return first.array.size == 0
     if node.op_type in ("Einsum", "ReduceSumSquare", "ReduceL1", "ReduceProd"):
