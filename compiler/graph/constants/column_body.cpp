@@ -1,5 +1,6 @@
 #include "compiler/graph/constants/column_body.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/graph/constants/element_arithmetic.h"
@@ -23,8 +24,15 @@ void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t 
   const Type type = argument_types_[index];
   Column& column = columns_[index];
   auto read = [&]<typename T>(T, auto& into, auto convert) {
-    for (int64_t i = 0; i < count; ++i)
-      into[i] = convert(readAs<T>(data + i * stride * static_cast<int64_t>(sizeof(T))));
+    // Neighbours and single elements without a multiplication each: most columns are one of both.
+    if (stride == 0) {
+      std::fill_n(into.begin(), count, convert(readAs<T>(data)));
+    } else if (stride == 1) {
+      for (int64_t i = 0; i < count; ++i) into[i] = convert(readAs<T>(data + i * static_cast<int64_t>(sizeof(T))));
+    } else {
+      for (int64_t i = 0; i < count; ++i)
+        into[i] = convert(readAs<T>(data + i * stride * static_cast<int64_t>(sizeof(T))));
+    }
   };
   constexpr auto kSame = [](auto value) { return value; };
   if (type.isF32()) return read(float{}, column.f32, kSame);
@@ -59,9 +67,14 @@ void ColumnBody::store(unsigned index, char* data, int64_t stride, int64_t count
   const Type type = yield_types_[index];
   const Column& column = columns_[yields_[index]];
   auto write = [&](const auto& from, auto convert) {
-    for (int64_t i = 0; i < count; ++i) {
+    auto writeTo = [&](int64_t i, int64_t at) {
       const auto value = convert(from[i]);
-      std::memcpy(data + i * stride * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+      std::memcpy(data + at * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+    };
+    if (stride == 1) {
+      for (int64_t i = 0; i < count; ++i) writeTo(i, i);
+    } else {
+      for (int64_t i = 0; i < count; ++i) writeTo(i, i * stride);
     }
   };
   constexpr auto kSame = [](auto value) { return value; };

@@ -26,6 +26,9 @@ class ColumnBody {
   /// Nothing if the body holds an operation that has no column form.
   static std::optional<ColumnBody> translate(mlir::linalg::LinalgOp op);
 
+  /// Whether the body asks for the position in a loop.
+  bool readsLoops() const { return !loops_.empty(); }
+
   /// Reads `count` elements of argument `index` from memory, `stride` elements apart.
   void load(unsigned index, const char* data, int64_t stride, int64_t count);
   /// Sets the value of loop `loop` at the first point; `step` per point.

@@ -114,6 +114,24 @@ void runColumns(ColumnBody& body, llvm::ArrayRef<int64_t> extents, int column, c
   }
 }
 
+/// Makes one loop of two parallel ones wherever each operand walks both as it would walk one: columns become longer.
+void mergeLoops(llvm::SmallVectorImpl<int64_t>& extents, llvm::SmallVectorImpl<mlir::utils::IteratorType>& types,
+                llvm::SmallVectorImpl<StridedAccess>& accesses) {
+  for (size_t d = extents.size(); d-- > 1;) {
+    if (types[d - 1] != types[d] || types[d] != mlir::utils::IteratorType::parallel) continue;
+    const bool as_one = llvm::all_of(
+        accesses, [&](const StridedAccess& access) { return access.strides[d - 1] == access.strides[d] * extents[d]; });
+    if (!as_one) continue;
+    extents[d - 1] *= extents[d];
+    for (StridedAccess& access : accesses) {
+      access.strides[d - 1] = access.strides[d];
+      access.strides.erase(access.strides.begin() + static_cast<int64_t>(d));
+    }
+    extents.erase(extents.begin() + static_cast<int64_t>(d));
+    types.erase(types.begin() + static_cast<int64_t>(d));
+  }
+}
+
 /// Runs the loops of a linalg operation, the body on columns along one parallel loop.
 bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t& budget, Operands& results) {
   llvm::SmallVector<int64_t> extents(op.getStaticLoopRanges());
@@ -141,6 +159,8 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
   }
   std::optional<ColumnBody> body = ColumnBody::translate(op);
   if (!body) return false;
+  llvm::SmallVector<mlir::utils::IteratorType> types(op.getIteratorTypesArray());
+  if (!body->readsLoops()) mergeLoops(extents, types, accesses);
   // Accumulation starts from the initial values; they were copied, so the body may read and write in place.
   for (unsigned r = 0; r < outputs.size(); ++r) {
     std::memcpy(outputs[r], operands[inputs + r].data, operands[inputs + r].bytes());
@@ -153,7 +173,7 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     const auto& strides = accesses[inputs].strides;
     return is_long == was_long ? strides[loop] < strides[column] : is_long;
   };
-  for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray())) {
+  for (auto [loop, type] : llvm::enumerate(types)) {
     if (type != mlir::utils::IteratorType::parallel || extents[loop] == 1) continue;
     if (column < 0 || better(loop)) column = static_cast<int>(loop);
   }

@@ -54,3 +54,42 @@ func.func @input(%x: tensor<2xf32>) -> tensor<2xf32> {
   %r = linalg.add ins(%x, %c : tensor<2xf32>, tensor<2xf32>) outs(%e : tensor<2xf32>) -> tensor<2xf32>
   return %r : tensor<2xf32>
 }
+
+// -----
+
+// Two loops that every operand walks as one are one; not with a third one, nor where an operand has only one of them.
+// CHECK-LABEL: @walked_as_one
+// CHECK-DAG: arith.constant dense<{{\[\[\[}}11, 12], [13, 14]], {{\[\[}}25, 26], [27, 28]]]>
+// CHECK-DAG: arith.constant dense<{{\[\[}}11, 22], [13, 24]]>
+// CHECK-DAG: arith.constant dense<{{\[\[}}1, 3], [3, 5]]>
+// CHECK-NOT: linalg
+func.func @walked_as_one() -> (tensor<2x2x2xi32>, tensor<2x2xi32>, tensor<2x2xi32>) {
+  %x = arith.constant dense<[[[1, 2], [3, 4]], [[5, 6], [7, 8]]]> : tensor<2x2x2xi32>
+  %m = arith.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>
+  %b = arith.constant dense<[10, 20]> : tensor<2xi32>
+  %e = tensor.empty() : tensor<2x2x2xi32>
+  %f = tensor.empty() : tensor<2x2xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i)>,
+      affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x, %b : tensor<2x2x2xi32>, tensor<2xi32>) outs(%e : tensor<2x2x2xi32>) {
+  ^bb0(%p: i32, %q: i32, %o: i32):
+    %s = arith.addi %p, %q : i32
+    linalg.yield %s : i32
+  } -> tensor<2x2x2xi32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%m, %b : tensor<2x2xi32>, tensor<2xi32>) outs(%f : tensor<2x2xi32>) {
+  ^bb0(%p: i32, %q: i32, %o: i32):
+    %s = arith.addi %p, %q : i32
+    linalg.yield %s : i32
+  } -> tensor<2x2xi32>
+  %u = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%m : tensor<2x2xi32>) outs(%f : tensor<2x2xi32>) {
+  ^bb0(%p: i32, %o: i32):
+    %j = linalg.index 1 : index
+    %k = arith.index_cast %j : index to i32
+    %s = arith.addi %p, %k : i32
+    linalg.yield %s : i32
+  } -> tensor<2x2xi32>
+  return %r, %t, %u : tensor<2x2x2xi32>, tensor<2x2xi32>, tensor<2x2xi32>
+}
