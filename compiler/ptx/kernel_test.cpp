@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -106,6 +107,29 @@ TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
   const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
   ASSERT_TRUE(checked.ok()) << checked.status();
   EXPECT_GT(checked->wrong, 0);
+}
+
+TEST(Kernel, PlansAreSpreadOverTheOrderOfTheEstimate) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const intrinsic::Nest nest = nestOf(kProduct, {48, 40, 72}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const auto best = kernelOf(nest, chip, "kernel");
+  const auto kernels = kernelsOf(nest, chip, "plan", 24);
+  ASSERT_TRUE(best.ok() && kernels.ok()) << kernels.status();
+  ASSERT_EQ(kernels->size(), 24u);
+  EXPECT_EQ(kernels->front().plan.cycles, best->plan.cycles);
+  EXPECT_EQ(kernels->back().name, "plan23");
+  std::set<std::string> instructions;
+  for (size_t i = 0; i < kernels->size(); ++i) {
+    const Kernel& kernel = (*kernels)[i];
+    if (i > 0) EXPECT_GE(kernel.plan.cycles, (*kernels)[i - 1].plan.cycles);
+    EXPECT_GT(kernel.mappings, 1u);
+    instructions.insert(kernel.plan.intrinsic.name());
+    const auto checked = check(kernel, chip, 5, int64_t{1} << 40);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong << "\n" << kernel.text;
+  }
+  EXPECT_GT(kernels->back().plan.cycles, 2 * best->plan.cycles);
+  EXPECT_GT(instructions.size(), 1u);
 }
 
 TEST(Kernel, WhatHasNoKernelIsSaid) {

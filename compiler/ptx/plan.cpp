@@ -99,42 +99,58 @@ class Planner {
   }
 
   absl::StatusOr<Plan> run() {
-    for (absl::Status (Planner::*step)() :
-         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
-      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    if (options_.tile) {
+      if (absl::Status status = prepare(); !status.ok()) return status;
+      if (!take(*options_.tile)) return fault("the tile does not fit the registers and the shared level");
+      return std::move(plan_);
     }
-    const auto take = [&](const std::array<int, 6>& sizes) {
-      plan_.groups_x = sizes[0], plan_.groups_y = sizes[1];
-      plan_.sources[0].blocks = sizes[2], plan_.sources[1].blocks = sizes[3];
-      plan_.steps = sizes[4], plan_.stages = sizes[5];
-      if (!complete(plan_)) return false;
-      price(plan_);
-      return true;
-    };
-    std::optional<std::array<int, 6>> best;
-    double least = 0;
+    const absl::StatusOr<std::vector<PricedTile>> all = tiles();
+    if (!all.ok()) return all.status();
+    take(std::min_element(all->begin(), all->end(), [](const PricedTile& one, const PricedTile& other) {
+           return one.cycles < other.cycles;
+         })->tile);
+    return std::move(plan_);
+  }
+
+  absl::StatusOr<std::vector<PricedTile>> tiles() {
+    if (absl::Status status = prepare(); !status.ok()) return status;
+    std::vector<PricedTile> fitting;
     for (const int groups_x : {1, 2, 4}) {
       for (const int groups_y : {1, 2, 4}) {
         for (const int blocks_x : {1, 2, 4, 8}) {
           for (const int blocks_y : {1, 2, 4, 8, 16}) {
             for (const int steps : {1, 2, 4}) {
               for (const int stages : {2, 3, 4}) {
-                const std::array<int, 6> sizes = {groups_x, groups_y, blocks_x, blocks_y, steps, stages};
-                if (!take(sizes) || (best && plan_.cycles >= least)) continue;
-                best = sizes;
-                least = plan_.cycles;
+                const Tile tile = {groups_x, groups_y, blocks_x, blocks_y, steps, stages};
+                if (take(tile)) fitting.push_back({tile, plan_.cycles});
               }
             }
           }
         }
       }
     }
-    if (!best) return fault("no tile of it fits the registers and the shared level");
-    take(*best);
-    return std::move(plan_);
+    if (fitting.empty()) return fault("no tile of it fits the registers and the shared level");
+    return fitting;
   }
 
  private:
+  absl::Status prepare() {
+    for (absl::Status (Planner::*step)() :
+         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
+      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  bool take(const Tile& tile) {
+    plan_.groups_x = tile.groups_x, plan_.groups_y = tile.groups_y;
+    plan_.sources[0].blocks = tile.blocks_x, plan_.sources[1].blocks = tile.blocks_y;
+    plan_.steps = tile.steps, plan_.stages = tile.stages;
+    if (!complete(plan_)) return false;
+    price(plan_);
+    return true;
+  }
+
   absl::Status fault(const std::string& what) const {
     return absl::FailedPreconditionError(absl::StrCat(plan_.intrinsic.name(), ": ", what));
   }
@@ -428,6 +444,12 @@ class Planner {
 absl::StatusOr<Plan> planOf(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
                             const v1::Target& target, const PlanOptions& options) {
   return Planner(software, intrinsic, matching, target, options).run();
+}
+
+absl::StatusOr<std::vector<PricedTile>> tilesOf(const Nest& software, const v1::Intrinsic& intrinsic,
+                                                const intrinsic::Matching& matching, const v1::Target& target,
+                                                const PlanOptions& options) {
+  return Planner(software, intrinsic, matching, target, options).tiles();
 }
 
 }  // namespace tessera::compiler::ptx

@@ -76,8 +76,14 @@ struct Plan {
   int64_t sharedBytes() const { return stage_bytes * stages; }
 };
 
+/// How much of an operator a block, a group and a stage take.
+struct Tile {
+  int groups_x = 1, groups_y = 1, blocks_x = 1, blocks_y = 1, steps = 1, stages = 2;
+};
+
 struct PlanOptions {
   bool swizzled = true;
+  std::optional<Tile> tile;  ///< none: that of least estimated time
 };
 
 /// The kernel of least estimated time for a mapping: of each number of groups, blocks, steps and stages that registers
@@ -87,5 +93,14 @@ struct PlanOptions {
 absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
                             const intrinsic::Matching& matching, const v1::Target& target,
                             const PlanOptions& options = {});
+
+/// Every tile that fits, with the cycles that are estimated for it.
+struct PricedTile {
+  Tile tile;
+  double cycles = 0;
+};
+absl::StatusOr<std::vector<PricedTile>> tilesOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+                                                const intrinsic::Matching& matching, const v1::Target& target,
+                                                const PlanOptions& options = {});
 
 }  // namespace tessera::compiler::ptx

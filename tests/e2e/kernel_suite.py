@@ -15,6 +15,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import BIN
 from suite import Skip, check, check_equal, run
 
+BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "gpu"
 PRODUCT = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "61x43x83")
 SQUARE = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "256x256x256", "--points", "1")
 STRIDED = ("--op", "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]", "--extents", "2x5x3x7x3x3x2")
@@ -77,6 +78,33 @@ def exchanged_rows_do_not_conflict(kernels):
     check(plain["cycles"] > 2 * plain["accesses"], f"plain rows do not conflict: {plain}")
 
 
+def many_plans_are_files_of_a_folder(kernels):
+    said = kernels.answer(*PRODUCT, "--plans", "12", "-o", "plans", "--name", "plan")
+    check(said.startswith("12 plans of "), said)
+    manifests = [json.loads((kernels.folder / "plans" / f"plan{i}.json").read_text()) for i in range(12)]
+    estimates = [manifest["estimated_cycles"] for manifest in manifests]
+    check(estimates == sorted(estimates) and estimates[-1] > 2 * estimates[0], f"estimates: {estimates}")
+    check(len({(str(m["tile"]), m["mapping"], m["instruction"]) for m in manifests}) > 6, f"plans alike: {manifests}")
+    for i, manifest in enumerate(manifests):
+        check(0 < manifest["bound"] < 1e-2, f"bound {manifest['bound']}")
+        check(f".entry plan{i}(" in (kernels.folder / "plans" / f"plan{i}.ptx").read_text(), f"entry of plan {i}")
+    for more, wanted in (((), "--output"), (("-o", "plans", "--points", "1"), "--points"),
+                         (("-o", "plans", "--manifest", "one.json"), "--manifest")):
+        errors = kernels.answer(*PRODUCT, "--plans", "2", *more, expect=2)
+        check(wanted in errors, errors)
+    errors = kernels.answer(*PRODUCT, "--plans", "2", "-o", "kernel.ptx/plans", expect=1)
+    check("kernel.ptx/plans" in errors, errors)
+
+
+def without_a_gpu_the_benchmark_says_so(kernels):
+    if shutil.which("nvidia-smi"):
+        raise Skip("there is a GPU")
+    done = subprocess.run([sys.executable, BENCH, "measure", kernels.folder], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60)
+    check_equal(done.returncode, 2, f"exit code without a GPU: {done.stdout}{done.stderr}")
+    check("gpu: PyTorch" in done.stderr, done.stderr)
+
+
 def what_has_no_kernel_says_why(kernels):
     errors = kernels.answer(*PRODUCT, target="sm_70", expect=4)
     check("mma.m8n8k4.f16.f32: it is not described as threads execute it together" in errors, errors)
@@ -105,8 +133,8 @@ def the_assembler_takes_the_text(kernels):
 
 
 def main():
-    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict, what_has_no_kernel_says_why,
-             the_assembler_takes_the_text)
+    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict,
+             many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so, what_has_no_kernel_says_why, the_assembler_takes_the_text)
     with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
         kernels = Kernels(folder)
         return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
