@@ -105,6 +105,17 @@ def without_a_gpu_the_benchmark_says_so(kernels):
     check("gpu: PyTorch" in done.stderr, done.stderr)
 
 
+def sources_are_read_where_they_lie(kernels):
+    large = ("--op", PRODUCT[1], "--extents", "2048x2048x256", "--points", "1")
+    answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *large, target="sm_90"))
+    check_equal(answer["checked"]["wrong"], 0, "wrong results of wgmma")
+    check(answer["kernel"]["instruction"].startswith("wgmma.m64n"), answer["kernel"]["instruction"])
+    text = (kernels.folder / "kernel.ptx").read_text()
+    check("wgmma.mma_async" in text and "ldmatrix" not in text, "the text is of another instruction")
+    errors = kernels.answer(*PRODUCT, "--plain", "--instruction", "wgmma.m64n64k16.f16.f32", target="sm_90", expect=4)
+    check("no plain ones" in errors, errors)
+
+
 def what_has_no_kernel_says_why(kernels):
     errors = kernels.answer(*PRODUCT, target="sm_70", expect=4)
     check("mma.m8n8k4.f16.f32: it is not described as threads execute it together" in errors, errors)
@@ -123,18 +134,22 @@ def the_assembler_takes_the_text(kernels):
     if not ptxas:
         raise Skip("there is no ptxas")
     for target, arguments in (("sm_80", PRODUCT), ("sm_80", (*PRODUCT, "--type", "s8")), ("sm_80", SQUARE),
-                              ("sm_80", STRIDED), ("sm_90", SQUARE)):
+                              ("sm_80", STRIDED), ("sm_90", SQUARE), ("sm_90", (*SQUARE, "--type", "s8")),
+                              ("sm_90", (*STRIDED, "--instruction", "wgmma.m64n64k16.f16.f32"))):
         kernels.answer(*arguments, "-o", "kernel.ptx", target=target)
-        done = subprocess.run([ptxas, f"-arch={target}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
+        own = re.search(r"^\.target (\w+)", (kernels.folder / "kernel.ptx").read_text(), re.M)[1]
+        done = subprocess.run([ptxas, f"-arch={own}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         if "not defined for option 'gpu-name'" in done.stderr:
             raise Skip(f"{ptxas} does not know {target}")
         check_equal(done.returncode, 0, f"ptxas on {target}, {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        check("serialized" not in done.stderr, f"products wait for each other: {done.stderr}")
 
 
 def main():
     cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict,
-             many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so, what_has_no_kernel_says_why, the_assembler_takes_the_text)
+             many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so,
+             sources_are_read_where_they_lie, what_has_no_kernel_says_why, the_assembler_takes_the_text)
     with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
         kernels = Kernels(folder)
         return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
