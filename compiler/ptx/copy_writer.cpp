@@ -1,7 +1,10 @@
 #include "compiler/ptx/copy_writer.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace tessera::compiler::ptx {
 
@@ -117,7 +120,10 @@ void CopyWriter::copyStage(const std::string& number, const std::string& offset)
       if (side.asynchronous) {
         const std::string read = fresh("r");
         line("selp.b32 ", read, ", ", bytes, ", 0, ", there, ";");
-        line(guard, asynchronous.assembly(), " ", to, ", [", from, "], ", bytes, ", ", read, ";");
+        // What copies the most bytes may pass the first cache.
+        const std::vector<std::string> names = absl::StrSplit(asynchronous.assembly(), ' ');
+        const bool widest = bytes == *std::max_element(asynchronous.bytes().begin(), asynchronous.bytes().end());
+        line(guard, widest ? names.back() : names.front(), " ", to, ", [", from, "], ", bytes, ", ", read, ";");
       } else {
         const int64_t words = std::max<int64_t>(1, bytes / 4);
         Registers values;

@@ -111,6 +111,25 @@ TEST(Kernel, SwizzledRowsAreFetchedWithoutConflicts) {
   EXPECT_GT(fetches[0].cycles, fetches[0].accesses);
 }
 
+TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
+  for (const char* name : {"sm_80", "sm_90"}) {
+    const v1::Target& chip = *findBuiltinTarget(name);
+    for (const int64_t columns : {256, 251}) {
+      for (const v1::DataType to : {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}) {
+        const intrinsic::Nest nest = nestOf(kProduct, {200, columns, 256}, v1::DATA_TYPE_F16, to);
+        const auto kernel = kernelOf(nest, chip, "kernel");
+        ASSERT_TRUE(kernel.ok()) << kernel.status();
+        EXPECT_EQ(kernel->text.find("st.global.v4.b32") != std::string::npos, columns == 256) << name;
+        EXPECT_EQ(kernel->text.find("cp.async.cg") != std::string::npos, true) << name;
+        const auto checked = check(*kernel, chip, 3, int64_t{1} << 40);
+        ASSERT_TRUE(checked.ok()) << checked.status();
+        EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
+        EXPECT_EQ(checked->results, 200 * columns);
+      }
+    }
+  }
+}
+
 /// What running a kernel of wgmma says after a change of its text.
 std::string saidOf(const std::string& before, const std::string& after) {
   const v1::Target& chip = *findBuiltinTarget("sm_90");

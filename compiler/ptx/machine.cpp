@@ -35,9 +35,10 @@ void Block::count(SharedTraffic& traffic, const std::vector<int64_t>& addresses,
           ? addresses.size()
           : static_cast<size_t>(std::max<int64_t>(1, std::min<int64_t>(kLanes, launch_.banks.line() / bytes)));
   for (size_t begin = 0; begin < addresses.size(); begin += at_once) {
-    const std::vector<int64_t> part(
-        addresses.begin() + static_cast<int64_t>(begin),
-        addresses.begin() + static_cast<int64_t>(std::min(addresses.size(), begin + at_once)));
+    std::vector<int64_t> part(addresses.begin() + static_cast<int64_t>(begin),
+                              addresses.begin() + static_cast<int64_t>(std::min(addresses.size(), begin + at_once)));
+    std::erase(part, kNoAccess);
+    if (part.empty()) continue;
     ++traffic.accesses;
     traffic.cycles += cyclesOf(part, bytes, launch_.banks);
   }
@@ -127,13 +128,13 @@ bool Block::access() {
   const Operand& data = i_->operands[load ? 0 : 1];
   const std::vector<int> registers = data.kind == Operand::kList ? data.list : std::vector<int>{data.reg};
   const uint64_t each = static_cast<uint64_t>(bits / 8), bytes = each * registers.size();
-  std::vector<int64_t> addresses;
+  std::vector<int64_t> addresses(kLanes, kNoAccess);
   for (int t = 0; t < kLanes; ++t) {
     if (!active(t)) continue;
     const uint64_t at = address(load ? 1 : 0, t);
     uint8_t* memory = in_shared ? shared(at, bytes) : global(at, bytes);
     if (!memory) return fail(absl::StrCat(bytes, " bytes at ", at, " of thread ", t, " are not there, or not aligned"));
-    if (in_shared) addresses.push_back(static_cast<int64_t>(at));
+    if (in_shared) addresses[static_cast<size_t>(t)] = static_cast<int64_t>(at);
     for (size_t r = 0; r < registers.size(); ++r) {
       uint64_t& held = reg(registers[r], t);
       if (load) {
@@ -149,7 +150,7 @@ bool Block::access() {
       std::fill(begin, begin + static_cast<int64_t>(bytes), true);
     }
   }
-  if (in_shared && !addresses.empty()) count(load ? run_.fetches : run_.stores, addresses, static_cast<int64_t>(bytes));
+  if (in_shared) count(load ? run_.fetches : run_.stores, addresses, static_cast<int64_t>(bytes));
   return true;
 }
 
@@ -171,7 +172,7 @@ bool Block::copy() {
     }
     return true;
   }
-  std::vector<int64_t> addresses;
+  std::vector<int64_t> addresses(kLanes, kNoAccess);
   uint64_t bytes = 1;
   for (int t = 0; t < kLanes; ++t) {
     if (!active(t)) continue;
@@ -179,10 +180,10 @@ bool Block::copy() {
     bytes = copy.bytes;
     if (!shared(copy.to, bytes) || (copy.read > 0 && !global(copy.from, bytes)))
       return fail("an address is not there, or not aligned");
-    addresses.push_back(static_cast<int64_t>(copy.to));
+    addresses[static_cast<size_t>(t)] = static_cast<int64_t>(copy.to);
     group_->open.push_back(copy);
   }
-  if (!addresses.empty()) count(run_.stores, addresses, static_cast<int64_t>(bytes));
+  count(run_.stores, addresses, static_cast<int64_t>(bytes));
   return true;
 }
 

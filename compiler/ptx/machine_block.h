@@ -17,7 +17,8 @@
 namespace tessera::compiler::ptx {
 
 constexpr int kLanes = 32;
-constexpr int kTensorShift = 40;  // of an address: which tensor, from 1
+constexpr int64_t kNoAccess = -1;  // of a thread that is not active
+constexpr int kTensorShift = 40;   // of an address: which tensor, from 1
 
 /// A product that goes on while threads do: it is computed when it is waited for.
 struct Product {
@@ -103,7 +104,7 @@ class Block {
     return address % bytes == 0 && address + bytes <= shared_.size() ? shared_.data() + address : nullptr;
   }
 
-  /// Of accesses of `bytes` each, as many at once as a line has.
+  /// Of accesses of `bytes` each, one of each thread, as many at once as a line has.
   void count(SharedTraffic& traffic, const std::vector<int64_t>& addresses, int64_t bytes);
   bool step();
   bool move();

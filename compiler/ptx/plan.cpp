@@ -19,6 +19,7 @@ namespace {
 using intrinsic::Nest;
 using intrinsic::saturatedProduct;
 
+constexpr int64_t kCopiedBytes = 16;  // at once by a thread, at most
 constexpr int kDescribedRowBytes = 128;
 constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and elements' numbers are computed in 32 bits
 
@@ -206,6 +207,16 @@ class Planner {
     plan_.result_vector = pairs ? std::min(neighboursOf(plan_.to.second, plan_.extentOf(plan_.y), 2),
                                            alignmentOf(plan_.to, plan_.to.first, 2))
                                 : 1;
+    const int64_t most = kCopiedBytes / elementBytes(plan_.software.accesses[0].dtype);
+    for (const int along : {1, 0}) {
+      const auto& parts = along == 0 ? plan_.to.first : plan_.to.second;
+      const int64_t neighbours = std::min(neighboursOf(parts, plan_.extentOf(along == 0 ? plan_.x : plan_.y), most),
+                                          alignmentOf(plan_.to, along == 0 ? plan_.to.second : plan_.to.first, most));
+      if (neighbours < most || most < 2) continue;
+      plan_.result_along = along;
+      plan_.result_copy = most;
+      break;
+    }
     return absl::OkStatus();
   }
 
@@ -378,6 +389,15 @@ class Planner {
 };
 
 }  // namespace
+
+int64_t Plan::resultPitch() const {
+  const int64_t bytes = elementBytes(result_type);
+  if (result_along == 0) return tileX() * bytes + kCopiedBytes;
+  // Rows begin so many banks apart as threads that store at once fill of one.
+  const auto end = result.second.begin() + std::clamp<int64_t>(banks.count, 1, result.threads);
+  const int64_t filled = (*std::max_element(result.second.begin(), end) + result_vector) * bytes;
+  return tileY() * bytes + (filled + kCopiedBytes - 1) / kCopiedBytes * kCopiedBytes;
+}
 
 absl::StatusOr<Plan> planOf(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
                             const v1::Target& target, const PlanOptions& options) {

@@ -49,7 +49,9 @@ struct Plan {
   Fragment result;
   Addresses to;
   v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
-  int64_t result_vector = 1;                     ///< neighbours along y that are stored at once
+  int64_t result_vector = 1;                     ///< neighbours along y that a thread holds
+  int result_along = 1;                          ///< which of x and y is contiguous in the tensor
+  int64_t result_copy = 0;                       ///< neighbours along it that are stored at once by way of the level
   int groups_x = 1, groups_y = 1;                ///< of a block
   int steps = 1;                                 ///< of the instruction in a stage
   int stages = 2;
@@ -67,6 +69,13 @@ struct Plan {
   int64_t threads() const { return int64_t{groups_x} * groups_y * intrinsic.threads().threads(); }
   int64_t grid() const { return tiles_x * tiles_y * kept; }
   int64_t sharedBytes() const { return stage_bytes * stages; }
+  /// Results are turned to rows in the level before they are stored, which takes whole lines: where they are
+  /// neighbours.
+  bool storesRows() const {
+    const int64_t columns = result_along == 0 ? tileX() : tileY(), rows = result_along == 0 ? tileY() : tileX();
+    return result_copy > 0 && columns / result_copy <= threads() && rows * resultPitch() <= sharedBytes();
+  }
+  int64_t resultPitch() const;  ///< bytes from a row of results to the next
   /// The instruction reads both sources where they lie, and goes on while threads do.
   bool inPlace() const { return sources[0].descriptor.has_value(); }
   /// Stages whose copies are under way. One more is being read where the instruction goes on.

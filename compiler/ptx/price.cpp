@@ -15,6 +15,14 @@ double shareOf(int64_t extent, int64_t tiles, int64_t tile) {
   return static_cast<double>(extent) / static_cast<double>(tiles * tile);
 }
 
+/// Units that work at once: the longest, and a little of the others, which it now and then waits for.
+double together(std::initializer_list<double> cycles) {
+  constexpr double kDegree = 4;
+  double sum = 0;
+  for (double each : cycles) sum += std::pow(each, kDegree);
+  return std::pow(sum, 1 / kDegree);
+}
+
 class Pricer {
  public:
   Pricer(const Plan& plan, const v1::Target& target, const v1::Prices::Threads& prices)
@@ -100,7 +108,7 @@ class Pricer {
     const double instructions =
         instructions_ + (prices_.stage_instructions() + calls() * plan_.steps) * static_cast<double>(plan_.threads());
     const double moving = blocks * moved_ / next_.bandwidth_bytes_per_cycle();
-    const double busy = std::max({std::ceil(blocks * groups() / groups_at_once_) * per_call,
+    const double busy = together({std::ceil(blocks * groups() / groups_at_once_) * per_call,
                                   blocks * in_shared_ / level_.bandwidth_bytes_per_cycle(), moving, blocks * lookups_,
                                   blocks * instructions / core_.lanes()});
     const double multiplied =
@@ -134,6 +142,13 @@ class Pricer {
     const double row =
         std::max(run(plan_.to.first, plan_.result.first, 1, plan_.extentOf(plan_.x)),
                  run(plan_.to.second, plan_.result.second, plan_.result_vector, plan_.extentOf(plan_.y)));
+    if (plan_.storesRows()) {
+      const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
+      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
+      return 2 * results * bytes / level_.bandwidth_bytes_per_cycle() +
+             results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
+             2 * prices_.stage_cycles();
+    }
     const double moving = results * bytes * std::max(1.0, kSectorBytes / row) / next_.bandwidth_bytes_per_cycle();
     const double executed = results / static_cast<double>(plan_.result_vector) * prices_.copy_instructions();
     return moving + executed / core_.lanes();

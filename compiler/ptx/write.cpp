@@ -5,15 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/ptx/copy_writer.h"
+#include "compiler/ptx/result_writer.h"
 #include "proto/element_size.h"
 
 namespace tessera::compiler::ptx {
 namespace {
 
-class Writer : CopyWriter {
+class Writer : ResultWriter {
  public:
-  using CopyWriter::CopyWriter;
+  using ResultWriter::ResultWriter;
 
   std::string run() {
     indices();
@@ -300,81 +300,6 @@ class Writer : CopyWriter {
     line("@", more, " bra STAGE_", name_, ";");
   }
 
-  // --- results ---
-
-  struct Place {
-    std::string element, within;
-  };
-  Place resultAt(const std::string& index, int64_t further, int64_t extent, const std::vector<Part>& parts) {
-    const std::string at = plus(index, further);
-    Place place{addressed("", at, parts), fresh("p")};
-    line("setp.lt.s32 ", place.within, ", ", at, ", ", extent, ";");
-    return place;
-  }
-
-  /// The elements of a register as the tensor has them, 16-bit ones in their own registers.
-  Registers elementsOf(const std::string& sum) {
-    const v1::DataType type = plan_.result_type;
-    if (plan_.result.in_register == 2) {
-      const Registers halves = {fresh("h"), fresh("h")};
-      line("mov.b32 {", halves[0], ", ", halves[1], "}, ", sum, ";");
-      return halves;
-    }
-    if (plan_.result.type == "f32" && type != v1::DATA_TYPE_F32) {
-      const std::string half = fresh("h");
-      line("cvt.rn.", type == v1::DATA_TYPE_F16 ? "f16" : "bf16", ".f32 ", half, ", ", sum, ";");
-      return {half};
-    }
-    return {sum};
-  }
-
-  void store() {
-    const Fragment& result = plan_.result;
-    const int64_t bytes = elementBytes(plan_.result_type);
-    std::string own[2] = {byThread(lane_, result.first), byThread(lane_, result.second)};
-    for (size_t s = 0; s < 2; ++s) {
-      const int64_t size = plan_.sources[s].blocks * plan_.sizeOf(s == 0 ? plan_.x : plan_.y);
-      own[s] = made("add.s32", own[s], made("add.s32", first_[s], made("mul.lo.s32", group_[s], size)));
-    }
-    std::string constant = fresh("r");
-    line("mov.b32 ", constant, ", ", plan_.to.constant, ";");
-    constant = addressed(constant, kept_, plan_.to.kept);
-    std::map<int64_t, Place> columns;
-    for (int x = 0; x < plan_.sources[0].blocks; ++x) {
-      std::map<int64_t, Place> rows;
-      for (int y = 0; y < plan_.sources[1].blocks; ++y) {
-        Registers elements;
-        for (int r = 0; r < result.registers; ++r) {
-          for (auto& element :
-               elementsOf(sums_[static_cast<size_t>((x * plan_.sources[1].blocks + y) * result.registers + r)])) {
-            elements.push_back(std::move(element));
-          }
-        }
-        const auto vector = static_cast<size_t>(plan_.result_vector);
-        for (size_t e = 0; e < elements.size(); e += vector) {
-          const int64_t at_x = x * plan_.sizeOf(plan_.x) + result.first_of[e],
-                        at_y = y * plan_.sizeOf(plan_.y) + result.second_of[e];
-          if (!rows.contains(at_x)) rows[at_x] = resultAt(own[0], at_x, plan_.extentOf(plan_.x), plan_.to.first);
-          if (!columns.contains(at_y)) columns[at_y] = resultAt(own[1], at_y, plan_.extentOf(plan_.y), plan_.to.second);
-          const std::string within = fresh("p"), to = fresh("w");
-          line("and.pred ", within, ", ", rows[at_x].within, ", ", columns[at_y].within, ";");
-          std::string element = constant;
-          for (const std::string& part : {rows[at_x].element, columns[at_y].element}) {
-            if (!part.empty()) element = made("add.s32", element, part);
-          }
-          line("mad.wide.s32 ", to, ", ", element, ", ", bytes, ", ", tensors_[0], ";");
-          const std::string type = bytes == 2 ? "b16" : bytes == 8 ? "f64" : plan_.result.type == "f32" ? "f32" : "b32";
-          if (vector == 2) {
-            line("@", within, " st.global.v2.", type, " [", to, "], {", elements[e], ", ", elements[e + 1], "};");
-          } else {
-            line("@", within, " st.global.", type, " [", to, "], ", elements[e], ";");
-          }
-        }
-      }
-    }
-  }
-
-  Registers sums_;
   std::string starts_[2], added_;  // of in-place sources: the low words of their descriptors; a predicate that is true
 };
 
