@@ -30,7 +30,8 @@ class Pricer {
         core_(target.units(0)),
         prices_(prices),
         level_(target.memory(plan.level)),
-        next_(target.memory(std::min(plan.level + 1, target.memory_size() - 1))) {
+        next_(target.memory(std::min(plan.level + 1, target.memory_size() - 1))),
+        last_(target.memory(target.memory_size() - 1)) {
     warp_ = std::max<int64_t>(1, target.registers().vector_bits() / 32);
     double units = core_.count();
     for (const v1::ComputeUnit& unit : target.units()) {
@@ -49,7 +50,14 @@ class Pricer {
     const auto grid = static_cast<double>(plan_.grid());
     const double full = std::floor(grid / (cores * held));
     const double last = std::ceil((grid - full * cores * held) / cores);
-    return full * wave(held) + (last > 0 ? wave(last) : 0);
+    double bytes = 0;
+    for (const intrinsic::Access& access : plan_.software.accesses) {
+      double elements = 1;
+      for (int64_t extent : shapeOf(plan_.software, access)) elements *= static_cast<double>(extent);
+      bytes += elements * static_cast<double>(elementBytes(access.dtype));
+    }
+    return together(
+        {full * wave(held) + (last > 0 ? wave(last) : 0), bytes / (last_.bandwidth_bytes_per_cycle() * cores)});
   }
 
  private:
@@ -94,7 +102,7 @@ class Pricer {
       each += prices_.element_instructions();
       // A line of the first cache is looked up in a cycle.
       const double lines = row < kSectorBytes ? kSectorBytes * element / row : 2;
-      lookups_ += static_cast<double>(side.copies * plan_.threads() / warp_) * lines * within;
+      lookups_ += static_cast<double>(side.copies * plan_.threads()) / static_cast<double>(warp_) * lines * within;
     }
     double executed = static_cast<double>(side.copies) * each;
     if (side.fetch)
@@ -117,14 +125,17 @@ class Pricer {
     const double chain = plan_.inPlace()
                              ? plan_.steps * calls() * interval_ * std::ceil(groups() / groups_at_once_)
                              : plan_.steps * (level_.latency_cycles() + multiplied) + prices_.stage_cycles();
-    const double arrive = next_.latency_cycles();
+    const double arrive = arrives();
     const int ahead = std::max(1, plan_.ahead());
     return std::max(busy, waits_ ? chain + arrive : std::max(chain, (arrive + moving) / ahead));
   }
 
+  /// Blocks that start together want what nobody has read: it comes from the outermost level.
+  double arrives() const { return std::max(next_.latency_cycles(), last_.latency_cycles()); }
+
   double wave(double blocks) const {
     const auto stages = static_cast<double>(plan_.summed_tiles * plan_.summed);
-    return stages * stage(blocks) + next_.latency_cycles() + blocks * stored();
+    return stages * stage(blocks) + arrives() + blocks * stored();
   }
 
   /// Cycles of a block's results: sectors that a store of a group fills in part count whole.
@@ -157,7 +168,7 @@ class Pricer {
   const Plan& plan_;
   const v1::ComputeUnit& core_;
   const v1::Prices::Threads& prices_;
-  const v1::MemoryLevel &level_, &next_;
+  const v1::MemoryLevel &level_, &next_, &last_;
   int64_t warp_ = 32;
   double groups_at_once_ = 1, interval_ = 1;
   double moved_ = 0, in_shared_ = 0, lookups_ = 0, instructions_ = 0;
