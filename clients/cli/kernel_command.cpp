@@ -1,6 +1,7 @@
 // tessera kernel: an operator as PTX of a described chip.
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -31,7 +32,7 @@ struct KernelFlags {
   compiler::ptx::Question question;
   bool plain = false;
   uint64_t seed = 1;
-  int64_t points = int64_t{1} << 22;
+  int64_t points = int64_t{1} << 22, plans = 0;
 };
 
 /// Types that --type and --result take, and what products of the former are summed in.
@@ -62,7 +63,7 @@ std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
   double products = 1;
   for (const auto& loop : nest.loops) products *= static_cast<double>(loop.extent);
   return absl::StrFormat(
-      R"({"target":%s,"entry":%s,"grid":%d,"threads":%d,"shared_bytes":%d,"operator":%s,"loops":[%s],"parameters":[%s],"products":%.0f,"instruction":%s,"tile":[%d,%d,%d],"stages":%d,"estimated_cycles":%.0f})",
+      R"({"target":%s,"entry":%s,"grid":%d,"threads":%d,"shared_bytes":%d,"operator":%s,"loops":[%s],"parameters":[%s],"products":%.0f,"instruction":%s,"mapping":%s,"groups":[%d,%d],"tile":[%d,%d,%d],"stages":%d,"estimated_cycles":%.0f,"bound":%.6g})",
       jsonString(target.name()), jsonString(kernel.name), plan.grid(), plan.threads(), plan.sharedBytes(),
       jsonString(print(nest)),
       absl::StrJoin(nest.loops, ",",
@@ -70,8 +71,9 @@ std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
                       absl::StrAppendFormat(out, R"({"name":%s,"extent":%d,"sum":%s})", jsonString(loop.name),
                                             loop.extent, loop.reduction ? "true" : "false");
                     }),
-      parameters, products, jsonString(plan.intrinsic.name()), plan.tileX(), plan.tileY(), plan.tileR(), plan.stages,
-      plan.cycles);
+      parameters, products, jsonString(plan.intrinsic.name()),
+      jsonString(mappingText(plan.software, plan.instruction, plan.matching)), plan.groups_x, plan.groups_y,
+      plan.tileX(), plan.tileY(), plan.tileR(), plan.stages, plan.cycles, boundOf(plan));
 }
 
 std::string trafficText(const SharedTraffic& traffic) {
@@ -94,6 +96,36 @@ absl::StatusOr<compiler::intrinsic::Nest> typedNest(const KernelFlags& flags) {
   return nest;
 }
 
+std::string fileText(const Kernel& kernel, const v1::Target& target) {
+  return absl::StrCat("// ", print(kernel.plan.software), "\n// ", manifestOf(kernel, target), "\n",
+                      compiler::ptx::heading(target), kernel.text);
+}
+
+/// Kernels of many plans as files of a folder, to be measured.
+int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Target& target,
+               const compiler::intrinsic::Nest& nest, const compiler::ptx::Question& question) {
+  const auto kernels = kernelsOf(nest, target, flags.name, flags.plans, question);
+  if (!kernels.ok()) return reportError(absl::UnimplementedError(kernels.status().message()), line.json);
+  std::error_code failed;
+  std::filesystem::create_directories(flags.out, failed);
+  if (failed)
+    return reportError(absl::ErrnoToStatus(failed.value(), absl::StrCat("cannot create ", flags.out)), line.json);
+  for (const Kernel& kernel : *kernels) {
+    const std::string file = absl::StrCat(flags.out, "/", kernel.name);
+    for (const auto& [name, content] : {std::pair(file + ".ptx", fileText(kernel, target)),
+                                        std::pair(file + ".json", manifestOf(kernel, target) + "\n")}) {
+      if (absl::Status status = writeText(name, content); !status.ok()) return reportError(status, line.json);
+    }
+  }
+  if (line.json) {
+    std::cout << absl::StrFormat(R"({"plans":%d,"mappings":%d})", kernels->size(), kernels->front().mappings) << "\n";
+  } else {
+    std::cout << absl::StrFormat("%d plans of %d mappings, estimated at %.0f to %.0f cycles\n", kernels->size(),
+                                 kernels->front().mappings, kernels->front().plan.cycles, kernels->back().plan.cycles);
+  }
+  return kExitOk;
+}
+
 int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   const auto target = describedTarget(line, flags.target);
   if (!target.ok()) return reportError(target.status(), line.json);
@@ -101,11 +133,10 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   if (!nest.ok()) return reportError(nest.status(), line.json);
   compiler::ptx::Question question = flags.question;
   question.swizzled = !flags.plain;
+  if (flags.plans > 0) return writePlans(line, flags, *target, *nest, question);
   const auto kernel = kernelOf(*nest, *target, flags.name, question);
   if (!kernel.ok()) return reportError(absl::UnimplementedError(kernel.status().message()), line.json);
-  const std::string manifest = manifestOf(*kernel, *target);
-  const std::string text = absl::StrCat("// ", print(kernel->plan.software), "\n// ", manifest, "\n",
-                                        compiler::ptx::heading(*target), kernel->text);
+  const std::string manifest = manifestOf(*kernel, *target), text = fileText(*kernel, *target);
   for (const auto& [file, content] : {std::pair(flags.manifest, manifest + "\n"), std::pair(flags.out, text)}) {
     if (file.empty() || file == "-") continue;
     if (absl::Status status = writeText(file, content); !status.ok()) return reportError(status, line.json);
@@ -166,17 +197,30 @@ void addKernelCommand(CommandLine& line) {
                        std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
     return legal ? "" : "letters, digits and '_' are accepted, a letter first";
   });
-  command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
-      ->capture_default_str();
-  command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")
-      ->check([](const std::string& file) { return file == "-" ? "a file is accepted; - prints kernels only" : ""; });
+  CLI::Option* output =
+      command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
+          ->capture_default_str();
+  CLI::Option* manifest =
+      command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")
+          ->check(
+              [](const std::string& file) { return file == "-" ? "a file is accepted; - prints kernels only" : ""; });
   command->add_flag(
       "--plain", flags->plain,
       "rows of shared memory as they are, for comparison: without the exchange that avoids bank conflicts");
-  command->add_option("--points", flags->points, "products of the operator whose blocks are run and compared; 0: none")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
-      ->capture_default_str();
+  CLI::Option* points =
+      command
+          ->add_option("--points", flags->points, "products of the operator whose blocks are run and compared; 0: none")
+          ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
+          ->capture_default_str();
   command->add_option("--seed", flags->seed, "of the tensors that the kernel is run on")->capture_default_str();
+  command
+      ->add_option(
+          "--plans", flags->plans,
+          "so many plans of all mappings and tiles, spread evenly by estimated time, as files of the folder -o")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      ->needs(output)
+      ->excludes(points)
+      ->excludes(manifest);
   command->footer(
       "The operator's mapping becomes blocks of thread groups: tiles copied to shared memory stage by stage, "
       "fragments\n"

@@ -1,6 +1,8 @@
 #include "compiler/ptx/kernel.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -90,21 +92,11 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   simulator::decode(type, bytes[0].data(), found.size(), found.data());
   std::vector<int> kept, summed;
   std::vector<int64_t> kept_extents, summed_extents;
-  double products = 1;
   for (size_t l = 0; l < nest.loops.size(); ++l) {
     (nest.loops[l].reduction ? summed : kept).push_back(static_cast<int>(l));
     (nest.loops[l].reduction ? summed_extents : kept_extents).push_back(nest.loops[l].extent);
-    if (nest.loops[l].reduction) products *= static_cast<double>(nest.loops[l].extent);
   }
-  double bound = 0;
-  if constexpr (std::is_same_v<Number, double>) {
-    const v1::DataType held = plan.instruction.accesses[0].dtype;
-    const bool each_step = plan.intrinsic.arithmetic().rounding() != v1::Intrinsic::Arithmetic::ONCE;
-    const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *
-                         (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1);
-    bound = std::expm1((calls + 1) * std::log1p(simulator::unitRoundoff(held))) +
-            simulator::unitRoundoff(type) * 1.001 + products * 0x1p-52;
-  }
+  const double bound = boundOf(plan);
   const Walk to = walkOf(nest, nest.accesses[0]), left = walkOf(nest, nest.accesses[1]),
              right = walkOf(nest, nest.accesses[2]);
   intrinsic::forEachPoint(kept_extents, [&](const std::vector<int64_t>& point) {
@@ -140,51 +132,124 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   return checked;
 }
 
-}  // namespace
-
-absl::StatusOr<Kernel> kernelOf(const Nest& software, const v1::Target& target, const std::string& name,
-                                const Question& question) {
-  Kernel best;
+/// Every mapping of the operator on each instruction of the target that is asked for: use(software, intrinsic,
+/// matching) says why there is no kernel. The error says so of all, where none has one.
+template <typename Use>
+absl::Status forEachMapping(const Nest& software, const v1::Target& target, const Question& question, Use&& use) {
+  bool any = false;
   std::vector<std::string> reasons, names;
-  const PlanOptions options{.swizzled = question.swizzled};
   for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
     names.push_back(intrinsic.name());
     if (!question.instruction.empty() && intrinsic.name() != question.instruction) continue;
     const absl::StatusOr<Nest> instruction = intrinsic::nestOf(intrinsic);
     if (!instruction.ok()) continue;
     std::string reason = absl::StrCat(intrinsic.name(), ": no loops of the operator are its iterations");
+    bool used = false;
     const intrinsic::Mappings mappings =
         enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
     for (const intrinsic::Matching& matching : mappings.matchings) {
-      absl::StatusOr<Plan> plan = planOf(mappings.software, intrinsic, matching, target, options);
-      if (!plan.ok()) {
-        reason = std::string(plan.status().message());
-        continue;
-      }
-      reason.clear();
-      // Sums are kept in the wider type where there is a choice.
-      const auto width = [](const Plan& p) { return elementBytes(p.instruction.accesses[0].dtype); };
-      const bool better = best.mappings == 0 || width(*plan) > width(best.plan) ||
-                          (width(*plan) == width(best.plan) && plan->cycles < best.plan.cycles);
-      ++best.mappings;
-      if (better) best.plan = *std::move(plan);
+      const absl::Status status = use(mappings.software, intrinsic, matching);
+      used = used || status.ok();
+      if (!status.ok()) reason = std::string(status.message());
     }
-    if (!reason.empty()) reasons.push_back(reason);
+    any = any || used;
+    if (!used) reasons.push_back(reason);
   }
-  if (best.mappings == 0) {
-    if (reasons.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(target.name(), " has no instruction ", question.instruction,
-                                                        "; accepted: ", absl::StrJoin(names, ", ")));
-    }
-    constexpr size_t kMostReasons = 4;
-    const size_t more = reasons.size() - std::min(reasons.size(), kMostReasons);
-    reasons.resize(reasons.size() - more);
-    return absl::FailedPreconditionError(
-        absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));
+  if (any) return absl::OkStatus();
+  if (reasons.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(target.name(), " has no instruction ", question.instruction,
+                                                      "; accepted: ", absl::StrJoin(names, ", ")));
   }
+  constexpr size_t kMostReasons = 4;
+  const size_t more = reasons.size() - std::min(reasons.size(), kMostReasons);
+  reasons.resize(reasons.size() - more);
+  return absl::FailedPreconditionError(
+      absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));
+}
+
+/// Bytes of what is summed in: the wider type is kept where there is a choice.
+int64_t sumBytes(const v1::Intrinsic& intrinsic) { return elementBytes(intrinsic.operands(0).dtype()); }
+
+}  // namespace
+
+double boundOf(const Plan& plan) {
+  const v1::DataType held = plan.instruction.accesses[0].dtype;
+  if (!isFloatingPoint(held)) return 0;
+  double products = 1;
+  for (const intrinsic::Loop& loop : plan.software.loops) {
+    if (loop.reduction) products *= static_cast<double>(loop.extent);
+  }
+  const bool each_step = plan.intrinsic.arithmetic().rounding() != v1::Intrinsic::Arithmetic::ONCE;
+  const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *
+                       (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1);
+  return std::expm1((calls + 1) * std::log1p(simulator::unitRoundoff(held))) +
+         simulator::unitRoundoff(plan.result_type) * 1.001 + products * 0x1p-52;
+}
+
+absl::StatusOr<Kernel> kernelOf(const Nest& software, const v1::Target& target, const std::string& name,
+                                const Question& question) {
+  Kernel best;
+  const PlanOptions options{.swizzled = question.swizzled, .tile = {}};
+  absl::Status found = forEachMapping(
+      software, target, question,
+      [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
+        absl::StatusOr<Plan> plan = planOf(nest, intrinsic, matching, target, options);
+        if (!plan.ok()) return plan.status();
+        const int64_t width = sumBytes(intrinsic), widest = best.mappings == 0 ? 0 : sumBytes(best.plan.intrinsic);
+        ++best.mappings;
+        if (width > widest || (width == widest && plan->cycles < best.plan.cycles)) best.plan = *std::move(plan);
+        return absl::OkStatus();
+      });
+  if (!found.ok()) return found;
   best.name = name;
   best.text = write(best.plan, target, name);
   return best;
+}
+
+absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Target& target, const std::string& name,
+                                              int64_t most, const Question& question) {
+  struct Mapped {
+    Nest nest;
+    v1::Intrinsic intrinsic;
+    intrinsic::Matching matching;
+  };
+  std::vector<Mapped> mappings;
+  std::vector<std::pair<PricedTile, size_t>> tiles;  // and whose mapping it is
+  int64_t widest = 0;
+  PlanOptions options{.swizzled = question.swizzled, .tile = {}};
+  absl::Status found = forEachMapping(
+      software, target, question,
+      [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
+        const absl::StatusOr<std::vector<PricedTile>> fitting = tilesOf(nest, intrinsic, matching, target, options);
+        if (!fitting.ok()) return fitting.status();
+        if (sumBytes(intrinsic) > widest) mappings.clear(), tiles.clear();
+        widest = std::max(widest, sumBytes(intrinsic));
+        if (sumBytes(intrinsic) < widest) return absl::OkStatus();
+        for (const PricedTile& tile : *fitting) tiles.emplace_back(tile, mappings.size());
+        mappings.push_back({nest, intrinsic, matching});
+        return absl::OkStatus();
+      });
+  if (!found.ok()) return found;
+  std::vector<size_t> order(tiles.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t one, size_t other) {
+    return std::pair(tiles[one].first.cycles, one) < std::pair(tiles[other].first.cycles, other);
+  });
+  const auto count = std::min(static_cast<size_t>(std::max<int64_t>(most, 1)), tiles.size());
+  std::vector<Kernel> kernels;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [tile, mapping] = tiles[order[count == 1 ? 0 : i * (tiles.size() - 1) / (count - 1)]];
+    const Mapped& mapped = mappings[mapping];
+    options.tile = tile.tile;
+    absl::StatusOr<Plan> plan = planOf(mapped.nest, mapped.intrinsic, mapped.matching, target, options);
+    if (!plan.ok()) return plan.status();
+    Kernel& kernel = kernels.emplace_back();
+    kernel.plan = *std::move(plan);
+    kernel.name = absl::StrCat(name, i);
+    kernel.text = write(kernel.plan, target, kernel.name);
+    kernel.mappings = mappings.size();
+  }
+  return kernels;
 }
 
 absl::StatusOr<Checked> check(const Kernel& kernel, const v1::Target& target, uint64_t seed, int64_t most_points) {

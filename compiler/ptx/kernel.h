@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compiler/ptx/machine.h"
 #include "compiler/ptx/plan.h"
@@ -25,6 +26,16 @@ struct Kernel {
 absl::StatusOr<Kernel> kernelOf(const intrinsic::Nest& software, const v1::Target& target, const std::string& name,
                                 const Question& question = {});
 
+/// Kernels of `most` plans (or as many as there are), evenly spread over the order of estimated times of all mappings,
+/// instructions and tiles, the fastest first: what an estimate is compared with measurements on. Named `name` and a
+/// number. Else as kernelOf().
+absl::StatusOr<std::vector<Kernel>> kernelsOf(const intrinsic::Nest& software, const v1::Target& target,
+                                              const std::string& name, int64_t most, const Question& question = {});
+
+/// How far a result may be from the exact sum, as a share of the sum of its products' magnitudes: (1 + u)^k - 1, u the
+/// unit roundoff of what is summed in, k the calls of a sum and its last rounding. 0 for integers.
+double boundOf(const Plan& plan);
+
 struct Checked {
   int64_t blocks = 0;  ///< that were run
   int64_t results = 0, wrong = 0;
@@ -34,8 +45,7 @@ struct Checked {
 };
 
 /// Runs the kernel's text (machine.h) on tensors drawn from `seed`, and compares with the operator's own loops:
-/// integers exactly, others within ((1 + u)^k - 1) * sum |products|, u the unit roundoff of what is summed in and k the
-/// calls of a sum and its last rounding. Of more than `most_points` products some blocks are run, evenly spread.
+/// integers exactly, others within boundOf(). Of more than `most_points` products some blocks are run, evenly spread.
 absl::StatusOr<Checked> check(const Kernel& kernel, const v1::Target& target, uint64_t seed, int64_t most_points);
 
 }  // namespace tessera::compiler::ptx

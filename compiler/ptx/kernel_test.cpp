@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/target/instruction_sets.h"
 #include "compiler/target/target.h"
 
 namespace tessera::compiler::ptx {
@@ -16,6 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr char kProduct[] = "O[i, j] += A[i, k] * B[k, j]";
 constexpr char kProductOfColumns[] = "O[i, j] += A[k, i] * B[j, k]";
+constexpr char kProductOfRows[] = "O[i, j] += A[i, k] * B[j, k]";
 constexpr char kConvolution[] = "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]";
 constexpr char kChannelsLast[] = "O[n, p, q, k] += I[n, p + r, q + s, c] * W[r, s, c, k]";
 constexpr char kGrouped[] = "O[n, g, k, p] += I[n, g, c, p + 2 * r] * W[g, k, c, r]";
@@ -31,23 +35,30 @@ intrinsic::Nest nestOf(const std::string& text, const std::vector<int64_t>& exte
 struct Case {
   const char* instruction;
   v1::DataType from, to;
+  const char* chip = "sm_80";
 };
 
 class OnInstructions : public ::testing::TestWithParam<Case> {};
 
 TEST_P(OnInstructions, TheTextComputesTheOperatorOnOddShapes) {
-  const v1::Target& chip = *findBuiltinTarget("sm_80");
   const Case& c = GetParam();
+  const v1::Target& chip = *findBuiltinTarget(c.chip);
   const std::vector<std::pair<const char*, std::vector<int64_t>>> operators = {{kProduct, {1, 1, 1}},
                                                                                {kProduct, {17, 13, 7}},
                                                                                {kProduct, {64, 80, 96}},
                                                                                {kProduct, {33, 128, 101}},
                                                                                {kProductOfColumns, {40, 24, 64}},
                                                                                {kProductOfColumns, {19, 5, 37}},
+                                                                               {kProductOfRows, {72, 50, 144}},
                                                                                {kConvolution, {2, 5, 3, 7, 3, 3, 2}},
                                                                                {kChannelsLast, {2, 5, 3, 24, 2, 3, 16}},
                                                                                {kGrouped, {3, 2, 5, 7, 11, 3}}};
   for (const auto& [text, extents] : operators) {
+    // So many elements that are copied one by one are more than a thread's copies.
+    const bool wide = absl::StrContains(c.instruction, "n256"), bytes = c.from == v1::DATA_TYPE_I8;
+    if (absl::StrContains(c.instruction, "wgmma") &&
+        (bytes ? text != kProductOfRows : wide && extents.back() % 32 != 0))
+      continue;
     SCOPED_TRACE(absl::StrCat(c.instruction, " ", text, " ", absl::StrJoin(extents, "x")));
     const auto kernel = kernelOf(nestOf(text, extents, c.from, c.to), chip, "kernel", {.instruction = c.instruction});
     ASSERT_TRUE(kernel.ok()) << kernel.status();
@@ -59,21 +70,28 @@ TEST_P(OnInstructions, TheTextComputesTheOperatorOnOddShapes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Instructions, OnInstructions,
-                         ::testing::Values(Case{"mma.m16n8k8.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
-                                           Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
-                                           Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
-                                           Case{"mma.m16n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
-                                           Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_F32},
-                                           Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16},
-                                           Case{"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
-                                           Case{"mma.m16n8k32.u8.s32", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
-                                           Case{"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64}),
-                         [](const auto& info) {
-                           std::string name = absl::StrCat(info.param.instruction, "_", info.param.to);
-                           for (char& letter : name) letter = letter == '.' ? '_' : letter;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Instructions, OnInstructions,
+    ::testing::Values(Case{"mma.m16n8k8.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                      Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                      Case{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                      Case{"mma.m16n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                      Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_F32},
+                      Case{"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16},
+                      Case{"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
+                      Case{"mma.m16n8k32.u8.s32", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
+                      Case{"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64},
+                      Case{"wgmma.m64n64k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
+                      Case{"wgmma.m64n128k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_90"},
+                      Case{"wgmma.m64n256k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
+                      Case{"wgmma.m64n64k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16, "sm_90"},
+                      Case{"wgmma.m64n64k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32, "sm_90"},
+                      Case{"wgmma.m64n256k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32, "sm_90"}),
+    [](const auto& info) {
+      std::string name = absl::StrCat(info.param.instruction, "_", info.param.to);
+      for (char& letter : name) letter = letter == '.' ? '_' : letter;
+      return name;
+    });
 
 TEST(Kernel, SwizzledRowsAreFetchedWithoutConflicts) {
   const v1::Target& chip = *findBuiltinTarget("sm_80");
@@ -93,6 +111,50 @@ TEST(Kernel, SwizzledRowsAreFetchedWithoutConflicts) {
   EXPECT_GT(fetches[0].cycles, fetches[0].accesses);
 }
 
+TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
+  for (const char* name : {"sm_80", "sm_90"}) {
+    const v1::Target& chip = *findBuiltinTarget(name);
+    for (const int64_t columns : {256, 251}) {
+      for (const v1::DataType to : {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}) {
+        const intrinsic::Nest nest = nestOf(kProduct, {200, columns, 256}, v1::DATA_TYPE_F16, to);
+        const auto kernel = kernelOf(nest, chip, "kernel");
+        ASSERT_TRUE(kernel.ok()) << kernel.status();
+        EXPECT_EQ(kernel->text.find("st.global.v4.b32") != std::string::npos, columns == 256) << name;
+        EXPECT_EQ(kernel->text.find("cp.async.cg") != std::string::npos, true) << name;
+        const auto checked = check(*kernel, chip, 3, int64_t{1} << 40);
+        ASSERT_TRUE(checked.ok()) << checked.status();
+        EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
+        EXPECT_EQ(checked->results, 200 * columns);
+      }
+    }
+  }
+}
+
+/// What running a kernel of wgmma says after a change of its text.
+std::string saidOf(const std::string& before, const std::string& after) {
+  const v1::Target& chip = *findBuiltinTarget("sm_90");
+  const intrinsic::Nest nest = nestOf(kProduct, {64, 64, 512}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "wgmma.m64n64k16.f16.f32"});
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  size_t changed = 0;
+  for (size_t at = 0; (at = kernel->text.find(before, at)) != std::string::npos; at += after.size(), ++changed)
+    kernel->text.replace(at, before.size(), after);
+  EXPECT_GT(changed, 0u) << before << "\n" << kernel->text;
+  const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
+  if (!checked.ok()) return std::string(checked.status().message());
+  return checked->wrong > 0 ? "wrong" : "right";
+}
+
+TEST(Kernel, ProductsThatGoOnAreFencedPublishedAndWaitedFor) {
+  EXPECT_EQ(saidOf("bar.sync 0;", "bar.sync 0;"), "right");
+  EXPECT_THAT(saidOf("  wgmma.fence.sync.aligned;\n", ""), HasSubstr("registers are not fenced"));
+  EXPECT_THAT(saidOf("  fence.proxy.async.shared::cta;\n", ""), HasSubstr("no fence has published"));
+  EXPECT_THAT(saidOf("  wgmma.wait_group.sync.aligned 0;\n", ""), HasSubstr("are not waited for"));
+  EXPECT_EQ(saidOf("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 3;"), "wrong");
+  EXPECT_THAT(saidOf(", 1073741888;", ", 64;"), HasSubstr("of no layout that is known"));
+  EXPECT_NE(saidOf(", 1, 1, 0, 1;", ", 1, 1, 0, 0;"), "right");
+}
+
 TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
   v1::Target chip = *findBuiltinTarget("sm_80");
   const intrinsic::Nest nest = nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
@@ -108,6 +170,29 @@ TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
   EXPECT_GT(checked->wrong, 0);
 }
 
+TEST(Kernel, PlansAreSpreadOverTheOrderOfTheEstimate) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const intrinsic::Nest nest = nestOf(kProduct, {48, 40, 72}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const auto best = kernelOf(nest, chip, "kernel");
+  const auto kernels = kernelsOf(nest, chip, "plan", 24);
+  ASSERT_TRUE(best.ok() && kernels.ok()) << kernels.status();
+  ASSERT_EQ(kernels->size(), 24u);
+  EXPECT_EQ(kernels->front().plan.cycles, best->plan.cycles);
+  EXPECT_EQ(kernels->back().name, "plan23");
+  std::set<std::string> instructions;
+  for (size_t i = 0; i < kernels->size(); ++i) {
+    const Kernel& kernel = (*kernels)[i];
+    if (i > 0) EXPECT_GE(kernel.plan.cycles, (*kernels)[i - 1].plan.cycles);
+    EXPECT_GT(kernel.mappings, 1u);
+    instructions.insert(kernel.plan.intrinsic.name());
+    const auto checked = check(kernel, chip, 5, int64_t{1} << 40);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong << "\n" << kernel.text;
+  }
+  EXPECT_GT(kernels->back().plan.cycles, 2 * best->plan.cycles);
+  EXPECT_GT(instructions.size(), 1u);
+}
+
 TEST(Kernel, WhatHasNoKernelIsSaid) {
   const v1::Target& chip = *findBuiltinTarget("sm_80");
   const auto floats = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F32, v1::DATA_TYPE_F32), chip, "kernel",
@@ -116,6 +201,21 @@ TEST(Kernel, WhatHasNoKernelIsSaid) {
   const auto none = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), chip, "kernel",
                              {.instruction = "mma.none"});
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("no instruction mma.none"));
+  const auto plain =
+      kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), *findBuiltinTarget("sm_90"), "kernel",
+               {.instruction = "wgmma.m64n64k16.f16.f32", .swizzled = false});
+  EXPECT_THAT(std::string(plain.status().message()), HasSubstr("no plain ones"));
+  v1::Target narrow = *findBuiltinTarget("sm_90");
+  for (const v1::Intrinsic& intrinsic : instructionsOf(narrow)) {
+    if (intrinsic.name() != "wgmma.m64n64k16.f16.f32") continue;
+    v1::Intrinsic* own = narrow.add_intrinsics();
+    *own = intrinsic;
+    own->set_name("narrow");
+    for (auto& way : *own->mutable_threads()->mutable_descriptors()) way.set_row_bytes(64);
+  }
+  const auto rows = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), narrow, "kernel",
+                             {.instruction = "narrow"});
+  EXPECT_THAT(std::string(rows.status().message()), HasSubstr("rows of 128 bytes"));
   const auto opaque = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32),
                                *findBuiltinTarget("sm_70"), "kernel");
   EXPECT_THAT(std::string(opaque.status().message()), HasSubstr("not described as threads execute it together"));

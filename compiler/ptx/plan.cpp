@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ptx/price.h"
 #include "compiler/target/chip.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/validate_intrinsic.h"
@@ -18,75 +19,9 @@ namespace {
 using intrinsic::Nest;
 using intrinsic::saturatedProduct;
 
+constexpr int64_t kCopiedBytes = 16;  // at once by a thread, at most
+constexpr int kDescribedRowBytes = 128;
 constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and elements' numbers are computed in 32 bits
-
-/// Elements from one value of each loop to the next, and the constant.
-std::vector<int64_t> stridesOf(const Nest& nest, const intrinsic::Access& access, int64_t& constant) {
-  std::vector<int64_t> strides(nest.loops.size(), 0);
-  const std::vector<int64_t> shape = shapeOf(nest, access);
-  int64_t row = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    for (const auto& term : access.subscripts[d].terms)
-      strides[static_cast<size_t>(term.loop)] += term.coefficient * row;
-    constant += access.subscripts[d].constant * row;
-    row *= shape[d];
-  }
-  return strides;
-}
-
-/// The parts of an index over `loops`, slowest first: neighbours that are walked as one loop are one, and what does not
-/// move the tensor is left out.
-std::vector<Part> partsOf(const Nest& nest, const std::vector<int>& loops, const std::vector<int64_t>& strides) {
-  std::vector<Part> parts;
-  int64_t weight = 1;
-  for (size_t l = loops.size(); l-- > 0;) {
-    const int64_t extent = nest.loops[static_cast<size_t>(loops[l])].extent;
-    const int64_t stride = strides[static_cast<size_t>(loops[l])];
-    if (extent == 1) continue;
-    if (!parts.empty() && stride == parts.back().stride * parts.back().extent) {
-      parts.back().extent *= extent;
-    } else {
-      parts.push_back({weight, extent, stride});
-    }
-    weight *= extent;
-  }
-  if (!parts.empty()) parts.back().extent = 0;
-  std::erase_if(parts, [](const Part& part) { return part.stride == 0; });
-  return parts;
-}
-
-/// Neighbours along an index of `extent` that are neighbours in the tensor at multiples of their number, so that they
-/// are all there or none.
-int64_t neighboursOf(const std::vector<Part>& parts, int64_t extent, int64_t most) {
-  int64_t count = most;
-  const auto divides = [&](int64_t number) {
-    while (number % count != 0) count /= 2;
-  };
-  divides(extent);
-  bool along = false;
-  for (const Part& part : parts) {
-    if (part.weight == 1 && part.stride == 1) {
-      along = true;
-      if (part.extent > 0) divides(part.extent);
-    } else {
-      divides(part.weight);
-      divides(part.stride);
-    }
-  }
-  return along ? count : 1;
-}
-
-/// The largest power of two up to `most` that everything else that is added to an element's number is a multiple of.
-int64_t alignmentOf(const Addresses& addresses, const std::vector<Part>& others, int64_t most) {
-  int64_t count = most;
-  while (addresses.constant % count != 0) count /= 2;
-  for (const auto* parts : {&others, &addresses.kept, &addresses.summed}) {
-    for (const Part& part : *parts) {
-      while (part.stride % count != 0) count /= 2;
-    }
-  }
-  return count;
-}
 
 class Planner {
  public:
@@ -99,42 +34,58 @@ class Planner {
   }
 
   absl::StatusOr<Plan> run() {
-    for (absl::Status (Planner::*step)() :
-         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
-      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    if (options_.tile) {
+      if (absl::Status status = prepare(); !status.ok()) return status;
+      if (!take(*options_.tile)) return fault("the tile does not fit the registers and the shared level");
+      return std::move(plan_);
     }
-    const auto take = [&](const std::array<int, 6>& sizes) {
-      plan_.groups_x = sizes[0], plan_.groups_y = sizes[1];
-      plan_.sources[0].blocks = sizes[2], plan_.sources[1].blocks = sizes[3];
-      plan_.steps = sizes[4], plan_.stages = sizes[5];
-      if (!complete(plan_)) return false;
-      price(plan_);
-      return true;
-    };
-    std::optional<std::array<int, 6>> best;
-    double least = 0;
+    const absl::StatusOr<std::vector<PricedTile>> all = tiles();
+    if (!all.ok()) return all.status();
+    take(std::min_element(all->begin(), all->end(), [](const PricedTile& one, const PricedTile& other) {
+           return one.cycles < other.cycles;
+         })->tile);
+    return std::move(plan_);
+  }
+
+  absl::StatusOr<std::vector<PricedTile>> tiles() {
+    if (absl::Status status = prepare(); !status.ok()) return status;
+    std::vector<PricedTile> fitting;
     for (const int groups_x : {1, 2, 4}) {
       for (const int groups_y : {1, 2, 4}) {
         for (const int blocks_x : {1, 2, 4, 8}) {
           for (const int blocks_y : {1, 2, 4, 8, 16}) {
             for (const int steps : {1, 2, 4}) {
               for (const int stages : {2, 3, 4}) {
-                const std::array<int, 6> sizes = {groups_x, groups_y, blocks_x, blocks_y, steps, stages};
-                if (!take(sizes) || (best && plan_.cycles >= least)) continue;
-                best = sizes;
-                least = plan_.cycles;
+                const Tile tile = {groups_x, groups_y, blocks_x, blocks_y, steps, stages};
+                if (take(tile)) fitting.push_back({tile, plan_.cycles});
               }
             }
           }
         }
       }
     }
-    if (!best) return fault("no tile of it fits the registers and the shared level");
-    take(*best);
-    return std::move(plan_);
+    if (fitting.empty()) return fault("no tile of it fits the registers, the shared level and the copies of a thread");
+    return fitting;
   }
 
  private:
+  absl::Status prepare() {
+    for (absl::Status (Planner::*step)() :
+         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
+      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  bool take(const Tile& tile) {
+    plan_.groups_x = tile.groups_x, plan_.groups_y = tile.groups_y;
+    plan_.sources[0].blocks = tile.blocks_x, plan_.sources[1].blocks = tile.blocks_y;
+    plan_.steps = tile.steps, plan_.stages = tile.stages;
+    if (!complete(plan_)) return false;
+    plan_.cycles = estimatedCycles(plan_, target_, prices_);
+    return true;
+  }
+
   absl::Status fault(const std::string& what) const {
     return absl::FailedPreconditionError(absl::StrCat(plan_.intrinsic.name(), ": ", what));
   }
@@ -220,7 +171,11 @@ class Planner {
       const int first = access.subscripts[0].terms[0].loop, second = access.subscripts[1].terms[0].loop;
       addresses.first = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(first)].loops, strides);
       addresses.second = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(second)].loops, strides);
-      absl::StatusOr<Fragment> fragment = fragmentOf(plan_.intrinsic, plan_.instruction, operand);
+      const auto& described = plan_.intrinsic.threads().descriptors();
+      const bool in_place = std::any_of(described.begin(), described.end(),
+                                        [&](const auto& way) { return way.operand() == access.name; });
+      absl::StatusOr<Fragment> fragment = Fragment{};
+      if (!in_place) fragment = fragmentOf(plan_.intrinsic, plan_.instruction, operand);
       if (!fragment.ok()) return fragment.status();
       if (operand == 0) {
         plan_.to = std::move(addresses);
@@ -252,6 +207,16 @@ class Planner {
     plan_.result_vector = pairs ? std::min(neighboursOf(plan_.to.second, plan_.extentOf(plan_.y), 2),
                                            alignmentOf(plan_.to, plan_.to.first, 2))
                                 : 1;
+    const int64_t most = kCopiedBytes / elementBytes(plan_.software.accesses[0].dtype);
+    for (const int along : {1, 0}) {
+      const auto& parts = along == 0 ? plan_.to.first : plan_.to.second;
+      const int64_t neighbours = std::min(neighboursOf(parts, plan_.extentOf(along == 0 ? plan_.x : plan_.y), most),
+                                          alignmentOf(plan_.to, along == 0 ? plan_.to.second : plan_.to.first, most));
+      if (neighbours < most || most < 2) continue;
+      plan_.result_along = along;
+      plan_.result_copy = most;
+      break;
+    }
     return absl::OkStatus();
   }
 
@@ -261,6 +226,14 @@ class Planner {
     for (const auto& transfer : plan_.intrinsic.transfers()) {
       if (transfer.operand() == plan_.instruction.accesses[1].name && transfer.to() == kRegisters)
         level = transfer.from();
+    }
+    const auto& described = plan_.intrinsic.threads().descriptors();
+    for (const auto& way : described) level = way.from();
+    if (!described.empty() && !options_.swizzled) return fault("it reads rows that are exchanged, and no plain ones");
+    for (const auto& way : described) {
+      if (way.row_bytes() == kDescribedRowBytes && plan_.intrinsic.threads().has_asynchronous()) continue;
+      return fault(
+          "of sources that are read in place, kernels are written for rows of 128 bytes and products that go on");
     }
     plan_.level = -1;
     for (int i = 0; i < target_.memory_size(); ++i) {
@@ -276,7 +249,18 @@ class Planner {
         Side candidate = side;
         candidate.along = along;
         const auto* fetch = fetchAlong(candidate);
-        if (!fetch && !plainLoads(candidate)) continue;
+        if (!described.empty()) {
+          const auto way = std::find_if(described.begin(), described.end(),
+                                        [&](const auto& each) { return isAlong(each, candidate); });
+          // Whole groups of rows, or whole rows, begin where an instruction's part does.
+          const int64_t part = plan_.sizeOf(side.operand == 1 ? plan_.x : plan_.y);
+          if (way == described.end() ||
+              (along == side.kept ? part * side.element_bytes % way->row_bytes() : part % way->rows()) != 0)
+            continue;
+          candidate.descriptor = *way;
+        } else if (!fetch && !plainLoads(candidate)) {
+          continue;
+        }
         if (fetch) candidate.fetch = *fetch;
         const Addresses& addresses = side.addresses;
         const bool first = along == 0;
@@ -298,7 +282,7 @@ class Planner {
         chosen = candidate;
       }
       if (best < 0) {
-        return fault(absl::StrCat("neither a fetch nor plain loads bring the fragment of ",
+        return fault(absl::StrCat("neither a fetch nor plain loads nor a descriptor bring the fragment of ",
                                   plan_.instruction.accesses[static_cast<size_t>(side.operand)].name));
       }
       side = std::move(chosen);
@@ -306,14 +290,18 @@ class Planner {
     return absl::OkStatus();
   }
 
-  const v1::Intrinsic::Fetch* fetchAlong(const Side& side) const {
+  /// Whether a fetch or a descriptor is of rows that lie so.
+  template <typename Way>
+  bool isAlong(const Way& way, const Side& side) const {
     const intrinsic::Access& access = plan_.instruction.accesses[static_cast<size_t>(side.operand)];
     const int loop = access.subscripts[static_cast<size_t>(side.along)].terms[0].loop;
+    return way.operand() == access.name && way.from() == target_.memory(plan_.level).name() &&
+           way.along() == plan_.instruction.loops[static_cast<size_t>(loop)].name;
+  }
+
+  const v1::Intrinsic::Fetch* fetchAlong(const Side& side) const {
     for (const auto& fetch : plan_.intrinsic.threads().fetches()) {
-      if (fetch.operand() != access.name || fetch.to() != kRegisters || fetch.matrices().empty()) continue;
-      if (fetch.from() != target_.memory(plan_.level).name() ||
-          fetch.along() != plan_.instruction.loops[static_cast<size_t>(loop)].name)
-        continue;
+      if (!isAlong(fetch, side) || fetch.to() != kRegisters || fetch.matrices().empty()) continue;
       if (fetch.rows() < 1 || fetch.row_bytes() < side.element_bytes || fetch.row_bytes() % side.element_bytes != 0)
         continue;
       bool all = true;
@@ -339,7 +327,7 @@ class Planner {
 
   /// Sizes that follow from the tile; false where it does not fit.
   bool complete(Plan& plan) const {
-    if (plan.threads() > prices_.most_threads()) return false;
+    if (plan.threads() > prices_.most_threads() || plan.ahead() < 1) return false;
     int64_t registers = prices_.index_registers(), base = 0;
     for (Side& side : plan.sources) {
       const int64_t kept = side.operand == 1 ? plan.tileX() : plan.tileY();
@@ -347,8 +335,11 @@ class Planner {
       side.columns = side.along == side.kept ? kept : plan.tileR();
       const int64_t row_bytes = side.columns * side.element_bytes;
       const int64_t chunk = side.fetch ? side.fetch->row_bytes() : 16;
-      if (row_bytes < chunk) return false;
-      side.swizzle = swizzleOf(row_bytes, chunk, plan.banks);
+      if (row_bytes < (side.descriptor ? side.descriptor->row_bytes() : chunk)) return false;
+      side.swizzle = swizzleOf(side.descriptor ? side.descriptor->row_bytes() : row_bytes, chunk, plan.banks);
+      if (side.descriptor &&
+          (side.swizzle.period() != side.descriptor->rows() || side.rows % side.descriptor->rows() != 0))
+        return false;
       if (!options_.swizzled) side.swizzle.mask = 0;
       const int64_t in_row = side.columns / side.vector;
       if (in_row > plan.threads()) return false;
@@ -356,8 +347,10 @@ class Planner {
       if (side.copies > prices_.most_copies()) return false;
       side.base = base;
       base += side.rows * row_bytes;
-      base = (base + plan.banks.line() - (plan.banks.count > 0 ? 1 : 0)) / std::max<int64_t>(1, plan.banks.line()) *
-             std::max<int64_t>(1, plan.banks.line());
+      // Rows are exchanged alike at multiples of what repeats.
+      const int64_t unit = std::max<int64_t>(
+          {1, plan.banks.line(), side.descriptor ? side.swizzle.period() * side.swizzle.row_bytes : 1});
+      base = (base + unit - 1) / unit * unit;
       const int all = side.blocks * side.fragment.registers;
       if (side.fetch) {
         side.matrices = 0;
@@ -377,43 +370,15 @@ class Planner {
     registers += int64_t{plan.sources[0].blocks} * plan.sources[1].blocks * plan.result.registers * wide;
     const int64_t most = target_.registers().vector_count() > 0 ? target_.registers().vector_count() : 128;
     if (registers > most) return false;
+    plan.registers = registers;
     plan.stage_bytes = base;
-    if (plan.sharedBytes() > target_.memory(plan.level).capacity_bytes() / 2) return false;
+    if (plan.sharedBytes() > target_.memory(plan.level).capacity_bytes()) return false;
     plan.tiles_x = (plan.extentOf(plan.x) - 1) / plan.tileX() + 1;
     plan.tiles_y = (plan.extentOf(plan.y) - 1) / plan.tileY() + 1;
     plan.summed_tiles = (plan.extentOf(plan.r) - 1) / plan.tileR() + 1;
     const int64_t stages = saturatedProduct(plan.summed_tiles, plan.summed);
     const int64_t grid = saturatedProduct(saturatedProduct(plan.tiles_x, plan.tiles_y), plan.kept);
     return std::max(stages, grid) <= kMostIndex;
-  }
-
-  void price(Plan& plan) const {
-    const v1::ComputeUnit& core = target_.units(0);
-    int64_t units = core.count();
-    for (const v1::ComputeUnit& unit : target_.units()) {
-      if (unit.name() == plan.intrinsic.unit()) units = unit.count();
-    }
-    const double per_core = std::max(1.0, static_cast<double>(units) / core.count());
-    const double groups = plan.groups_x * plan.groups_y;
-    const double calls = static_cast<double>(plan.sources[0].blocks) * plan.sources[1].blocks;
-    const double interval =
-        plan.intrinsic.cycles_per_issue() > 0 ? plan.intrinsic.cycles_per_issue() : plan.intrinsic.latency_cycles();
-    const double arithmetic =
-        plan.steps * std::max(calls * interval * std::ceil(groups / per_core), double(plan.intrinsic.latency_cycles()));
-    double copied = 0, fetched = 0, instructions = 0;
-    for (const Side& side : plan.sources) {
-      const double bytes = static_cast<double>(side.rows * side.columns * side.element_bytes);
-      copied += bytes;
-      fetched += bytes * (1 + (side.operand == 1 ? plan.groups_y : plan.groups_x));
-      instructions += static_cast<double>(side.copies * plan.threads()) * prices_.copy_instructions();
-    }
-    const v1::MemoryLevel& level = target_.memory(plan.level);
-    const v1::MemoryLevel& next = target_.memory(std::min(plan.level + 1, target_.memory_size() - 1));
-    const double longest = std::max({arithmetic, fetched / level.bandwidth_bytes_per_cycle(),
-                                     copied / next.bandwidth_bytes_per_cycle(), instructions / core.lanes()});
-    const double waves = std::ceil(static_cast<double>(plan.grid()) / core.count());
-    const double stages = static_cast<double>(plan.summed_tiles * plan.summed + plan.stages - 1);
-    plan.cycles = waves * stages * (longest + prices_.stage_cycles());
   }
 
   const v1::Target& target_;
@@ -425,9 +390,24 @@ class Planner {
 
 }  // namespace
 
+int64_t Plan::resultPitch() const {
+  const int64_t bytes = elementBytes(result_type);
+  if (result_along == 0) return tileX() * bytes + kCopiedBytes;
+  // Rows begin so many banks apart as threads that store at once fill of one.
+  const auto end = result.second.begin() + std::clamp<int64_t>(banks.count, 1, result.threads);
+  const int64_t filled = (*std::max_element(result.second.begin(), end) + result_vector) * bytes;
+  return tileY() * bytes + (filled + kCopiedBytes - 1) / kCopiedBytes * kCopiedBytes;
+}
+
 absl::StatusOr<Plan> planOf(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
                             const v1::Target& target, const PlanOptions& options) {
   return Planner(software, intrinsic, matching, target, options).run();
+}
+
+absl::StatusOr<std::vector<PricedTile>> tilesOf(const Nest& software, const v1::Intrinsic& intrinsic,
+                                                const intrinsic::Matching& matching, const v1::Target& target,
+                                                const PlanOptions& options) {
+  return Planner(software, intrinsic, matching, target, options).tiles();
 }
 
 }  // namespace tessera::compiler::ptx

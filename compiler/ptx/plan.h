@@ -6,24 +6,13 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/physical_mapping.h"
+#include "compiler/ptx/addresses.h"
 #include "compiler/ptx/fragment.h"
 #include "compiler/ptx/swizzle.h"
 
 /// A mapping on an instruction of thread groups as a kernel: which block, group and step computes what, and where its
 /// operands are meanwhile. Everything comes from the description of the instruction and the chip.
 namespace tessera::compiler::ptx {
-
-/// index / weight % extent * stride: what a part of an index adds to an element's number in a tensor.
-struct Part {
-  int64_t weight = 1, extent = 0, stride = 0;  ///< extent 0: the rest of the index
-};
-
-/// Where the elements of a tensor are by the kernel's indices: the sum of the parts.
-struct Addresses {
-  int64_t constant = 0;
-  std::vector<Part> first, second;  ///< of the operand's two subscripts
-  std::vector<Part> kept, summed;   ///< of the loops outside of the instruction: those of results, those of sums
-};
 
 /// A source's way: copied from the tensor to rows in the shared level, fetched from there.
 struct Side {
@@ -42,7 +31,10 @@ struct Side {
   Fragment fragment;
   std::optional<v1::Intrinsic::Fetch> fetch;  ///< none: plain loads
   int matrices = 1;                           ///< of one fetch
+  /// The instruction reads it where it lies: rows of its bytes, panels of which make up longer ones.
+  std::optional<v1::Intrinsic::Descriptor> descriptor;
   Addresses addresses;
+  int64_t panelBytes() const { return rows * swizzle.row_bytes; }
 };
 
 struct Plan {
@@ -57,14 +49,17 @@ struct Plan {
   Fragment result;
   Addresses to;
   v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
-  int64_t result_vector = 1;                     ///< neighbours along y that are stored at once
+  int64_t result_vector = 1;                     ///< neighbours along y that a thread holds
+  int result_along = 1;                          ///< which of x and y is contiguous in the tensor
+  int64_t result_copy = 0;                       ///< neighbours along it that are stored at once by way of the level
   int groups_x = 1, groups_y = 1;                ///< of a block
   int steps = 1;                                 ///< of the instruction in a stage
   int stages = 2;
   int64_t tiles_x = 1, tiles_y = 1, kept = 1;  ///< blocks of the grid: tiles, and loops outside
   int64_t summed_tiles = 1, summed = 1;        ///< stages: of the instruction's sum, loops outside
   int64_t stage_bytes = 0;
-  double cycles = 0;  ///< by the estimate of planOf
+  int64_t registers = 0;  ///< of a thread, counted before an assembler counts them
+  double cycles = 0;      ///< by estimatedCycles()
 
   int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
   int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
@@ -74,18 +69,43 @@ struct Plan {
   int64_t threads() const { return int64_t{groups_x} * groups_y * intrinsic.threads().threads(); }
   int64_t grid() const { return tiles_x * tiles_y * kept; }
   int64_t sharedBytes() const { return stage_bytes * stages; }
+  /// Results are turned to rows in the level before they are stored, which takes whole lines: where they are
+  /// neighbours.
+  bool storesRows() const {
+    const int64_t columns = result_along == 0 ? tileX() : tileY(), rows = result_along == 0 ? tileY() : tileX();
+    return result_copy > 0 && columns / result_copy <= threads() && rows * resultPitch() <= sharedBytes();
+  }
+  int64_t resultPitch() const;  ///< bytes from a row of results to the next
+  /// The instruction reads both sources where they lie, and goes on while threads do.
+  bool inPlace() const { return sources[0].descriptor.has_value(); }
+  /// Stages whose copies are under way. One more is being read where the instruction goes on.
+  int ahead() const { return stages - (inPlace() ? 2 : 1); }
+};
+
+/// How much of an operator a block, a group and a stage take.
+struct Tile {
+  int groups_x = 1, groups_y = 1, blocks_x = 1, blocks_y = 1, steps = 1, stages = 2;
 };
 
 struct PlanOptions {
   bool swizzled = true;
+  std::optional<Tile> tile;  ///< none: that of least estimated time
 };
 
-/// The kernel of least estimated time for a mapping: of each number of groups, blocks, steps and stages that registers
-/// and half of the shared level have room for, waves of blocks over the cores times stages times the longest of
-/// arithmetic, fetches, copies from the next level and the copies' instructions. FAILED_PRECONDITION says what the
-/// instruction, the chip or the operator lacks.
+/// The kernel of least estimated time (price.h) for a mapping: of each number of groups, blocks, steps and stages that
+/// registers and the shared level have room for. FAILED_PRECONDITION says what the instruction, the chip or the
+/// operator lacks.
 absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
                             const intrinsic::Matching& matching, const v1::Target& target,
                             const PlanOptions& options = {});
+
+/// Every tile that fits, with the cycles that are estimated for it.
+struct PricedTile {
+  Tile tile;
+  double cycles = 0;
+};
+absl::StatusOr<std::vector<PricedTile>> tilesOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+                                                const intrinsic::Matching& matching, const v1::Target& target,
+                                                const PlanOptions& options = {});
 
 }  // namespace tessera::compiler::ptx

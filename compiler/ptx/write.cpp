@@ -5,25 +5,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "compiler/ptx/body.h"
+#include "compiler/ptx/result_writer.h"
 #include "proto/element_size.h"
 
 namespace tessera::compiler::ptx {
 namespace {
 
-using Registers = std::vector<std::string>;
-
-class Writer : Body {
+class Writer : ResultWriter {
  public:
-  Writer(const Plan& plan, const v1::Target& target, std::string name)
-      : plan_(plan), target_(target), name_(std::move(name)) {}
+  using ResultWriter::ResultWriter;
 
   std::string run() {
     indices();
     for (size_t s = 0; s < 2; ++s) prepareCopies(s);
-    for (size_t s = 0; s < 2; ++s) prepareFetches(s);
+    for (size_t s = 0; s < 2; ++s) plan_.inPlace() ? prepareDescriptors(s) : prepareFetches(s);
     accumulators();
-    pipeline();
+    plan_.inPlace() ? pipelineInPlace() : pipeline();
     store();
     line("ret;");
     return absl::StrCat(".visible .entry ", name_, "(\n  .param .u64 ", name_, "_0,\n  .param .u64 ", name_,
@@ -32,144 +29,6 @@ class Writer : Body {
   }
 
  private:
-  void indices() {
-    for (int i = 0; i < 3; ++i) {
-      tensors_[i] = fresh("w");
-      line("ld.param.u64 ", tensors_[i], ", [", name_, "_", i, "];");
-      line("cvta.to.global.u64 ", tensors_[i], ", ", tensors_[i], ";");
-    }
-    thread_ = fresh("r");
-    line("mov.u32 ", thread_, ", %tid.x;");
-    const int64_t threads = plan_.intrinsic.threads().threads();
-    lane_ = made("and.b32", thread_, threads - 1);
-    const std::string group = made("shr.u32", thread_, log2of(threads));
-    group_[0] = made("and.b32", group, plan_.groups_x - 1);
-    group_[1] = made("shr.u32", group, log2of(plan_.groups_x));
-    const std::string block = fresh("r");
-    line("mov.u32 ", block, ", %ctaid.x;");
-    const std::string above = divided(block, plan_.tiles_x);
-    const std::string tile_x = plan_.tiles_x == 1 ? zero() : rest(block, above, plan_.tiles_x);
-    kept_ = divided(above, plan_.tiles_y);
-    const std::string tile_y = plan_.tiles_y == 1 ? zero() : rest(above, kept_, plan_.tiles_y);
-    first_[0] = made("mul.lo.s32", tile_x, plan_.tileX());
-    first_[1] = made("mul.lo.s32", tile_y, plan_.tileY());
-    shared_ = fresh("r");
-    line("mov.u32 ", shared_, ", shared_memory;");
-  }
-
-  // --- copies ---
-
-  struct Copies {
-    std::string guard;        // threads that copy; empty: all
-    Registers kept, within;   // per copy (or one for all): element's number by results' loops, whether there is one
-    std::string row, column;  // of the first copy
-    Registers to;             // in a stage
-    int64_t rows_between = 0;
-  } copies_[2];
-
-  int64_t extentX(size_t s) const { return plan_.extentOf(s == 0 ? plan_.x : plan_.y); }
-  const std::vector<Part>& partsOf(const Side& side, int subscript) const {
-    return subscript == 0 ? side.addresses.first : side.addresses.second;
-  }
-
-  /// Address in a stage of a byte of a row, both in registers.
-  std::string swizzled(const Side& side, const std::string& row, const std::string& byte) {
-    const std::string begin = made("mul.lo.s32", row, side.swizzle.row_bytes);
-    return made("add.s32", begin, exchanged(side, row, byte));
-  }
-  std::string exchanged(const Side& side, const std::string& row, const std::string& byte) {
-    const Swizzle& swizzle = side.swizzle;
-    if (swizzle.mask == 0) return byte;
-    const std::string digit =
-        made("and.b32", swizzle.shift == 0 ? row : made("shr.u32", row, swizzle.shift), swizzle.mask);
-    return made("xor.b32", byte, made("shl.b32", digit, log2of(swizzle.chunk_bytes)));
-  }
-
-  void prepareCopies(size_t s) {
-    const Side& side = plan_.sources[s];
-    Copies& copies = copies_[s];
-    const int64_t in_row = side.columns / side.vector, all = side.rows * in_row;
-    if (all < plan_.threads()) {
-      copies.guard = fresh("p");
-      line("setp.lt.u32 ", copies.guard, ", ", thread_, ", ", all, ";");
-    }
-    copies.row = made("shr.u32", thread_, log2of(in_row));
-    copies.column = made("shl.b32", made("and.b32", thread_, in_row - 1), log2of(side.vector));
-    copies.rows_between = plan_.threads() / in_row;
-    std::string constant = fresh("r");
-    line("mov.b32 ", constant, ", ", side.addresses.constant, ";");
-    constant = addressed(constant, kept_, side.addresses.kept);
-    const bool rows_are_kept = side.along != side.kept;
-    for (int64_t n = 0; n < (rows_are_kept ? side.copies : 1); ++n) {
-      const std::string index =
-          made("add.s32", first_[s], rows_are_kept ? plus(copies.row, n * copies.rows_between) : copies.column);
-      copies.within.push_back(fresh("p"));
-      line("setp.lt.s32 ", copies.within.back(), ", ", index, ", ", extentX(s), ";");
-      if (!copies.guard.empty())
-        line("and.pred ", copies.within.back(), ", ", copies.within.back(), ", ", copies.guard, ";");
-      copies.kept.push_back(addressed(constant, index, partsOf(side, side.kept)));
-    }
-    const std::string byte = made("mul.lo.s32", copies.column, side.element_bytes);
-    const bool repeats = copies.rows_between % side.swizzle.period() == 0;
-    for (int64_t n = 0; n < (repeats ? 1 : side.copies); ++n) {
-      copies.to.push_back(
-          plus(made("add.s32", shared_, swizzled(side, plus(copies.row, n * copies.rows_between), byte)), side.base));
-    }
-  }
-
-  /// Copies of stage `number` (of the whole sum) to the stage that begins `offset` bytes behind the first.
-  void copyStage(const std::string& number, const std::string& offset) {
-    const std::string outside = divided(number, plan_.summed_tiles);
-    const std::string tile = plan_.summed == 1         ? number
-                             : plan_.summed_tiles == 1 ? zero()
-                                                       : rest(number, outside, plan_.summed_tiles);
-    const std::string begin = made("mul.lo.s32", tile, plan_.tileR());
-    const auto& asynchronous = target_.memory(plan_.level).filled_by();
-    for (size_t s = 0; s < 2; ++s) {
-      const Side& side = plan_.sources[s];
-      const Copies& copies = copies_[s];
-      const bool rows_are_kept = side.along != side.kept;
-      const int summed = 1 - side.kept;
-      const std::string outer = plan_.summed == 1 ? "" : addressed("", outside, side.addresses.summed);
-      std::string added, within;
-      for (int64_t n = 0; n < side.copies; ++n) {
-        if (!rows_are_kept || n == 0) {
-          const std::string index =
-              made("add.s32", begin, rows_are_kept ? copies.column : plus(copies.row, n * copies.rows_between));
-          within = fresh("p");
-          line("setp.lt.s32 ", within, ", ", index, ", ", plan_.extentOf(plan_.r), ";");
-          added = addressed(outer, index, partsOf(side, summed));
-        }
-        const std::string there = fresh("p");
-        line("and.pred ", there, ", ", within, ", ", copies.within[rows_are_kept ? n : 0], ";");
-        const std::string& kept = copies.kept[rows_are_kept ? n : 0];
-        const std::string element = fresh("r"), from = fresh("w");
-        line("selp.b32 ", element, ", ", added.empty() ? kept : made("add.s32", kept, added), ", 0, ", there, ";");
-        line("mad.wide.s32 ", from, ", ", element, ", ", side.element_bytes, ", ", tensors_[side.array], ";");
-        const bool repeats = copies.to.size() == 1;
-        const int64_t immediate = repeats ? n * copies.rows_between * side.swizzle.row_bytes : 0;
-        const std::string to =
-            absl::StrCat("[", made("add.s32", copies.to[repeats ? 0 : n], offset), "+", immediate, "]");
-        const int64_t bytes = side.vector * side.element_bytes;
-        const std::string guard = copies.guard.empty() ? "" : absl::StrCat("@", copies.guard, " ");
-        if (side.asynchronous) {
-          const std::string read = fresh("r");
-          line("selp.b32 ", read, ", ", bytes, ", 0, ", there, ";");
-          line(guard, asynchronous.assembly(), " ", to, ", [", from, "], ", bytes, ", ", read, ";");
-        } else {
-          const int64_t words = std::max<int64_t>(1, bytes / 4);
-          Registers values;
-          for (int64_t w = 0; w < words; ++w) values.push_back(zero());
-          const std::string type = bytes == 1 ? "u8" : bytes == 2 ? "u16" : "b32";
-          const std::string wide = words == 1 ? "" : absl::StrCat("v", words, ".");
-          const std::string list = words == 1 ? values[0] : absl::StrCat("{", absl::StrJoin(values, ", "), "}");
-          line("@", there, " ld.global.", wide, type, " ", list, ", [", from, "];");
-          line(guard, "st.shared.", wide, type, " ", to, ", ", list, ";");
-        }
-      }
-    }
-  }
-
   // --- fragments ---
 
   struct Fetches {
@@ -284,13 +143,12 @@ class Writer : Body {
     }
   }
 
-  void pipeline() {
-    const auto& copy = target_.memory(plan_.level).filled_by();
+  /// Copies of the stages that are under way before the first is multiplied.
+  void fillStages() {
     const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
-    const int64_t stages = plan_.summed_tiles * plan_.summed, ahead = plan_.stages - 1;
-    const std::string bytes = absl::StrCat(plan_.stage_bytes);
-    for (int64_t n = 0; n < ahead; ++n) {
-      if (n < stages) {
+    const auto& copy = target_.memory(plan_.level).filled_by();
+    for (int64_t n = 0; n < plan_.ahead(); ++n) {
+      if (n < plan_.summed_tiles * plan_.summed) {
         const std::string number = fresh("r"), offset = fresh("r");
         line("mov.b32 ", number, ", ", n, ";");
         line("mov.b32 ", offset, ", ", n * plan_.stage_bytes, ";");
@@ -298,6 +156,113 @@ class Writer : Body {
       }
       if (asynchronous) line(copy.commit(), ";");
     }
+  }
+  /// To the next stage of the ring.
+  void goOn(const std::string& ring, const std::string& wraps) {
+    line("add.s32 ", ring, ", ", ring, ", ", plan_.stage_bytes, ";");
+    line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.sharedBytes(), ";");
+    line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
+  }
+
+  // --- sources that are read where they lie ---
+
+  /// Bytes / 16 from a group of rows to the next, and to the next panel, where the manual has them in a descriptor.
+  static constexpr int64_t kUnit = 16;
+  static constexpr int kFurtherBit = 16;                        // of the low word: the next panel
+  static constexpr int64_t kExchangedBy128 = int64_t{1} << 30;  // of the high word
+
+  /// Bytes of a stage's source up to an element.
+  int64_t bytesTo(size_t s, int64_t kept, int64_t summed) const {
+    const Side& side = plan_.sources[s];
+    const bool rows_are_kept = side.along != side.kept;
+    const int64_t row = rows_are_kept ? kept : summed, byte = (rows_are_kept ? summed : kept) * side.element_bytes;
+    const int64_t width = side.swizzle.row_bytes;
+    return byte / width * side.panelBytes() + row * width + byte % width;
+  }
+
+  void prepareDescriptors(size_t s) {
+    const Side& side = plan_.sources[s];
+    const int64_t group = bytesTo(s, side.blocks * plan_.sizeOf(s == 0 ? plan_.x : plan_.y), 0);
+    const std::string own = made("add.s32", shared_, made("mul.lo.s32", group_[s], group));
+    starts_[s] = plus(made("shr.u32", plus(own, side.base), log2of(kUnit)), side.panelBytes() / kUnit << kFurtherBit);
+    if (s > 0) return;
+    added_ = fresh("p");
+    line("setp.eq.s32 ", added_, ", ", shared_, ", ", shared_, ";");
+  }
+
+  /// The products of a stage, as a group that goes on.
+  void multiplyInPlace(const std::string& offset) {
+    const auto& threads = plan_.intrinsic.threads();
+    const std::string units = made("shr.u32", offset, log2of(kUnit));
+    std::map<std::pair<size_t, int64_t>, std::string> made_already;
+    const auto descriptor = [&](size_t s, int block, int step) {
+      const Side& side = plan_.sources[s];
+      const int64_t at = bytesTo(s, block * plan_.sizeOf(s == 0 ? plan_.x : plan_.y), step * plan_.sizeOf(plan_.r));
+      std::string& there = made_already[{s, at}];
+      if (!there.empty()) return there;
+      there = fresh("w");
+      const std::string low = plus(made("add.s32", starts_[s], units), at / kUnit);
+      const std::string high = fresh("r");
+      line("mov.b32 ", high, ", ", kExchangedBy128 + side.swizzle.period() * side.swizzle.row_bytes / kUnit, ";");
+      line("mov.b64 ", there, ", {", low, ", ", high, "};");
+      return there;
+    };
+    std::string modifiers;
+    for (const std::string& modifier : threads.modifiers()) absl::StrAppend(&modifiers, ", ", modifier);
+    for (const Side& side : plan_.sources) {
+      if (!side.descriptor->modifier().empty()) absl::StrAppend(&modifiers, ", ", side.descriptor->modifier());
+    }
+    line(threads.asynchronous().begin(), ";");
+    for (int step = 0; step < plan_.steps; ++step) {
+      for (int x = 0; x < plan_.sources[0].blocks; ++x) {
+        for (int y = 0; y < plan_.sources[1].blocks; ++y) {
+          const std::string left = descriptor(0, x, step), right = descriptor(1, y, step);
+          const auto begin = sums_.begin() + (x * plan_.sources[1].blocks + y) * plan_.result.registers;
+          line(threads.assembly(), " {", absl::StrJoin(begin, begin + plan_.result.registers, ", "), "}, ", left, ", ",
+               right, ", ", added_, modifiers, ";");
+        }
+      }
+    }
+    line(threads.asynchronous().commit(), ";");
+  }
+
+  /// While a stage is multiplied the one before may still be, and copies fill the one before that: every group has
+  /// waited for it when it comes to the barrier.
+  void pipelineInPlace() {
+    const auto& copy = target_.memory(plan_.level).filled_by();
+    const auto& going = plan_.intrinsic.threads().asynchronous();
+    const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
+    const int64_t stages = plan_.summed_tiles * plan_.summed, ahead = plan_.ahead();
+    fillStages();
+    const std::string stage = fresh("r"), filled = fresh("r"), offset = fresh("r"), more = fresh("p"),
+                      wraps = fresh("p");
+    line("mov.b32 ", stage, ", 0;");
+    line("mov.b32 ", offset, ", 0;");
+    line("mov.b32 ", filled, ", ", ahead * plan_.stage_bytes, ";");
+    addText(absl::StrCat("STAGE_", name_, ":\n"));
+    if (asynchronous) line(absl::StrReplaceAll(copy.wait(), {{"$", absl::StrCat(ahead - 1)}}), ";");
+    line(going.publish(), ";");
+    line("bar.sync 0;");
+    multiplyInPlace(offset);
+    const std::string next = plus(stage, ahead);
+    line("setp.ge.s32 ", more, ", ", next, ", ", stages, ";");
+    line("@", more, " bra FILLED_", name_, ";");
+    copyStage(next, filled);
+    addText(absl::StrCat("FILLED_", name_, ":\n"));
+    if (asynchronous) line(copy.commit(), ";");
+    line(absl::StrReplaceAll(going.wait(), {{"$", "1"}}), ";");
+    for (const std::string& ring : {offset, filled}) goOn(ring, wraps);
+    line("add.s32 ", stage, ", ", stage, ", 1;");
+    line("setp.lt.s32 ", more, ", ", stage, ", ", stages, ";");
+    line("@", more, " bra STAGE_", name_, ";");
+    line(absl::StrReplaceAll(going.wait(), {{"$", "0"}}), ";");
+  }
+
+  void pipeline() {
+    const auto& copy = target_.memory(plan_.level).filled_by();
+    const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
+    const int64_t stages = plan_.summed_tiles * plan_.summed, ahead = plan_.ahead();
+    fillStages();
     // Places are computed where every path passes: the first use is below, within the loop.
     const std::string before = takeText();
     std::map<std::string, std::string> ignored;
@@ -329,95 +294,13 @@ class Writer : Body {
     addText(absl::StrCat("FILLED_", name_, ":\n"));
     if (asynchronous) line(copy.commit(), ";");
     multiplyStage(made("add.s32", shared_, offset));
-    for (const std::string& ring : {offset, filled}) {
-      line("add.s32 ", ring, ", ", ring, ", ", bytes, ";");
-      line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.sharedBytes(), ";");
-      line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
-    }
+    for (const std::string& ring : {offset, filled}) goOn(ring, wraps);
     line("add.s32 ", stage, ", ", stage, ", 1;");
     line("setp.lt.s32 ", more, ", ", stage, ", ", stages, ";");
     line("@", more, " bra STAGE_", name_, ";");
   }
 
-  // --- results ---
-
-  struct Place {
-    std::string element, within;
-  };
-  Place resultAt(const std::string& index, int64_t further, int64_t extent, const std::vector<Part>& parts) {
-    const std::string at = plus(index, further);
-    Place place{addressed("", at, parts), fresh("p")};
-    line("setp.lt.s32 ", place.within, ", ", at, ", ", extent, ";");
-    return place;
-  }
-
-  /// The elements of a register as the tensor has them, 16-bit ones in their own registers.
-  Registers elementsOf(const std::string& sum) {
-    const v1::DataType type = plan_.result_type;
-    if (plan_.result.in_register == 2) {
-      const Registers halves = {fresh("h"), fresh("h")};
-      line("mov.b32 {", halves[0], ", ", halves[1], "}, ", sum, ";");
-      return halves;
-    }
-    if (plan_.result.type == "f32" && type != v1::DATA_TYPE_F32) {
-      const std::string half = fresh("h");
-      line("cvt.rn.", type == v1::DATA_TYPE_F16 ? "f16" : "bf16", ".f32 ", half, ", ", sum, ";");
-      return {half};
-    }
-    return {sum};
-  }
-
-  void store() {
-    const Fragment& result = plan_.result;
-    const int64_t bytes = elementBytes(plan_.result_type);
-    std::string own[2] = {byThread(lane_, result.first), byThread(lane_, result.second)};
-    for (size_t s = 0; s < 2; ++s) {
-      const int64_t size = plan_.sources[s].blocks * plan_.sizeOf(s == 0 ? plan_.x : plan_.y);
-      own[s] = made("add.s32", own[s], made("add.s32", first_[s], made("mul.lo.s32", group_[s], size)));
-    }
-    std::string constant = fresh("r");
-    line("mov.b32 ", constant, ", ", plan_.to.constant, ";");
-    constant = addressed(constant, kept_, plan_.to.kept);
-    std::map<int64_t, Place> columns;
-    for (int x = 0; x < plan_.sources[0].blocks; ++x) {
-      std::map<int64_t, Place> rows;
-      for (int y = 0; y < plan_.sources[1].blocks; ++y) {
-        Registers elements;
-        for (int r = 0; r < result.registers; ++r) {
-          for (auto& element :
-               elementsOf(sums_[static_cast<size_t>((x * plan_.sources[1].blocks + y) * result.registers + r)])) {
-            elements.push_back(std::move(element));
-          }
-        }
-        const auto vector = static_cast<size_t>(plan_.result_vector);
-        for (size_t e = 0; e < elements.size(); e += vector) {
-          const int64_t at_x = x * plan_.sizeOf(plan_.x) + result.first_of[e],
-                        at_y = y * plan_.sizeOf(plan_.y) + result.second_of[e];
-          if (!rows.contains(at_x)) rows[at_x] = resultAt(own[0], at_x, plan_.extentOf(plan_.x), plan_.to.first);
-          if (!columns.contains(at_y)) columns[at_y] = resultAt(own[1], at_y, plan_.extentOf(plan_.y), plan_.to.second);
-          const std::string within = fresh("p"), to = fresh("w");
-          line("and.pred ", within, ", ", rows[at_x].within, ", ", columns[at_y].within, ";");
-          std::string element = constant;
-          for (const std::string& part : {rows[at_x].element, columns[at_y].element}) {
-            if (!part.empty()) element = made("add.s32", element, part);
-          }
-          line("mad.wide.s32 ", to, ", ", element, ", ", bytes, ", ", tensors_[0], ";");
-          const std::string type = bytes == 2 ? "b16" : bytes == 8 ? "f64" : plan_.result.type == "f32" ? "f32" : "b32";
-          if (vector == 2) {
-            line("@", within, " st.global.v2.", type, " [", to, "], {", elements[e], ", ", elements[e + 1], "};");
-          } else {
-            line("@", within, " st.global.", type, " [", to, "], ", elements[e], ";");
-          }
-        }
-      }
-    }
-  }
-
-  const Plan& plan_;
-  const v1::Target& target_;
-  const std::string name_;
-  std::string tensors_[3], thread_, lane_, group_[2], first_[2], kept_, shared_;
-  Registers sums_;
+  std::string starts_[2], added_;  // of in-place sources: the low words of their descriptors; a predicate that is true
 };
 
 }  // namespace
@@ -430,7 +313,7 @@ std::string heading(const v1::Target& target) {
     }
   }
   return absl::StrCat(".version ", version, "\n.target ", target.code().cpu(),
-                      "\n.address_size 64\n\n.extern .shared .align 128 .b8 shared_memory[];\n");
+                      "\n.address_size 64\n\n.extern .shared .align 1024 .b8 shared_memory[];\n");
 }
 
 std::string write(const Plan& plan, const v1::Target& target, const std::string& name) {

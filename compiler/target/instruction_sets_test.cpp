@@ -178,6 +178,29 @@ TEST(InstructionSets, EveryRuleOfThreadsNamesItsField) {
   EXPECT_THAT(faultsWith("row_bytes: 16", "row_bytes: 24"), ElementsAre("threads.fetches[0].row_bytes"));
 }
 
+TEST(InstructionSets, EveryRuleOfDescriptorsNamesItsField) {
+  const std::string good = R"(threads { threads: 32 assembly: "mma.async" modifiers: "-1"
+      descriptors { operand: "a" from: "memory" along: "r" row_bytes: 128 rows: 8 modifier: "0" }
+      asynchronous { begin: "mma.fence" commit: "mma.commit" wait: "mma.wait $" publish: "fence.proxy" } })";
+  const auto faultsWith = [&](const std::string& part, const std::string& instead) {
+    EXPECT_THAT(good, HasSubstr(part));
+    return faultsOf(absl::StrReplaceAll(good, {{part, instead}}));
+  };
+  EXPECT_THAT(faultsOf(good), IsEmpty());
+  EXPECT_THAT(faultsWith(R"("a")", R"("d")"), ElementsAre("threads.descriptors[0].operand"));
+  EXPECT_THAT(faultsWith(R"(from: "memory")", R"(from: "L9")"), ElementsAre("threads.descriptors[0].from"));
+  EXPECT_THAT(faultsWith(R"(along: "r")", R"(along: "k")"), ElementsAre("threads.descriptors[0].along"));
+  EXPECT_THAT(faultsWith("row_bytes: 128", "row_bytes: 256"), ElementsAre("threads.descriptors[0].row_bytes"));
+  EXPECT_THAT(faultsWith("row_bytes: 128", "row_bytes: 48"), ElementsAre("threads.descriptors[0].row_bytes"));
+  EXPECT_THAT(faultsWith("rows: 8", "rows: 16"), ElementsAre("threads.descriptors[0].rows"));
+  EXPECT_THAT(faultsWith(R"(modifier: "0")", R"(modifier: "0;")"), ElementsAre("threads.descriptors[0].modifier"));
+  EXPECT_THAT(faultsWith(R"(modifiers: "-1")", R"(modifiers: "p1")"), ElementsAre("threads.modifiers[0]"));
+  EXPECT_THAT(faultsWith("mma.fence", "mma;"), ElementsAre("threads.asynchronous.begin"));
+  EXPECT_THAT(faultsWith(R"(commit: "mma.commit")", ""), ElementsAre("threads.asynchronous.commit"));
+  EXPECT_THAT(faultsWith("mma.wait $", "mma.wait @"), ElementsAre("threads.asynchronous.wait"));
+  EXPECT_THAT(faultsWith("fence.proxy", "fence,"), ElementsAre("threads.asynchronous.publish"));
+}
+
 TEST(Digits, AreReadWithWhatIsLeftOut) {
   const auto is = [](const std::string& text, const std::string& iteration, int64_t divisor, int64_t values) {
     const absl::StatusOr<Digit> digit = parseDigit(text);

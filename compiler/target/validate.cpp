@@ -114,6 +114,7 @@ class Validator : Problems {
       checkRange(at + "banks", level.banks(), 0, 1 << 20);
       checkNonNegative(at + "energy_pj_per_byte", level.energy_pj_per_byte());
       checkNonNegative(at + "sustained_bytes_per_cycle", level.sustained_bytes_per_cycle());
+      checkNonNegative(at + "latency_cycles", level.latency_cycles());
       if (!level.has_filled_by()) continue;
       checkAssembly(at + "filled_by.assembly", level.filled_by().assembly(), *this);
       checkAssembly(at + "filled_by.commit", level.filled_by().commit(), *this);

@@ -246,6 +246,7 @@ class IntrinsicValidator {
       if (ranks_.contains(operand)) return;
       problems_.add(field, absl::StrCat("'", absl::CHexEscape(operand), "' is no operand of this intrinsic"));
     };
+    descriptors(here, group);
     for (int i = 0; i < group.fragments_size(); ++i) {
       const v1::Intrinsic::Fragment& fragment = group.fragments(i);
       const std::string at = absl::StrCat(here, "fragments[", i, "].");
@@ -272,6 +273,45 @@ class IntrinsicValidator {
       problems_.checkRange(at + "row_bytes", fetch.row_bytes(), 1, kMostRowBytes);
       problems_.checkPowerOfTwo(at + "row_bytes", fetch.row_bytes());
     }
+  }
+
+  void descriptors(const std::string& here, const v1::Intrinsic::ThreadGroup& group) {
+    if (!problems_.checkCount(here + "descriptors", group.descriptors_size())) return;
+    if (!problems_.checkCount(here + "modifiers", group.modifiers_size())) return;
+    for (int i = 0; i < group.descriptors_size(); ++i) {
+      const v1::Intrinsic::Descriptor& descriptor = group.descriptors(i);
+      const std::string at = absl::StrCat(here, "descriptors[", i, "].");
+      if (!ranks_.contains(descriptor.operand())) {
+        problems_.add(at + "operand",
+                      absl::StrCat("'", absl::CHexEscape(descriptor.operand()), "' is no operand of this intrinsic"));
+      }
+      memory(at + "from", descriptor.from());
+      if (!extents_.contains(descriptor.along())) {
+        problems_.add(at + "along",
+                      absl::StrCat("'", absl::CHexEscape(descriptor.along()), "' is no iteration of this intrinsic"));
+      }
+      constexpr int kLeastRowBytes = 16, kMostRowBytes = 128, kMostRows = 8;
+      problems_.checkRange(at + "row_bytes", descriptor.row_bytes(), kLeastRowBytes, kMostRowBytes);
+      problems_.checkPowerOfTwo(at + "row_bytes", descriptor.row_bytes());
+      problems_.checkRange(at + "rows", descriptor.rows(), 1, kMostRows);
+      problems_.checkPowerOfTwo(at + "rows", descriptor.rows());
+      if (!descriptor.modifier().empty()) modifier(at + "modifier", descriptor.modifier());
+    }
+    for (int i = 0; i < group.modifiers_size(); ++i)
+      modifier(absl::StrCat(here, "modifiers[", i, "]"), group.modifiers(i));
+    if (!group.has_asynchronous()) return;
+    const auto& asynchronous = group.asynchronous();
+    const std::string at = here + "asynchronous.";
+    checkAssembly(at + "begin", asynchronous.begin(), problems_);
+    checkAssembly(at + "commit", asynchronous.commit(), problems_);
+    checkAssembly(at + "wait", asynchronous.wait(), problems_);
+    checkAssembly(at + "publish", asynchronous.publish(), problems_);
+  }
+
+  void modifier(const std::string& field, const std::string& text) {
+    const bool legal = text.size() <= 2 && !text.empty() && absl::ascii_isdigit(text.back()) &&
+                       (text.size() == 1 || text[0] == '-' || absl::ascii_isdigit(text[0]));
+    if (!legal) problems_.add(field, absl::StrCat("'", absl::CHexEscape(text), "' is no number of one or two signs"));
   }
 
   void digits(const std::string& field, const google::protobuf::RepeatedPtrField<std::string>& texts) {

@@ -15,6 +15,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import BIN
 from suite import Skip, check, check_equal, run
 
+BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "gpu"
 PRODUCT = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "61x43x83")
 SQUARE = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "256x256x256", "--points", "1")
 STRIDED = ("--op", "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]", "--extents", "2x5x3x7x3x3x2")
@@ -60,7 +61,8 @@ def a_manifest_launches(kernels):
     launch = json.loads(manifest.read_text())
     check_equal(launch, answer["kernel"], "the manifest and what is printed")
     tile = launch["tile"]
-    check_equal(launch["grid"], -(-61 // tile[0]) * -(-43 // tile[1]), f"blocks of {tile}")
+    sizes = (61, 43) if "<- [i " in launch["mapping"] else (43, 61)  # sources may be exchanged
+    check_equal(launch["grid"], -(-sizes[0] // tile[0]) * -(-sizes[1] // tile[1]), f"blocks of {tile}")
     check(launch["shared_bytes"] > 0, launch)
     written = text.read_text()
     check(".visible .entry product(" in written, "the entry has another name")
@@ -75,6 +77,46 @@ def exchanged_rows_do_not_conflict(kernels):
     check_equal(shared["cycles"], shared["accesses"], "cycles of fetches without conflicts")
     check_equal(plain["accesses"], shared["accesses"], "fetches of plain rows")
     check(plain["cycles"] > 2 * plain["accesses"], f"plain rows do not conflict: {plain}")
+
+
+def many_plans_are_files_of_a_folder(kernels):
+    said = kernels.answer(*PRODUCT, "--plans", "12", "-o", "plans", "--name", "plan")
+    check(said.startswith("12 plans of "), said)
+    manifests = [json.loads((kernels.folder / "plans" / f"plan{i}.json").read_text()) for i in range(12)]
+    estimates = [manifest["estimated_cycles"] for manifest in manifests]
+    check(estimates == sorted(estimates) and estimates[-1] > 2 * estimates[0], f"estimates: {estimates}")
+    check(len({(str(m["tile"]), m["mapping"], m["instruction"]) for m in manifests}) > 6, f"plans alike: {manifests}")
+    for i, manifest in enumerate(manifests):
+        check(0 < manifest["bound"] < 1e-2, f"bound {manifest['bound']}")
+        check(f".entry plan{i}(" in (kernels.folder / "plans" / f"plan{i}.ptx").read_text(), f"entry of plan {i}")
+    for more, wanted in (((), "--output"), (("-o", "plans", "--points", "1"), "--points"),
+                         (("-o", "plans", "--manifest", "one.json"), "--manifest")):
+        errors = kernels.answer(*PRODUCT, "--plans", "2", *more, expect=2)
+        check(wanted in errors, errors)
+    errors = kernels.answer(*PRODUCT, "--plans", "2", "-o", "kernel.ptx/plans", expect=1)
+    check("kernel.ptx/plans" in errors, errors)
+
+
+def without_a_gpu_the_benchmark_says_so(kernels):
+    if shutil.which("nvidia-smi"):
+        raise Skip("there is a GPU")
+    done = subprocess.run([sys.executable, BENCH, "measure", kernels.folder], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60)
+    check_equal(done.returncode, 2, f"exit code without a GPU: {done.stdout}{done.stderr}")
+    check("gpu: PyTorch" in done.stderr, done.stderr)
+
+
+def sources_are_read_where_they_lie(kernels):
+    odd = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, "--instruction", "wgmma.m64n64k16.f16.f32",
+                                    target="sm_90"))["checked"]
+    check_equal((odd["wrong"], odd["results"]), (0, 61 * 43), "results of wgmma")
+    large = ("--op", PRODUCT[1], "--extents", "2048x2048x2048", "--result", "f16", "--points", "0")
+    answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *large, target="sm_90"))
+    check(answer["kernel"]["instruction"].startswith("wgmma.m64n"), answer["kernel"]["instruction"])
+    text = (kernels.folder / "kernel.ptx").read_text()
+    check("wgmma.mma_async" in text and "ldmatrix" not in text, "the text is of another instruction")
+    errors = kernels.answer(*PRODUCT, "--plain", "--instruction", "wgmma.m64n64k16.f16.f32", target="sm_90", expect=4)
+    check("no plain ones" in errors, errors)
 
 
 def what_has_no_kernel_says_why(kernels):
@@ -95,18 +137,22 @@ def the_assembler_takes_the_text(kernels):
     if not ptxas:
         raise Skip("there is no ptxas")
     for target, arguments in (("sm_80", PRODUCT), ("sm_80", (*PRODUCT, "--type", "s8")), ("sm_80", SQUARE),
-                              ("sm_80", STRIDED), ("sm_90", SQUARE)):
+                              ("sm_80", STRIDED), ("sm_90", SQUARE), ("sm_90", (*SQUARE, "--type", "s8")),
+                              ("sm_90", (*STRIDED, "--instruction", "wgmma.m64n64k16.f16.f32"))):
         kernels.answer(*arguments, "-o", "kernel.ptx", target=target)
-        done = subprocess.run([ptxas, f"-arch={target}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
+        own = re.search(r"^\.target (\w+)", (kernels.folder / "kernel.ptx").read_text(), re.M)[1]
+        done = subprocess.run([ptxas, f"-arch={own}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         if "not defined for option 'gpu-name'" in done.stderr:
             raise Skip(f"{ptxas} does not know {target}")
         check_equal(done.returncode, 0, f"ptxas on {target}, {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        check("serialized" not in done.stderr, f"products wait for each other: {done.stderr}")
 
 
 def main():
-    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict, what_has_no_kernel_says_why,
-             the_assembler_takes_the_text)
+    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict,
+             many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so,
+             sources_are_read_where_they_lie, what_has_no_kernel_says_why, the_assembler_takes_the_text)
     with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
         kernels = Kernels(folder)
         return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
