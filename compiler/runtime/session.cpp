@@ -96,26 +96,30 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
     : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
-  int64_t arena_bytes = 0;
+  int64_t arena_bytes = 0, reserved = 0;  // the former of variants that always take all of theirs
   for (const tessera_module_variant& variant : variantsOf(module_)) {
-    arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+    if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+    bound_.push_back(bind(variant));
+    reserved = std::max(reserved, bound_.back().arena.reservedBytes());
   }
   // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
   scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
-  if (!arena_.allocate(static_cast<size_t>(arena_bytes)) ||
+  if (!arena_.reserve(static_cast<size_t>(reserved)) ||
       !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
       !scratch_.allocate(scratch_stride_ * static_cast<size_t>(team_.threads()))) {
     return runtimeError(TESSERA_OUT_OF_MEMORY,
                         "no memory for a session: arena %lld, workspace %lld, scratch %zu bytes for each of %d threads",
-                        static_cast<long long>(arena_bytes), static_cast<long long>(module_.workspace_bytes),
+                        static_cast<long long>(reserved), static_cast<long long>(module_.workspace_bytes),
                         scratch_stride_, team_.threads());
   }
-  for (const tessera_module_variant& variant : variantsOf(module_)) bound_.push_back(bind(variant));
+  arena_.use(static_cast<size_t>(arena_bytes));
+  const auto variants = variantsOf(module_);
+  for (size_t v = 0; v < variants.size(); ++v) placeOperands(variants[v], bound_[v]);
   return {};
 }
 
 Session::Bound Session::bind(const tessera_module_variant& variant) const {
-  Bound bound;
+  Bound bound(variant);
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
@@ -133,9 +137,11 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
       if (buffer.kind == TESSERA_BUFFER_INPUT || buffer.kind == TESSERA_BUFFER_OUTPUT) {
         bound.caller_slots.push_back({bound.operands.size(), buffer.index, buffer.kind == TESSERA_BUFFER_OUTPUT});
       }
-      bound.operands.push_back(operandAddress(buffer));
+      bound.operands.push_back(nullptr);
     }
   }
+  const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
+  bound.counts.resize(static_cast<size_t>(ranges));
   for (int32_t o = 0; o < module_.num_outputs; ++o) {
     const tessera_module_tensor& output = variant.outputs[o];
     bound.first_dimension.push_back(bound.output_shapes.size());
@@ -153,9 +159,17 @@ RuntimeStatus Session::select(size_t variant) {
   return {};
 }
 
+void Session::placeOperands(const tessera_module_variant& variant, Bound& bound) const {
+  size_t operand = 0;
+  for (int32_t s = 0; s < variant.num_steps; ++s) {
+    for (int32_t i = 0; i < variant.steps[s].num_operands; ++i)
+      bound.operands[operand++] = operandAddress(bound.arena, variant.buffers[variant.steps[s].operands[i]]);
+  }
+}
+
 /// Null for buffers of the caller.
-void* Session::operandAddress(const tessera_module_buffer& buffer) const {
-  if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + buffer.offset;
+void* Session::operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const {
+  if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + arena.offset(buffer);
   // Kernels take all operands as pointers to mutable memory; weights are mapped read-only.
   if (buffer.kind == TESSERA_BUFFER_WEIGHT) return const_cast<uint8_t*>(artifact_->weights) + buffer.offset;
   return nullptr;
@@ -225,8 +239,8 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
+  followRanges(inputs);
   bindCaller(inputs, outputs);
-  cutGrids(inputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
   if (!step_ns.empty()) step_begin_ns_ = nowNs();
@@ -248,26 +262,41 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
   }
 }
 
-void Session::cutGrids(std::span<const tessera_const_buffer> inputs) {
+void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
-  if (bound.cuts.empty()) return;
+  if (bound.counts.empty()) return;
+  bool changed = !bound.follows_counts;
+  size_t input = firstCount(module_, tables());
+  for (int64_t& known : bound.counts) {
+    const int64_t count = valueOf(inputs[input++]);
+    changed |= count != known;
+    known = count;
+  }
+  if (!changed) return;
+  bound.follows_counts = false;  // until a layout is there
+  cutGrids();
+  if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
+  arena_.use(static_cast<size_t>(bound.arena.bytes()));
+  bound.follows_counts = true;
+}
+
+void Session::cutGrids() {
+  Bound& bound = bound_[variant_];
   const tessera_module_variant& variant = tables();
-  const size_t first = firstCount(module_, variant);
-  size_t next = 0;
   for (size_t c = 0; c < bound.calls.size(); ++c) {
     const Call& call = bound.calls[c];
     if (call.num_cuts == 0) continue;
     const tessera_module_step& step = variant.steps[call.step];
     const std::span<LiveCut> cuts(bound.cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts));
-    next = 0;
+    size_t next = 0;
     for (int32_t i = 0; i < step.num_cuts; ++i) {
       const tessera_module_cut& cut = step.cuts[i];
       if (cut.phase != call.phase) continue;
-      size_t input = first;
+      size_t range = 0;
       int64_t rows = 1;
       for (int32_t d = 0; d < variant.num_dimensions; ++d) {
-        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= valueOf(inputs[input]);
-        input += variant.dimensions[d].size < 0 ? 1 : 0;
+        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= bound.counts[range];
+        range += variant.dimensions[d].size < 0 ? 1 : 0;
       }
       cuts[next++].needed = neededSteps(cut, rows);
     }
@@ -298,7 +327,7 @@ RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs
     const auto index = static_cast<size_t>(buffer.index);
     const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
                      : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
-                                                            : operandAddress(buffer);
+                                                            : operandAddress(bound.arena, buffer);
     int64_t extent = 0;
     std::memcpy(&extent, at, sizeof(extent));
     const tessera_module_tensor& output = variant.outputs[entry.output];

@@ -145,7 +145,7 @@ TESSERA_API tessera_status tessera_artifact_step(const tessera_artifact* artifac
 /* Bytes an artifact takes: weights are mapped and shared, the rest is per session. */
 typedef struct {
   int64_t weights_bytes;
-  int64_t arena_bytes;     /* intermediates, of the variant that needs most */
+  int64_t arena_bytes;     /* intermediates, of the variant that needs most, at the greatest sizes of its ranges */
   int64_t workspace_bytes; /* of one step, shared by its threads */
   int64_t scratch_bytes;   /* per thread */
 } tessera_memory_info;
@@ -221,8 +221,8 @@ TESSERA_API tessera_status tessera_session_replace(tessera_session* session, con
 /* Null is allowed. Must not be called while the session runs. */
 TESSERA_API void tessera_session_destroy(tessera_session* session);
 
-/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; memory is there for the
- * largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
+/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; addresses are there for
+ * the largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
  * tessera_artifact_find_variant does; the choice stays as it was) or BUSY. */
 TESSERA_API tessera_status tessera_session_set_input_shapes(tessera_session* session, const tessera_shape* inputs,
                                                             size_t num_inputs);
@@ -259,6 +259,11 @@ TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* s
 /* What the latest run computed, as a part of the operations of its variant: 1, or less where the run had fewer rows of
  * a range and loops over them ended by that count. Must not be called while the session runs. */
 TESSERA_API double tessera_session_work(const tessera_session* session);
+
+/* The same figures for the session's variant as it runs: arena_bytes is what the latest run had its intermediates in,
+ * which of a variant with ranges is as much as a run of its size needs, or of a larger one before it. Before the first
+ * run as much as any needs. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_session_memory(const tessera_session* session, tessera_memory_info* info);
 
 /* The same as tessera_session_run, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of
  * the chosen variant.

@@ -22,6 +22,15 @@ _IN_PLACE = 0x101  # C_CONTIGUOUS and ALIGNED of ndarray.flags.num
 
 
 @dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes: weights are mapped and shared by all sessions, the rest is of each."""
+    weights_bytes: int
+    arena_bytes: int  #: intermediates
+    workspace_bytes: int
+    scratch_bytes: int  #: per thread
+
+
+@dataclasses.dataclass(frozen=True)
 class Tensor:
     """An input or output."""
     name: str
@@ -109,6 +118,13 @@ class Session:
         _c_api.check(self._api.session_profile(self._handle, _c_api.buffers(given), len(given),
                                                _c_api.buffers(results), len(results), times, len(times)))
         return list(times)
+
+    @property
+    def memory(self) -> Memory:
+        """As the latest run had it: of ranges, intermediates take what a run of its sizes needs, or a larger one before."""
+        info = _c_api.MemoryInfo()
+        _c_api.check(self._api.session_memory(self._handle, ctypes.byref(info)))
+        return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)
 
     def _take(self, inputs: Mapping[str, Any]) -> list[Array]:
         """The arrays in the order of the artifact's inputs, each of them fit to be read in place."""
