@@ -102,8 +102,8 @@ TEST_F(Reaches, NestsSideBySideReachAsFarAsTheFarthest) {
   v1::KernelInfo::Phase& both = phase(16);
   write(walk(both, {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   write(walk(both, {16, 10}, {{0, 4, 4}}), 1, {10, 1});
-  ASSERT_EQ(cuts().size(), 1U);  // of one row 6 of 16 cells: two steps of the coarse one
-  EXPECT_EQ(written(1), 320);
+  ASSERT_EQ(cuts().size(), 1U);  // of one row 4 of 16 cells: a step of the coarse one
+  EXPECT_EQ(written(1), 160);
   EXPECT_EQ(written(16), 640);
 }
 
@@ -143,6 +143,13 @@ TEST_F(Reaches, APhaseOfWhichNothingIsKnownMayWriteAll) {
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   phase(3);
   EXPECT_THAT(reaches(), IsEmpty());
+}
+
+TEST_F(Reaches, APhaseThatWritesNoResultIsInNobodysWay) {
+  phase(3).add_walks();  // packs an operand, say
+  write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
+  ASSERT_EQ(cuts().size(), 1U);
+  EXPECT_EQ(written(2), 80);
 }
 
 TEST_F(Reaches, TheFrontThatANestWritesWholeCountsAsItIs) {
