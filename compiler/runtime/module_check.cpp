@@ -8,7 +8,6 @@ namespace tessera::compiler {
 namespace {
 
 constexpr int32_t kMaxCount = 1 << 20;
-constexpr int32_t kMaxRank = 64;
 constexpr size_t kMaxStringBytes = 1 << 16;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
@@ -176,7 +175,7 @@ class Checker {
     if (!string(t.name)) return "has its name outside the code";
     const auto element = static_cast<int64_t>(tessera_dtype_size(t.dtype));
     if (element == 0) return "has an unknown element type";
-    if (t.rank < 0 || t.rank > kMaxRank || !array(t.shape, t.rank)) return "has its shape outside the code";
+    if (t.rank < 0 || t.rank > kMostRank || !array(t.shape, t.rank)) return "has its shape outside the code";
     int64_t size = element;
     for (int32_t i = 0; i < t.rank; ++i) {
       if (t.shape[i] < 0 || __builtin_mul_overflow(size, t.shape[i], &size)) return "has an impossible shape";

@@ -1,6 +1,7 @@
 #include "compiler/runtime/session.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ctime>
 
@@ -96,15 +97,16 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
     : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
-  int64_t arena_bytes = 0, reserved = 0;  // the former of variants that always take all of theirs
+  int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the first of variants that always take all of theirs
   for (const tessera_module_variant& variant : variantsOf(module_)) {
     if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
     bound_.push_back(bind(variant));
     reserved = std::max(reserved, bound_.back().arena.reservedBytes());
+    dense = std::max(dense, bound_.back().dense.bytes());
   }
   // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
   scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
-  if (!arena_.reserve(static_cast<size_t>(reserved)) ||
+  if (!arena_.reserve(static_cast<size_t>(reserved)) || !dense_.reserve(static_cast<size_t>(dense)) ||
       !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
       !scratch_.allocate(scratch_stride_ * static_cast<size_t>(team_.threads()))) {
     return runtimeError(TESSERA_OUT_OF_MEMORY,
@@ -119,7 +121,7 @@ RuntimeStatus Session::prepare() {
 }
 
 Session::Bound Session::bind(const tessera_module_variant& variant) const {
-  Bound bound(variant);
+  Bound bound(variant, module_.num_inputs);
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
@@ -141,6 +143,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
     }
   }
   const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
+  bound.given.resize(static_cast<size_t>(module_.num_inputs));
   bound.counts.resize(static_cast<size_t>(ranges));
   for (int32_t o = 0; o < module_.num_outputs; ++o) {
     const tessera_module_tensor& output = variant.outputs[o];
@@ -186,6 +189,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tessera_module_tensor& tensor = tables().inputs[i];
     if (inputs[i].size_bytes != static_cast<size_t>(tensor.size_bytes)) {
+      if (tensor.ranges) continue;  // by the counts, below
       return sizeError(module_, variant_, "input", i, tensor, inputs[i].size_bytes);
     }
     RuntimeStatus status = checkBuffer("input", i, tensor, inputs[i].data, inputs[i].size_bytes);
@@ -193,6 +197,10 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   }
   for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
     const tessera_module_fixed_input& fixed = module_.fixed_inputs[f];
+    const auto i = static_cast<size_t>(fixed.input);
+    if (inputs[i].size_bytes != static_cast<size_t>(tables().inputs[i].size_bytes)) {
+      return sizeError(module_, variant_, "input", i, tables().inputs[i], inputs[i].size_bytes);
+    }
     RuntimeStatus status =
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
@@ -208,6 +216,10 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
                           static_cast<long long>(count), static_cast<long long>(-dimension.size));
     }
     if (RuntimeStatus status = checkSize(tables(), d, count); !status.ok()) return status;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].size_bytes == static_cast<size_t>(tables().inputs[i].size_bytes)) continue;
+    if (RuntimeStatus status = checkDense(inputs, i); !status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const tessera_buffer& output = outputs[o];
@@ -229,6 +241,38 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
     }
   }
   return {};
+}
+
+std::span<const int64_t> Session::extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
+                                            std::span<int64_t> extents) const {
+  const tessera_module_variant& variant = tables();
+  const tessera_module_tensor& tensor = variant.inputs[input];
+  const auto rank = static_cast<size_t>(tensor.rank);
+  std::copy(tensor.shape, tensor.shape + tensor.rank, extents.begin());
+  size_t count = firstCount(module_, variant);
+  for (int32_t dimension = 0; dimension < variant.num_dimensions; ++dimension) {
+    if (variant.dimensions[dimension].size >= 0) continue;
+    for (size_t d = 0; d < rank; ++d)
+      if (tensor.ranges[d] == dimension) extents[d] = valueOf(inputs[count]);
+    ++count;
+  }
+  return extents.first(rank);
+}
+
+/// An input of ranges that is not as large as the variant: is it as large as the run?
+RuntimeStatus Session::checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const {
+  const tessera_module_tensor& tensor = tables().inputs[input];
+  std::array<int64_t, kMostRank> extents;
+  auto bytes = static_cast<int64_t>(tessera_dtype_size(tensor.dtype));
+  for (const int64_t extent : extentsOf(inputs, input, extents)) bytes *= extent;  // at most the variant's
+  if (inputs[input].size_bytes == static_cast<size_t>(bytes)) {
+    return checkBuffer("input", input, tensor, inputs[input].data, inputs[input].size_bytes);
+  }
+  return runtimeError(TESSERA_INVALID_ARGUMENT,
+                      "input %zu ('%.100s') takes %lld bytes, those of the sizes that the run has, or %lld, those of "
+                      "the variant; %zu were given",
+                      input, tensor.name, static_cast<long long>(bytes), static_cast<long long>(tensor.size_bytes),
+                      inputs[input].size_bytes);
 }
 
 RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
@@ -256,9 +300,16 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
 
 void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) {
   Bound& bound = bound_[variant_];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bound.given[i] = const_cast<void*>(inputs[i].data);
+    const tessera_module_tensor& tensor = tables().inputs[i];
+    if (inputs[i].size_bytes == static_cast<size_t>(tensor.size_bytes)) continue;
+    std::array<int64_t, kMostRank> extents;
+    bound.given[i] = bound.dense.place(dense_.data(), i, inputs[i].data, extentsOf(inputs, i, extents));
+  }
   for (const CallerSlot& slot : bound.caller_slots) {
     const auto tensor = static_cast<size_t>(slot.tensor);
-    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
+    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : bound.given[tensor];
   }
 }
 

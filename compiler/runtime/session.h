@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/runtime/arena_layout.h"
+#include "compiler/runtime/dense_inputs.h"
 #include "compiler/runtime/faults.h"
 #include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
@@ -100,7 +101,7 @@ class Session {
   };
   /// What the steps of one variant are called with.
   struct Bound {
-    explicit Bound(const tessera_module_variant& variant) : arena(variant) {}
+    Bound(const tessera_module_variant& variant, int32_t num_inputs) : arena(variant), dense(variant, num_inputs) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
@@ -109,8 +110,10 @@ class Session {
     std::vector<int64_t> output_shapes;   // of all outputs, one after another
     std::vector<size_t> first_dimension;  // per output
     std::vector<int64_t> counts;          // per range, of the latest run
+    std::vector<void*> given;             // per input: where this run has it
     bool follows_counts = false;          // whether grids and arena are those of `counts`
     ArenaLayout arena;
+    DenseInputs dense;
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
@@ -121,6 +124,10 @@ class Session {
   std::span<const LiveCut> cutsOf(const Call& call) const {
     return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts)};
   }
+  /// Extents of an input in this run, whose counts are checked.
+  std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
+                                     std::span<int64_t> extents) const;
+  RuntimeStatus checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const;
   void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;
@@ -138,6 +145,7 @@ class Session {
   std::shared_ptr<const LoadedArtifact> artifact_;
   const tessera_module& module_;
   MemoryRegion arena_, workspace_, scratch_;
+  MemoryRegion dense_;         // inputs of the size of the run
   size_t scratch_stride_ = 0;  // bytes from one thread's scratch to the next
   std::vector<Bound> bound_;   // per variant
   size_t variant_ = 0;

@@ -119,11 +119,12 @@ TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* art
  * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
 
-/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. The input's buffer
- * is laid out for the greatest size of the variant, and for each range one of the artifact's last inputs, an i64 with
- * the range's name, says how much of it counts in a run: 0 to that size. What follows may be read, and changes no
- * result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the index is
- * out of range. */
+/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. For each range one
+ * of the artifact's last inputs, an i64 with the range's name, says how much of it a run has: 0 to the greatest size of
+ * the variant. The input's buffer is dense, of the sizes that the run has, and is copied; or it is laid out for the
+ * greatest sizes of the variant, and read where it is: what follows the run's own elements then may be read, and
+ * changes no result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the
+ * index is out of range. */
 TESSERA_API uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index);
 /* Which of the variants' dimensions (tessera_artifact_variant_dimension) a dimension of an input follows as a range;
  * -1: none. */
@@ -234,8 +235,9 @@ TESSERA_API tessera_status tessera_session_input(const tessera_session* session,
 TESSERA_API tessera_status tessera_session_output(const tessera_session* session, size_t index,
                                                   tessera_tensor_info* info);
 
-/* Caller's memory for one tensor: `size_bytes` must be the tensor's, `data` aligned to its element.
- * Multiples of 64 are a little faster. */
+/* Caller's memory for one tensor: `size_bytes` must be the tensor's (of an input with ranges that of the run's sizes,
+ * or the variant's: tessera_artifact_ranged_dims), `data` aligned to its element. Multiples of 64 are a little faster.
+ */
 typedef struct {
   const void* data;
   size_t size_bytes;
