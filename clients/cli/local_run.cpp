@@ -134,31 +134,6 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
 
 }  // namespace
 
-namespace {
-
-// Copies dense `bytes` of the shape `from` to the front of a tensor of the shape `to`, element by element of `width`.
-void copyPadded(std::string_view bytes, const v1::TensorSpec& from, const tessera_tensor_info& to, char* data) {
-  const int rank = to.rank;
-  const auto width = static_cast<int64_t>(tessera_dtype_size(to.dtype));
-  int whole = rank;  // dimensions from here on are equal: rows that are copied at once
-  while (whole > 0 && from.shape(whole - 1) == to.shape[whole - 1]) --whole;
-  int64_t row = width;
-  for (int d = std::max(whole - 1, 0); d < rank; ++d) row *= from.shape(d);
-  if (row == 0 || bytes.empty()) return;
-  std::vector<int64_t> at(static_cast<size_t>(rank), 0);
-  for (size_t done = 0; done < bytes.size(); done += static_cast<size_t>(row)) {
-    int64_t offset = 0;
-    for (int d = 0; d < rank; ++d) offset = offset * to.shape[d] + at[static_cast<size_t>(d)];
-    bytes.substr(done, static_cast<size_t>(row)).copy(data + offset * width, static_cast<size_t>(row));
-    for (int d = whole - 2; d >= 0; --d) {
-      if (++at[static_cast<size_t>(d)] < from.shape(d)) break;
-      at[static_cast<size_t>(d)] = 0;
-    }
-  }
-}
-
-}  // namespace
-
 RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension) {
   const int32_t position = tessera_artifact_range_of(artifact, input, static_cast<size_t>(dimension));
   const auto found =
@@ -237,13 +212,11 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
   }
   if (absl::Status status = checkInputs(inputs, input_specs); !status.ok()) return status;
   for (size_t i = 0; i < input_specs.size(); ++i) {
-    tessera_artifact_variant_input(artifact, variant, i, &info);
-    const auto size = static_cast<size_t>(info.size_bytes);
-    char* data = allocate(size);
+    const std::string& bytes = inputs.at(input_specs[i].name()).bytes;
+    char* data = allocate(bytes.size());
     if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
-    std::fill_n(data, size, '\0');
-    copyPadded(inputs.at(input_specs[i].name()).bytes, input_specs[i], info, data);
-    in.push_back({data, size});
+    bytes.copy(data, bytes.size());
+    in.push_back({data, bytes.size()});
   }
   for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
     tessera_artifact_variant_output(artifact, variant, i, &info);

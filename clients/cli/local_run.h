@@ -49,7 +49,7 @@ struct RunInputs {
   uint64_t seed = 0;
 };
 
-/// Of a variant that was compiled for ranges of sizes: how much of one a run has. What lacks is padded with zeros.
+/// Of a variant that was compiled for ranges of sizes: how much of one a run has.
 struct RangeUse {
   std::string dimension;
   int32_t position = 0;  ///< among the variant's dimensions
@@ -68,7 +68,7 @@ struct RunBuffers {
   std::vector<tessera_buffer> out;
   std::vector<int64_t> out_bytes;  ///< of the latest run's extents
 
-  /// Reads and checks the inputs, chooses the variant they ask for, pads them to it, makes room for the outputs. Inputs
+  /// Reads and checks the inputs, chooses the variant they ask for, makes room for the outputs. Inputs
   /// have the shapes of the run; those that say how much of a range counts follow from them.
   absl::Status prepare(const tessera_artifact* artifact, const RunInputs& from);
 

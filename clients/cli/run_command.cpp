@@ -120,6 +120,29 @@ std::string wayOf(const std::vector<RangeUse>& ranges, double work) {
   return exact ? "exact" : work < 1 ? "counted" : "padded";
 }
 
+tessera_memory_info memoryOf(const tessera_session* session) {
+  tessera_memory_info memory{};
+  tessera_session_memory(session, &memory);
+  return memory;
+}
+
+// What the latest run took.
+std::string memoryJson(const tessera_session* session) {
+  const tessera_memory_info memory = memoryOf(session);
+  return absl::StrFormat(
+      R"(,"memory":{"weights_bytes":%d,"arena_bytes":%d,"workspace_bytes":%d,"scratch_bytes_per_thread":%d})",
+      memory.weights_bytes, memory.arena_bytes, memory.workspace_bytes, memory.scratch_bytes);
+}
+
+// "intermediates in 780.0 KiB of 6.2 MiB": what the run took of what the variant's greatest sizes take.
+std::string arenaText(const tessera_artifact* artifact, size_t variant, const tessera_session* session) {
+  tessera_variant_info info{};
+  tessera_artifact_variant(artifact, variant, &info);
+  const int64_t taken = memoryOf(session).arena_bytes;
+  return absl::StrCat("intermediates in ", bytesText(taken),
+                      taken < info.arena_bytes ? absl::StrCat(" of ", bytesText(info.arena_bytes)) : "");
+}
+
 std::string rangesJson(const std::vector<RangeUse>& ranges, double work) {
   std::string list;
   for (const RangeUse& range : ranges) {
@@ -225,16 +248,19 @@ int run(const CommandLine& line, const RunFlags& flags) {
   const Latency latency = summarize(*std::move(times_ms));
   if (line.json) {
     std::cout << absl::StrFormat(
-        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s%s})",
+        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
         flags.guard ? ",\"guarded\":true" : "", buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work),
+        memoryJson(session.get()),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
   }
   std::cout << latency.text() << ", " << flags.threads << (flags.threads == 1 ? " thread" : " threads")
             << (flags.guard ? ", guarded: every kernel stayed within its memory\n" : "\n");
-  if (!buffers.ranges.empty()) std::cout << rangesText(buffers.ranges, work) << "\n";
+  if (!buffers.ranges.empty())
+    std::cout << rangesText(buffers.ranges, work) << "; " << arenaText(artifact.get(), buffers.variant, session.get())
+              << "\n";
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
   for (const v1::TensorSpec& spec : buffers.output_specs) {
     std::cout << "  " << spec.name() << ": " << typeText(spec);

@@ -222,7 +222,8 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
     if (first.outer != 1 || first.numerator > kMostFactor / phase.grid()) return std::nullopt;
     raise(cut, {.numerator = phase.grid() * first.numerator,
                 .denominator = first.count * first.denominator,
-                .slack = ceilDiv(phase.grid() * (1 + first.slack), first.count) + 1});
+                .slack = ceilDiv(phase.grid() * (first.slack * first.denominator + first.denominator - 1),
+                                 first.count * first.denominator)});
   }
   return cut;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/cuts.h"
+#include "compiler/artifact/reaches.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
@@ -39,13 +40,17 @@ class Tables {
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
     cut_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64, i64);
-    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32, pointer_);
+    term_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64);
+    reach_ = llvm::StructType::get(i32, i32, i64, pointer_);
+    step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32, pointer_,
+                                  pointer_, i32, i32);
+    place_ = llvm::StructType::get(i64, i64, i32, i32);
     dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
     refused_ = llvm::StructType::get(i32, i32, i64, i64, i64, pointer_);
-    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, i32, i32,
-                                     i32, i32, i32, i32, i64);
+    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_,
+                                     i32, i32, i32, i32, i32, i32, i64);
   }
 
   void emit() {
@@ -94,7 +99,7 @@ class Tables {
   }
 
   Constant* variantEntry(const v1::Plan& plan) {
-    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps;
+    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps, places;
     for (const v1::DimensionBinding& dimension : plan.dimensions()) {
       dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
     }
@@ -102,12 +107,16 @@ class Tables {
     for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec, {}));
     for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
     for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(plan, step));
+    for (const v1::ArenaPlace& place : plan.arena()) {
+      places.push_back(llvm::ConstantStruct::get(place_, {int64(place.offset()), int64(place.size_bytes()),
+                                                          int32(place.first_step()), int32(place.last_step())}));
+    }
     return llvm::ConstantStruct::get(
-        variant_,
-        {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs), table(buffer_, buffers),
-         table(step_, steps), table(extent_, runtimeExtents(plan)), table(refused_, refusedSizes(plan)),
-         int32(plan.dimensions_size()), int32(plan.buffers_size()), int32(plan.steps_size()),
-         int32(plan.runtime_extents_size()), int32(plan.refused_sizes_size()), int32(0), int64(plan.arena_bytes())});
+        variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
+                   table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
+                   table(refused_, refusedSizes(plan)), table(place_, places), int32(plan.dimensions_size()),
+                   int32(plan.buffers_size()), int32(plan.steps_size()), int32(plan.runtime_extents_size()),
+                   int32(plan.refused_sizes_size()), int32(plan.arena_size()), int64(plan.arena_bytes())});
   }
   std::vector<Constant*> rangesOf(const v1::TensorSpec& input) const {
     if (input.bounded_dims().empty()) return {};
@@ -125,7 +134,8 @@ class Tables {
   }
   Constant* bufferEntry(const v1::Buffer& buffer) {
     const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;
-    return llvm::ConstantStruct::get(buffer_, {int32(buffer.kind()), int32(callers ? buffer.index() : 0),
+    const bool indexed = callers || buffer.kind() == v1::Buffer::ARENA;
+    return llvm::ConstantStruct::get(buffer_, {int32(buffer.kind()), int32(indexed ? buffer.index() : 0),
                                                int64(callers ? 0 : buffer.offset()), int64(buffer.size_bytes())});
   }
   Constant* phases(const v1::KernelInfo& kernel) {
@@ -146,18 +156,31 @@ class Tables {
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
     const v1::KernelInfo& kernel = *kernels_[workload];
-    std::vector<Constant*> cuts;
-    for (const Cut& cut : cutsOf(plan, step, kernel)) {
+    std::vector<Constant*> cuts, reaches;
+    const std::vector<Cut> all = cutsOf(plan, step, kernel);
+    for (const Cut& cut : all) {
       cuts.push_back(
           llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.ranges), int64(cut.count), int64(cut.inner),
                                            int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
     }
+    for (const Reach& reach : reachesOf(plan, step, kernel, all)) {
+      std::vector<Constant*> terms;
+      for (const Reach::Term& term : reach.terms) {
+        terms.push_back(
+            llvm::ConstantStruct::get(term_, {int32(term.cut), int32(0), int64(term.numerator), int64(term.denominator),
+                                              int64(term.bytes), int64(term.most)}));
+      }
+      reaches.push_back(llvm::ConstantStruct::get(
+          reach_,
+          {int32(reach.operand), int32(static_cast<int64_t>(terms.size())), int64(reach.base), table(term_, terms)}));
+    }
     return llvm::ConstantStruct::get(
-        step_, {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
-                int32(kernel.phases_size()), int32(step.operands_size()),
-                table(llvm::Type::getInt32Ty(context_), operands), int64(plan_.workloads(step.workload()).flops()),
-                int64(kernel.workspace_bytes()), int64(kernel.scratch_bytes()), int32(kernel.num_results()),
-                int32(static_cast<int64_t>(cuts.size())), table(cut_, cuts)});
+        step_,
+        {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
+         int32(kernel.phases_size()), int32(step.operands_size()), table(llvm::Type::getInt32Ty(context_), operands),
+         int64(plan_.workloads(step.workload()).flops()), int64(kernel.workspace_bytes()),
+         int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(static_cast<int64_t>(cuts.size())),
+         table(cut_, cuts), table(reach_, reaches), int32(static_cast<int64_t>(reaches.size())), int32(0)});
   }
   /// In the order of the inputs.
   std::vector<Constant*> fixedInputs() {
@@ -202,8 +225,8 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *dimension_, *fixed_input_, *extent_, *refused_,
-      *variant_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *term_, *reach_, *place_, *dimension_, *fixed_input_,
+      *extent_, *refused_, *variant_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -233,6 +256,11 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
     for (int32_t dim : input.bounded_dims()) good &= dim >= 0 && dim < input.shape_size();
     for (int32_t dimension : input.bounded_by()) good &= dimension >= 0 && dimension < plan.dimensions_size();
     if (!good) return internal(absl::StrCat(where, "input '", input.name(), "' is bounded by no dimension"));
+  }
+  for (const v1::Buffer& buffer : plan.buffers()) {
+    if (plan.arena().empty() || buffer.kind() != v1::Buffer::ARENA) continue;
+    if (buffer.index() < 0 || buffer.index() >= plan.arena_size())
+      return internal(absl::StrCat(where, "a buffer lies in place ", buffer.index(), " of ", plan.arena_size()));
   }
   for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
     if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {

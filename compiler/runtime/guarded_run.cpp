@@ -64,12 +64,12 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   }
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
+  followRanges(inputs);
   bindCaller(inputs, outputs);
-  cutGrids(inputs);
-  if (tables().arena_bytes > 0) {
-    std::memset(arena_.data(), poisonAt(end), static_cast<size_t>(tables().arena_bytes));
-  }
   const Bound& bound = bound_[variant_];
+  if (bound.arena.bytes() > 0) {
+    std::memset(arena_.data(), poisonAt(end), static_cast<size_t>(bound.arena.bytes()));
+  }
   for (size_t call = 0; call < bound.calls.size();
        call += static_cast<size_t>(tables().steps[bound.calls[call].step].num_phases)) {
     if (RuntimeStatus status = runGuardedStep(call, end); !status.ok()) return status;
@@ -85,13 +85,16 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
   const auto place_of = [&](int32_t operand) {
     return bound.operands[first.first_operand + static_cast<size_t>(operand)];
   };
+  const auto cuts = std::span(bound.cuts).subspan(first.first_cut);
   StepMemory memory(step, team_.threads());
   std::vector<void*> operands;
   for (int32_t i = 0; i < step.num_operands; ++i) {
     const tessera_module_buffer& buffer = tables().buffers[step.operands[i]];
     const auto index = static_cast<size_t>(i);
-    if (RuntimeStatus status = memory.place(index, buffer.size_bytes, alignmentOf(tables(), buffer), end);
-        !status.ok()) {
+    // What a run of few rows writes of an intermediate is all that the arena has room for.
+    const bool cut = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
+    const int64_t bytes = cut ? writtenBytes(step, i, buffer.size_bytes, cuts) : buffer.size_bytes;
+    if (RuntimeStatus status = memory.place(index, bytes, alignmentOf(tables(), buffer), end); !status.ok()) {
       return status;
     }
     operands.push_back(memory[index].data());

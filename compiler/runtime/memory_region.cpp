@@ -5,13 +5,23 @@
 #include <limits>
 
 namespace tessera::compiler {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
 
 MemoryRegion::~MemoryRegion() {
   if (mapping_) munmap(mapping_, mapped_);
 }
 
 bool MemoryRegion::allocate(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
+  if (!reserve(bytes)) return false;
+  use(bytes);
+  return true;
+}
+
+bool MemoryRegion::reserve(size_t bytes) {
   if (bytes == 0) return true;
   const bool huge = bytes >= kHugePage;
   const size_t slack = huge ? kHugePage : 0;
@@ -23,11 +33,18 @@ bool MemoryRegion::allocate(size_t bytes) {
   auto at = reinterpret_cast<uintptr_t>(mapping);
   if (huge) {
     at = (at + kHugePage - 1) / kHugePage * kHugePage;
-    // Advice only: a kernel without huge pages still runs correctly.
-    madvise(reinterpret_cast<void*>(at), bytes, MADV_HUGEPAGE);
+    // Where the system gives large pages unasked, a touch of a small part would take a whole one.
+    madvise(reinterpret_cast<void*>(at), bytes, MADV_NOHUGEPAGE);
   }
   data_ = reinterpret_cast<uint8_t*>(at);
   return true;
+}
+
+void MemoryRegion::use(size_t bytes) {
+  if (bytes <= used_) return;
+  used_ = bytes;
+  // Advice only: a kernel without huge pages still runs correctly.
+  if (bytes >= kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
 }
 
 }  // namespace tessera::compiler

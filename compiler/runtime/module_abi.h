@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 8
+#define TESSERA_MODULE_ABI 9
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -42,7 +42,7 @@ enum {
   TESSERA_BUFFER_INPUT = 1,  /* index = position in inputs */
   TESSERA_BUFFER_OUTPUT = 2, /* index = position in outputs */
   TESSERA_BUFFER_WEIGHT = 3, /* offset in the weights section */
-  TESSERA_BUFFER_ARENA = 4   /* offset in the arena */
+  TESSERA_BUFFER_ARENA = 4   /* offset in the arena; index = position in places, where the variant has any */
 };
 
 typedef struct {
@@ -67,6 +67,24 @@ typedef struct {
   int64_t numerator, denominator, slack;
 } tessera_module_cut;
 
+/* What a cut has to do with how far a phase writes: min(most, bytes * ceil(k * numerator / denominator)) of it, k the
+ * steps that are left of the cut's level. */
+typedef struct {
+  int32_t cut; /* of the step */
+  int32_t reserved;
+  int64_t numerator, denominator;
+  int64_t bytes, most;
+} tessera_module_reach_term;
+
+/* A run writes nothing of a result from byte base + the sum of the terms on. Of a result that has several of these
+ * nothing from the farthest on; one that has none may be written to its end. */
+typedef struct {
+  int32_t operand; /* of the step; a result */
+  int32_t num_terms;
+  int64_t base;
+  const tessera_module_reach_term* terms;
+} tessera_module_reach;
+
 typedef struct {
   const char* name;   /* originating graph nodes */
   const char* symbol; /* the workload's */
@@ -79,8 +97,19 @@ typedef struct {
   int64_t scratch_bytes;
   int32_t num_results; /* the last operands: written completely, not read before; the others are only read */
   int32_t num_cuts;
-  const tessera_module_cut* cuts; /* ascending by phase; of one phase each within a step of the one before */
+  const tessera_module_cut* cuts;      /* ascending by phase; of one phase each within a step of the one before */
+  const tessera_module_reach* reaches; /* ascending by operand */
+  int32_t num_reaches;
+  int32_t reserved;
 } tessera_module_step;
+
+/* A part of the arena whose bytes are needed from step `first` to step `last` (the number of steps: until the run
+ * ends). Where a run writes but the front of its places, they may lie closer together: at any multiples of 64, as long
+ * as no two that are alive in one step share a byte that either writes. */
+typedef struct {
+  int64_t offset, size_bytes; /* of a run that writes all */
+  int32_t first, last;
+} tessera_module_place;
 
 /* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
 typedef struct {
@@ -128,13 +157,14 @@ typedef struct {
   const tessera_module_step* steps;
   const tessera_module_extent* extents; /* ascending by output, then dimension */
   const tessera_module_refused_sizes* refused_sizes;
+  const tessera_module_place* places; /* of a variant with ranges; none: all lies where `buffers` says */
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
   int32_t num_extents;
   int32_t num_refused_sizes;
-  int32_t reserved;
-  int64_t arena_bytes; /* one per concurrent run */
+  int32_t num_places;
+  int64_t arena_bytes; /* one per concurrent run; of the greatest sizes */
 } tessera_module_variant;
 
 typedef struct {

@@ -8,7 +8,6 @@ namespace tessera::compiler {
 namespace {
 
 constexpr int32_t kMaxCount = 1 << 20;
-constexpr int32_t kMaxRank = 64;
 constexpr size_t kMaxStringBytes = 1 << 16;
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
@@ -60,7 +59,8 @@ class Checker {
     if (!bytes(v.arena_bytes)) return fail("module", 0, "asks for an impossible amount of memory");
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
-        !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes)) {
+        !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes) ||
+        !array(v.places, v.num_places)) {
       return fail("module", 0, "has a table outside the code");
     }
     int ranges = 0;
@@ -84,6 +84,9 @@ class Checker {
     }
     for (int i = 0; i < m_->num_outputs; ++i) {
       if (const char* what = tensor(v, v.outputs[i])) return fail("output", i, what);
+    }
+    for (int i = 0; i < v.num_places; ++i) {
+      if (const char* what = place(v, v.places[i])) return fail("place", i, what);
     }
     for (int i = 0; i < v.num_buffers; ++i) {
       if (const char* what = buffer(v, v.buffers[i])) return fail("buffer", i, what);
@@ -172,7 +175,7 @@ class Checker {
     if (!string(t.name)) return "has its name outside the code";
     const auto element = static_cast<int64_t>(tessera_dtype_size(t.dtype));
     if (element == 0) return "has an unknown element type";
-    if (t.rank < 0 || t.rank > kMaxRank || !array(t.shape, t.rank)) return "has its shape outside the code";
+    if (t.rank < 0 || t.rank > kMostRank || !array(t.shape, t.rank)) return "has its shape outside the code";
     int64_t size = element;
     for (int32_t i = 0; i < t.rank; ++i) {
       if (t.shape[i] < 0 || __builtin_mul_overflow(size, t.shape[i], &size)) return "has an impossible shape";
@@ -184,6 +187,14 @@ class Checker {
       if (!isRange(v, t.ranges[i]) || t.shape[i] != -v.dimensions[t.ranges[i]].size) return "follows no range";
     }
     return nullptr;
+  }
+
+  static const char* place(const tessera_module_variant& v, const tessera_module_place& p) {
+    if (!bytes(p.size_bytes) || !bytes(p.offset) || p.offset + p.size_bytes > v.arena_bytes) {
+      return "reaches beyond the arena";
+    }
+    if (p.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
+    return 0 <= p.first && p.first <= p.last && p.last <= v.num_steps ? nullptr : "is needed in no step";
   }
 
   const char* buffer(const tessera_module_variant& v, const tessera_module_buffer& b) const {
@@ -200,7 +211,12 @@ class Checker {
       case TESSERA_BUFFER_ARENA: {
         const int64_t limit = b.kind == TESSERA_BUFFER_WEIGHT ? m_->weights_bytes : v.arena_bytes;
         if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
-        return b.offset <= limit && b.size_bytes <= limit - b.offset ? nullptr : "reaches beyond its section";
+        if (b.offset > limit || b.size_bytes > limit - b.offset) return "reaches beyond its section";
+        if (b.kind == TESSERA_BUFFER_WEIGHT || v.num_places == 0) return nullptr;
+        if (b.index < 0 || b.index >= v.num_places) return "lies in no such place";
+        const tessera_module_place& p = v.places[b.index];
+        const bool inside = b.offset >= p.offset && b.offset + b.size_bytes <= p.offset + p.size_bytes;
+        return inside ? nullptr : "reaches beyond its place";
       }
       default:
         return "is of an unknown kind";
@@ -228,6 +244,27 @@ class Checker {
     if (!array(s.cuts, s.num_cuts)) return "has its cuts outside the code";
     for (int32_t i = 0; i < s.num_cuts; ++i) {
       if (const char* what = cut(v, s, i)) return what;
+    }
+    if (!array(s.reaches, s.num_reaches)) return "has its reaches outside the code";
+    for (int32_t i = 0; i < s.num_reaches; ++i) {
+      if (const char* what = reach(s, i)) return what;
+    }
+    return nullptr;
+  }
+
+  const char* reach(const tessera_module_step& s, int32_t index) const {
+    const tessera_module_reach& r = s.reaches[index];
+    if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands) return "reaches into no result";
+    if (index > 0 && r.operand < s.reaches[index - 1].operand) return "has reaches out of order";
+    if (r.num_terms > s.num_cuts || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
+    if (r.base < -kMaxBytes || r.base > kMaxBytes) return "reaches impossibly far";
+    for (int32_t i = 0; i < r.num_terms; ++i) {
+      const tessera_module_reach_term& t = r.terms[i];
+      if (t.cut < 0 || t.cut >= s.num_cuts) return "reaches as far as no cut of its";
+      if (t.numerator < 1 || !bytes(t.numerator) || t.denominator < 1 || !bytes(t.denominator) || !bytes(t.bytes) ||
+          !bytes(t.most)) {
+        return "reaches impossibly far";
+      }
     }
     return nullptr;
   }

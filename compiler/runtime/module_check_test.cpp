@@ -51,13 +51,13 @@ struct Tables {
     buffers2[2] = {TESSERA_BUFFER_ARENA, 0, 256, 256};
     buffers2[3] = {TESSERA_BUFFER_OUTPUT, 0, 0, 256};
     phase = {&kernel, 3};
-    step = {text, text, &phase, 1, 4, operands, 10, 64, 64, 1, 0, nullptr};
+    step = {text, text, &phase, 1, 4, operands, 10, 64, 64, 1, 0, nullptr, nullptr, 0, 0};
     dimension = {text, 4};
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
     extents[1] = {0, 1, 4, 0};
-    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, 1, 5, 1, 2, 0, 0, 256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, 1, 4, 1, 0, 0, 0, 512};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, 1, 5, 1, 2, 0, 0, 256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, 1, 4, 1, 0, 0, 0, 512};
     module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed};
   }
   Tables(const Tables&) = delete;
@@ -152,6 +152,77 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
   refuses([](RangedTables& r) { r.ranges[0] = 1; });
   refuses([](RangedTables& r) { r.ranges[1] = 0; });  // which has 8 elements
   refuses([](RangedTables& r) { r.tables.dimension.size = 4; });
+}
+
+TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
+  struct Reaching {
+    tessera_module_reach_term term = {0, 0, 1, 1, 64, 128};
+    tessera_module_reach reaches[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
+    RangedTables ranged;
+    Reaching() {
+      reaches[0].terms = &term;
+      ranged.tables.step.reaches = reaches;
+      ranged.tables.step.num_reaches = 2;
+    }
+    RuntimeStatus check() const {
+      const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+      const ImageSegment segments[] = {{begin, begin + sizeof(Reaching), false}, {code, code + 1, true}};
+      return checkModule(&ranged.tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+    }
+  };
+  const Reaching good;
+  EXPECT_TRUE(good.check().ok()) << good.check().message();
+  const auto refuses = [](const char* words, auto change) {
+    Reaching changed;
+    change(changed);
+    EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
+    EXPECT_THAT(changed.check().message(), HasSubstr(words));
+  };
+  refuses("reaches into no result", [](Reaching& r) { r.reaches[0].operand = 2; });
+  refuses("reaches into no result", [](Reaching& r) { r.reaches[1].operand = 4; });
+  refuses("impossibly far", [](Reaching& r) { r.reaches[1].base = INT64_MAX; });
+  refuses("impossibly far", [](Reaching& r) { r.term.denominator = 0; });
+  refuses("impossibly far", [](Reaching& r) { r.term.numerator = INT64_MAX; });
+  refuses("impossibly far", [](Reaching& r) { r.term.bytes = -1; });
+  refuses("impossibly far", [](Reaching& r) { r.term.most = INT64_MAX; });
+  refuses("no cut of its", [](Reaching& r) { r.term.cut = 1; });
+  refuses("reaches outside", [](Reaching& r) { r.reaches[0].num_terms = 2; });
+  refuses("reaches outside", [](Reaching& r) { r.reaches[0].terms = nullptr; });
+  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.reaches = &r.reaches[2] + 1000; });
+}
+
+TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
+  struct Placed {
+    tessera_module_place places[2] = {{0, 64, 0, 1}, {128, 128, 0, 0}};
+    Tables tables;
+    Placed() {
+      tables.variants[0].places = places;
+      tables.variants[0].num_places = 2;
+      tables.buffers[2].index = 1;
+    }
+    RuntimeStatus check() const {
+      const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+      const ImageSegment segments[] = {{begin, begin + sizeof(Placed), false}, {code, code + 1, true}};
+      return checkModule(&tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+    }
+  };
+  const Placed good;
+  EXPECT_TRUE(good.check().ok()) << good.check().message();
+  const auto refuses = [](const char* words, auto change) {
+    Placed changed;
+    change(changed);
+    EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
+    EXPECT_THAT(changed.check().message(), HasSubstr(words));
+  };
+  refuses("place 1 reaches beyond the arena", [](Placed& p) { p.places[1].size_bytes = 192; });
+  refuses("place 0 reaches beyond the arena", [](Placed& p) { p.places[0].offset = -64; });
+  refuses("place 0 has an offset", [](Placed& p) { p.places[0].offset = 8; });
+  refuses("place 0 is needed in no step", [](Placed& p) { p.places[0].first = 2; });
+  refuses("place 0 is needed in no step", [](Placed& p) { p.places[0].last = 2; });
+  refuses("place 1 is needed in no step", [](Placed& p) { p.places[1].first = -1; });
+  refuses("buffer 2 lies in no such place", [](Placed& p) { p.tables.buffers[2].index = 2; });
+  refuses("buffer 2 reaches beyond its place", [](Placed& p) { p.tables.buffers[2].index = 0; });
+  refuses("table outside", [](Placed& p) { p.tables.variants[0].num_places = 1 << 19; });
 }
 
 TEST(ModuleCheck, RefusedSizesAreOfARange) {

@@ -31,6 +31,9 @@ class ModuleImage {
 };
 
 /// Parts of the address space that belong to one loaded image.
+/// Of a tensor, as checkModule() takes it.
+inline constexpr int32_t kMostRank = 64;
+
 struct ImageSegment {
   uintptr_t begin, end;
   bool executable;

@@ -1,6 +1,7 @@
 #include "compiler/runtime/session.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ctime>
 
@@ -96,26 +97,31 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
     : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
-  int64_t arena_bytes = 0;
+  int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the first of variants that always take all of theirs
   for (const tessera_module_variant& variant : variantsOf(module_)) {
-    arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+    if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+    bound_.push_back(bind(variant));
+    reserved = std::max(reserved, bound_.back().arena.reservedBytes());
+    dense = std::max(dense, bound_.back().dense.bytes());
   }
   // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
   scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
-  if (!arena_.allocate(static_cast<size_t>(arena_bytes)) ||
+  if (!arena_.reserve(static_cast<size_t>(reserved)) || !dense_.reserve(static_cast<size_t>(dense)) ||
       !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
       !scratch_.allocate(scratch_stride_ * static_cast<size_t>(team_.threads()))) {
     return runtimeError(TESSERA_OUT_OF_MEMORY,
                         "no memory for a session: arena %lld, workspace %lld, scratch %zu bytes for each of %d threads",
-                        static_cast<long long>(arena_bytes), static_cast<long long>(module_.workspace_bytes),
+                        static_cast<long long>(reserved), static_cast<long long>(module_.workspace_bytes),
                         scratch_stride_, team_.threads());
   }
-  for (const tessera_module_variant& variant : variantsOf(module_)) bound_.push_back(bind(variant));
+  arena_.use(static_cast<size_t>(arena_bytes));
+  const auto variants = variantsOf(module_);
+  for (size_t v = 0; v < variants.size(); ++v) placeOperands(variants[v], bound_[v]);
   return {};
 }
 
 Session::Bound Session::bind(const tessera_module_variant& variant) const {
-  Bound bound;
+  Bound bound(variant, module_.num_inputs);
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
@@ -133,9 +139,12 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
       if (buffer.kind == TESSERA_BUFFER_INPUT || buffer.kind == TESSERA_BUFFER_OUTPUT) {
         bound.caller_slots.push_back({bound.operands.size(), buffer.index, buffer.kind == TESSERA_BUFFER_OUTPUT});
       }
-      bound.operands.push_back(operandAddress(buffer));
+      bound.operands.push_back(nullptr);
     }
   }
+  const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
+  bound.given.resize(static_cast<size_t>(module_.num_inputs));
+  bound.counts.resize(static_cast<size_t>(ranges));
   for (int32_t o = 0; o < module_.num_outputs; ++o) {
     const tessera_module_tensor& output = variant.outputs[o];
     bound.first_dimension.push_back(bound.output_shapes.size());
@@ -153,9 +162,17 @@ RuntimeStatus Session::select(size_t variant) {
   return {};
 }
 
+void Session::placeOperands(const tessera_module_variant& variant, Bound& bound) const {
+  size_t operand = 0;
+  for (int32_t s = 0; s < variant.num_steps; ++s) {
+    for (int32_t i = 0; i < variant.steps[s].num_operands; ++i)
+      bound.operands[operand++] = operandAddress(bound.arena, variant.buffers[variant.steps[s].operands[i]]);
+  }
+}
+
 /// Null for buffers of the caller.
-void* Session::operandAddress(const tessera_module_buffer& buffer) const {
-  if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + buffer.offset;
+void* Session::operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const {
+  if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + arena.offset(buffer);
   // Kernels take all operands as pointers to mutable memory; weights are mapped read-only.
   if (buffer.kind == TESSERA_BUFFER_WEIGHT) return const_cast<uint8_t*>(artifact_->weights) + buffer.offset;
   return nullptr;
@@ -172,6 +189,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tessera_module_tensor& tensor = tables().inputs[i];
     if (inputs[i].size_bytes != static_cast<size_t>(tensor.size_bytes)) {
+      if (tensor.ranges) continue;  // by the counts, below
       return sizeError(module_, variant_, "input", i, tensor, inputs[i].size_bytes);
     }
     RuntimeStatus status = checkBuffer("input", i, tensor, inputs[i].data, inputs[i].size_bytes);
@@ -179,6 +197,10 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   }
   for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
     const tessera_module_fixed_input& fixed = module_.fixed_inputs[f];
+    const auto i = static_cast<size_t>(fixed.input);
+    if (inputs[i].size_bytes != static_cast<size_t>(tables().inputs[i].size_bytes)) {
+      return sizeError(module_, variant_, "input", i, tables().inputs[i], inputs[i].size_bytes);
+    }
     RuntimeStatus status =
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
@@ -194,6 +216,10 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
                           static_cast<long long>(count), static_cast<long long>(-dimension.size));
     }
     if (RuntimeStatus status = checkSize(tables(), d, count); !status.ok()) return status;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].size_bytes == static_cast<size_t>(tables().inputs[i].size_bytes)) continue;
+    if (RuntimeStatus status = checkDense(inputs, i); !status.ok()) return status;
   }
   for (size_t o = 0; o < outputs.size(); ++o) {
     const tessera_buffer& output = outputs[o];
@@ -217,6 +243,38 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   return {};
 }
 
+std::span<const int64_t> Session::extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
+                                            std::span<int64_t> extents) const {
+  const tessera_module_variant& variant = tables();
+  const tessera_module_tensor& tensor = variant.inputs[input];
+  const auto rank = static_cast<size_t>(tensor.rank);
+  std::copy(tensor.shape, tensor.shape + tensor.rank, extents.begin());
+  size_t count = firstCount(module_, variant);
+  for (int32_t dimension = 0; dimension < variant.num_dimensions; ++dimension) {
+    if (variant.dimensions[dimension].size >= 0) continue;
+    for (size_t d = 0; d < rank; ++d)
+      if (tensor.ranges[d] == dimension) extents[d] = valueOf(inputs[count]);
+    ++count;
+  }
+  return extents.first(rank);
+}
+
+/// An input of ranges that is not as large as the variant: is it as large as the run?
+RuntimeStatus Session::checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const {
+  const tessera_module_tensor& tensor = tables().inputs[input];
+  std::array<int64_t, kMostRank> extents{};
+  auto bytes = static_cast<int64_t>(tessera_dtype_size(tensor.dtype));
+  for (const int64_t extent : extentsOf(inputs, input, extents)) bytes *= extent;  // at most the variant's
+  if (inputs[input].size_bytes == static_cast<size_t>(bytes)) {
+    return checkBuffer("input", input, tensor, inputs[input].data, inputs[input].size_bytes);
+  }
+  return runtimeError(TESSERA_INVALID_ARGUMENT,
+                      "input %zu ('%.100s') takes %lld bytes, those of the sizes that the run has, or %lld, those of "
+                      "the variant; %zu were given",
+                      input, tensor.name, static_cast<long long>(bytes), static_cast<long long>(tensor.size_bytes),
+                      inputs[input].size_bytes);
+}
+
 RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                            std::span<int64_t> step_ns) {
   if (running_.test_and_set(std::memory_order_acquire)) {
@@ -225,8 +283,8 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
+  followRanges(inputs);
   bindCaller(inputs, outputs);
-  cutGrids(inputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
   if (!step_ns.empty()) step_begin_ns_ = nowNs();
@@ -242,32 +300,54 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
 
 void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) {
   Bound& bound = bound_[variant_];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    bound.given[i] = const_cast<void*>(inputs[i].data);
+    const tessera_module_tensor& tensor = tables().inputs[i];
+    if (inputs[i].size_bytes == static_cast<size_t>(tensor.size_bytes)) continue;
+    std::array<int64_t, kMostRank> extents{};
+    bound.given[i] = bound.dense.place(dense_.data(), i, inputs[i].data, extentsOf(inputs, i, extents));
+  }
   for (const CallerSlot& slot : bound.caller_slots) {
     const auto tensor = static_cast<size_t>(slot.tensor);
-    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : const_cast<void*>(inputs[tensor].data);
+    bound.operands[slot.operand] = slot.output ? outputs[tensor].data : bound.given[tensor];
   }
 }
 
-void Session::cutGrids(std::span<const tessera_const_buffer> inputs) {
+void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
-  if (bound.cuts.empty()) return;
+  if (bound.counts.empty()) return;
+  bool changed = !bound.follows_counts;
+  size_t input = firstCount(module_, tables());
+  for (int64_t& known : bound.counts) {
+    const int64_t count = valueOf(inputs[input++]);
+    changed |= count != known;
+    known = count;
+  }
+  if (!changed) return;
+  bound.follows_counts = false;  // until a layout is there
+  cutGrids();
+  if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
+  arena_.use(static_cast<size_t>(bound.arena.bytes()));
+  bound.follows_counts = true;
+}
+
+void Session::cutGrids() {
+  Bound& bound = bound_[variant_];
   const tessera_module_variant& variant = tables();
-  const size_t first = firstCount(module_, variant);
-  size_t next = 0;
   for (size_t c = 0; c < bound.calls.size(); ++c) {
     const Call& call = bound.calls[c];
     if (call.num_cuts == 0) continue;
     const tessera_module_step& step = variant.steps[call.step];
     const std::span<LiveCut> cuts(bound.cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts));
-    next = 0;
+    size_t next = 0;
     for (int32_t i = 0; i < step.num_cuts; ++i) {
       const tessera_module_cut& cut = step.cuts[i];
       if (cut.phase != call.phase) continue;
-      size_t input = first;
+      size_t range = 0;
       int64_t rows = 1;
       for (int32_t d = 0; d < variant.num_dimensions; ++d) {
-        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= valueOf(inputs[input]);
-        input += variant.dimensions[d].size < 0 ? 1 : 0;
+        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= bound.counts[range];
+        range += variant.dimensions[d].size < 0 ? 1 : 0;
       }
       cuts[next++].needed = neededSteps(cut, rows);
     }
@@ -298,7 +378,7 @@ RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs
     const auto index = static_cast<size_t>(buffer.index);
     const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
                      : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
-                                                            : operandAddress(buffer);
+                                                            : operandAddress(bound.arena, buffer);
     int64_t extent = 0;
     std::memcpy(&extent, at, sizeof(extent));
     const tessera_module_tensor& output = variant.outputs[entry.output];

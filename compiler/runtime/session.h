@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "compiler/runtime/arena_layout.h"
+#include "compiler/runtime/dense_inputs.h"
 #include "compiler/runtime/faults.h"
 #include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
@@ -65,7 +67,11 @@ class Session {
   /// grids be cut.
   double workDone() const;
 
-  /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Does not allocate.
+  /// Bytes of intermediates that runs of the variant take: of the size of the latest one, or of a larger one before it.
+  int64_t arenaBytes() const { return bound_[variant_].arena.bytes(); }
+
+  /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Allocates
+  /// only where a range is larger than in the runs before.
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
 
@@ -95,6 +101,7 @@ class Session {
   };
   /// What the steps of one variant are called with.
   struct Bound {
+    Bound(const tessera_module_variant& variant, int32_t num_inputs) : arena(variant), dense(variant, num_inputs) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
@@ -102,15 +109,25 @@ class Session {
     std::vector<LiveCut> cuts;            // of all calls, one after another
     std::vector<int64_t> output_shapes;   // of all outputs, one after another
     std::vector<size_t> first_dimension;  // per output
+    std::vector<int64_t> counts;          // per range, of the latest run
+    std::vector<void*> given;             // per input: where this run has it
+    bool follows_counts = false;          // whether grids and arena are those of `counts`
+    ArenaLayout arena;
+    DenseInputs dense;
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
   RuntimeStatus prepare();
-  /// Shortens the grids by how many rows of each range the run has.
-  void cutGrids(std::span<const tessera_const_buffer> inputs);
+  /// By how many rows of each range the run has: shortens the grids, and lays out the arena.
+  void followRanges(std::span<const tessera_const_buffer> inputs);
+  void cutGrids();
   std::span<const LiveCut> cutsOf(const Call& call) const {
     return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts)};
   }
+  /// Extents of an input in this run, whose counts are checked.
+  std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
+                                     std::span<int64_t> extents) const;
+  RuntimeStatus checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const;
   void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;
@@ -121,11 +138,14 @@ class Session {
   RunningKernel kernelOf(size_t call, int64_t low, int64_t high) const;
   void call(size_t call, int thread, int64_t low, int64_t high);
   void recordTime(size_t call);
-  void* operandAddress(const tessera_module_buffer& buffer) const;
+  /// Fills the operands that do not change from run to run.
+  void placeOperands(const tessera_module_variant& variant, Bound& bound) const;
+  void* operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const;
 
   std::shared_ptr<const LoadedArtifact> artifact_;
   const tessera_module& module_;
   MemoryRegion arena_, workspace_, scratch_;
+  MemoryRegion dense_;         // inputs of the size of the run
   size_t scratch_stride_ = 0;  // bytes from one thread's scratch to the next
   std::vector<Bound> bound_;   // per variant
   size_t variant_ = 0;

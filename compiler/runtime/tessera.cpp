@@ -449,6 +449,14 @@ tessera_status tessera_session_output_shape(const tessera_session* session, size
 
 double tessera_session_work(const tessera_session* session) { return session ? session->latest()->workDone() : 1; }
 
+tessera_status tessera_session_memory(const tessera_session* session, tessera_memory_info* info) {
+  if (!session || !info) return invalid("the session or the place for the description is null");
+  const std::shared_ptr<Session> latest = session->latest();
+  const tessera_module& module = latest->module();
+  *info = {module.weights_bytes, latest->arenaBytes(), module.workspace_bytes, module.scratch_bytes};
+  return TESSERA_OK;
+}
+
 tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs, size_t num_inputs,
                                        const tessera_buffer* outputs, size_t num_outputs, int64_t* step_ns,
                                        size_t num_steps) {

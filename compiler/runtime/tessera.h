@@ -119,11 +119,12 @@ TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* art
  * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
 
-/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. The input's buffer
- * is laid out for the greatest size of the variant, and for each range one of the artifact's last inputs, an i64 with
- * the range's name, says how much of it counts in a run: 0 to that size. What follows may be read, and changes no
- * result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the index is
- * out of range. */
+/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. For each range one
+ * of the artifact's last inputs, an i64 with the range's name, says how much of it a run has: 0 to the greatest size of
+ * the variant. The input's buffer is dense, of the sizes that the run has, and is copied; or it is laid out for the
+ * greatest sizes of the variant, and read where it is: what follows the run's own elements then may be read, and
+ * changes no result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the
+ * index is out of range. */
 TESSERA_API uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index);
 /* Which of the variants' dimensions (tessera_artifact_variant_dimension) a dimension of an input follows as a range;
  * -1: none. */
@@ -145,7 +146,7 @@ TESSERA_API tessera_status tessera_artifact_step(const tessera_artifact* artifac
 /* Bytes an artifact takes: weights are mapped and shared, the rest is per session. */
 typedef struct {
   int64_t weights_bytes;
-  int64_t arena_bytes;     /* intermediates, of the variant that needs most */
+  int64_t arena_bytes;     /* intermediates, of the variant that needs most, at the greatest sizes of its ranges */
   int64_t workspace_bytes; /* of one step, shared by its threads */
   int64_t scratch_bytes;   /* per thread */
 } tessera_memory_info;
@@ -221,8 +222,8 @@ TESSERA_API tessera_status tessera_session_replace(tessera_session* session, con
 /* Null is allowed. Must not be called while the session runs. */
 TESSERA_API void tessera_session_destroy(tessera_session* session);
 
-/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; memory is there for the
- * largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
+/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; addresses are there for
+ * the largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
  * tessera_artifact_find_variant does; the choice stays as it was) or BUSY. */
 TESSERA_API tessera_status tessera_session_set_input_shapes(tessera_session* session, const tessera_shape* inputs,
                                                             size_t num_inputs);
@@ -234,8 +235,9 @@ TESSERA_API tessera_status tessera_session_input(const tessera_session* session,
 TESSERA_API tessera_status tessera_session_output(const tessera_session* session, size_t index,
                                                   tessera_tensor_info* info);
 
-/* Caller's memory for one tensor: `size_bytes` must be the tensor's, `data` aligned to its element.
- * Multiples of 64 are a little faster. */
+/* Caller's memory for one tensor: `size_bytes` must be the tensor's (of an input with ranges that of the run's sizes,
+ * or the variant's: tessera_artifact_ranged_dims), `data` aligned to its element. Multiples of 64 are a little faster.
+ */
 typedef struct {
   const void* data;
   size_t size_bytes;
@@ -259,6 +261,11 @@ TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* s
 /* What the latest run computed, as a part of the operations of its variant: 1, or less where the run had fewer rows of
  * a range and loops over them ended by that count. Must not be called while the session runs. */
 TESSERA_API double tessera_session_work(const tessera_session* session);
+
+/* The same figures for the session's variant as it runs: arena_bytes is what the latest run had its intermediates in,
+ * which of a variant with ranges is as much as a run of its size needs, or of a larger one before it. Before the first
+ * run as much as any needs. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_session_memory(const tessera_session* session, tessera_memory_info* info);
 
 /* The same as tessera_session_run, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of
  * the chosen variant.

@@ -71,6 +71,22 @@ def images_resized(service, oracle):
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "resized images", threads=("2",))
 
 
+def images_sampled(service, oracle):
+    """At places of a grid of any size, of images of any size, in every mode."""
+    f32, random = TensorProto.FLOAT, np.random.default_rng(21)
+    modes = [(mode, padding, corners) for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")
+             for corners in (0, 1)]
+    nodes = [helper.make_node("Conv", ["x", "c"], ["a"], pads=[1, 1, 1, 1])] + [
+        helper.make_node("GridSample", ["a", "grid"], [f"{mode}_{padding}_{corners}"], mode=mode, padding_mode=padding, align_corners=corners)
+        for mode, padding, corners in modes]
+    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"]), ("grid", f32, [1, "p", "q", 2])],
+                [(f"{mode}_{padding}_{corners}", f32, None) for mode, padding, corners in modes],
+                [("c", random.standard_normal((4, 3, 3, 3)).astype(np.float32))], opset=16)
+    ranged_against_oracle(service, oracle, path, {"h": "..20", "w": "..13", "p": "..5", "q": "..7"},
+                          [(20, 13, 5, 7), (11, 5, 3, 2), (2, 13, 1, 7), (19, 3, 5, 1)],
+                          lambda h, w, p, q: {"x": f32s(random, 1, 3, h, w), "grid": f32s(random, 1, p, q, 2)}, "sampled images", threads=("2",))
+
+
 def network(random):
     """What the cases below write networks with: (nodes, constants, op(kind, inputs, **attributes), const(array), conv)."""
     nodes, constants = [], []
@@ -273,6 +289,7 @@ def main():
         service.wait_for_workers(2)
         return run("ranged_images", [
             ("images of any size", lambda: images_of_any_size(service, oracle)),
+            ("images sampled", lambda: images_sampled(service, oracle)),
             ("images resized", lambda: images_resized(service, oracle)),
             ("networks that halve and double", lambda: networks_that_halve_and_double(service, oracle)),
             ("images below a window", lambda: images_below_a_window(service, oracle)),

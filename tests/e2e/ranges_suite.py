@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.ranged import f32s, ranged_against_oracle, same, save
+from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
 from e2e.tessera_e2e import Service, model_inputs, model_path
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
@@ -316,6 +316,34 @@ def work_follows_the_count(service):
                   f"{spec}: {size} of {rows} rows did {said['work']:.2f} of the operations")
 
 
+def memory_follows_the_sizes(service, oracle):
+    """Intermediates of a run take what its sizes need: about what those of an artifact for exactly its sizes take where rows are
+    a batch, and less than for the greatest where a part has all rows of a sequence. A larger run before keeps its memory. For
+    one target, since tiles follow its cores and lanes."""
+    random, chip = np.random.default_rng(15), "x86-64-v3"
+    spec, name = "squeezenet1_1:size=48", "N"
+    cases = [(model_path(spec), (), 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096),
+             (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
+              lambda size, exact, whole: whole * (0.4 + 0.6 * size / 96))]
+    for path, others, most, sizes, arrays_of, bound in cases:
+        artifact = service.compile(path, None, *others, "--dim", f"{name}=..{most}", target=chip, timeout=300).artifact
+        model, peer = tessera.load(artifact), oracle.load(path)
+        session, whole = model.session(), model.memory.arena_bytes
+        for size in sizes:
+            exact = service.compile(path, None, *others, "--dim", f"{name}={size}", target=chip, timeout=300).artifact
+            wanted, arrays = tessera.load(exact).memory.arena_bytes, arrays_of(size)
+            same(session.run(arrays), peer.run(arrays)[0], f"{path.stem} of {size}")
+            taken = session.memory.arena_bytes
+            check(taken <= min(whole, bound(size, wanted, whole)),
+                  f"{path.stem} of {size} took {taken} bytes of intermediates, exactly compiled {wanted}, of the greatest size {whole}")
+            check_equal(service.run(artifact, arrays)[1]["memory"]["arena_bytes"], taken, "the command's own figure")
+        arrays = arrays_of(1)
+        same(session.run(arrays), peer.run(arrays)[0], f"{path.stem} of 1 after {sizes[-1]}")
+        check_equal(session.memory.arena_bytes, taken, "after a larger run")
+        name = "t"
+        peer.close()
+
+
 def variants_share_and_show(service):
     single = service.compile(model_path("mlp"), None, "--dim", f"N={LARGEST}")
     ranged = service.compile(model_path("mlp"), None, "--dim", f"N=1..{LARGEST}")
@@ -342,6 +370,14 @@ def variants_share_and_show(service):
             np.savez(given, **inputs_of("mlp", LARGEST))
         said = service.cli("run", alone, "--sandbox", *words).out
         check(f"float32[{rows}," in said, f"{words} of one variant for a range, in the sandbox: {said}")
+    own = inputs_of("mlp", 5)
+    np.savez(given, **own)
+    here, there = service.scratch("here"), service.scratch("there")
+    service.cli("run", alone, "--input", given, "-o", here)
+    said = service.cli("run", alone, "--sandbox", "--input", given, "-o", there).out
+    check("float32[5," in said, f"inputs of the run's own size in the sandbox: {said}")
+    for path in sorted(here.iterdir()):
+        check((np.load(path) == np.load(there / path.name)).all(), f"{path.name} of the sandbox differs")
     profiled = service.cli("profile", ranged.job["compile_result"]["artifact_id"], "--dim", "N=3", "--repeat", "2", "--json").json
     check(profiled["result"]["kernels"], "a range cannot be profiled")
 
@@ -365,6 +401,7 @@ def main():
             ("rows split and merged", lambda: rows_split_and_merged(service, oracle)),
             ("attention costs its rows", lambda: attention_costs_its_rows(service, oracle)),
             ("work follows the count", lambda: work_follows_the_count(service)),
+            ("memory follows the sizes", lambda: memory_follows_the_sizes(service, oracle)),
             ("variants share and show", lambda: variants_share_and_show(service))])
 
 

@@ -134,6 +134,19 @@ size_t ArtifactRun::steps() const {
   return info.num_steps;
 }
 
+void ArtifactRun::takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
+                            std::map<std::string, int64_t>& sizes) const {
+  if (given.shape_size() != accepted.shape_size()) return;
+  for (int d = 0; d < given.shape_size(); ++d) {
+    const int32_t position = tessera_artifact_range_of(artifact_.get(), index, static_cast<size_t>(d));
+    if (position < 0 || given.shape(d) < 0 || given.shape(d) > accepted.shape(d)) continue;
+    tessera_dimension dimension = {};
+    tessera_artifact_variant_dimension(artifact_.get(), variant_, static_cast<size_t>(position), &dimension);
+    accepted.set_shape(d, given.shape(d));
+    sizes[dimension.name] = given.shape(d);
+  }
+}
+
 std::optional<int64_t> ArtifactRun::rangeOf(const std::string& input) const {
   tessera_variant_info info = {};
   tessera_artifact_variant(artifact_.get(), variant_, &info);
@@ -150,6 +163,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
                                      const Fill& fill) {
   std::vector<v1::TensorSpec> accepted;
   std::vector<int64_t> sizes;
+  std::map<std::string, int64_t> ranges;  // how much of each the values have
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
     tessera_tensor_info info;
     if (tessera_status status = tessera_artifact_variant_input(artifact_.get(), variant_, i, &info);
@@ -157,7 +171,12 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       return runtimeFailure(status, "input description");
     }
     accepted.push_back(specOf(info));
-    sizes.push_back(info.size_bytes);
+    for (const v1::TensorValue& value : given) {
+      if (value.spec().name() != info.name || value.value_case() == v1::TensorValue::VALUE_NOT_SET) continue;
+      takeSizes(value.spec(), i, accepted.back(), ranges);
+    }
+    sizes.push_back(static_cast<int64_t>(tessera_dtype_size(info.dtype)));
+    for (const int64_t extent : accepted.back().shape()) sizes.back() *= extent;
   }
   for (size_t i = 0; i < accepted.size(); ++i) {
     const v1::TensorSpec& spec = accepted[i];
@@ -176,7 +195,8 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
         continue;
       }
       if (const auto room = rangeOf(spec.name())) {
-        memcpy(*bytes, &*room, sizeof(*room));  // the other inputs are as large as the variant
+        const auto own = ranges.find(spec.name());  // or the inputs are filled, as large as the variant
+        memcpy(*bytes, own == ranges.end() ? &*room : &own->second, sizeof(*room));
         continue;
       }
       if (!fill.allowed) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ class ArtifactRun {
   using Bytes = std::unique_ptr<void, Free>;
 
   absl::Status chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given);
+  /// Of an input with ranges as large as `given`: makes `accepted`, its description, so large, and notes the sizes by
+  /// the names of the ranges.
+  void takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
+                 std::map<std::string, int64_t>& sizes) const;
   /// The greatest size of the range whose use the input `input` tells; nothing for another input.
   std::optional<int64_t> rangeOf(const std::string& input) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,

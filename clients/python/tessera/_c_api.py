@@ -59,6 +59,7 @@ _STATUS_FUNCTIONS: dict[str, list[Any]] = {
     "session_replace": [c_void_p, c_void_p],
     "session_set_input_shapes": [c_void_p, POINTER(Shape), c_size_t],
     "session_profile": [c_void_p, POINTER(Buffer), c_size_t, POINTER(Buffer), c_size_t, POINTER(c_int64), c_size_t],
+    "session_memory": [c_void_p, POINTER(MemoryInfo)],
     "session_output_shape": [c_void_p, c_size_t, POINTER(c_int64)],
 }
 _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {

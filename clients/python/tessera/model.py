@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tessera import _c_api, _html, dtypes, errors
-from tessera.session import Session, Signature, Tensor
+from tessera.session import Memory, Session, Signature, Tensor
 from tessera.table import Table
 from tessera.trust import Trust
 from tessera.trust import check as check_trust
@@ -38,15 +38,6 @@ class Step:
     phases: int
     max_grid: int  #: in how many parts threads can share it
     flops: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Bytes: weights are mapped and shared by all sessions, the rest is of each."""
-    weights_bytes: int
-    arena_bytes: int
-    workspace_bytes: int
-    scratch_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +143,7 @@ class Model:
 
     @property
     def memory(self) -> Memory:
+        """What any run takes at most, whatever the sizes of ranges."""
         info = _c_api.MemoryInfo()
         _c_api.check(self._api.artifact_memory(self._handle, ctypes.byref(info)))
         return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)

@@ -22,6 +22,15 @@ _IN_PLACE = 0x101  # C_CONTIGUOUS and ALIGNED of ndarray.flags.num
 
 
 @dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes: weights are mapped and shared by all sessions, the rest is of each."""
+    weights_bytes: int
+    arena_bytes: int  #: intermediates
+    workspace_bytes: int
+    scratch_bytes: int  #: per thread
+
+
+@dataclasses.dataclass(frozen=True)
 class Tensor:
     """An input or output."""
     name: str
@@ -110,6 +119,13 @@ class Session:
                                                _c_api.buffers(results), len(results), times, len(times)))
         return list(times)
 
+    @property
+    def memory(self) -> Memory:
+        """As the latest run had it: of ranges, intermediates take what a run of its sizes needs, or a larger one before."""
+        info = _c_api.MemoryInfo()
+        _c_api.check(self._api.session_memory(self._handle, ctypes.byref(info)))
+        return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)
+
     def _take(self, inputs: Mapping[str, Any]) -> list[Array]:
         """The arrays in the order of the artifact's inputs, each of them fit to be read in place."""
         taken = []
@@ -149,23 +165,30 @@ class Session:
             shapes.append(arrays[each.name].shape if each.name in arrays else each.shape)
         _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
         self._signature = self._signatures[self._api.session_variant(self._handle)]
-        return self._take(self._padded(arrays) if self._signature.rooms else arrays)
+        return self._counted(arrays) if self._signature.rooms else self._take(arrays)
 
-    def _padded(self, arrays: dict[str, Array]) -> dict[str, Array]:
-        """Arrays as large as the chosen variant of ranges, zeros behind their own elements, and how many count."""
-        padded = dict(arrays)
+    def _counted(self, arrays: dict[str, Array]) -> list[Array]:
+        """Arrays of the run's own sizes, and how much of each range of the chosen variant that is."""
+        sizes: dict[str, Array] = {}
         for tensor in self._signature.inputs:
-            if not tensor.bounded_dims or tensor.name not in arrays:
+            if tensor.name not in arrays:
                 continue
-            array = arrays[tensor.name]
             for dim, name in zip(tensor.bounded_dims, tensor.bounded_by):
-                size = np.array(array.shape[dim], np.int64)
-                if padded.setdefault(name, size) != size:
+                size = np.array(arrays[tensor.name].shape[dim], np.int64)
+                if arrays.get(name, size) != size or sizes.setdefault(name, size) != size:
                     raise errors.InvalidInput(f"input '{name}' contradicts the shapes of the others",
                                               reason="INVALID_INPUT", attribute=name, accepted=str(size))
-            padded[tensor.name] = np.zeros(tensor.shape, array.dtype)
-            padded[tensor.name][tuple(map(slice, array.shape))] = array
-        return padded
+        taken: list[Array] = []
+        for tensor in self._signature.inputs:
+            array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.value)))
+            assert array is not None  # _take_variant has asked
+            if tensor.bounded_dims:
+                array = np.ascontiguousarray(array)
+            own = tuple(array.shape[d] if d in tensor.bounded_dims else size for d, size in enumerate(tensor.shape))
+            if array.shape != own or array.dtype != tensor.numpy_dtype or array.flags.num & _IN_PLACE != _IN_PLACE:
+                raise _unfit(array, tensor, own)
+            taken.append(array)
+        return taken
 
     def _cut(self, results: dict[str, Array]) -> None:
         """Results whose extents depend on the data, in the shape of this run; their elements lie densely."""
@@ -202,11 +225,12 @@ def as_array(value: Any, name: str) -> Array:
                               fix=f"numpy.asarray({name}, dtype=...)")
 
 
-def _unfit(array: Array, tensor: Tensor) -> errors.InvalidInput:
-    accepted = dtypes.describe(tensor.dtype, tensor.shape)
+def _unfit(array: Array, tensor: Tensor, shape: tuple[int, ...] | None = None) -> errors.InvalidInput:
+    """Why an array is not the tensor, of the shape that a run has of it where that is given."""
+    accepted = dtypes.describe(tensor.dtype, tensor.shape if shape is None else shape)
     found = dtypes.describe(str(array.dtype), array.shape)
     fix = ""
-    if array.shape != tensor.shape:
+    if array.shape != (tensor.shape if shape is None else shape):
         what = "has another shape"
     elif array.dtype != tensor.numpy_dtype:
         what = "has another element type"

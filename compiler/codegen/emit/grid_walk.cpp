@@ -37,6 +37,13 @@ class WalkWriter {
     return true;
   }
 
+  bool writesOperand(const Nest& nest) const {
+    for (const Statement& statement : nest.statements)
+      for (auto [o, output] : llvm::enumerate(statement.outputs))
+        if (touchesOutput(statement, o) && bufferOf(output.access.root).value_or(0) >= 0) return true;
+    return false;
+  }
+
   /// What the nests of a region write, by slice: the loops within a slice behind the slice loops. What they read says
   /// nothing here, as it goes through the thread's scratch.
   bool region(const Region& region, v1::KernelInfo::Phase& described) const {
@@ -127,7 +134,10 @@ void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Ph
   bool known = !phase.region || writer.region(*phase.region, described);
   for (size_t n = 0; n < phase.nests.size() && known; ++n)
     known = writer.nest(phase.nests[n], phase.plans[n], *described.add_walks());
-  if (!known) described.clear_walks();
+  if (known) return;
+  described.clear_walks();
+  if (!phase.region && llvm::none_of(phase.nests, [&](const Nest& nest) { return writer.writesOperand(nest); }))
+    described.add_walks();  // of no level and no touch: all of it runs, and writes no result
 }
 
 }  // namespace tessera::compiler::codegen

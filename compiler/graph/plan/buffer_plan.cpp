@@ -245,10 +245,22 @@ void BufferPlan::planArena(v1::Plan& plan) {
     owners.push_back(static_cast<int>(index));
   }
   const Arena arena = packArena(lifetimes, Packing::kSmallest);
-  for (auto [index, owner] : llvm::enumerate(owners)) storages_[owner].offset = arena.offsets[index];
+  const bool ranges = llvm::any_of(model_.dimensions, [](const auto& dimension) { return dimension.size() < 0; });
+  for (auto [index, owner] : llvm::enumerate(owners)) {
+    storages_[owner].offset = arena.offsets[index];
+    if (!ranges) continue;
+    storages_[owner].index = plan.arena_size();
+    v1::ArenaPlace* place = plan.add_arena();
+    place->set_offset(arena.offsets[index]);
+    place->set_size_bytes(lifetimes[index].bytes);
+    place->set_first_step(lifetimes[index].first);
+    place->set_last_step(lifetimes[index].last);
+  }
   // Parents come before their parts.
   for (Storage& storage : storages_) {
-    if (storage.parent >= 0) storage.offset += storages_[storage.parent].offset;
+    if (storage.parent < 0) continue;
+    storage.offset += storages_[storage.parent].offset;
+    storage.index = storages_[storage.parent].index;
   }
   plan.set_arena_bytes(arena.bytes);
   plan.mutable_report()->set_peak_live_bytes(arena.peak_live_bytes);

@@ -52,25 +52,51 @@ struct Neighbour {
   Value coordinate, counts, weight;  ///< counts and weight are null for "always" and "one"
 };
 
-/// Mirrors x at the borders of an image of `dim` elements until it is inside.
-Value reflected(const Scalars& s, Value x, int64_t dim, bool align_corners) {
-  const double low = align_corners ? 0 : -0.5;
-  const double span = static_cast<double>(align_corners ? dim - 1 : dim);
-  if (span == 0) return s.constant(0);
+/// The elements of an image along one dimension: `most`, or where that is a range as many as a run has.
+struct Length {
+  int64_t most = 1;
+  Value run;  ///< i64; null: `most`
+
+  /// factor * (length + more)
+  Value real(const Scalars& s, double factor, double more) const {
+    if (!run) return s.constant(factor * (static_cast<double>(most) + more));
+    Value length = s.as(v1::DATA_TYPE_I64).cast(run, s.type);
+    return s.mul(s.add(length, s.constant(more)), s.constant(factor));
+  }
+  Value holds(const Scalars& s, Value place) const {
+    if (!run) return isInside(s, place, most);
+    const Scalars integers = s.as(v1::DATA_TYPE_I64);
+    return s.logicalAnd(integers.compare(Relation::kGreaterOrEqual, place, integers.integer(0)),
+                        integers.compare(Relation::kLess, place, run));
+  }
+  /// Within the buffer as well, whatever `run` is.
+  Value clamped(const Scalars& s, Value place) const {
+    if (!run) return clampedCoordinate(s, place, most);
+    const Scalars integers = s.as(v1::DATA_TYPE_I64);
+    return clampedCoordinate(s, integers.min(place, integers.sub(run, integers.integer(1))), most);
+  }
+};
+
+/// Mirrors x at the borders of an image until it is inside.
+Value reflected(const Scalars& s, Value x, const Length& length, bool align_corners) {
+  const double low = align_corners ? 0 : -0.5, less = align_corners ? -1 : 0;
+  if (!length.run && static_cast<double>(length.most) + less == 0) return s.constant(0);
   // A triangle wave of period 2 * span.
+  Value period = length.real(s, 2, less);
   Value from = s.abs(s.sub(x, s.constant(low)));
-  Value turns = s.math<mlir::math::FloorOp>(s.div(from, s.constant(2 * span)));
-  Value rest = s.sub(from, s.mul(turns, s.constant(2 * span)));
-  return s.add(s.min(rest, s.sub(s.constant(2 * span), rest)), s.constant(low));
+  Value turns = s.math<mlir::math::FloorOp>(s.div(from, period));
+  Value rest = s.sub(from, s.mul(turns, period));
+  Value inside = s.add(s.min(rest, s.sub(period, rest)), s.constant(low));
+  return length.run ? s.select(s.compare(Relation::kEqual, period, s.constant(0)), s.constant(0), inside) : inside;
 }
 
 /// The neighbour at the integral place `at`, as the padding has it.
-Neighbour neighbourAt(const Scalars& s, Value at, int64_t dim, const GridMode& mode) {
+Neighbour neighbourAt(const Scalars& s, Value at, const Length& length, const GridMode& mode) {
   Neighbour result;
-  if (mode.padding == Padding::kReflection) at = reflected(s, at, dim, mode.align_corners);
+  if (mode.padding == Padding::kReflection) at = reflected(s, at, length, mode.align_corners);
   Value place = s.cast(at, v1::DATA_TYPE_I64);
-  if (mode.padding == Padding::kZeros) result.counts = isInside(s, place, dim);
-  result.coordinate = clampedCoordinate(s, place, dim);
+  if (mode.padding == Padding::kZeros) result.counts = length.holds(s, place);
+  result.coordinate = length.clamped(s, place);
   return result;
 }
 
@@ -86,28 +112,27 @@ Value cubicWeight(const Scalars& s, Value x, bool far) {
 }
 
 /// The neighbours of grid coordinate g, where -1 and 1 are the image's ends.
-llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, int64_t dim, const GridMode& mode) {
-  const auto length = static_cast<double>(dim);
+llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, const Length& length, const GridMode& mode) {
   // Ends are the centres of the first and last element, or, without align_corners, their outer edges.
   // In the standard's order: rounding decides which element is nearest.
   Value from_end = s.add(g, s.constant(1));
-  Value x = mode.align_corners ? s.mul(from_end, s.constant((length - 1) / 2))
-                               : s.mul(s.sub(s.mul(from_end, s.constant(length)), s.constant(1)), s.constant(0.5));
+  Value x = mode.align_corners ? s.mul(from_end, length.real(s, 0.5, -1))
+                               : s.mul(s.sub(s.mul(from_end, length.real(s, 1, 0)), s.constant(1)), s.constant(0.5));
   if (mode.order == Order::kNearest) x = s.math<mlir::math::RoundEvenOp>(x);
   if (mode.padding == Padding::kBorder) {
     // The border goes on outside, so a window of four keeps its place and repeats it: weights must not be moved inside.
     // Behind `margin` all of a window is border, and what is infinite gets a finite place.
     const double margin = mode.order == Order::kCubic ? 2 : 0;
-    x = s.min(s.max(x, s.constant(-margin)), s.constant(length - 1 + margin));
+    x = s.min(s.max(x, s.constant(-margin)), length.real(s, 1, margin - 1));
   }
-  if (mode.padding == Padding::kReflection) x = reflected(s, x, dim, mode.align_corners);
-  if (mode.order == Order::kNearest) return {neighbourAt(s, x, dim, mode)};
+  if (mode.padding == Padding::kReflection) x = reflected(s, x, length, mode.align_corners);
+  if (mode.order == Order::kNearest) return {neighbourAt(s, x, length, mode)};
   Value below = s.math<mlir::math::FloorOp>(x);
   Value t = s.sub(x, below);
   llvm::SmallVector<Neighbour> result;
   const int first = mode.order == Order::kCubic ? -1 : 0;
   for (int k = first; k <= 1 - first; ++k) {
-    result.push_back(neighbourAt(s, s.add(below, s.constant(k)), dim, mode));
+    result.push_back(neighbourAt(s, s.add(below, s.constant(k)), length, mode));
     Value distance = k <= 0 ? s.sub(t, s.constant(k)) : s.sub(s.constant(k), t);
     result.back().weight =
         mode.order == Order::kCubic ? cubicWeight(s, distance, k < 0 || k > 1) : s.sub(s.constant(1), distance);
@@ -142,15 +167,16 @@ struct Sample {
   }
 };
 
-/// Images of a batch, and places of a result, do not meet; the extent of an image scales its grid.
+/// Images of a batch, channels, and places of a result do not meet; an image of a range is sampled as large as it is.
 absl::Status sampledExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const Tensor& grid = n.in(1);
-  for (const auto& [dim, extent] : n.in(0).extents) {
-    const auto of_grid = grid.extents.find(dim);
-    if (dim != 0 || of_grid == grid.extents.end() || !n.sameExtent(extent, of_grid->second))
-      return refuseExtent(n, 0, dim, "the grid is scaled by it, or has another batch");
-  }
   results[0].extents.clear();
+  for (const auto& [dim, extent] : n.in(0).extents) {
+    const auto of_grid = grid.extents.find(0);
+    if (dim == 0 && (of_grid == grid.extents.end() || !n.sameExtent(extent, of_grid->second)))
+      return refuseExtent(n, 0, dim, "the grid has another batch");
+    if (dim == 1) results[0].extents[1] = extent;
+  }
   for (const auto& [dim, extent] : grid.extents) {
     if (dim == grid.rank() - 1 || (dim == 0 && !n.in(0).extents.contains(0)))
       return refuseExtent(n, 1, dim, "it has to fit input 0");
@@ -184,6 +210,8 @@ Results lowerGridSample(Node& n, Emitter& e) {
   // 16-bit coordinates would not reach single elements of a larger image.
   const v1::DataType real = x.dtype == v1::DATA_TYPE_F64 ? v1::DATA_TYPE_F64 : v1::DATA_TYPE_F32;
   Value source = e.value(x), places = e.value(grid);
+  std::vector<Value> lengths;  // per spatial dimension that is a range: as many as a run has
+  for (int64_t d = 2; d < rank; ++d) lengths.push_back(x.extents.contains(d) ? e.value(extentOf(x, d)) : Value());
   return {{e.generate(x.dtype, shape, [&](const Scalars& element, ValueRange at) -> Value {
     const Scalars s = element.as(real);
     auto coordinate = [&](int64_t which) {
@@ -194,7 +222,10 @@ Results lowerGridSample(Node& n, Emitter& e) {
     };
     llvm::SmallVector<llvm::SmallVector<Neighbour>> axes;
     for (int64_t which = 0; which < spatial; ++which) {
-      axes.push_back(neighbours(s, coordinate(which), x.shape[rank - 1 - which], mode));
+      const int64_t dim = rank - 1 - which;
+      Value length = lengths[static_cast<size_t>(dim - 2)];
+      if (length) length = e.extract(s, length, {});
+      axes.push_back(neighbours(s, coordinate(which), {x.shape[dim], length}, mode));
     }
     llvm::SmallVector<Value> from = {at[0], at[1]};
     return s.cast(Sample{s, element, e, source, real}.sum(axes, from, Value()), x.dtype);

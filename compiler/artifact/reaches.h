@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/artifact/cuts.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler {
+
+/// How far a phase of a step writes into one of its results: nothing from byte `base` + the sum of the terms on. With k
+/// steps left of a cut's level, its term is min(most, bytes * ceil(k * numerator / denominator)).
+struct Reach {
+  struct Term {
+    int32_t cut = 0;  ///< position in the step's cuts
+    int64_t numerator = 1, denominator = 1;
+    int64_t bytes = 0, most = 0;
+    bool operator==(const Term&) const = default;
+  };
+  int32_t operand = 0;
+  int64_t base = 0;
+  std::vector<Term> terms;
+  bool operator==(const Reach&) const = default;
+};
+
+/// For the results of which a run of few rows writes the front only: how far each phase does that, ascending by
+/// operand. `cuts` are cutsOf() the step. Nothing for results that a phase may write to the end whatever the run has.
+std::vector<Reach> reachesOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
+                             const std::vector<Cut>& cuts);
+
+}  // namespace tessera::compiler

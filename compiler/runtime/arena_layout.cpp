@@ -1,0 +1,118 @@
+#include "compiler/runtime/arena_layout.h"
+
+#include <algorithm>
+
+#include "compiler/ir/arena.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr size_t kMostLayouts = 64;  // of several ranges; those of one replace each other
+
+int64_t reachOf(const tessera_module_reach& reach, std::span<const LiveCut> cuts) {
+  int64_t end = reach.base;
+  for (const tessera_module_reach_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
+    // checkModule() bounds the factors.
+    const __int128 steps =
+        (static_cast<__int128>(cuts[static_cast<size_t>(term.cut)].needed) * term.numerator + term.denominator - 1) /
+        term.denominator;
+    end += static_cast<int64_t>(std::min<__int128>(term.most, steps * term.bytes));
+  }
+  return end;
+}
+
+}  // namespace
+
+int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
+                     std::span<const LiveCut> cuts) {
+  int64_t end = 0;
+  bool known = false;
+  for (const tessera_module_reach& reach : std::span(step.reaches, static_cast<size_t>(step.num_reaches))) {
+    if (reach.operand != operand) continue;
+    known = true;
+    end = std::max(end, reachOf(reach, cuts));
+  }
+  return known ? std::min(end, size_bytes) : size_bytes;
+}
+
+ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(variant), bytes_(variant.arena_bytes) {
+  if (variant.num_places == 0) return;
+  needed_.resize(static_cast<size_t>(variant.num_places));
+  for (const tessera_module_place& place : std::span(variant.places, needed_.size())) offsets_.push_back(place.offset);
+  size_t first_cut = 0;
+  for (int32_t s = 0; s < variant.num_steps; ++s) {
+    const tessera_module_step& step = variant.steps[s];
+    for (int32_t operand = step.num_operands - step.num_results; operand < step.num_operands; ++operand) {
+      const tessera_module_buffer& buffer = variant.buffers[step.operands[operand]];
+      if (buffer.kind != TESSERA_BUFFER_ARENA) continue;
+      const auto place = static_cast<size_t>(buffer.index);
+      writers_.push_back({s, operand, place, first_cut, buffer.offset - variant.places[place].offset});
+    }
+    first_cut += static_cast<size_t>(step.num_cuts);
+  }
+}
+
+int64_t ArenaLayout::reservedBytes() const {
+  int64_t largest = 0;
+  for (int32_t p = 0; p < variant_.num_places; ++p) largest = std::max(largest, variant_.places[p].size_bytes);
+  return variant_.arena_bytes + largest;
+}
+
+int64_t ArenaLayout::offset(const tessera_module_buffer& buffer) const {
+  if (offsets_.empty()) return buffer.offset;
+  const auto place = static_cast<size_t>(buffer.index);
+  return offsets_[place] + buffer.offset - variant_.places[place].offset;
+}
+
+void ArenaLayout::measure(std::span<const LiveCut> cuts) {
+  std::fill(needed_.begin(), needed_.end(), 0);
+  for (const Writer& writer : writers_) {
+    const tessera_module_step& step = variant_.steps[writer.step];
+    const int64_t size = variant_.buffers[step.operands[writer.operand]].size_bytes;
+    const int64_t written = writtenBytes(step, writer.operand, size, cuts.subspan(writer.first_cut));
+    if (written > 0) needed_[writer.place] = std::max(needed_[writer.place], writer.within + written);
+  }
+}
+
+bool ArenaLayout::holds(const Layout& layout) const {
+  return std::equal(needed_.begin(), needed_.end(), layout.sizes.begin(),
+                    [](int64_t needed, int64_t size) { return needed <= size; });
+}
+
+ArenaLayout::Layout ArenaLayout::pack() const {
+  std::vector<Lifetime> lifetimes;
+  Layout greatest;
+  for (size_t p = 0; p < needed_.size(); ++p) {
+    const tessera_module_place& place = variant_.places[p];
+    lifetimes.push_back({needed_[p], place.first, place.last});
+    greatest.sizes.push_back(place.size_bytes);
+    greatest.offsets.push_back(place.offset);
+  }
+  greatest.bytes = variant_.arena_bytes;
+  Arena arena = packArena(lifetimes, Packing::kSmallest);
+  if (arena.bytes >= greatest.bytes) return greatest;
+  return {needed_, std::move(arena.offsets), arena.bytes};
+}
+
+bool ArenaLayout::fit(std::span<const LiveCut> cuts) {
+  if (offsets_.empty()) return false;
+  measure(cuts);
+  auto chosen = layouts_.end();
+  for (auto layout = layouts_.begin(); layout != layouts_.end(); ++layout)
+    if (holds(*layout) && (chosen == layouts_.end() || layout->bytes < chosen->bytes)) chosen = layout;
+  if (chosen == layouts_.end()) {
+    Layout made = pack();
+    std::erase_if(layouts_, [&](const Layout& other) {
+      return other.bytes <= made.bytes && std::equal(other.sizes.begin(), other.sizes.end(), made.sizes.begin(),
+                                                     [](int64_t theirs, int64_t ours) { return theirs <= ours; });
+    });
+    if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
+    chosen = layouts_.insert(layouts_.end(), std::move(made));
+  }
+  bytes_ = chosen->bytes;
+  if (chosen->offsets == offsets_) return false;
+  offsets_ = chosen->offsets;  // of the same length: allocates nothing
+  return true;
+}
+
+}  // namespace tessera::compiler
