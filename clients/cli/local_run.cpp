@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
