@@ -179,7 +179,8 @@ TEST_F(Monitored, NamesThatCallersMakeUpAreOneName) {
   EXPECT_EQ(call("/tessera.v1.JobService/Invented"), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(call("/grpc.health.v1.Health/Check"), grpc::StatusCode::OK);
   EXPECT_EQ(call("/tessera.v1.JobService/ListJobs"), grpc::StatusCode::OK);
-  auto samples = scrapeWhen("tessera_rpcs_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}", 101);
+  (void)scrapeWhen("tessera_rpcs_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}", 101);
+  auto samples = scrapeWhen("tessera_rpcs_total{code=\"OK\",method=\"tessera.v1.JobService/ListJobs\"}", 1);
   EXPECT_EQ(samples["tessera_rpcs_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}"], 101);
   EXPECT_EQ(samples["tessera_rpcs_total{code=\"OK\",method=\"tessera.v1.JobService/ListJobs\"}"], 1);
   for (const auto& [name, value] : samples) {

@@ -25,8 +25,8 @@ from tessera.following import Following
 from tessera.identity import Identity
 from tessera.inference_session import InferenceSession, NodeArg, SessionOptions
 from tessera.local import LocalService, local
-from tessera.model import Memory, Model, Step, Variant, load
-from tessera.session import Session, Tensor
+from tessera.model import Model, Step, Variant, load
+from tessera.session import Memory, Session, Tensor
 from tessera.table import Table
 from tessera.targets import TargetLike
 from tessera.tuning import Tuning

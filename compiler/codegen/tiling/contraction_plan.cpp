@@ -129,8 +129,8 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
   // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
   const bool passes = rows < rows_;
   const bool stays = window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
-  const auto bytes = static_cast<double>((stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_);
-  double arriving = bytes / chip_.behindNear().sustained_per_cycle;
+  const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
+  double arriving = static_cast<double>(bytes) / chip_.behindNear().sustained_per_cycle;
   // A panel that does not stay in L2, the next one beside it, comes from beyond it for every tile of rows.
   if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
