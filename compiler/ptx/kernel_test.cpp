@@ -81,6 +81,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
                       Case{"mma.m16n8k32.u8.s32", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
                       Case{"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64},
+                      Case{"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                      Case{"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m16n16k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m32n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m32n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m8n32k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                      Case{"wmma.m8n32k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
                       Case{"wgmma.m64n64k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
                       Case{"wgmma.m64n128k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_90"},
                       Case{"wgmma.m64n256k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
@@ -130,11 +137,12 @@ TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
   }
 }
 
-/// What running a kernel of wgmma says after a change of its text.
-std::string saidOf(const std::string& before, const std::string& after) {
-  const v1::Target& chip = *findBuiltinTarget("sm_90");
+/// What running a kernel of an instruction says after a change of its text.
+std::string saidOf(const std::string& before, const std::string& after,
+                   const std::string& instruction = "wgmma.m64n64k16.f16.f32", const char* name = "sm_90") {
+  const v1::Target& chip = *findBuiltinTarget(name);
   const intrinsic::Nest nest = nestOf(kProduct, {64, 64, 512}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
-  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "wgmma.m64n64k16.f16.f32"});
+  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = instruction});
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   size_t changed = 0;
   for (size_t at = 0; (at = kernel->text.find(before, at)) != std::string::npos; at += after.size(), ++changed)
@@ -153,6 +161,34 @@ TEST(Kernel, ProductsThatGoOnAreFencedPublishedAndWaitedFor) {
   EXPECT_EQ(saidOf("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 3;"), "wrong");
   EXPECT_THAT(saidOf(", 1073741888;", ", 64;"), HasSubstr("of no layout that is known"));
   EXPECT_NE(saidOf(", 1, 1, 0, 1;", ", 1, 1, 0, 0;"), "right");
+}
+
+TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
+  const auto said = [](const std::string& before, const std::string& after) {
+    return saidOf(before, after, "wmma.m16n16k16.f16.f32", "sm_70");
+  };
+  EXPECT_EQ(said("bar.sync 0;", "bar.sync 0;"), "right");
+  EXPECT_EQ(said("aligned.row.row.m16n16k16", "aligned.row.col.m16n16k16"), "wrong");
+  EXPECT_EQ(said("store.d.sync.aligned.row", "store.d.sync.aligned.col"), "wrong");
+  EXPECT_THAT(said("aligned.row.m16n16k16.shared.f16", "aligned.row.m16n16k16.global.f16"), HasSubstr("another level"));
+  EXPECT_THAT(said("m16n16k16", "m16n16k8"), HasSubstr("its shape is not known"));
+  const v1::Target& chip = *findBuiltinTarget("sm_70");
+  // Halves are neighbours along columns of the first source, and rows of the second one.
+  const intrinsic::Nest nest = nestOf(kProductOfColumns, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16);
+  SharedTraffic fetches[2];
+  for (const bool swizzled : {false, true}) {
+    const auto kernel = kernelOf(nest, chip, "kernel", {.instruction = {}, .swizzled = swizzled});
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_THAT(kernel->text, HasSubstr("wmma.mma.sync.aligned.col.col.m"));
+    EXPECT_THAT(kernel->text, HasSubstr("st.global.v4.b32"));
+    const auto checked = check(*kernel, chip, 3, 1);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
+    fetches[swizzled] = checked->run.fetches;
+  }
+  // Rows a multiple of 32 bytes apart meet twice at best.
+  EXPECT_LE(fetches[1].cycles, 2 * fetches[1].accesses);
+  EXPECT_GT(fetches[0].cycles, 4 * fetches[0].accesses);
 }
 
 TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
@@ -217,7 +253,7 @@ TEST(Kernel, WhatHasNoKernelIsSaid) {
                              {.instruction = "narrow"});
   EXPECT_THAT(std::string(rows.status().message()), HasSubstr("rows of 128 bytes"));
   const auto opaque = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32),
-                               *findBuiltinTarget("sm_70"), "kernel");
+                               *findBuiltinTarget("sm_70"), "kernel", {.instruction = "mma.m8n8k4.f16.f32"});
   EXPECT_THAT(std::string(opaque.status().message()), HasSubstr("not described as threads execute it together"));
 }
 

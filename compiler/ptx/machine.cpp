@@ -102,6 +102,7 @@ bool Block::step() {
   if (op == "ldmatrix") return matrices();
   if (op == "mma") return multiply();
   if (op == "wgmma") return goOn();
+  if (op == "wmma") return opaque();
   if (op == "fence" && has("proxy") && has("async")) return publish();
   return fail("is not known");
 }
@@ -110,6 +111,7 @@ bool Block::move() {
   const Operand& destination = i_->operands[0];
   if (i_->operands[1].kind == Operand::kList) {
     const std::vector<int>& words = i_->operands[1].list;
+    if (has("b32")) return all([&](int t) { return (reg(words[0], t) & 0xFFFF) | (reg(words[1], t) & 0xFFFF) << 16; });
     return all([&](int t) { return (reg(words[0], t) & UINT32_MAX) | reg(words[1], t) << 32; });
   }
   if (destination.kind != Operand::kList) return all([&](int t) { return value(1, t); });

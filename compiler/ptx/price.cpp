@@ -144,6 +144,14 @@ class Pricer {
     const double within = shareOf(plan_.extentOf(plan_.x), plan_.tiles_x, plan_.tileX()) *
                           shareOf(plan_.extentOf(plan_.y), plan_.tiles_y, plan_.tileY());
     const double results = static_cast<double>(plan_.tileX() * plan_.tileY()) * within;
+    if (plan_.storesRows()) {
+      const double held = static_cast<double>(elementBytes(plan_.drainedType()));
+      const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
+      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
+      return 2 * results * held / level_.bandwidth_bytes_per_cycle() +
+             results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
+             2 * prices_.stage_cycles();
+    }
     // Of the threads that store at once.
     const auto run = [&](const std::vector<Part>& parts, const std::vector<int64_t>& lanes, int64_t each,
                          int64_t extent) {
@@ -153,13 +161,6 @@ class Pricer {
     const double row =
         std::max(run(plan_.to.first, plan_.result.first, 1, plan_.extentOf(plan_.x)),
                  run(plan_.to.second, plan_.result.second, plan_.result_vector, plan_.extentOf(plan_.y)));
-    if (plan_.storesRows()) {
-      const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
-      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
-      return 2 * results * bytes / level_.bandwidth_bytes_per_cycle() +
-             results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
-             2 * prices_.stage_cycles();
-    }
     const double moving = results * bytes * std::max(1.0, kSectorBytes / row) / next_.bandwidth_bytes_per_cycle();
     const double executed = results / static_cast<double>(plan_.result_vector) * prices_.copy_instructions();
     return moving + executed / core_.lanes();

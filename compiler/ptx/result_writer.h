@@ -55,6 +55,10 @@ class ResultWriter : public CopyWriter {
 
   /// Results as rows of the level, and lines of the tensor from there.
   void storeRows();
+  /// The thread's results to rows of the level, its own begin `to`, or its group's where they are opaque.
+  void drain(const std::string& to);
+  /// A part of a row from the level to the tensor, as the tensor has it.
+  void copyOut(const std::string& within, const std::string& from, int64_t further, const std::string& address);
   /// Results from registers.
   void storeEach();
 };
