@@ -137,6 +137,65 @@ TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
   }
 }
 
+TEST(Kernel, EpiloguesAreOfTheSumsBeforeTheyAreRounded) {
+  struct Epilogue {
+    const char* operation;
+    std::vector<int64_t> extents;
+    std::vector<std::string> steps;
+  };
+  const std::vector<Epilogue> epilogues = {
+      {kProduct, {64, 80, 96}, {"+ bias[j]", "relu"}},
+      {kProduct, {33, 17, 21}, {"+ bias[i]"}},
+      {kProduct, {33, 24, 21}, {"+ bias[j]", "+ residual[i, j]", "relu"}},
+      {kProductOfColumns, {40, 24, 64}, {"relu", "+turned[j,i]"}},
+      {kConvolution, {2, 5, 3, 7, 3, 3, 2}, {"+ bias[k]", "+ residual[n, k, p, q]", "relu", "+ one[n]"}},
+      {kChannelsLast, {2, 5, 3, 24, 2, 3, 16}, {" + bias[k] ", "relu"}},
+      {kGrouped, {3, 2, 5, 7, 11, 3}, {"+ bias[g, k]", "relu"}}};
+  const std::vector<Case> cases = {{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                                   {"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                   {"mma.m16n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                   {"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16},
+                                   {"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
+                                   {"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64},
+                                   {"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                                   {"wmma.m32n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                                   {"wmma.m16n16k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                                   {"wgmma.m64n64k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_90"}};
+  for (const Case& c : cases) {
+    const v1::Target& chip = *findBuiltinTarget(c.chip);
+    for (const Epilogue& epilogue : epilogues) {
+      SCOPED_TRACE(
+          absl::StrCat(c.instruction, " ", c.to, " ", epilogue.operation, " ", absl::StrJoin(epilogue.steps, "; ")));
+      const auto kernel = kernelOf(nestOf(epilogue.operation, epilogue.extents, c.from, c.to), chip, "kernel",
+                                   {.instruction = c.instruction, .swizzled = true, .epilogue = epilogue.steps});
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
+      ASSERT_TRUE(checked.ok()) << checked.status() << "\n" << kernel->text;
+      EXPECT_EQ(checked->wrong, 0) << checked->first_wrong << "\n" << kernel->text;
+      EXPECT_EQ(checked->blocks, kernel->plan.grid());
+    }
+  }
+}
+
+TEST(Kernel, AnEpilogueThatIsNoneIsRefused) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const auto said = [&](const std::vector<std::string>& steps) {
+    const auto kernel = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), chip, "kernel",
+                                 {.instruction = {}, .swizzled = true, .epilogue = steps});
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(kernel.status().message());
+  };
+  EXPECT_THAT(said({"gelu"}), HasSubstr("epilogue 'gelu': accepted are relu and + NAME["));
+  EXPECT_THAT(said({"+ bias"}), HasSubstr("accepted are relu and + NAME["));
+  EXPECT_THAT(said({"+ bias[k]"}), HasSubstr("'k' is no loop of the result"));
+  EXPECT_THAT(said({"+ bias[j, j]"}), HasSubstr("'j' occurs twice"));
+  EXPECT_THAT(said({"+ bias[]"}), HasSubstr("'' is no loop of the result"));
+  EXPECT_THAT(said({"+ 1[j]"}), HasSubstr("'1' is no name"));
+  EXPECT_THAT(said({"+ A[i, j]"}), HasSubstr("A is a tensor already"));
+  EXPECT_THAT(said({"relu", "+ b[i]", "+ b[j]"}), HasSubstr("epilogue '+ b[j]': b is a tensor already"));
+  EXPECT_THAT(said(std::vector<std::string>(9, "relu")), HasSubstr("9 steps; at most 8"));
+}
+
 /// What running a kernel of an instruction says after a change of its text.
 std::string saidOf(const std::string& before, const std::string& after,
                    const std::string& instruction = "wgmma.m64n64k16.f16.f32", const char* name = "sm_90") {

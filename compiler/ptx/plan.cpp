@@ -70,8 +70,8 @@ class Planner {
 
  private:
   absl::Status prepare() {
-    for (absl::Status (Planner::*step)() :
-         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches, &Planner::drain}) {
+    for (absl::Status (Planner::*step)() : {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches,
+                                            &Planner::drain, &Planner::epilogue}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -318,6 +318,26 @@ class Planner {
       plan_.drain = *way;
     }
     return plan_.drain ? absl::OkStatus() : fault("no fetch brings its results to the level");
+  }
+
+  absl::Status epilogue() {
+    absl::StatusOr<std::vector<EpilogueStep>> steps = epilogueOf(plan_.software, options_.epilogue);
+    if (!steps.ok()) return steps.status();
+    std::vector<int> kept;
+    for (int loop : plan_.mapping.outer) {
+      if (!plan_.software.loops[static_cast<size_t>(loop)].reduction) kept.push_back(loop);
+    }
+    plan_.epilogue.clear();
+    for (EpilogueStep& step : *steps) {
+      Finish& finish = plan_.epilogue.emplace_back();
+      static_cast<EpilogueStep&>(finish) = std::move(step);
+      if (!finish.added) continue;
+      const std::vector<int64_t> strides = stridesOf(plan_.software, *finish.added, finish.at.constant);
+      finish.at.first = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.x)].loops, strides);
+      finish.at.second = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.y)].loops, strides);
+      finish.at.kept = partsOf(plan_.software, kept, strides);
+    }
+    return absl::OkStatus();
   }
 
   /// Bytes at multiples of which an operand's registers are fetched or stored, by its transfers.

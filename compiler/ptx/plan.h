@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/physical_mapping.h"
 #include "compiler/ptx/addresses.h"
+#include "compiler/ptx/epilogue.h"
 #include "compiler/ptx/fragment.h"
 #include "compiler/ptx/swizzle.h"
 
@@ -38,6 +39,11 @@ struct Side {
   int64_t panelBytes() const { return rows * swizzle.row_bytes; }
 };
 
+/// A step of the epilogue, and where what it adds is by the kernel's indices: of x first, then of y.
+struct Finish : EpilogueStep {
+  Addresses at;
+};
+
 struct Plan {
   intrinsic::Nest software, instruction;
   v1::Intrinsic intrinsic;
@@ -49,6 +55,7 @@ struct Plan {
   Side sources[2];          ///< of x, of y
   Fragment result;
   Addresses to;
+  std::vector<Finish> epilogue;
   v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
   int64_t result_vector = 1;                     ///< neighbours along y that a thread holds
   int result_along = 1;                          ///< which of x and y is contiguous in the tensor
@@ -96,7 +103,8 @@ struct Tile {
 
 struct PlanOptions {
   bool swizzled = true;
-  std::optional<Tile> tile;  ///< none: that of least estimated time
+  std::optional<Tile> tile;                ///< none: that of least estimated time
+  std::vector<std::string> epilogue = {};  ///< as epilogueOf() takes it
 };
 
 /// The kernel of least estimated time (price.h) for a mapping: of each number of groups, blocks, steps and stages that

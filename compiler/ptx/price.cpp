@@ -56,6 +56,12 @@ class Pricer {
       for (int64_t extent : shapeOf(plan_.software, access)) elements *= static_cast<double>(extent);
       bytes += elements * static_cast<double>(elementBytes(access.dtype));
     }
+    for (const Finish& step : plan_.epilogue) {
+      if (!step.added) continue;
+      double elements = 1;
+      for (int64_t extent : shapeOf(plan_.software, *step.added)) elements *= static_cast<double>(extent);
+      bytes += elements * static_cast<double>(elementBytes(step.added->dtype));
+    }
     return together(
         {full * wave(held) + (last > 0 ? wave(last) : 0), bytes / (last_.bandwidth_bytes_per_cycle() * cores)});
   }
@@ -135,7 +141,22 @@ class Pricer {
 
   double wave(double blocks) const {
     const auto stages = static_cast<double>(plan_.summed_tiles * plan_.summed);
-    return stages * stage(blocks) + arrives() + blocks * stored();
+    return stages * stage(blocks) + arrives() + blocks * (finished() + stored());
+  }
+
+  /// Cycles of the epilogue of a block's results.
+  double finished() const {
+    double bytes = 0, instructions = 0;
+    const double results = static_cast<double>(plan_.tileX() * plan_.tileY());
+    for (const Finish& step : plan_.epilogue) {
+      instructions += results;
+      if (!step.added) continue;
+      const double rows = step.at.first.empty() ? 1 : static_cast<double>(plan_.tileX()),
+                   columns = step.at.second.empty() ? 1 : static_cast<double>(plan_.tileY());
+      bytes += rows * columns * static_cast<double>(elementBytes(step.added->dtype));
+      instructions += rows * columns * prices_.copy_instructions();
+    }
+    return bytes / next_.bandwidth_bytes_per_cycle() + instructions / core_.lanes();
   }
 
   /// Cycles of a block's results: sectors that a store of a group fills in part count whole.

@@ -23,9 +23,10 @@ class Writer : ResultWriter {
     plan_.inPlace() ? pipelineInPlace() : pipeline();
     store();
     line("ret;");
-    return absl::StrCat(".visible .entry ", name_, "(\n  .param .u64 ", name_, "_0,\n  .param .u64 ", name_,
-                        "_1,\n  .param .u64 ", name_, "_2\n)\n.reqntid ", plan_.threads(), ", 1, 1\n{\n", declared(),
-                        text(), "}\n");
+    std::vector<std::string> parameters;
+    for (size_t i = 0; i < 3 + added(); ++i) parameters.push_back(absl::StrCat("  .param .u64 ", name_, "_", i));
+    return absl::StrCat(".visible .entry ", name_, "(\n", absl::StrJoin(parameters, ",\n"), "\n)\n.reqntid ",
+                        plan_.threads(), ", 1, 1\n{\n", declared(), text(), "}\n");
   }
 
  private:
