@@ -177,6 +177,26 @@ TEST(Kernel, EpiloguesAreOfTheSumsBeforeTheyAreRounded) {
   }
 }
 
+TEST(Kernel, WhatIsNoNumberStaysSoWhenRectified) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const auto kernel = kernelOf(nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16), chip, "kernel",
+                               {.instruction = {}, .swizzled = true, .epilogue = {"relu"}});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  constexpr size_t kBytes = 2 * 16 * 16;
+  std::vector<uint8_t> result(kBytes, 0), left(kBytes, 0), right(kBytes, 0);
+  left[1] = 0x7E;  // a NaN in the first row
+  Launch launch{.threads = kernel->plan.threads(),
+                .shared_bytes = kernel->plan.sharedBytes(),
+                .blocks = {},
+                .tensors = {},
+                .banks = {}};
+  for (int64_t block = 0; block < kernel->plan.grid(); ++block) launch.blocks.push_back(block);
+  launch.tensors = {&result, &left, &right};
+  const auto ran = run(kernel->text, launch);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  for (size_t e = 0; e < kBytes / 2; ++e) EXPECT_EQ((result[2 * e + 1] & 0x7E) == 0x7E, e < 16) << e;
+}
+
 TEST(Kernel, AnEpilogueThatIsNoneIsRefused) {
   const v1::Target& chip = *findBuiltinTarget("sm_80");
   const auto said = [&](const std::vector<std::string>& steps) {
