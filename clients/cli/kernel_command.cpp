@@ -56,14 +56,18 @@ const Type* typeNamed(const std::string& name) {
 std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
   const auto& plan = kernel.plan;
   const auto& nest = plan.software;
-  const std::string parameters = absl::StrJoin(nest.accesses, ",", [&](std::string* out, const auto& access) {
+  auto tensors = nest.accesses;
+  for (const auto& step : plan.epilogue) {
+    if (step.added) tensors.push_back(*step.added);
+  }
+  const std::string parameters = absl::StrJoin(tensors, ",", [&](std::string* out, const auto& access) {
     absl::StrAppendFormat(out, R"({"name":%s,"type":%s,"shape":[%s]})", jsonString(access.name),
                           jsonString(elementText(access.dtype)), absl::StrJoin(shapeOf(nest, access), ","));
   });
   double products = 1;
   for (const auto& loop : nest.loops) products *= static_cast<double>(loop.extent);
   return absl::StrFormat(
-      R"({"target":%s,"entry":%s,"grid":%d,"threads":%d,"shared_bytes":%d,"operator":%s,"loops":[%s],"parameters":[%s],"products":%.0f,"instruction":%s,"mapping":%s,"groups":[%d,%d],"tile":[%d,%d,%d],"stages":%d,"estimated_cycles":%.0f,"bound":%.6g})",
+      R"({"target":%s,"entry":%s,"grid":%d,"threads":%d,"shared_bytes":%d,"operator":%s,"loops":[%s],"parameters":[%s],"epilogue":[%s],"products":%.0f,"instruction":%s,"mapping":%s,"groups":[%d,%d],"tile":[%d,%d,%d],"stages":%d,"estimated_cycles":%.0f,"bound":%.6g})",
       jsonString(target.name()), jsonString(kernel.name), plan.grid(), plan.threads(), plan.sharedBytes(),
       jsonString(print(nest)),
       absl::StrJoin(nest.loops, ",",
@@ -71,7 +75,10 @@ std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
                       absl::StrAppendFormat(out, R"({"name":%s,"extent":%d,"sum":%s})", jsonString(loop.name),
                                             loop.extent, loop.reduction ? "true" : "false");
                     }),
-      parameters, products, jsonString(plan.intrinsic.name()),
+      parameters,
+      absl::StrJoin(plan.epilogue, ",",
+                    [](std::string* out, const auto& step) { absl::StrAppend(out, jsonString(step.text)); }),
+      products, jsonString(plan.intrinsic.name()),
       jsonString(mappingText(plan.software, plan.instruction, plan.matching)), plan.groups_x, plan.groups_y,
       plan.tileX(), plan.tileY(), plan.tileR(), plan.stages, plan.cycles, boundOf(plan));
 }
@@ -101,11 +108,16 @@ std::string fileText(const Kernel& kernel, const v1::Target& target) {
                       compiler::ptx::heading(target), kernel.text);
 }
 
+/// What was asked for is wrong, or nothing of the chip does it.
+absl::Status refused(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kInvalidArgument ? status : absl::UnimplementedError(status.message());
+}
+
 /// Kernels of many plans as files of a folder, to be measured.
 int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Target& target,
                const compiler::intrinsic::Nest& nest, const compiler::ptx::Question& question) {
   const auto kernels = kernelsOf(nest, target, flags.name, flags.plans, question);
-  if (!kernels.ok()) return reportError(absl::UnimplementedError(kernels.status().message()), line.json);
+  if (!kernels.ok()) return reportError(refused(kernels.status()), line.json);
   std::error_code failed;
   std::filesystem::create_directories(flags.out, failed);
   if (failed)
@@ -135,7 +147,7 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   question.swizzled = !flags.plain;
   if (flags.plans > 0) return writePlans(line, flags, *target, *nest, question);
   const auto kernel = kernelOf(*nest, *target, flags.name, question);
-  if (!kernel.ok()) return reportError(absl::UnimplementedError(kernel.status().message()), line.json);
+  if (!kernel.ok()) return reportError(refused(kernel.status()), line.json);
   const std::string manifest = manifestOf(*kernel, *target), text = fileText(*kernel, *target);
   for (const auto& [file, content] : {std::pair(flags.manifest, manifest + "\n"), std::pair(flags.out, text)}) {
     if (file.empty() || file == "-") continue;
@@ -192,6 +204,11 @@ void addKernelCommand(CommandLine& line) {
   command->add_option("--type", flags->type, "of the sources' elements: f16, bf16, s8, u8, f64")->capture_default_str();
   command->add_option("--result", flags->result, "of the result's: else f32, s32 or f64 as the sources are summed");
   command->add_option("--instruction", flags->question.instruction, "of the target; else that of least estimated time");
+  command
+      ->add_option("--epilogue", flags->question.epilogue,
+                   "a step on the sums before they are stored, as often as there are steps: '+ NAME[loops of the\n"
+                   "result]' adds a tensor of the result's type, 'relu' makes zeros of what is below")
+      ->allow_extra_args(false);
   command->add_option("--name", flags->name, "of the entry")->capture_default_str()->check([](const std::string& name) {
     const bool legal = !name.empty() && absl::ascii_isalpha(name[0]) && name.size() < 64 &&
                        std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });

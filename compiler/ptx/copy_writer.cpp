@@ -35,7 +35,7 @@ void CopyWriter::indices() {
 
 std::string CopyWriter::swizzled(const Side& side, const std::string& row, const std::string& byte) {
   const std::string begin = made("mul.lo.s32", row, side.swizzle.row_bytes);
-  if (side.columns * side.element_bytes == side.swizzle.row_bytes)
+  if (side.columns * side.element_bytes <= side.swizzle.row_bytes)
     return made("add.s32", begin, exchanged(side, row, byte));
   const std::string panel = made("shr.u32", byte, log2of(side.swizzle.row_bytes));
   const std::string within = made("and.b32", byte, side.swizzle.row_bytes - 1);

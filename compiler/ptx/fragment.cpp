@@ -49,9 +49,12 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
   for (const auto& fragment : intrinsic.threads().fragments()) {
     if (fragment.operand() == access.name) described = &fragment;
   }
-  if (!described || described->lanes().empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(what, ": its fragment is not described"));
-  }
+  if (!described) return absl::FailedPreconditionError(absl::StrCat(what, ": its fragment is not described"));
+  Fragment fragment;
+  fragment.threads = intrinsic.threads().threads();
+  fragment.registers = described->registers();
+  fragment.type = described->register_type();
+  if (described->lanes().empty() && described->slots().empty()) return fragment;
   std::vector<int> subscripts;
   for (const intrinsic::Subscript& subscript : access.subscripts) {
     if (subscript.terms.size() == 1 && subscript.terms[0].coefficient == 1 && subscript.constant == 0) {
@@ -68,10 +71,6 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
     if (!places->ok())
       return absl::FailedPreconditionError(absl::StrCat(what, ": ", std::string(places->status().message())));
   }
-  Fragment fragment;
-  fragment.threads = intrinsic.threads().threads();
-  fragment.registers = described->registers();
-  fragment.type = described->register_type();
   std::set<std::pair<int64_t, int64_t>> held;
   for (const auto& [row, column] : *lanes) {
     fragment.first.push_back(row);

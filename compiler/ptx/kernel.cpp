@@ -51,7 +51,11 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   std::mt19937_64 random(seed);
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<std::vector<Number>> numbers;
-  for (const intrinsic::Access& access : nest.accesses) {
+  std::vector<intrinsic::Access> accesses = nest.accesses;
+  for (const Finish& step : plan.epilogue) {
+    if (step.added) accesses.push_back(*step.added);
+  }
+  for (const intrinsic::Access& access : accesses) {
     int64_t count = 1;
     for (int64_t extent : shapeOf(nest, access)) count = intrinsic::saturatedProduct(count, extent);
     if (intrinsic::saturatedProduct(count, elementBytes(access.dtype)) > kMostBytes) {
@@ -99,6 +103,8 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   const double bound = boundOf(plan);
   const Walk to = walkOf(nest, nest.accesses[0]), left = walkOf(nest, nest.accesses[1]),
              right = walkOf(nest, nest.accesses[2]);
+  std::vector<Walk> added;
+  for (size_t a = nest.accesses.size(); a < accesses.size(); ++a) added.push_back(walkOf(nest, accesses[a]));
   intrinsic::forEachPoint(kept_extents, [&](const std::vector<int64_t>& point) {
     const int64_t element = to.constant + to.at(kept, point);
     const auto wrong = [&](const std::string& what) {
@@ -118,6 +124,17 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
       sum += product;
       magnitudes += std::fabs(static_cast<double>(product));
     });
+    size_t next = 0;
+    for (const Finish& step : plan.epilogue) {
+      if (step.added) {
+        const Number more = numbers[nest.accesses.size() + next][static_cast<size_t>(added[next].at(kept, point))];
+        ++next;
+        sum += more;
+        magnitudes += std::fabs(static_cast<double>(more));
+      } else if (sum < 0) {
+        sum = 0;
+      }
+    }
     const Number is = found[static_cast<size_t>(element)];
     if constexpr (std::is_same_v<Number, double>) {
       const double error = std::fabs(is - sum), share = error / std::max(bound * magnitudes, 1e-300);
@@ -181,7 +198,8 @@ double boundOf(const Plan& plan) {
   }
   const bool each_step = plan.intrinsic.arithmetic().rounding() != v1::Intrinsic::Arithmetic::ONCE;
   const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *
-                       (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1);
+                           (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1) +
+                       static_cast<double>(plan.epilogue.size());
   return std::expm1((calls + 1) * std::log1p(simulator::unitRoundoff(held))) +
          simulator::unitRoundoff(plan.result_type) * 1.001 + products * 0x1p-52;
 }
@@ -189,7 +207,8 @@ double boundOf(const Plan& plan) {
 absl::StatusOr<Kernel> kernelOf(const Nest& software, const v1::Target& target, const std::string& name,
                                 const Question& question) {
   Kernel best;
-  const PlanOptions options{.swizzled = question.swizzled, .tile = {}};
+  const PlanOptions options{.swizzled = question.swizzled, .tile = {}, .epilogue = question.epilogue};
+  if (const auto steps = epilogueOf(software, question.epilogue); !steps.ok()) return steps.status();
   absl::Status found = forEachMapping(
       software, target, question,
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
@@ -216,7 +235,8 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
   std::vector<Mapped> mappings;
   std::vector<std::pair<PricedTile, size_t>> tiles;  // and whose mapping it is
   int64_t widest = 0;
-  PlanOptions options{.swizzled = question.swizzled, .tile = {}};
+  PlanOptions options{.swizzled = question.swizzled, .tile = {}, .epilogue = question.epilogue};
+  if (const auto steps = epilogueOf(software, question.epilogue); !steps.ok()) return steps.status();
   absl::Status found = forEachMapping(
       software, target, question,
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {

@@ -13,6 +13,7 @@ namespace tessera::compiler::ptx {
 struct Question {
   std::string instruction;  ///< by name; empty: whichever has the kernel of least estimated time
   bool swizzled = true;
+  std::vector<std::string> epilogue = {};  ///< steps, as epilogueOf() takes them
 };
 
 struct Kernel {
@@ -22,7 +23,8 @@ struct Kernel {
 };
 
 /// The mapping and instruction of least estimated time, as text. Element types are the operator's; results of 16 bits
-/// are summed in f32 where an instruction does. FAILED_PRECONDITION says for each instruction why there is none.
+/// are summed in f32 where an instruction does. FAILED_PRECONDITION says for each instruction why there is none;
+/// INVALID_ARGUMENT what is wrong with the epilogue.
 absl::StatusOr<Kernel> kernelOf(const intrinsic::Nest& software, const v1::Target& target, const std::string& name,
                                 const Question& question = {});
 
@@ -33,7 +35,7 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const intrinsic::Nest& software, c
                                               const std::string& name, int64_t most, const Question& question = {});
 
 /// How far a result may be from the exact sum, as a share of the sum of its products' magnitudes: (1 + u)^k - 1, u the
-/// unit roundoff of what is summed in, k the calls of a sum and its last rounding. 0 for integers.
+/// unit roundoff of what is summed in, k the calls of a sum, what is added later and its last rounding. 0 for integers.
 double boundOf(const Plan& plan);
 
 struct Checked {

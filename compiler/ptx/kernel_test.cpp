@@ -81,6 +81,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
                       Case{"mma.m16n8k32.u8.s32", v1::DATA_TYPE_U8, v1::DATA_TYPE_I32},
                       Case{"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64},
+                      Case{"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                      Case{"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m16n16k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m32n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m32n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                      Case{"wmma.m8n32k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                      Case{"wmma.m8n32k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
                       Case{"wgmma.m64n64k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
                       Case{"wgmma.m64n128k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_90"},
                       Case{"wgmma.m64n256k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_90"},
@@ -130,11 +137,91 @@ TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
   }
 }
 
-/// What running a kernel of wgmma says after a change of its text.
-std::string saidOf(const std::string& before, const std::string& after) {
-  const v1::Target& chip = *findBuiltinTarget("sm_90");
+TEST(Kernel, EpiloguesAreOfTheSumsBeforeTheyAreRounded) {
+  struct Epilogue {
+    const char* operation;
+    std::vector<int64_t> extents;
+    std::vector<std::string> steps;
+  };
+  const std::vector<Epilogue> epilogues = {
+      {kProduct, {64, 80, 96}, {"+ bias[j]", "relu"}},
+      {kProduct, {33, 17, 21}, {"+ bias[i]"}},
+      {kProduct, {33, 24, 21}, {"+ bias[j]", "+ residual[i, j]", "relu"}},
+      {kProductOfColumns, {40, 24, 64}, {"relu", "+turned[j,i]"}},
+      {kConvolution, {2, 5, 3, 7, 3, 3, 2}, {"+ bias[k]", "+ residual[n, k, p, q]", "relu", "+ one[n]"}},
+      {kChannelsLast, {2, 5, 3, 24, 2, 3, 16}, {" + bias[k] ", "relu"}},
+      {kGrouped, {3, 2, 5, 7, 11, 3}, {"+ bias[g, k]", "relu"}}};
+  const std::vector<Case> cases = {{"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32},
+                                   {"mma.m16n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                   {"mma.m16n8k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16},
+                                   {"mma.m16n8k16.bf16.f32", v1::DATA_TYPE_BF16, v1::DATA_TYPE_BF16},
+                                   {"mma.m16n8k32.s8.s32", v1::DATA_TYPE_I8, v1::DATA_TYPE_I32},
+                                   {"mma.m8n8k4.f64.f64", v1::DATA_TYPE_F64, v1::DATA_TYPE_F64},
+                                   {"wmma.m16n16k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F32, "sm_70"},
+                                   {"wmma.m32n8k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                                   {"wmma.m16n16k16.f16.f16", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_70"},
+                                   {"wgmma.m64n64k16.f16.f32", v1::DATA_TYPE_F16, v1::DATA_TYPE_F16, "sm_90"}};
+  for (const Case& c : cases) {
+    const v1::Target& chip = *findBuiltinTarget(c.chip);
+    for (const Epilogue& epilogue : epilogues) {
+      SCOPED_TRACE(
+          absl::StrCat(c.instruction, " ", c.to, " ", epilogue.operation, " ", absl::StrJoin(epilogue.steps, "; ")));
+      const auto kernel = kernelOf(nestOf(epilogue.operation, epilogue.extents, c.from, c.to), chip, "kernel",
+                                   {.instruction = c.instruction, .swizzled = true, .epilogue = epilogue.steps});
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const auto checked = check(*kernel, chip, 7, int64_t{1} << 40);
+      ASSERT_TRUE(checked.ok()) << checked.status() << "\n" << kernel->text;
+      EXPECT_EQ(checked->wrong, 0) << checked->first_wrong << "\n" << kernel->text;
+      EXPECT_EQ(checked->blocks, kernel->plan.grid());
+    }
+  }
+}
+
+TEST(Kernel, WhatIsNoNumberStaysSoWhenRectified) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const auto kernel = kernelOf(nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16), chip, "kernel",
+                               {.instruction = {}, .swizzled = true, .epilogue = {"relu"}});
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  constexpr size_t kBytes = 2 * 16 * 16;
+  std::vector<uint8_t> result(kBytes, 0), left(kBytes, 0), right(kBytes, 0);
+  left[1] = 0x7E;  // a NaN in the first row
+  Launch launch{.threads = kernel->plan.threads(),
+                .shared_bytes = kernel->plan.sharedBytes(),
+                .blocks = {},
+                .tensors = {},
+                .banks = {}};
+  for (int64_t block = 0; block < kernel->plan.grid(); ++block) launch.blocks.push_back(block);
+  launch.tensors = {&result, &left, &right};
+  const auto ran = run(kernel->text, launch);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  for (size_t e = 0; e < kBytes / 2; ++e) EXPECT_EQ((result[2 * e + 1] & 0x7E) == 0x7E, e < 16) << e;
+}
+
+TEST(Kernel, AnEpilogueThatIsNoneIsRefused) {
+  const v1::Target& chip = *findBuiltinTarget("sm_80");
+  const auto said = [&](const std::vector<std::string>& steps) {
+    const auto kernel = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32), chip, "kernel",
+                                 {.instruction = {}, .swizzled = true, .epilogue = steps});
+    EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(kernel.status().message());
+  };
+  EXPECT_THAT(said({"gelu"}), HasSubstr("epilogue 'gelu': accepted are relu and + NAME["));
+  EXPECT_THAT(said({"+ bias"}), HasSubstr("accepted are relu and + NAME["));
+  EXPECT_THAT(said({"+ bias[k]"}), HasSubstr("'k' is no loop of the result"));
+  EXPECT_THAT(said({"+ bias[j, j]"}), HasSubstr("'j' occurs twice"));
+  EXPECT_THAT(said({"+ bias[]"}), HasSubstr("'' is no loop of the result"));
+  EXPECT_THAT(said({"+ 1[j]"}), HasSubstr("'1' is no name"));
+  EXPECT_THAT(said({"+ A[i, j]"}), HasSubstr("A is a tensor already"));
+  EXPECT_THAT(said({"relu", "+ b[i]", "+ b[j]"}), HasSubstr("epilogue '+ b[j]': b is a tensor already"));
+  EXPECT_THAT(said(std::vector<std::string>(9, "relu")), HasSubstr("9 steps; at most 8"));
+}
+
+/// What running a kernel of an instruction says after a change of its text.
+std::string saidOf(const std::string& before, const std::string& after,
+                   const std::string& instruction = "wgmma.m64n64k16.f16.f32", const char* name = "sm_90") {
+  const v1::Target& chip = *findBuiltinTarget(name);
   const intrinsic::Nest nest = nestOf(kProduct, {64, 64, 512}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
-  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "wgmma.m64n64k16.f16.f32"});
+  auto kernel = kernelOf(nest, chip, "kernel", {.instruction = instruction});
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   size_t changed = 0;
   for (size_t at = 0; (at = kernel->text.find(before, at)) != std::string::npos; at += after.size(), ++changed)
@@ -153,6 +240,34 @@ TEST(Kernel, ProductsThatGoOnAreFencedPublishedAndWaitedFor) {
   EXPECT_EQ(saidOf("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 3;"), "wrong");
   EXPECT_THAT(saidOf(", 1073741888;", ", 64;"), HasSubstr("of no layout that is known"));
   EXPECT_NE(saidOf(", 1, 1, 0, 1;", ", 1, 1, 0, 0;"), "right");
+}
+
+TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
+  const auto said = [](const std::string& before, const std::string& after) {
+    return saidOf(before, after, "wmma.m16n16k16.f16.f32", "sm_70");
+  };
+  EXPECT_EQ(said("bar.sync 0;", "bar.sync 0;"), "right");
+  EXPECT_EQ(said("aligned.row.row.m16n16k16", "aligned.row.col.m16n16k16"), "wrong");
+  EXPECT_EQ(said("store.d.sync.aligned.row", "store.d.sync.aligned.col"), "wrong");
+  EXPECT_THAT(said("aligned.row.m16n16k16.shared.f16", "aligned.row.m16n16k16.global.f16"), HasSubstr("another level"));
+  EXPECT_THAT(said("m16n16k16", "m16n16k8"), HasSubstr("its shape is not known"));
+  const v1::Target& chip = *findBuiltinTarget("sm_70");
+  // Halves are neighbours along columns of the first source, and rows of the second one.
+  const intrinsic::Nest nest = nestOf(kProductOfColumns, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16);
+  SharedTraffic fetches[2];
+  for (const bool swizzled : {false, true}) {
+    const auto kernel = kernelOf(nest, chip, "kernel", {.instruction = {}, .swizzled = swizzled});
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_THAT(kernel->text, HasSubstr("wmma.mma.sync.aligned.col.col.m"));
+    EXPECT_THAT(kernel->text, HasSubstr("st.global.v4.b32"));
+    const auto checked = check(*kernel, chip, 3, 1);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
+    fetches[swizzled] = checked->run.fetches;
+  }
+  // Rows a multiple of 32 bytes apart meet twice at best.
+  EXPECT_LE(fetches[1].cycles, 2 * fetches[1].accesses);
+  EXPECT_GT(fetches[0].cycles, 4 * fetches[0].accesses);
 }
 
 TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
@@ -217,7 +332,7 @@ TEST(Kernel, WhatHasNoKernelIsSaid) {
                              {.instruction = "narrow"});
   EXPECT_THAT(std::string(rows.status().message()), HasSubstr("rows of 128 bytes"));
   const auto opaque = kernelOf(nestOf(kProduct, {8, 8, 8}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32),
-                               *findBuiltinTarget("sm_70"), "kernel");
+                               *findBuiltinTarget("sm_70"), "kernel", {.instruction = "mma.m8n8k4.f16.f32"});
   EXPECT_THAT(std::string(opaque.status().message()), HasSubstr("not described as threads execute it together"));
 }
 

@@ -62,6 +62,17 @@ bool Block::step() {
   if (op == "bar") return group_->waits = true;
   if (op == "mov") return move();
   if (op == "cvta") return all([&](int t) { return value(1, t); });
+  if (op == "add" && has("f32")) {
+    return all([&](int t) {
+      return uint64_t{std::bit_cast<uint32_t>(std::bit_cast<float>(static_cast<uint32_t>(value(1, t))) +
+                                              std::bit_cast<float>(static_cast<uint32_t>(value(2, t))))};
+    });
+  }
+  if (op == "add" && has("f64")) {
+    return all([&](int t) {
+      return std::bit_cast<uint64_t>(std::bit_cast<double>(value(1, t)) + std::bit_cast<double>(value(2, t)));
+    });
+  }
   if (op == "add") return all([&](int t) { return low(number(1, t) + number(2, t)); });
   if (op == "sub") return all([&](int t) { return low(number(1, t) - number(2, t)); });
   if (op == "mul" && has("hi"))
@@ -78,9 +89,25 @@ bool Block::step() {
   if (op == "selp") return all([&](int t) { return value(3, t) ? value(1, t) : value(2, t); });
   if (op == "setp" && i_->op.size() == 3) {
     const std::string& relation = i_->op[1];
+    if (has("f32") || has("f64")) {
+      if (relation != "lt") return fail("is not known of floating-point numbers");
+      return all([&](int t) -> uint64_t {
+        if (has("f64")) return std::bit_cast<double>(value(1, t)) < std::bit_cast<double>(value(2, t));
+        return std::bit_cast<float>(static_cast<uint32_t>(value(1, t))) <
+               std::bit_cast<float>(static_cast<uint32_t>(value(2, t)));
+      });
+    }
     return all([&](int t) -> uint64_t {
       const int64_t left = number(1, t), right = number(2, t);
       return relation == "lt" ? left < right : relation == "ge" ? left >= right : left == right;
+    });
+  }
+  if (op == "cvt" && i_->op.size() == 3 && i_->op[1] == "f32" && i_->op[2] == "f16") {
+    return all([&](int t) {
+      const uint64_t from = value(1, t);
+      double number = 0;
+      simulator::decode(v1::DATA_TYPE_F16, reinterpret_cast<const uint8_t*>(&from), 1, &number);
+      return uint64_t{std::bit_cast<uint32_t>(static_cast<float>(number))};
     });
   }
   if (op == "cvt") {
@@ -102,6 +129,7 @@ bool Block::step() {
   if (op == "ldmatrix") return matrices();
   if (op == "mma") return multiply();
   if (op == "wgmma") return goOn();
+  if (op == "wmma") return opaque();
   if (op == "fence" && has("proxy") && has("async")) return publish();
   return fail("is not known");
 }
@@ -110,6 +138,7 @@ bool Block::move() {
   const Operand& destination = i_->operands[0];
   if (i_->operands[1].kind == Operand::kList) {
     const std::vector<int>& words = i_->operands[1].list;
+    if (has("b32")) return all([&](int t) { return (reg(words[0], t) & 0xFFFF) | (reg(words[1], t) & 0xFFFF) << 16; });
     return all([&](int t) { return (reg(words[0], t) & UINT32_MAX) | reg(words[1], t) << 32; });
   }
   if (destination.kind != Operand::kList) return all([&](int t) { return value(1, t); });

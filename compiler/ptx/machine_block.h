@@ -133,6 +133,10 @@ class Block {
   template <typename Number>
   std::vector<Number> elements(const std::vector<int>& registers, v1::DataType type);
   bool multiply();
+  /// Products of opaque fragments, with loads and stores that bring them: rows or columns at equal distances.
+  bool opaque();
+  bool moveOpaque(int rows, int columns);
+  bool multiplyOpaque(int m, int n, int k);
   /// The manual's fragments: thread t is member t % 4 of quad t / 4. A: quads along rows, 8 of them, the next 8 in the
   /// next register, then the next half of k. B: quads along columns. The result: quads along rows, pairs of columns.
   template <typename Number>

@@ -70,8 +70,8 @@ class Planner {
 
  private:
   absl::Status prepare() {
-    for (absl::Status (Planner::*step)() :
-         {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches}) {
+    for (absl::Status (Planner::*step)() : {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches,
+                                            &Planner::drain, &Planner::epilogue}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -198,7 +198,7 @@ class Planner {
       std::swap(plan_.to.first, plan_.to.second);
     }
     const auto& slots = plan_.result;
-    bool pairs = slots.first_of.size() % 2 == 0;
+    bool pairs = slots.first_of.size() % 2 == 0 && !slots.opaque();
     for (size_t s = 0; s + 1 < slots.first_of.size(); s += 2) {
       pairs = pairs && slots.first_of[s] == slots.first_of[s + 1] && slots.second_of[s] + 1 == slots.second_of[s + 1] &&
               slots.second_of[s] % 2 == 0;
@@ -262,10 +262,14 @@ class Planner {
           continue;
         }
         if (fetch) candidate.fetch = *fetch;
+        // Blocks of an opaque fragment begin where its fetch may.
+        if (side.fragment.opaque() && along == side.kept &&
+            plan_.sizeOf(side.operand == 1 ? plan_.x : plan_.y) * side.element_bytes % alignedAt(side.operand) != 0)
+          continue;
         const Addresses& addresses = side.addresses;
         const bool first = along == 0;
         const int kept = side.operand == 1 ? plan_.x : plan_.y;
-        const int64_t most = (fetch ? std::min(16, fetch->row_bytes()) : 16) / side.element_bytes;
+        const int64_t most = chunkOf(candidate) / side.element_bytes;
         candidate.vector = std::min(neighboursOf(first ? addresses.first : addresses.second,
                                                  plan_.extentOf(along == side.kept ? kept : plan_.r), most),
                                     alignmentOf(addresses, first ? addresses.second : addresses.first, most));
@@ -290,6 +294,68 @@ class Planner {
     return absl::OkStatus();
   }
 
+  /// Opaque results leave by way of the level: their instruction's rows, the way that has more neighbours to store.
+  absl::Status drain() {
+    if (!plan_.result.opaque()) return absl::OkStatus();
+    const int64_t most = kCopiedBytes / elementBytes(plan_.result_type);
+    plan_.result_copy = 0;
+    for (const int along : {1, 0}) {
+      const int iteration = along == 0 ? plan_.x : plan_.y;
+      const auto& fetches = plan_.intrinsic.threads().fetches();
+      const auto way = std::find_if(fetches.begin(), fetches.end(), [&](const v1::Intrinsic::Fetch& fetch) {
+        return fetch.operand() == plan_.instruction.accesses[0].name && fetch.from() == kRegisters &&
+               fetch.to() == target_.memory(plan_.level).name() &&
+               fetch.along() == plan_.instruction.loops[static_cast<size_t>(iteration)].name;
+      });
+      const int64_t bytes = elementBytes(plan_.instruction.accesses[0].dtype);
+      if (way == fetches.end() || plan_.sizeOf(iteration) * bytes % alignedAt(0) != 0) continue;
+      const int64_t neighbours =
+          std::min(neighboursOf(along == 0 ? plan_.to.first : plan_.to.second, plan_.extentOf(iteration), most),
+                   alignmentOf(plan_.to, along == 0 ? plan_.to.second : plan_.to.first, most));
+      if (neighbours <= plan_.result_copy) continue;
+      plan_.result_along = along;
+      plan_.result_copy = neighbours;
+      plan_.drain = *way;
+    }
+    return plan_.drain ? absl::OkStatus() : fault("no fetch brings its results to the level");
+  }
+
+  absl::Status epilogue() {
+    absl::StatusOr<std::vector<EpilogueStep>> steps = epilogueOf(plan_.software, options_.epilogue);
+    if (!steps.ok()) return steps.status();
+    std::vector<int> kept;
+    for (int loop : plan_.mapping.outer) {
+      if (!plan_.software.loops[static_cast<size_t>(loop)].reduction) kept.push_back(loop);
+    }
+    plan_.epilogue.clear();
+    for (EpilogueStep& step : *steps) {
+      Finish& finish = plan_.epilogue.emplace_back();
+      static_cast<EpilogueStep&>(finish) = std::move(step);
+      if (!finish.added) continue;
+      const std::vector<int64_t> strides = stridesOf(plan_.software, *finish.added, finish.at.constant);
+      finish.at.first = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.x)].loops, strides);
+      finish.at.second = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.y)].loops, strides);
+      finish.at.kept = partsOf(plan_.software, kept, strides);
+    }
+    return absl::OkStatus();
+  }
+
+  /// Bytes at multiples of which an operand's registers are fetched or stored, by its transfers.
+  int64_t alignedAt(int operand) const {
+    int64_t bytes = 1;
+    for (const auto& transfer : plan_.intrinsic.transfers()) {
+      if (transfer.operand() == plan_.instruction.accesses[static_cast<size_t>(operand)].name &&
+          (transfer.from() == kRegisters || transfer.to() == kRegisters))
+        bytes = std::max<int64_t>(bytes, transfer.alignment_bytes());
+    }
+    return bytes;
+  }
+  /// Of neighbours that are fetched at once.
+  static int64_t chunkOf(const Side& side) {
+    return side.fetch && !side.fragment.opaque() ? std::min<int64_t>(kCopiedBytes, side.fetch->row_bytes())
+                                                 : kCopiedBytes;
+  }
+
   /// Whether a fetch or a descriptor is of rows that lie so.
   template <typename Way>
   bool isAlong(const Way& way, const Side& side) const {
@@ -301,7 +367,9 @@ class Planner {
 
   const v1::Intrinsic::Fetch* fetchAlong(const Side& side) const {
     for (const auto& fetch : plan_.intrinsic.threads().fetches()) {
-      if (!isAlong(fetch, side) || fetch.to() != kRegisters || fetch.matrices().empty()) continue;
+      if (!isAlong(fetch, side) || fetch.to() != kRegisters || fetch.matrices().empty() != side.fragment.opaque())
+        continue;
+      if (side.fragment.opaque()) return &fetch;
       if (fetch.rows() < 1 || fetch.row_bytes() < side.element_bytes || fetch.row_bytes() % side.element_bytes != 0)
         continue;
       bool all = true;
@@ -316,6 +384,7 @@ class Planner {
   /// Whether the elements of a register are neighbours along rows.
   static bool plainLoads(const Side& side) {
     const Fragment& fragment = side.fragment;
+    if (fragment.opaque()) return false;
     const auto& lies = side.along == 0 ? fragment.first_of : fragment.second_of;
     const auto& other = side.along == 0 ? fragment.second_of : fragment.first_of;
     for (size_t s = 0; s < lies.size(); ++s) {
@@ -323,6 +392,12 @@ class Planner {
       if (lies[s] != lies[begin] + static_cast<int64_t>(s - begin) || other[s] != other[begin]) return false;
     }
     return true;
+  }
+
+  /// The next odd multiple, so that rows begin in as many banks as the unit allows.
+  static int64_t padded(int64_t bytes, int64_t unit) {
+    const int64_t units = (bytes + unit - 1) / unit;
+    return (units + (units % 2 == 0 ? 1 : 0)) * unit;
   }
 
   /// Sizes that follow from the tile; false where it does not fit.
@@ -333,14 +408,17 @@ class Planner {
       const int64_t kept = side.operand == 1 ? plan.tileX() : plan.tileY();
       side.rows = side.along == side.kept ? plan.tileR() : kept;
       side.columns = side.along == side.kept ? kept : plan.tileR();
-      const int64_t row_bytes = side.columns * side.element_bytes;
-      const int64_t chunk = side.fetch ? side.fetch->row_bytes() : 16;
+      const bool opaque = side.fragment.opaque();
+      int64_t row_bytes = side.columns * side.element_bytes;
+      const int64_t chunk = side.fetch && !opaque ? side.fetch->row_bytes() : kCopiedBytes;
       if (row_bytes < (side.descriptor ? side.descriptor->row_bytes() : chunk)) return false;
       side.swizzle = swizzleOf(side.descriptor ? side.descriptor->row_bytes() : row_bytes, chunk, plan.banks);
       if (side.descriptor &&
           (side.swizzle.period() != side.descriptor->rows() || side.rows % side.descriptor->rows() != 0))
         return false;
-      if (!options_.swizzled) side.swizzle.mask = 0;
+      if (!options_.swizzled || opaque) side.swizzle.mask = 0;
+      // What is fetched by address and row length cannot be exchanged: rows begin in other banks by their length.
+      if (opaque && options_.swizzled) side.swizzle.row_bytes = row_bytes = padded(row_bytes, alignedAt(side.operand));
       const int64_t in_row = side.columns / side.vector;
       if (in_row > plan.threads()) return false;
       side.copies = (side.rows * in_row - 1) / plan.threads() + 1;
@@ -352,7 +430,9 @@ class Planner {
           {1, plan.banks.line(), side.descriptor ? side.swizzle.period() * side.swizzle.row_bytes : 1});
       base = (base + unit - 1) / unit * unit;
       const int all = side.blocks * side.fragment.registers;
-      if (side.fetch) {
+      if (opaque) {
+        side.matrices = side.fragment.registers;
+      } else if (side.fetch) {
         side.matrices = 0;
         for (int count : side.fetch->matrices()) {
           // One address per row: as many as there are threads, of matrices that follow the same pattern.
@@ -372,6 +452,10 @@ class Planner {
     if (registers > most) return false;
     plan.registers = registers;
     plan.stage_bytes = base;
+    if (plan.drain) {
+      plan.drain_pitch = padded(plan.resultColumns() * elementBytes(plan.drainedType()), alignedAt(0));
+      if (!plan.storesRows()) return false;
+    }
     if (plan.sharedBytes() > target_.memory(plan.level).capacity_bytes()) return false;
     plan.tiles_x = (plan.extentOf(plan.x) - 1) / plan.tileX() + 1;
     plan.tiles_y = (plan.extentOf(plan.y) - 1) / plan.tileY() + 1;
@@ -391,6 +475,7 @@ class Planner {
 }  // namespace
 
 int64_t Plan::resultPitch() const {
+  if (drain) return drain_pitch;
   const int64_t bytes = elementBytes(result_type);
   if (result_along == 0) return tileX() * bytes + kCopiedBytes;
   // Rows begin so many banks apart as threads that store at once fill of one.

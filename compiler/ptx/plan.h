@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/physical_mapping.h"
 #include "compiler/ptx/addresses.h"
+#include "compiler/ptx/epilogue.h"
 #include "compiler/ptx/fragment.h"
 #include "compiler/ptx/swizzle.h"
 
@@ -30,11 +32,16 @@ struct Side {
   Swizzle swizzle;
   Fragment fragment;
   std::optional<v1::Intrinsic::Fetch> fetch;  ///< none: plain loads
-  int matrices = 1;                           ///< of one fetch
+  int matrices = 1;                           ///< of one fetch; of an opaque fragment all registers
   /// The instruction reads it where it lies: rows of its bytes, panels of which make up longer ones.
   std::optional<v1::Intrinsic::Descriptor> descriptor;
   Addresses addresses;
   int64_t panelBytes() const { return rows * swizzle.row_bytes; }
+};
+
+/// A step of the epilogue, and where what it adds is by the kernel's indices: of x first, then of y.
+struct Finish : EpilogueStep {
+  Addresses at;
 };
 
 struct Plan {
@@ -48,18 +55,21 @@ struct Plan {
   Side sources[2];          ///< of x, of y
   Fragment result;
   Addresses to;
+  std::vector<Finish> epilogue;
   v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
   int64_t result_vector = 1;                     ///< neighbours along y that a thread holds
   int result_along = 1;                          ///< which of x and y is contiguous in the tensor
   int64_t result_copy = 0;                       ///< neighbours along it that are stored at once by way of the level
+  std::optional<v1::Intrinsic::Fetch> drain;     ///< of opaque results: to rows of the level, along result_along
   int groups_x = 1, groups_y = 1;                ///< of a block
   int steps = 1;                                 ///< of the instruction in a stage
   int stages = 2;
   int64_t tiles_x = 1, tiles_y = 1, kept = 1;  ///< blocks of the grid: tiles, and loops outside
   int64_t summed_tiles = 1, summed = 1;        ///< stages: of the instruction's sum, loops outside
   int64_t stage_bytes = 0;
-  int64_t registers = 0;  ///< of a thread, counted before an assembler counts them
-  double cycles = 0;      ///< by estimatedCycles()
+  int64_t drain_pitch = 0;  ///< bytes from a row of opaque results to the next
+  int64_t registers = 0;    ///< of a thread, counted before an assembler counts them
+  double cycles = 0;        ///< by estimatedCycles()
 
   int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
   int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
@@ -68,14 +78,18 @@ struct Plan {
   int64_t tileR() const { return sizeOf(r) * steps; }
   int64_t threads() const { return int64_t{groups_x} * groups_y * intrinsic.threads().threads(); }
   int64_t grid() const { return tiles_x * tiles_y * kept; }
-  int64_t sharedBytes() const { return stage_bytes * stages; }
+  int64_t ringBytes() const { return stage_bytes * stages; }
+  int64_t sharedBytes() const { return drain ? std::max(ringBytes(), resultBytes()) : ringBytes(); }
   /// Results are turned to rows in the level before they are stored, which takes whole lines: where they are
-  /// neighbours.
+  /// neighbours, or opaque.
   bool storesRows() const {
-    const int64_t columns = result_along == 0 ? tileX() : tileY(), rows = result_along == 0 ? tileY() : tileX();
-    return result_copy > 0 && columns / result_copy <= threads() && rows * resultPitch() <= sharedBytes();
+    return result_copy > 0 && resultColumns() / result_copy <= threads() && resultBytes() <= sharedBytes();
   }
+  int64_t resultColumns() const { return result_along == 0 ? tileX() : tileY(); }
   int64_t resultPitch() const;  ///< bytes from a row of results to the next
+  int64_t resultBytes() const { return (result_along == 0 ? tileY() : tileX()) * resultPitch(); }
+  /// Of results while they lie in the level: opaque ones are as they were summed.
+  v1::DataType drainedType() const { return drain ? instruction.accesses[0].dtype : result_type; }
   /// The instruction reads both sources where they lie, and goes on while threads do.
   bool inPlace() const { return sources[0].descriptor.has_value(); }
   /// Stages whose copies are under way. One more is being read where the instruction goes on.
@@ -89,7 +103,8 @@ struct Tile {
 
 struct PlanOptions {
   bool swizzled = true;
-  std::optional<Tile> tile;  ///< none: that of least estimated time
+  std::optional<Tile> tile;                ///< none: that of least estimated time
+  std::vector<std::string> epilogue = {};  ///< as epilogueOf() takes it
 };
 
 /// The kernel of least estimated time (price.h) for a mapping: of each number of groups, blocks, steps and stages that

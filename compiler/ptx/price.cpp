@@ -56,6 +56,12 @@ class Pricer {
       for (int64_t extent : shapeOf(plan_.software, access)) elements *= static_cast<double>(extent);
       bytes += elements * static_cast<double>(elementBytes(access.dtype));
     }
+    for (const Finish& step : plan_.epilogue) {
+      if (!step.added) continue;
+      double elements = 1;
+      for (int64_t extent : shapeOf(plan_.software, *step.added)) elements *= static_cast<double>(extent);
+      bytes += elements * static_cast<double>(elementBytes(step.added->dtype));
+    }
     return together(
         {full * wave(held) + (last > 0 ? wave(last) : 0), bytes / (last_.bandwidth_bytes_per_cycle() * cores)});
   }
@@ -135,7 +141,22 @@ class Pricer {
 
   double wave(double blocks) const {
     const auto stages = static_cast<double>(plan_.summed_tiles * plan_.summed);
-    return stages * stage(blocks) + arrives() + blocks * stored();
+    return stages * stage(blocks) + arrives() + blocks * (finished() + stored());
+  }
+
+  /// Cycles of the epilogue of a block's results.
+  double finished() const {
+    double bytes = 0, instructions = 0;
+    const double results = static_cast<double>(plan_.tileX() * plan_.tileY());
+    for (const Finish& step : plan_.epilogue) {
+      instructions += results;
+      if (!step.added) continue;
+      const double rows = step.at.first.empty() ? 1 : static_cast<double>(plan_.tileX()),
+                   columns = step.at.second.empty() ? 1 : static_cast<double>(plan_.tileY());
+      bytes += rows * columns * static_cast<double>(elementBytes(step.added->dtype));
+      instructions += rows * columns * prices_.copy_instructions();
+    }
+    return bytes / next_.bandwidth_bytes_per_cycle() + instructions / core_.lanes();
   }
 
   /// Cycles of a block's results: sectors that a store of a group fills in part count whole.
@@ -144,6 +165,14 @@ class Pricer {
     const double within = shareOf(plan_.extentOf(plan_.x), plan_.tiles_x, plan_.tileX()) *
                           shareOf(plan_.extentOf(plan_.y), plan_.tiles_y, plan_.tileY());
     const double results = static_cast<double>(plan_.tileX() * plan_.tileY()) * within;
+    if (plan_.storesRows()) {
+      const double held = static_cast<double>(elementBytes(plan_.drainedType()));
+      const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
+      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
+      return 2 * results * held / level_.bandwidth_bytes_per_cycle() +
+             results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
+             2 * prices_.stage_cycles();
+    }
     // Of the threads that store at once.
     const auto run = [&](const std::vector<Part>& parts, const std::vector<int64_t>& lanes, int64_t each,
                          int64_t extent) {
@@ -153,13 +182,6 @@ class Pricer {
     const double row =
         std::max(run(plan_.to.first, plan_.result.first, 1, plan_.extentOf(plan_.x)),
                  run(plan_.to.second, plan_.result.second, plan_.result_vector, plan_.extentOf(plan_.y)));
-    if (plan_.storesRows()) {
-      const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
-      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
-      return 2 * results * bytes / level_.bandwidth_bytes_per_cycle() +
-             results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
-             2 * prices_.stage_cycles();
-    }
     const double moving = results * bytes * std::max(1.0, kSectorBytes / row) / next_.bandwidth_bytes_per_cycle();
     const double executed = results / static_cast<double>(plan_.result_vector) * prices_.copy_instructions();
     return moving + executed / core_.lanes();

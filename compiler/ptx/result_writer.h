@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,22 +19,38 @@ class ResultWriter : public CopyWriter {
 
  protected:
   void store();
+  size_t added() const {
+    return static_cast<size_t>(std::count_if(plan_.epilogue.begin(), plan_.epilogue.end(),
+                                             [](const Finish& step) { return step.added.has_value(); }));
+  }
 
   Registers sums_;  ///< of a thread, block by block of x, then y
 
  private:
+  /// An index along x (0) or y (1): what it adds to an element's number in the result and in what each step of the
+  /// epilogue adds (empty: nothing), and whether it is the operator's.
   struct Place {
     std::string element, within;
+    Registers added;
   };
 
-  Place resultAt(const std::string& index, int64_t further, int64_t extent, const std::vector<Part>& parts);
-  /// The elements of a register as the tensor has them, 16-bit ones in their own registers.
+  Place resultAt(int dimension, const std::string& index, int64_t further);
+  /// That of the thread's own results, `further` behind the first; made where it is asked for first.
+  const Place& ownPlace(int dimension, int64_t further);
+  /// The elements of a register, 16-bit ones in their own registers; as the epilogue computes where there is one.
   Registers elementsOf(const std::string& sum);
+  std::string widened(const std::string& half);
+  /// An element as the tensor has it.
+  std::string rounded(const std::string& element);
+  void prepareEpilogue();
+  std::string finished(std::string element, const Place& x, const Place& y);
+  /// What a step adds to the result there, as the epilogue computes.
+  std::string addedAt(size_t step, const Place& x, const Place& y);
   /// Of a block's part of the results the thread's: first of x (0) or of y, in the block's tile.
   std::string ownResult(size_t s);
   std::string resultsBegin();
   std::string resultType() const;
-  /// use(along x, along y, values): each thread's results, `vector` neighbours along y at once.
+  /// use(along x, along y, values): each thread's finished results, `vector` neighbours along y at once.
   template <typename Use>
   void forEachResult(int64_t vector, Use&& use) {
     const Fragment& result = plan_.result;
@@ -46,8 +65,13 @@ class ResultWriter : public CopyWriter {
         }
         for (size_t e = 0; e < elements.size(); e += static_cast<size_t>(vector)) {
           const auto begin = elements.begin() + static_cast<int64_t>(e);
-          use(x * plan_.sizeOf(plan_.x) + result.first_of[e], y * plan_.sizeOf(plan_.y) + result.second_of[e],
-              vector == 1 ? *begin : absl::StrCat("{", absl::StrJoin(begin, begin + vector, ", "), "}"));
+          const int64_t at_x = x * plan_.sizeOf(plan_.x) + result.first_of[e],
+                        at_y = y * plan_.sizeOf(plan_.y) + result.second_of[e];
+          for (int64_t v = 0; v < vector; ++v) {
+            if (!plan_.epilogue.empty()) begin[v] = finished(begin[v], ownPlace(0, at_x), ownPlace(1, at_y + v));
+            begin[v] = rounded(begin[v]);
+          }
+          use(at_x, at_y, vector == 1 ? *begin : absl::StrCat("{", absl::StrJoin(begin, begin + vector, ", "), "}"));
         }
       }
     }
@@ -55,6 +79,19 @@ class ResultWriter : public CopyWriter {
 
   /// Results as rows of the level, and lines of the tensor from there.
   void storeRows();
+  /// The thread's results to rows of the level, its own begin `to`, or its group's where they are opaque.
+  void drain(const std::string& to);
+  /// A part of a row from the level to the tensor; opaque results are finished here, at `row` and each of `columns`.
+  void copyOut(const std::string& within, const std::string& from, int64_t further, const std::string& address,
+               const Place& row, const std::vector<Place>& columns);
+
+  std::string own_[2];  // indices of the thread's first result
+  std::map<int64_t, Place> places_[2];
+  struct Added {
+    std::string tensor, begin;  // and the element by loops outside
+  };
+  std::vector<Added> added_tensors_;                                                       // of each step
+  std::map<std::pair<size_t, std::pair<std::string, std::string>>, std::string> fetched_;  // by step and what it moves
   /// Results from registers.
   void storeEach();
 };

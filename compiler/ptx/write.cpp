@@ -23,9 +23,10 @@ class Writer : ResultWriter {
     plan_.inPlace() ? pipelineInPlace() : pipeline();
     store();
     line("ret;");
-    return absl::StrCat(".visible .entry ", name_, "(\n  .param .u64 ", name_, "_0,\n  .param .u64 ", name_,
-                        "_1,\n  .param .u64 ", name_, "_2\n)\n.reqntid ", plan_.threads(), ", 1, 1\n{\n", declared(),
-                        text(), "}\n");
+    std::vector<std::string> parameters;
+    for (size_t i = 0; i < 3 + added(); ++i) parameters.push_back(absl::StrCat("  .param .u64 ", name_, "_", i));
+    return absl::StrCat(".visible .entry ", name_, "(\n", absl::StrJoin(parameters, ",\n"), "\n)\n.reqntid ",
+                        plan_.threads(), ", 1, 1\n{\n", declared(), text(), "}\n");
   }
 
  private:
@@ -40,7 +41,7 @@ class Writer : ResultWriter {
   void prepareFetches(size_t s) {
     const Side& side = plan_.sources[s];
     std::vector<int64_t> first, second;
-    for (int t = 0; t < side.fragment.threads; ++t) {
+    for (int t = 0; t < (side.fragment.opaque() ? 0 : side.fragment.threads); ++t) {
       if (side.fetch) {
         const int matrix = t / side.fetch->rows() % side.matrices;
         const int slot = matrix % side.fragment.registers, block = matrix / side.fragment.registers;
@@ -80,6 +81,19 @@ class Writer : ResultWriter {
     return type == "f32" ? "f" : type == "f64" ? "d" : type.ends_with("64") ? "w" : "r";
   }
 
+  static std::string listed(const Registers& all, int64_t block, int count) {
+    return absl::StrCat("{", absl::StrJoin(all.begin() + block * count, all.begin() + (block + 1) * count, ", "), "}");
+  }
+  /// The instruction's name, which may say how a source lies: in rows of its second subscript, or in columns.
+  std::string productName() const {
+    std::string name = plan_.intrinsic.threads().assembly();
+    for (const Side& side : plan_.sources) {
+      const std::string& operand = plan_.instruction.accesses[static_cast<size_t>(side.operand)].name;
+      name = absl::StrReplaceAll(name, {{absl::StrCat("$", operand), side.along == 1 ? "row" : "col"}});
+    }
+    return name;
+  }
+
   Registers fetchAll(size_t s, int step, const std::string& stage, std::map<std::string, std::string>& in_stage) {
     const Side& side = plan_.sources[s];
     const int64_t size = plan_.sizeOf(s == 0 ? plan_.x : plan_.y), summed = step * plan_.sizeOf(plan_.r);
@@ -94,6 +108,13 @@ class Writer : ResultWriter {
         const int64_t more = summed + (side.kept == 0 ? fragment.second_of : fragment.first_of)[slot];
         line("ld.shared.", fragment.type, " ", all[static_cast<size_t>(r)], ", ", place(s, stage, kept, more, in_stage),
              ";");
+      }
+      return all;
+    }
+    if (side.fragment.opaque()) {
+      for (int block = 0; block < side.blocks; ++block) {
+        line(side.fetch->assembly(), " ", listed(all, block, registers), ", ",
+             place(s, stage, block * size, summed, in_stage), ", ", side.swizzle.row_bytes / side.element_bytes, ";");
       }
       return all;
     }
@@ -128,16 +149,11 @@ class Writer : ResultWriter {
     std::map<std::string, std::string> in_stage;
     for (int step = 0; step < plan_.steps; ++step) {
       const Registers left = fetchAll(0, step, stage, in_stage), right = fetchAll(1, step, stage, in_stage);
-      const auto some = [](const Registers& all, int64_t block, int count) {
-        return absl::StrCat("{", absl::StrJoin(all.begin() + block * count, all.begin() + (block + 1) * count, ", "),
-                            "}");
-      };
       for (int x = 0; x < plan_.sources[0].blocks; ++x) {
         for (int y = 0; y < plan_.sources[1].blocks; ++y) {
-          const std::string sums = some(sums_, x * plan_.sources[1].blocks + y, plan_.result.registers);
-          line(plan_.intrinsic.threads().assembly(), " ", sums, ", ",
-               some(left, x, plan_.sources[0].fragment.registers), ", ",
-               some(right, y, plan_.sources[1].fragment.registers), ", ", sums, ";");
+          const std::string sums = listed(sums_, x * plan_.sources[1].blocks + y, plan_.result.registers);
+          line(product_, " ", sums, ", ", listed(left, x, plan_.sources[0].fragment.registers), ", ",
+               listed(right, y, plan_.sources[1].fragment.registers), ", ", sums, ";");
         }
       }
     }
@@ -160,7 +176,7 @@ class Writer : ResultWriter {
   /// To the next stage of the ring.
   void goOn(const std::string& ring, const std::string& wraps) {
     line("add.s32 ", ring, ", ", ring, ", ", plan_.stage_bytes, ";");
-    line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.sharedBytes(), ";");
+    line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.ringBytes(), ";");
     line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
   }
 
@@ -300,6 +316,7 @@ class Writer : ResultWriter {
     line("@", more, " bra STAGE_", name_, ";");
   }
 
+  const std::string product_ = productName();
   std::string starts_[2], added_;  // of in-place sources: the low words of their descriptors; a predicate that is true
 };
 

@@ -110,7 +110,7 @@ class Kernel:
 
     def launch(self, tensors):
         addresses = [ctypes.c_uint64(tensor.data_ptr()) for tensor in tensors]
-        parameters = (ctypes.c_void_p * 3)(*(ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in addresses))
+        parameters = (ctypes.c_void_p * len(tensors))(*(ctypes.cast(ctypes.byref(a), ctypes.c_void_p) for a in addresses))
         stream = ctypes.c_void_p(self.driver.torch.cuda.current_stream().cuda_stream)
         self.driver.call("cuLaunchKernel", self.function, self.manifest["grid"], 1, 1, self.manifest["threads"], 1, 1,
                          self.manifest["shared_bytes"], stream, parameters, None)

@@ -34,6 +34,8 @@ class Nest:
                       "s8": torch.int8, "u8": torch.uint8, "s32": torch.int32, "i8": torch.int8, "i32": torch.int32}
         generator = torch.Generator(device="cuda").manual_seed(seed)
         self.sources = [self._drawn(parameter, generator) for parameter in manifest["parameters"][1:]]
+        added = [_access(step.strip()[1:]) for step in manifest["epilogue"] if step.strip().startswith("+")]
+        self.epilogue = [None if step.strip() == "relu" else added.pop(0) for step in manifest["epilogue"]]
         self.result_type = self.types[manifest["parameters"][0]["type"]]
         self.shape = manifest["parameters"][0]["shape"]
         self._expected = None
@@ -69,9 +71,25 @@ class Nest:
             order = [loop for loops, _ in self.accesses[0][1] for loop in loops]
             equation = f"{','.join(spelled)}->{letters_of(letters, order)}"
             tensors = [view for view, _ in views]
-            self._expected = (self.torch.einsum(equation, *tensors).reshape(self.shape),
-                              self.torch.einsum(equation, *(view.abs() for view in tensors)).reshape(self.shape))
+            self._expected = self._finished(order, self.torch.einsum(equation, *tensors),
+                                            self.torch.einsum(equation, *(view.abs() for view in tensors)))
         return self._expected
+
+    def _finished(self, order, sums, magnitudes):
+        """After the epilogue's steps; `order` names the dimensions. Whole numbers are exact in f64, sum by sum."""
+        more = iter(self.sources[2:])
+        for access in self.epilogue:
+            if access is None:
+                sums = sums.clamp_min(0)
+                continue
+            view, loops = self._view(next(more).double(), access)
+            present = [loop for loop in order if loop in loops]
+            view = view.permute([loops.index(loop) for loop in present])
+            view = view.reshape([self.extents[loop] if loop in loops else 1 for loop in order])
+            sums, magnitudes = sums + view, magnitudes + view.abs()
+            if not self.result_type.is_floating_point:  # 32 bits wrap
+                sums = (sums + 2**31).remainder(2**32) - 2**31
+        return sums.reshape(self.shape), magnitudes.reshape(self.shape)
 
     def compared(self, kernel):
         """Runs the kernel on a poisoned result: the largest share of its bound that an error takes, 0 where integers

@@ -18,6 +18,7 @@ from suite import Skip, check, check_equal, run
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "gpu"
 PRODUCT = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "61x43x83")
 SQUARE = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "256x256x256", "--points", "1")
+FINISHED = ("--epilogue", "+ bias[j]", "--epilogue", "+ residual[i, j]", "--epilogue", "relu")
 STRIDED = ("--op", "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]", "--extents", "2x5x3x7x3x3x2")
 
 
@@ -119,8 +120,34 @@ def sources_are_read_where_they_lie(kernels):
     check("no plain ones" in errors, errors)
 
 
+def opaque_fragments_are_stored_by_way_of_rows(kernels):
+    for more in ((), ("--result", "f16"), ("--instruction", "wmma.m8n32k16.f16.f16", "--result", "f16")):
+        answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, *more, target="sm_70"))
+        checked = answer["checked"]
+        check_equal((checked["wrong"], checked["results"]), (0, 61 * 43), f"results of wmma {more}")
+        check(checked["share_of_bound"] <= 1, f"{checked}")
+        check(answer["kernel"]["instruction"].startswith("wmma.m"), answer["kernel"]["instruction"])
+        text = (kernels.folder / "kernel.ptx").read_text()
+        check("wmma.store.d.sync.aligned" in text and ".target sm_70" in text, "the text is of another instruction")
+    padded, plain = (json.loads(kernels.answer("--json", "-o", "kernel.ptx", *SQUARE, *more, target="sm_70"))["fetches"]
+                     for more in ((), ("--plain",)))
+    check(padded["cycles"] <= 2 * padded["accesses"] < plain["cycles"], f"cycles of padded rows {padded}, of plain {plain}")
+
+
+def epilogues_are_parameters_of_the_kernel(kernels):
+    for target, more in (("sm_80", ()), ("sm_80", ("--type", "s8")), ("sm_70", ("--result", "f16")), ("sm_90", ("--result", "f16"))):
+        answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, *FINISHED, *more, target=target))
+        check_equal((answer["checked"]["wrong"], answer["checked"]["results"]), (0, 61 * 43), f"{target} {more}")
+        check_equal(answer["kernel"]["epilogue"], list(FINISHED[1::2]), "steps")
+        result = answer["kernel"]["parameters"][0]["type"]
+        check_equal([(p["name"], p["type"], p["shape"]) for p in answer["kernel"]["parameters"][3:]],
+                    [("bias", result, [43]), ("residual", result, [61, 43])], "what is added")
+    errors = kernels.answer(*PRODUCT, "--epilogue", "+ bias[k]", expect=3)
+    check("epilogue '+ bias[k]': 'k' is no loop of the result" in errors, errors)
+
+
 def what_has_no_kernel_says_why(kernels):
-    errors = kernels.answer(*PRODUCT, target="sm_70", expect=4)
+    errors = kernels.answer(*PRODUCT, "--instruction", "mma.m8n8k4.f16.f32", target="sm_70", expect=4)
     check("mma.m8n8k4.f16.f32: it is not described as threads execute it together" in errors, errors)
     errors = kernels.answer(*PRODUCT, "--type", "f32", "--instruction", "mma.m16n8k16.f16.f32", expect=4)
     check("is f32, not f16" in errors, errors)
@@ -137,10 +164,13 @@ def the_assembler_takes_the_text(kernels):
     if not ptxas:
         raise Skip("there is no ptxas")
     for target, arguments in (("sm_80", PRODUCT), ("sm_80", (*PRODUCT, "--type", "s8")), ("sm_80", SQUARE),
-                              ("sm_80", STRIDED), ("sm_90", SQUARE), ("sm_90", (*SQUARE, "--type", "s8")),
+                              ("sm_80", STRIDED), ("sm_80", (*PRODUCT, *FINISHED, "--type", "bf16", "--result", "bf16")),
+                              ("sm_80", (*PRODUCT, *FINISHED, "--type", "s8")), ("sm_70", (*PRODUCT, *FINISHED, "--result", "f16")),
+                              ("sm_80", (*PRODUCT, *FINISHED, "--type", "f64")), ("sm_90", (*SQUARE, *FINISHED)), ("sm_70", SQUARE), ("sm_70", (*STRIDED, "--result", "f16")), ("sm_90", SQUARE), ("sm_90", (*SQUARE, "--type", "s8")),
                               ("sm_90", (*STRIDED, "--instruction", "wgmma.m64n64k16.f16.f32"))):
         kernels.answer(*arguments, "-o", "kernel.ptx", target=target)
         own = re.search(r"^\.target (\w+)", (kernels.folder / "kernel.ptx").read_text(), re.M)[1]
+        own = "sm_80" if own == "sm_70" else own  # which newer assemblers know as text alone
         done = subprocess.run([ptxas, f"-arch={own}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         if "not defined for option 'gpu-name'" in done.stderr:
@@ -152,7 +182,8 @@ def the_assembler_takes_the_text(kernels):
 def main():
     cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict,
              many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so,
-             sources_are_read_where_they_lie, what_has_no_kernel_says_why, the_assembler_takes_the_text)
+             sources_are_read_where_they_lie, opaque_fragments_are_stored_by_way_of_rows,
+             epilogues_are_parameters_of_the_kernel, what_has_no_kernel_says_why, the_assembler_takes_the_text)
     with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
         kernels = Kernels(folder)
         return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
