@@ -135,6 +135,17 @@ def signs_of_zero():
     return cases
 
 
+def average_pools():
+    """Windows that hang over the end because their number is rounded up: what they lack there counts for nobody."""
+    cases = Cases()
+    for padding, up, count, stride in itertools.product(("VALID", "SAME_UPPER", "SAME_LOWER", None), (0, 1), (0, 1), (1, 2)):
+        x = cases.input(cases.values(2, 3, 9, 6))
+        where = {"auto_pad": padding} if padding else {"pads": [1, 0, 0, 1]}
+        cases.output(cases.op("AveragePool", x, kernel_shape=[2, 3], strides=[stride, 2], ceil_mode=up, count_include_pad=count,
+                              **where), 4, f"{padding}, {up}, {count}, {stride}")
+    return cases
+
+
 def grid_sample():
     cases = Cases()
     for mode, padding, corners in itertools.product(("bilinear", "nearest", "bicubic"),
@@ -185,8 +196,8 @@ def agrees(service, oracle, cases, target):
         check(not wrong, f"{len(wrong)} of {len(cases.outputs)} with {threads} threads: " + "; ".join(wrong))
 
 
-TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, grid_sample,
-         zero_vectors, regions)
+TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, average_pools,
+         grid_sample, zero_vectors, regions)
 
 
 def main():

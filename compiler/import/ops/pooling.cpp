@@ -242,10 +242,7 @@ Results lowerAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
                            windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
   // Padding that ceil_mode added counts for nobody.
-  TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * window.rank(), 0, 0));
-  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
-  std::vector<int64_t> declared = declared_window.high;
-  if (auto_pad == "NOTSET") declared.assign(pads.begin() + static_cast<int64_t>(window.rank()), pads.end());
+  const std::vector<int64_t>& declared = declared_window.declared_high;
   const Tensor sum = sumPool(e, padSpatial(e, x, window, e.scalars(x.dtype).constant(0)), window);
   // Of a range, padding that the greatest size needs none of may be needed by others.
   const bool live = std::any_of(n.in(0).extents.begin(), n.in(0).extents.end(), [&](const auto& extent) {
