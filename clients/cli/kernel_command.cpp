@@ -56,11 +56,7 @@ const Type* typeNamed(const std::string& name) {
 std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
   const auto& plan = kernel.plan;
   const auto& nest = plan.software;
-  auto tensors = nest.accesses;
-  for (const auto& step : plan.epilogue) {
-    if (step.added) tensors.push_back(*step.added);
-  }
-  const std::string parameters = absl::StrJoin(tensors, ",", [&](std::string* out, const auto& access) {
+  const std::string parameters = absl::StrJoin(plan.tensors(), ",", [&](std::string* out, const auto& access) {
     absl::StrAppendFormat(out, R"({"name":%s,"type":%s,"shape":[%s]})", jsonString(access.name),
                           jsonString(elementText(access.dtype)), absl::StrJoin(shapeOf(nest, access), ","));
   });

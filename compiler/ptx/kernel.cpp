@@ -51,10 +51,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   std::mt19937_64 random(seed);
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<std::vector<Number>> numbers;
-  std::vector<intrinsic::Access> accesses = nest.accesses;
-  for (const Finish& step : plan.epilogue) {
-    if (step.added) accesses.push_back(*step.added);
-  }
+  const std::vector<intrinsic::Access> accesses = plan.tensors();
   for (const intrinsic::Access& access : accesses) {
     int64_t count = 1;
     for (int64_t extent : shapeOf(nest, access)) count = intrinsic::saturatedProduct(count, extent);

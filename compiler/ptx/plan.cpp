@@ -474,6 +474,14 @@ class Planner {
 
 }  // namespace
 
+std::vector<intrinsic::Access> Plan::tensors() const {
+  std::vector<intrinsic::Access> all = software.accesses;
+  for (const Finish& step : epilogue) {
+    if (step.added) all.push_back(*step.added);
+  }
+  return all;
+}
+
 int64_t Plan::resultPitch() const {
   if (drain) return drain_pitch;
   const int64_t bytes = elementBytes(result_type);

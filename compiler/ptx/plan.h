@@ -71,6 +71,8 @@ struct Plan {
   int64_t registers = 0;    ///< of a thread, counted before an assembler counts them
   double cycles = 0;        ///< by estimatedCycles()
 
+  /// In the order of the kernel's parameters: the operator's, then what the epilogue adds.
+  std::vector<intrinsic::Access> tensors() const;
   int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
   int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
   int64_t tileX() const { return sizeOf(x) * sources[0].blocks * groups_x; }

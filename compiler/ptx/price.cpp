@@ -51,16 +51,10 @@ class Pricer {
     const double full = std::floor(grid / (cores * held));
     const double last = std::ceil((grid - full * cores * held) / cores);
     double bytes = 0;
-    for (const intrinsic::Access& access : plan_.software.accesses) {
+    for (const intrinsic::Access& access : plan_.tensors()) {
       double elements = 1;
       for (int64_t extent : shapeOf(plan_.software, access)) elements *= static_cast<double>(extent);
       bytes += elements * static_cast<double>(elementBytes(access.dtype));
-    }
-    for (const Finish& step : plan_.epilogue) {
-      if (!step.added) continue;
-      double elements = 1;
-      for (int64_t extent : shapeOf(plan_.software, *step.added)) elements *= static_cast<double>(extent);
-      bytes += elements * static_cast<double>(elementBytes(step.added->dtype));
     }
     return together(
         {full * wave(held) + (last > 0 ? wave(last) : 0), bytes / (last_.bandwidth_bytes_per_cycle() * cores)});

@@ -134,6 +134,14 @@ std::string ResultWriter::resultType() const {
   return bytes == 2 ? "b16" : bytes == 8 ? "f64" : plan_.result.type == "f32" ? "f32" : "b32";
 }
 
+void ResultWriter::addressOf(const std::string& to, const std::string& begin, const Place& one, const Place& other) {
+  std::string element = begin;
+  for (const std::string& part : {one.element, other.element}) {
+    if (!part.empty()) element = made("add.s32", element, part);
+  }
+  line("mad.wide.s32 ", to, ", ", element, ", ", elementBytes(plan_.result_type), ", ", tensors_[0], ";");
+}
+
 void ResultWriter::drain(const std::string& to) {
   const int along = plan_.result_along;
   const int64_t bytes = elementBytes(plan_.drainedType()), pitch = plan_.resultPitch();
@@ -214,8 +222,7 @@ void ResultWriter::copyOut(const std::string& within, const std::string& from, i
 }
 
 void ResultWriter::storeRows() {
-  const int64_t bytes = elementBytes(plan_.result_type), held = elementBytes(plan_.drainedType()),
-                pitch = plan_.resultPitch(), copy = plan_.result_copy;
+  const int64_t held = elementBytes(plan_.drainedType()), pitch = plan_.resultPitch(), copy = plan_.result_copy;
   const int along = plan_.result_along;
   const int64_t tiles[2] = {plan_.tileX(), plan_.tileY()};
   const std::string own[2] = {ownResult(0), ownResult(1)};
@@ -244,11 +251,7 @@ void ResultWriter::storeRows() {
     const Place place = resultAt(1 - along, begin, n * rows);
     const std::string within = fresh("p"), address = fresh("w");
     line("and.pred ", within, ", ", place.within, ", ", columns.within, ";");
-    std::string element = constant;
-    for (const std::string& more : {place.element, columns.element}) {
-      if (!more.empty()) element = made("add.s32", element, more);
-    }
-    line("mad.wide.s32 ", address, ", ", element, ", ", bytes, ", ", tensors_[0], ";");
+    addressOf(address, constant, place, columns);
     copyOut(within, from, n * rows * pitch, address, place, all_columns);
   }
 }
@@ -260,11 +263,7 @@ void ResultWriter::storeEach() {
     const Place &row = ownPlace(0, x), &column = ownPlace(1, y);
     const std::string within = fresh("p"), to = fresh("w");
     line("and.pred ", within, ", ", row.within, ", ", column.within, ";");
-    std::string element = constant;
-    for (const std::string& part : {row.element, column.element}) {
-      if (!part.empty()) element = made("add.s32", element, part);
-    }
-    line("mad.wide.s32 ", to, ", ", element, ", ", elementBytes(plan_.result_type), ", ", tensors_[0], ";");
+    addressOf(to, constant, row, column);
     line("@", within, " st.global.", vector == 2 ? "v2." : "", resultType(), " [", to, "], ", values, ";");
   });
 }

@@ -77,6 +77,8 @@ class ResultWriter : public CopyWriter {
     }
   }
 
+  /// Puts into `to` where the result at two places is, `begin` being the element by loops outside.
+  void addressOf(const std::string& to, const std::string& begin, const Place& one, const Place& other);
   /// Results as rows of the level, and lines of the tensor from there.
   void storeRows();
   /// The thread's results to rows of the level, its own begin `to`, or its group's where they are opaque.

@@ -159,18 +159,25 @@ class Writer : ResultWriter {
     }
   }
 
+  // --- stages ---
+
+  int64_t stageCount() const { return plan_.summed_tiles * plan_.summed; }
+  const auto& copyWay() const { return target_.memory(plan_.level).filled_by(); }
+  bool copiesGoOn() const { return plan_.sources[0].asynchronous || plan_.sources[1].asynchronous; }
+  void commitCopies() {
+    if (copiesGoOn()) line(copyWay().commit(), ";");
+  }
+
   /// Copies of the stages that are under way before the first is multiplied.
   void fillStages() {
-    const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
-    const auto& copy = target_.memory(plan_.level).filled_by();
     for (int64_t n = 0; n < plan_.ahead(); ++n) {
-      if (n < plan_.summed_tiles * plan_.summed) {
+      if (n < stageCount()) {
         const std::string number = fresh("r"), offset = fresh("r");
         line("mov.b32 ", number, ", ", n, ";");
         line("mov.b32 ", offset, ", ", n * plan_.stage_bytes, ";");
         copyStage(number, offset);
       }
-      if (asynchronous) line(copy.commit(), ";");
+      commitCopies();
     }
   }
   /// To the next stage of the ring.
@@ -178,6 +185,35 @@ class Writer : ResultWriter {
     line("add.s32 ", ring, ", ", ring, ", ", plan_.stage_bytes, ";");
     line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.ringBytes(), ";");
     line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
+  }
+  /// The loop over stages: which one is multiplied, where it and the one that is filled lie, and two predicates.
+  struct Stages {
+    std::string stage, filled, offset, more, wraps;
+  };
+  /// To the begin of the loop, where the copies of its stage have arrived.
+  Stages enterStages() {
+    const Stages loop = {fresh("r"), fresh("r"), fresh("r"), fresh("p"), fresh("p")};
+    line("mov.b32 ", loop.stage, ", 0;");
+    line("mov.b32 ", loop.offset, ", 0;");
+    line("mov.b32 ", loop.filled, ", ", plan_.ahead() * plan_.stage_bytes, ";");
+    addText(absl::StrCat("STAGE_", name_, ":\n"));
+    if (copiesGoOn()) line(absl::StrReplaceAll(copyWay().wait(), {{"$", absl::StrCat(plan_.ahead() - 1)}}), ";");
+    return loop;
+  }
+  /// Begins the copies of the stage that is so many ahead, where there is one.
+  void copyAhead(const Stages& loop) {
+    const std::string next = plus(loop.stage, plan_.ahead());
+    line("setp.ge.s32 ", loop.more, ", ", next, ", ", stageCount(), ";");
+    line("@", loop.more, " bra FILLED_", name_, ";");
+    copyStage(next, loop.filled);
+    addText(absl::StrCat("FILLED_", name_, ":\n"));
+    commitCopies();
+  }
+  void nextStage(const Stages& loop) {
+    for (const std::string& ring : {loop.offset, loop.filled}) goOn(ring, loop.wraps);
+    line("add.s32 ", loop.stage, ", ", loop.stage, ", 1;");
+    line("setp.lt.s32 ", loop.more, ", ", loop.stage, ", ", stageCount(), ";");
+    line("@", loop.more, " bra STAGE_", name_, ";");
   }
 
   // --- sources that are read where they lie ---
@@ -245,39 +281,19 @@ class Writer : ResultWriter {
   /// While a stage is multiplied the one before may still be, and copies fill the one before that: every group has
   /// waited for it when it comes to the barrier.
   void pipelineInPlace() {
-    const auto& copy = target_.memory(plan_.level).filled_by();
     const auto& going = plan_.intrinsic.threads().asynchronous();
-    const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
-    const int64_t stages = plan_.summed_tiles * plan_.summed, ahead = plan_.ahead();
     fillStages();
-    const std::string stage = fresh("r"), filled = fresh("r"), offset = fresh("r"), more = fresh("p"),
-                      wraps = fresh("p");
-    line("mov.b32 ", stage, ", 0;");
-    line("mov.b32 ", offset, ", 0;");
-    line("mov.b32 ", filled, ", ", ahead * plan_.stage_bytes, ";");
-    addText(absl::StrCat("STAGE_", name_, ":\n"));
-    if (asynchronous) line(absl::StrReplaceAll(copy.wait(), {{"$", absl::StrCat(ahead - 1)}}), ";");
+    const Stages stages = enterStages();
     line(going.publish(), ";");
     line("bar.sync 0;");
-    multiplyInPlace(offset);
-    const std::string next = plus(stage, ahead);
-    line("setp.ge.s32 ", more, ", ", next, ", ", stages, ";");
-    line("@", more, " bra FILLED_", name_, ";");
-    copyStage(next, filled);
-    addText(absl::StrCat("FILLED_", name_, ":\n"));
-    if (asynchronous) line(copy.commit(), ";");
+    multiplyInPlace(stages.offset);
+    copyAhead(stages);
     line(absl::StrReplaceAll(going.wait(), {{"$", "1"}}), ";");
-    for (const std::string& ring : {offset, filled}) goOn(ring, wraps);
-    line("add.s32 ", stage, ", ", stage, ", 1;");
-    line("setp.lt.s32 ", more, ", ", stage, ", ", stages, ";");
-    line("@", more, " bra STAGE_", name_, ";");
+    nextStage(stages);
     line(absl::StrReplaceAll(going.wait(), {{"$", "0"}}), ";");
   }
 
   void pipeline() {
-    const auto& copy = target_.memory(plan_.level).filled_by();
-    const bool asynchronous = plan_.sources[0].asynchronous || plan_.sources[1].asynchronous;
-    const int64_t stages = plan_.summed_tiles * plan_.summed, ahead = plan_.ahead();
     fillStages();
     // Places are computed where every path passes: the first use is below, within the loop.
     const std::string before = takeText();
@@ -295,25 +311,11 @@ class Writer : ResultWriter {
       at = end;
     }
     addText(before + setup);
-    const std::string stage = fresh("r"), filled = fresh("r"), offset = fresh("r"), more = fresh("p"),
-                      wraps = fresh("p");
-    line("mov.b32 ", stage, ", 0;");
-    line("mov.b32 ", offset, ", 0;");
-    line("mov.b32 ", filled, ", ", ahead * plan_.stage_bytes, ";");
-    addText(absl::StrCat("STAGE_", name_, ":\n"));
-    if (asynchronous) line(absl::StrReplaceAll(copy.wait(), {{"$", absl::StrCat(ahead - 1)}}), ";");
+    const Stages stages = enterStages();
     line("bar.sync 0;");
-    const std::string next = plus(stage, ahead);
-    line("setp.ge.s32 ", more, ", ", next, ", ", stages, ";");
-    line("@", more, " bra FILLED_", name_, ";");
-    copyStage(next, filled);
-    addText(absl::StrCat("FILLED_", name_, ":\n"));
-    if (asynchronous) line(copy.commit(), ";");
-    multiplyStage(made("add.s32", shared_, offset));
-    for (const std::string& ring : {offset, filled}) goOn(ring, wraps);
-    line("add.s32 ", stage, ", ", stage, ", 1;");
-    line("setp.lt.s32 ", more, ", ", stage, ", ", stages, ";");
-    line("@", more, " bra STAGE_", name_, ";");
+    copyAhead(stages);
+    multiplyStage(made("add.s32", shared_, stages.offset));
+    nextStage(stages);
   }
 
   const std::string product_ = productName();
