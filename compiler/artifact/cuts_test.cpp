@@ -5,69 +5,16 @@
 
 #include <tuple>
 
+#include "compiler/artifact/testing/step_of_rows.h"
+
 namespace tessera::compiler {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using Walk = v1::KernelInfo::Walk;
+using compiler::testing::Walk;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-struct LevelOf {
-  int loop;
-  int64_t step, count;
-};
-
-/// A step of one workload with an argument and a result of f32, both [rows, columns], rows of dimension 0 ("N", at most
-/// `rows`); walks are added to its phases.
-class Cuts : public testing::Test {
- protected:
-  explicit Cuts(int64_t rows = 16, int64_t columns = 10) : rows_(rows), columns_(columns) {
-    v1::DimensionBinding& dimension = *plan_.add_dimensions();
-    dimension.set_name("N");
-    dimension.set_size(-rows);
-    kernel_.set_num_results(1);
-    for (int operand = 0; operand < 2; ++operand) {
-      plan_.add_buffers()->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
-      step_.add_operands(operand);
-      v1::Step::Rows& entry = *step_.add_rows();
-      entry.set_operand(operand);
-      entry.add_dimensions(0);
-      entry.set_stride(columns);
-    }
-  }
-
-  v1::KernelInfo::Phase& phase(int64_t grid) {
-    v1::KernelInfo::Phase& phase = *kernel_.add_phases();
-    phase.set_grid(grid);
-    return phase;
-  }
-  static Walk& walk(v1::KernelInfo::Phase& phase, const std::vector<int64_t>& extents,
-                    const std::vector<LevelOf>& levels) {
-    Walk& walk = *phase.add_walks();
-    walk.mutable_extents()->Assign(extents.begin(), extents.end());
-    for (const LevelOf& each : levels) {
-      Walk::Level& level = *walk.add_levels();
-      level.set_loop(each.loop);
-      level.set_step(each.step);
-      level.set_count(each.count);
-    }
-    return walk;
-  }
-  /// Strides are elements of f32.
-  static void touch(Walk& walk, int buffer, bool written, const std::vector<int64_t>& strides, int64_t offset = 0) {
-    Walk::Touch& entry = *walk.add_touches();
-    entry.set_buffer(buffer);
-    entry.set_written(written);
-    entry.set_offset(offset * 4);
-    for (int64_t stride : strides) entry.add_strides(stride * 4);
-  }
-  std::vector<Cut> cuts() const { return cutsOf(plan_, step_, kernel_); }
-
-  int64_t rows_, columns_;
-  v1::Plan plan_;
-  v1::Step step_;
-  v1::KernelInfo kernel_;
-};
+using Cuts = compiler::testing::StepOfRows;
 
 constexpr bool kRead = false, kWritten = true;
 

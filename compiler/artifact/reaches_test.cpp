@@ -3,63 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/artifact/testing/step_of_rows.h"
+
 namespace tessera::compiler {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using Walk = v1::KernelInfo::Walk;
+using compiler::testing::Walk;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-struct LevelOf {
-  int loop;
-  int64_t step, count;
-};
-
-/// A step with an argument and a result of f32, both [16, 10]; rows of the dimension "N", at most 16.
-class Reaches : public testing::Test {
+class Reaches : public compiler::testing::StepOfRows {
  protected:
-  Reaches() {
-    v1::DimensionBinding& dimension = *plan_.add_dimensions();
-    dimension.set_name("N");
-    dimension.set_size(-16);
-    kernel_.set_num_results(1);
-    for (int operand = 0; operand < 2; ++operand) {
-      v1::Buffer& buffer = *plan_.add_buffers();
-      buffer.mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
-      buffer.set_size_bytes(640);
-      step_.add_operands(operand);
-      v1::Step::Rows& entry = *step_.add_rows();
-      entry.set_operand(operand);
-      entry.add_dimensions(0);
-      entry.set_stride(10);
-    }
-  }
-  v1::KernelInfo::Phase& phase(int64_t grid) {
-    v1::KernelInfo::Phase& phase = *kernel_.add_phases();
-    phase.set_grid(grid);
-    return phase;
-  }
-  static Walk& walk(v1::KernelInfo::Phase& phase, const std::vector<int64_t>& extents,
-                    const std::vector<LevelOf>& levels) {
-    Walk& walk = *phase.add_walks();
-    walk.mutable_extents()->Assign(extents.begin(), extents.end());
-    for (const LevelOf& each : levels) {
-      Walk::Level& level = *walk.add_levels();
-      level.set_loop(each.loop);
-      level.set_step(each.step);
-      level.set_count(each.count);
-    }
-    return walk;
-  }
-  /// Strides are elements of f32.
   static void write(Walk& walk, int buffer, const std::vector<int64_t>& strides, int64_t offset = 0) {
-    Walk::Touch& entry = *walk.add_touches();
-    entry.set_buffer(buffer);
-    entry.set_written(true);
-    entry.set_offset(offset * 4);
-    for (int64_t stride : strides) entry.add_strides(stride * 4);
+    touch(walk, buffer, /*written=*/true, strides, offset);
   }
-  std::vector<Cut> cuts() const { return cutsOf(plan_, step_, kernel_); }
   std::vector<Reach> reaches() const { return reachesOf(plan_, step_, kernel_, cuts()); }
   /// Bytes, of a run of n rows.
   int64_t written(int64_t n) const {
@@ -76,10 +33,6 @@ class Reaches : public testing::Test {
     }
     return end;
   }
-
-  v1::Plan plan_;
-  v1::Step step_;
-  v1::KernelInfo kernel_;
 };
 
 TEST_F(Reaches, TilesOfRowsReachAsFarAsTheirLastRow) {
