@@ -48,8 +48,18 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   return price;
 }
 
+/// Work of the core with the most rows of blocks over the average, with slices of so many dealt to all.
+double WinogradPrices::idleFactor(int64_t images, int64_t rows, int64_t slice) const {
+  const int64_t each = ceilDiv(rows, slice), cores = chip_.cores();
+  auto rowsBefore = [&](int64_t slices) { return slices / each * rows + std::min(slices % each * slice, rows); };
+  int64_t most = 0;
+  for (int64_t core = 0; core < cores; ++core)
+    most = std::max(most, rowsBefore(images * each * (core + 1) / cores) - rowsBefore(images * each * core / cores));
+  return static_cast<double>(most * cores) / static_cast<double>(images * rows);
+}
+
 /// What lies between the stages is then written and read at the private cache's rate; in exchange the filters are
-/// read for each slice.
+/// read for each slice, and cores that get fewer of them wait.
 void WinogradPrices::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
                                     WinogradPrice& price) const {
   const Chip::Level& cache = chip_.level(chip_.ownLevel().value_or(0));
@@ -62,16 +72,20 @@ void WinogradPrices::considerSlices(const ConvolutionShape& shape, const Winogra
   const double room = chip_.prices().products().winograd_slice_share() * capacity;
   const auto fitting = std::max<int64_t>(1, static_cast<int64_t>(room / row));
   if (capacity <= 0 || row > capacity || fitting >= rows) return;
-  const auto slices = static_cast<double>(shape.batch * ceilDiv(rows, fitting));
   const double between = row * static_cast<double>(shape.batch * rows);
-  const double again =
-      (slices - 1) * filters /
-      (chip_.prices().memory().stream_bandwidth_share() * bytesPerUs(filters + row * static_cast<double>(fitting)));
   const double passes = chip_.prices().memory().written_passes() + 1;
   const double saved = passes * between * (1 / bytesPerUs(between) - 1 / (chip_.bytesPerSecond(cache) * 1e-6));
-  if (saved <= again) return;
-  price.transforms += again - saved;
-  price.slice_rows = fitting;
+  const double whole = price.total();
+  for (int64_t slice = fitting; slice > 0; --slice) {
+    const auto slices = static_cast<double>(shape.batch * ceilDiv(rows, slice));
+    const double again =
+        (slices - 1) * filters /
+        (chip_.prices().memory().stream_bandwidth_share() * bytesPerUs(filters + row * static_cast<double>(slice)));
+    const double total = (whole - saved + again) * idleFactor(shape.batch, rows, slice);
+    if (total >= price.total()) continue;
+    price.transforms = total - price.product;
+    price.slice_rows = slice;
+  }
 }
 
 }  // namespace tessera::compiler

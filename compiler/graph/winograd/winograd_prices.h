@@ -12,7 +12,8 @@ struct ConvolutionShape {
   int64_t batch = 1, inputs = 1, outputs = 1, height = 1, width = 1;
 };
 
-/// Predicted times of one convolution on one core, in microseconds.
+/// Predicted times of one convolution on one core, in microseconds; slices that not all cores have equally many of
+/// count as if all had what the busiest one has.
 struct WinogradPrice {
   double product = 0;     ///< the batched product, or the weights' way from memory where that takes longer
   double transforms = 0;  ///< both transforms: arithmetic, and writing and reading what lies between the stages
@@ -33,6 +34,7 @@ class WinogradPrices {
 
  private:
   double bytesPerUs(double bytes) const;
+  double idleFactor(int64_t images, int64_t rows, int64_t slice) const;
   void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;
 
   double cyclesPerUs() const { return chip_.hertz() * 1e-6; }

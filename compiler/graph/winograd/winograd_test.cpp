@@ -153,6 +153,27 @@ TEST(WinogradPrices, MoreChannelsPayMore) {
   EXPECT_LT(gain(512, 7), 1);
 }
 
+// 14 rows of blocks: three of them fit beside the filters, which would leave most of many cores without any.
+TEST(WinogradPrices, SlicesAreDealtToAllCores) {
+  const ConvolutionShape shape{.batch = 1, .inputs = 64, .outputs = 64, .height = 56, .width = 56};
+  auto priced = [&](int cores, int64_t images) {
+    v1::Target target = serverCore();
+    target.mutable_units(0)->set_count(cores);
+    target.mutable_memory(0)->set_capacity_bytes(2 << 20);
+    ConvolutionShape these = shape;
+    these.batch = images;
+    return WinogradPrices(Chip(target)).of(these, winogradAlgorithms()[1]);
+  };
+  EXPECT_EQ(priced(1, 1).slice_rows, 3);
+  EXPECT_EQ(priced(14, 1).slice_rows, 1);
+  EXPECT_EQ(priced(28, 1).slice_rows, 0);
+  // Nobody waits where each core has images of its own.
+  EXPECT_EQ(priced(28, 28).slice_rows, 3);
+  EXPECT_LT(priced(1, 1).total(), priced(28, 1).total());
+  // Seven cores with two rows each: what one core takes, and the filters read more often.
+  EXPECT_LT(priced(7, 1).total(), 1.05 * priced(1, 1).total());
+}
+
 /// Largest error of one-channel blocks in floats against doubles, relative to the largest result.
 class Algorithm : public ::testing::TestWithParam<size_t> {};
 

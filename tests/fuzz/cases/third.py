@@ -243,7 +243,7 @@ def _gelu(x, approximate="none"):
 
 
 @dataclasses.dataclass
-class _Windows:
+class Windows:
     """Where a kernel is put: for each of its taps, in order, the elements of all windows."""
     sizes: list
     low: list
@@ -256,10 +256,10 @@ class _Windows:
         return [x[(..., *tap)] for tap in self.taps]
 
 
-def _windows(extents, kernel, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0):
-    rank = len(kernel)
+def windows_of(extents, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0):
+    rank = len(kernel_shape)
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
-    reach = [dilations[d] * (kernel[d] - 1) + 1 for d in range(rank)]
+    reach = [dilations[d] * (kernel_shape[d] - 1) + 1 for d in range(rank)]
     if auto_pad.startswith("SAME"):
         sizes = [-(-extents[d] // strides[d]) for d in range(rank)]
         missing = [max(0, (sizes[d] - 1) * strides[d] + reach[d] - extents[d]) for d in range(rank)]
@@ -272,16 +272,16 @@ def _windows(extents, kernel, strides=None, pads=None, dilations=None, auto_pad=
         if up:  # no window begins in the padding behind
             sizes = [sizes[d] - ((sizes[d] - 1) * strides[d] >= extents[d] + low[d]) for d in range(rank)]
     behind = [max(0, (sizes[d] - 1) * strides[d] + reach[d] - extents[d] - low[d]) for d in range(rank)]
-    return _Windows(sizes, low, behind, [
+    return Windows(sizes, low, behind, [
         tuple(slice(at[d] * dilations[d], at[d] * dilations[d] + (sizes[d] - 1) * strides[d] + 1, strides[d])
-              for d in range(rank)) for at in itertools.product(*map(range, kernel))])
+              for d in range(rank)) for at in itertools.product(*map(range, kernel_shape))])
 
 
 def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, storage_order=0):
     """NaN is larger than any number; of equal elements the first in a window is meant by the indices."""
     if not types.is_float(types.of(x.dtype)):
         return None
-    windows = _windows(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    windows = windows_of(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     values = np.stack(windows.of(x, -np.inf))
     numbers = np.arange(math.prod(x.shape[2:])).reshape(x.shape[2:], order="F" if storage_order else "C")
     planes = np.arange(x.shape[0] * x.shape[1]).reshape(*x.shape[:2], *[1] * numbers.ndim) * numbers.size
@@ -295,7 +295,7 @@ def _qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b=Non
     """Sums of integers, times a factor in f32, as everybody has it (one step off decides next to the middle of two results)."""
     def of_rows(value):
         return value.reshape(-1, *[1] * (x.ndim - 2))
-    windows = _windows(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
+    windows = windows_of(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
     taps = windows.of(x.astype("i8") - x_zero.astype("i8"), 0)
     weights = (w.astype("i8") - w_zero.astype("i8").reshape(-1, *[1] * (w.ndim - 1))).reshape(*w.shape[:2], -1)
     channels = w.shape[1]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from fuzz.cases.table import operator
+from fuzz.cases.third import windows_of
 from fuzz.cases.types import FLOATS
 
 IMAGES = (3, 4, 4, 4, 5)
@@ -107,7 +108,9 @@ def max_pool(c, x):
     if found is None:
         return None
     attributes, _ = found
-    if c.opset >= 8 and c.chance(0.2) and x.exact and x.type in ("f32", "f64"):
+    placed = c.opset >= 8 and c.chance(0.2) and x.exact and x.type in ("f32", "f64")
+    taps = windows_of(x.shape[2:], **attributes).of(np.ones(x.shape), 0)
+    if placed and np.any(taps, axis=0).all():  # where a window's largest element is, if it has one
         attributes |= {"storage_order": c.integer(0, 1)} if c.chance(0.3) else {}
         return c.node("MaxPool", x.name, outputs=2, kind=[x.type, "i64"], **attributes)
     return c.node("MaxPool", x.name, kind=x.type, **attributes)
