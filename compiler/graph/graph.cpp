@@ -25,6 +25,7 @@
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
+#include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"
@@ -192,6 +193,9 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
+  const bool ranges = llvm::any_of(model.dimensions, [](const auto& dimension) { return dimension.size() < 0; });
+  const std::vector<v1::Decision> splits = ranges ? std::vector<v1::Decision>() : splitSums(main, chip, choices);
+  count("split-sums", static_cast<int>(std::ranges::count(splits, true, &v1::Decision::taken)));
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
   constantsToWeights(main, model.weights);
@@ -213,6 +217,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   for (v1::Decision& decision : winograd.decisions) {
     *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   }
+  for (const v1::Decision& decision : splits) *planned->plan.mutable_report()->add_decisions() = decision;
   for (const v1::Decision& decision : cuts) *planned->plan.mutable_report()->add_decisions() = decision;
   for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   for (const v1::Choice& choice : choices.all()) *planned->plan.mutable_report()->add_choices() = choice;

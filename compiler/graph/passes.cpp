@@ -23,6 +23,7 @@
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
+#include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"
@@ -147,6 +148,13 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t lanes) {
        GraphChoices choices;
        return applyWinograd(main, Chip(referenceTarget(lanes)), choices).rewritten;
+     }},
+    {"tessera-split-sums", "Cut sums of few results into parts that eight cores share",
+     [](FuncOp main, int64_t lanes) {
+       v1::Target target = referenceTarget(lanes);
+       target.mutable_units(0)->set_count(8);
+       GraphChoices choices;
+       return static_cast<int>(splitSums(main, Chip(target), choices).size());
      }},
     {"tessera-outline-groups", "Show the fused groups as functions",
      [](FuncOp main, int64_t) { return outlineGroups(main); }},

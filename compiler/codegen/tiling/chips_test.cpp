@@ -108,6 +108,26 @@ TEST(Chips, AChipWithoutCachesIsPlannedForAsWell) {
   }
 }
 
+// Sums are side by side to hide how long an addition takes; not where cores would wait for it.
+TEST(Chips, LongSumsAreNotSideBySideWhereCoresWouldWait) {
+  v1::Target two = builtin("icelake-server"), one = two;
+  two.mutable_units(0)->set_count(2);
+  one.mutable_units(0)->set_count(1);
+  auto gridOf = [](const v1::Target& target, int64_t steps) {
+    WorkloadText text;
+    const Tensor x = text.argument({2, steps});
+    const Tensor sums =
+        text.generic({x}, {"d0, d1", "d0"}, text.fill({2}, "0.0"), 2, "pr", "%r = arith.addf %o, %i0 : f32");
+    const std::string ir = text.finish({sums});
+    const auto built = buildByDefault(unitFor(target, ir));
+    EXPECT_TRUE(built.ok()) << built.status().message();
+    return built.ok() ? built->info().phases(0).grid() : 0;
+  };
+  EXPECT_EQ(gridOf(two, 1 << 20), 2);
+  EXPECT_EQ(gridOf(one, 1 << 20), 1);
+  EXPECT_EQ(gridOf(two, 100), 1) << "not worth a core";
+}
+
 TEST(Chips, EveryCoreOf64HasWork) {
   v1::Target many = builtin("cascadelake");
   many.mutable_units(0)->set_count(64);

@@ -31,6 +31,27 @@ TilePlan emptyPlan(const Nest& nest) {
   return plan;
 }
 
+namespace {
+
+/// Points of `loop` side by side in a sum's tile: `most`, or fewer so that no core waits for work that is worth a part
+/// of the grid. `cost`: instructions of a step.
+int64_t pointsForAllCores(const Nest& nest, const Chip& chip, const TilePlan& plan, int loop, int64_t most, int cost) {
+  int64_t others = 1;
+  double instructions = cost;
+  for (int each = 0; each < nest.loops(); ++each) {
+    const int64_t extent = nest.extents[each];
+    instructions *= static_cast<double>(each == plan.vector_loop ? ceilDiv(extent, plan.lanes) : extent);
+    if (!nest.reduction[each] && each != loop) others *= ceilDiv(extent, plan.tile[each]);
+  }
+  const int64_t extent = nest.extents[loop], tiles = std::min(extent, ceilDiv(chip.cores(), others));
+  if (!nest.hasReduction() || ceilDiv(extent, most) >= tiles ||
+      instructions / static_cast<double>(others * tiles) < chip.prices().grid().least_instructions())
+    return most;
+  return ceilDiv(extent, tiles);
+}
+
+}  // namespace
+
 void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
@@ -59,7 +80,7 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.vectors = static_cast<int>(vectors);
   for (int loop : llvm::reverse(plan.order)) {
     if (loop == v || points < 2) continue;
-    plan.tile[loop] = std::min(nest.extents[loop], points);
+    plan.tile[loop] = pointsForAllCores(nest, chip, plan, loop, std::min(nest.extents[loop], points), cost);
     plan.rows = static_cast<int>(plan.tile[loop]);
     break;
   }

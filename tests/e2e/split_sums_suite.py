@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Long sums of few results, cut into parts that all cores share: said so, and the same results as ONNX Runtime, with as many
+threads as the chip has cores and with one."""
+# suite: timeout=300
+
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.chains_suite import Model, results_agree
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle
+from suite import check, check_equal, run
+
+CORES = 28
+
+
+def chip(service):
+    """This host, with more cores than it has."""
+    path = service.scratch("many.textproto")
+    described = service.cli("targets", "--show", "host").out
+    check("count:" in described, described)
+    before, units = described.split("units", 1)
+    first, rest = units.split("count:", 1)
+    count, rest = rest.split("\n", 1)
+    path.write_text(f"{before}units{first}count: {CORES}\n{rest}")
+    return path
+
+
+# name, operator, shapes of its inputs, attributes, sums that are cut
+LONG = (
+    ("sum", "ReduceSum", [(1, 1000003)], {"keepdims": 0}, 1),
+    ("largest", "ReduceMax", [(300007, 5)], {"axes": [0], "keepdims": 0}, 1),
+    ("mean", "ReduceMean", [(3, 65536 * 4)], {"axes": [1], "keepdims": 1}, 1),
+    ("split-K", "MatMul", [(3, 100003), (100003, 5)], {}, 1),
+    ("scores", "Softmax", [(2, 200003)], {"axis": 1}, 2),
+    ("norm", "InstanceNormalization", [(1, 2, 1001, 999), (2,), (2,)], {}, 2),
+    ("average", "GlobalAveragePool", [(1, 1, 1023, 1025)], {}, 1),
+)
+
+
+def agrees(service, oracle, operator, shapes, attributes, cut):
+    for target in ("host", chip(service)):
+        model = Model()
+        path = model.save(service, [model.op(operator, *(model.input(*shape) for shape in shapes), **attributes)])
+        model.arrays = {name: abs(array) for name, array in model.arrays.items()}  # a sum that cancels is all rounding
+        report = service.cli("explain", path, "--target", target, "--json").json["plan"]["report"]
+        taken = [decision for decision in report.get("decisions", [])
+                 if decision["kind"] == "split" and decision.get("taken")]
+        if target != "host":
+            check_equal(len(taken), cut, f"sums that are cut of {report.get('decisions')}")
+        for decision in taken:
+            check("pieces for" in decision["reason"] and decision["cost"] < decision["alternative_cost"], f"{decision}")
+        results_agree(service, oracle, path, model.arrays, target=target)
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        return run("split_sums", [(name, lambda case=case: agrees(service, oracle, *case)) for name, *case in LONG])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
