@@ -121,7 +121,7 @@ void print(const std::string& model, v1::Target target, int cores, size_t worst)
               100 * (1 - work / (cores * passed)), 1e3 * barriers, 100 * (1 - work / (cores * (passed + barriers))));
   const auto lost = [&](const Phase& phase) { return phase.times * (cores * dealt(phase, cores) - phase.seconds); };
   std::ranges::sort(all, std::ranges::greater{}, lost);
-  for (size_t i = 0; i < std::min(worst, all.size()); ++i)
+  for (size_t i = 0; i < std::min(worst, all.size()) && lost(all[i]) > 0; ++i)
     std::printf("  %4.1f %% of it: %d times %.4f ms, grid %lld, %s of %s\n",
                 100 * lost(all[i]) / (cores * passed - work), all[i].times, 1e3 * all[i].seconds,
                 static_cast<long long>(all[i].grid), all[i].strategy.c_str(), all[i].summary.c_str());

@@ -149,6 +149,31 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
   return best * unit;
 }
 
+/// Rows of a block, `most` or fewer, of a cut sum on more than four cores: with its columns in the blocks that
+/// `columns` finds for so many parts, two, four and all cores share them best. Few large blocks before many small ones.
+int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, int64_t parts, int64_t width,
+                 llvm::function_ref<int64_t(int64_t parts)> columns) {
+  const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
+  int64_t best = extent;
+  double least = std::numeric_limits<double>::infinity();
+  const int64_t tiles = ceilDiv(extent, unit), first = ceilDiv(extent, std::max(most, 2 * unit));
+  for (int64_t blocks = first; blocks <= std::max(first, std::min(tiles / 2, 4 * cores)); ++blocks) {
+    const int64_t rows = std::min(extent, ceilDiv(tiles, blocks) * unit), made = parts * ceilDiv(extent, rows);
+    const int64_t across = columns(made), pieces = made * ceilDiv(width, across);
+    // What the blocks at the edges have less of matters to cores that have one block, not to those that have many.
+    const double ragged = static_cast<double>(pieces * rows * across) / static_cast<double>(parts * extent * width);
+    double waiting = 0;
+    for (const int64_t threads : {int64_t{2}, few, cores}) {
+      const int64_t rounds = ceilDiv(pieces, threads);
+      waiting += static_cast<double>(rounds * threads) / static_cast<double>(pieces) * (rounds < few ? ragged : 1);
+    }
+    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
+    least = waiting;
+    best = rows;
+  }
+  return best;
+}
+
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
 /// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
 /// first leaves room for the panel of vectors that passes and the next one on its way.
@@ -194,21 +219,21 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   for (int loop : plan.order)
     if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
   int64_t rows = chip.stayingBytes(chip.second()) / std::max<int64_t>(1, depth);
-  if (plan.block[k] > 0 && chip.cores() > few)  // as many parts as columns in pairs of tiles do not make
-    rows = std::min(rows, nest.extents[row] * std::max<int64_t>(1, nest.extents[outer] / plan.tile[outer] / 2) * parts /
-                              chip.cores());
+  auto columns = [&](int64_t others, int64_t points) {
+    return evenPoints(chip, nest.extents[outer], plan.tile[outer], points, others);
+  };
+  const int64_t wide = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
+  const int64_t points = ceilDiv(wide, prices.point_columns());
+  if (plan.block[k] > 0 && chip.cores() > few)
+    rows = evenRows(chip, nest.extents[row], plan.tile[row], rows, parts, nest.extents[outer],
+                    [&](int64_t others) { return columns(others, points); });
   block(row, plan.tile[row], rows);
   if (plan.block[row] > 0) parts *= ceilDiv(nest.extents[row], plan.block[row]);
-  if (plan.block[k] > 0) {
-    const int64_t columns = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
-    block(outer, plan.tile[outer],
-          evenPoints(chip, nest.extents[outer], plan.tile[outer], ceilDiv(columns, prices.point_columns()), parts));
-  }
+  if (plan.block[k] > 0) block(outer, plan.tile[outer], columns(parts, points));
   // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
   if (const int64_t far = chip.farBytes();
       far > 0 && plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > far)
-    block(outer, plan.tile[outer],
-          evenPoints(chip, nest.extents[outer], plan.tile[outer], ceilDiv(bytesOf(nest, vectors), far), parts));
+    block(outer, plan.tile[outer], columns(parts, ceilDiv(bytesOf(nest, vectors), far)));
 }
 
 /// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory

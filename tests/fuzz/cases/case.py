@@ -157,7 +157,8 @@ class Case(Draw):
         step.reads = [value.name for value in read if value is not None]
         step.exact = (spec.exact is True or spec.exact == "integers" and not types.is_float(x.type)) and all(
             value is None or value.exact for value in read)
-        if spec.jumps and not all(value is None or value.exact for value in read) and not self.chance(0.05):
+        rounded = not all(value is None or value.exact for value in read)
+        if rounded and (spec.chooses or spec.jumps and not self.chance(0.05)):
             self._forget()  # rounding alone would decide the result
             return None
         if any(value is not None and value.bounded for value in read) and (

@@ -10,6 +10,15 @@ def empty(x):
     return 0 in x.shape
 
 
+def squares_overflow(x, terms):
+    """Whether the sum of so many squares of finite numbers is beyond f32 (which halves are summed in) or f64: some divide
+    before they add, or add in a wider type."""
+    numbers = x.array.astype("f8")
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.max(np.where(np.isfinite(numbers), numbers, 0) ** 2, initial=0) * terms
+    return largest > np.finfo("f8" if x.type == "f64" else "f4").max
+
+
 for _name in ("Softmax", "LogSoftmax"):
     def _softmax(c, x, name=_name):
         axis = c.axis(x.rank)
@@ -24,7 +33,7 @@ for _name in ("Softmax", "LogSoftmax"):
 def layer_normalization(c, x):
     axis = c.axis(x.rank)
     shape = x.shape[axis:]
-    if empty(x):
+    if empty(x) or squares_overflow(x, np.prod(shape)):
         return None
     c.sums(np.prod(shape))
     inputs = [x.name, c.operand(x.type, shape, 0.3, 2)] + ([c.operand(x.type, shape)] if c.chance(0.6) else [])
@@ -48,7 +57,7 @@ def batch_normalization(c, x):
 
 @operator("InstanceNormalization", FLOATS, (3, 4, 5), since=6)
 def instance_normalization(c, x):
-    if empty(x):
+    if empty(x) or squares_overflow(x, np.prod(x.shape[2:])):
         return None
     c.sums(np.prod(x.shape[2:]))
     channels = (x.shape[1],)
@@ -60,7 +69,8 @@ def instance_normalization(c, x):
 def mean_variance_normalization(c, x):
     axes = sorted(int(a) for a in c.random.permutation(4)[:c.integer(1, 3)]) if c.chance(0.7) else [0, 2, 3]
     extent = int(np.prod([x.shape[a] for a in axes]))
-    if extent < 6:  # of few elements the variance may be zero, and all is rounding
+    # Of few elements the variance may be zero, and all is rounding.
+    if extent < 6 or squares_overflow(x, extent):
         return None
     c.sums(extent)
     return c.node("MeanVarianceNormalization", x.name, kind=x.type, **({"axes": axes} if axes != [0, 2, 3] else {}))

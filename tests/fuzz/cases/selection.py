@@ -62,7 +62,7 @@ def non_zero(c, x):
     return c.node("NonZero", x.name, kind="i64")
 
 
-@operator("Unique", NUMBERS, SOME, since=11, exact=True, jumps=True)
+@operator("Unique", NUMBERS, SOME, since=11, exact=True, chooses=True)
 def unique(c, x):
     if x.size > 300 or not np.isfinite(x.array.astype("f8")).all():
         return None
@@ -71,7 +71,7 @@ def unique(c, x):
     return c.node("Unique", x.name, outputs=4, kind=[x.type, "i64", "i64", "i64"], **attributes)
 
 
-@operator("TopK", NUMBERS, SOME, since=10, exact=True, jumps=True)
+@operator("TopK", NUMBERS, SOME, since=10, exact=True, chooses=True)
 def top_k(c, x):
     axis = c.axis(x.rank)
     if x.shape[axis] == 0 or not np.isfinite(x.array.astype("f8")).all():
@@ -92,10 +92,10 @@ for _name in ("ArgMax", "ArgMin"):
             return None
         attributes |= {"select_last_index": c.integer(0, 1)} if c.opset >= 12 and c.chance(0.5) else {}
         return c.node(name, x.name, kind="i64", **attributes)
-    operator(_name, NUMBERS, SOME, since=1, exact=True, jumps=True)(_arg)
+    operator(_name, NUMBERS, SOME, since=1, exact=True, chooses=True)(_arg)
 
 
-@operator("Hardmax", FLOATS, SOME, exact=True, jumps=True)
+@operator("Hardmax", FLOATS, SOME, exact=True, chooses=True)
 def hardmax(c, x):
     if not np.isfinite(x.array.astype("f8")).all() or 0 in x.shape:
         return None

@@ -23,6 +23,7 @@ class Spec:
     high: float | None = None
     exact: bool | str = False  # whether exact operands give exact results; "integers": of these types
     jumps: bool = False  # whether rounding of x may decide the result
+    chooses: bool = False  # whether rounding of x may decide which of many elements it is: a few runs with noise miss most
     promote: bool = False  # see Step.promote
 
 
