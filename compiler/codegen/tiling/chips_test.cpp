@@ -156,7 +156,7 @@ TEST_P(ManyCores, AllHaveWork) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Chips, ManyCores, ::testing::Values(28, 56, 64));
+INSTANTIATE_TEST_SUITE_P(Chips, ManyCores, ::testing::Values(12, 16, 28, 48, 56, 64));
 
 }  // namespace
 }  // namespace tessera::compiler::codegen::testing

@@ -93,6 +93,9 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
   }
 }
 
+/// Of the time: what it may take to copy an operand before, and not block by block, so that its tiles are shared.
+constexpr double kWorthCopyingFirst = 0.1;
+
 /// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four, where there are as
 /// many pairs of tiles: nothing else of a blocked reduction is in the grid but `parts`. On chips of more than four
 /// cores such blocks that, with the parts, two, four and all cores share best. A block is two tiles at least: one of a
@@ -209,9 +212,11 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
     if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
-      const bool enough = chip.cores() <= few || blocks >= chip.cores();
+      const bool enough =
+          chip.cores() <= few || (blocks >= chip.cores() && waitingShare(chip, blocks) <= kWorthCopyingFirst);
       if (enough) plan.block[row] = rows;
-      // With more cores than blocks, rows and columns are shared tile by tile, or in blocks of both where sums are cut.
+      // With more cores than blocks, or a last round that leaves most of them without one, rows and columns are shared
+      // tile by tile, or in blocks of both where sums are cut.
       if (enough || plan.block[k] == 0) return;
     }
   }

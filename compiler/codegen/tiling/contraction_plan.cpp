@@ -16,6 +16,13 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// keeps its sums in memory and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
 
+/// What waiting adds to the time of cores that share so many pieces; one that is not worth a part of the grid is not
+/// dealt.
+double waiting(const Chip& chip, int64_t pieces, double cycles) {
+  if (cycles < chip.prices().grid().scarce_instructions() * static_cast<double>(pieces)) return 0;
+  return waitingShare(chip, pieces);
+}
+
 /// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
 void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
                         const Roles& roles, TilePlan& plan) {
@@ -29,6 +36,14 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
   const ProductCosts costs(nest, chip, roles, demands, plan.lanes);
+  int64_t others = 1;  // parts of the grid, whatever the tile
+  double steps = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (nest.reduction[loop]) steps *= static_cast<double>(nest.extents[loop]);
+    const bool tiled = loop == v || llvm::is_contained(llvm::ArrayRef(rows).take_front(2), loop) ||
+                       (!columns.empty() && loop == columns[0]);
+    if (!nest.reduction[loop] && !tiled) others *= nest.extents[loop];
+  }
   double best = kNever;
   int64_t t1 = 1, t2 = 1, tv = 1, tc = 1;
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
@@ -52,8 +67,12 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
         });
       });
     });
-    for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}})
+    int64_t pieces = others;
+    for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}}) {
       if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
+      pieces *= ceilDiv(extent, tile);
+    }
+    cycles *= 1 + waiting(chip, pieces, cycles * steps * static_cast<double>(others));
     if (cycles < best * (1 - 1e-9)) {
       best = cycles;
       t1 = r1, t2 = r2, tv = nv, tc = c2;

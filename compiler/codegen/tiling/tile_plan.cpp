@@ -151,6 +151,12 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 
 }  // namespace
 
+double waitingShare(const Chip& chip, int64_t points) {
+  const int64_t cores = chip.cores();
+  if (cores <= chip.prices().grid().even_threads()) return 0;
+  return static_cast<double>(ceilDiv(points, cores) * cores) / static_cast<double>(points) - 1;
+}
+
 void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.grid_levels = 0;
   const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
@@ -160,7 +166,8 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
     const double whole = chip.prices().grid().least_instructions();
-    const double least = count > 1 && points < chip.enoughParts() ? chip.prices().grid().scarce_instructions() : whole;
+    const bool scarce = points < chip.enoughParts() || waitingShare(chip, points) > chip.prices().grid().uneven_share();
+    const double least = count > 1 && scarce ? chip.prices().grid().scarce_instructions() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
 }

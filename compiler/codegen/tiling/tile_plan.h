@@ -172,6 +172,10 @@ void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan);
 /// Instructions of one tile over its whole sum, as bodies count them.
 double bodiesOfTile(const Nest& nest, const TilePlan& plan);
 
+/// What cores that wait for the last one add to the time of so many equal points, as a share of it; 0 on few cores,
+/// which many points leave even enough.
+double waitingShare(const Chip& chip, int64_t points);
+
 /// As many outer loops as leave a few thousand instructions for one grid point, or an eighth of that where there would
 /// be too few points to share.
 void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan);
