@@ -250,9 +250,14 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (nest.reduction[loop] || nest.extents[loop] % step != 0) return;
   const int64_t tiles = nest.extents[loop] / step;
   const double cost = pointCost(nest, plan, level + 1);
+  const v1::Prices::Grid& prices = chip.prices().grid();
   int64_t each = tiles;
-  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size)
-    if (tiles % size == 0 && static_cast<double>(size) * cost >= chip.prices().grid().least_instructions()) each = size;
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
+    // Of many cores, some would have nothing to do.
+    const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
+    const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();
+    if (tiles % size == 0 && static_cast<double>(size) * cost >= least) each = size;
+  }
   if (each == tiles) return;
   plan.block[loop] = each * step;
   plan.levels.insert(plan.levels.begin() + level, {loop, plan.block[loop]});
