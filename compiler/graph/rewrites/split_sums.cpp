@@ -132,7 +132,7 @@ class SplitPrices {
     auto innermost = mlir::dyn_cast<mlir::AffineDimExpr>(read.getResults().back());
     const bool along = innermost && op_.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
     if (along && !sum_.product) return sum_.results;
-    return ceilDiv(ceilDiv(sum_.results, std::max<int64_t>(1, chip_.lanes())), sum_.product ? kOfProduct : vectors_);
+    return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors_);
   }
   double whole() const { return work_us_ * busiest(pieces()); }
   double inParts(int64_t parts) const { return work_us_ * busiest(pieces() * parts) + costOf(parts); }
@@ -147,7 +147,7 @@ class SplitPrices {
   }
   /// The number of parts that takes least; 1: none.
   int64_t best() const {
-    const int64_t shortest = 4 * std::max<int64_t>(1, chip_.lanes());
+    const int64_t shortest = 4 * chip_.lanes();
     int64_t best = 1;
     double least = whole();
     for (int64_t parts = 2; parts <= 4 * chip_.cores() && parts * shortest <= sum_.steps; ++parts) {
