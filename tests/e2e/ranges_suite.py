@@ -321,11 +321,12 @@ def memory_follows_the_sizes(service, oracle):
     a batch, and less than for the greatest where a part has all rows of a sequence. A larger run before keeps its memory. For
     one target, since tiles follow its cores and lanes."""
     random, chip = np.random.default_rng(15), "x86-64-v3"
-    spec, name = "squeezenet1_1:size=48", "N"
-    cases = [(model_path(spec), (), 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096),
-             (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
+    def images(spec):
+        return (model_path(spec), (), "N", 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096)
+    cases = [images("squeezenet1_1:size=48"), images("resnet18:size=96"),  # the latter in Winograd's domain
+             (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), "t", 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
               lambda size, exact, whole: whole * (0.4 + 0.6 * size / 96))]
-    for path, others, most, sizes, arrays_of, bound in cases:
+    for path, others, name, most, sizes, arrays_of, bound in cases:
         artifact = service.compile(path, None, *others, "--dim", f"{name}=..{most}", target=chip, timeout=300).artifact
         model, peer = tessera.load(artifact), oracle.load(path)
         session, whole = model.session(), model.memory.arena_bytes
@@ -340,7 +341,6 @@ def memory_follows_the_sizes(service, oracle):
         arrays = arrays_of(1)
         same(session.run(arrays), peer.run(arrays)[0], f"{path.stem} of 1 after {sizes[-1]}")
         check_equal(session.memory.arena_bytes, taken, "after a larger run")
-        name = "t"
         peer.close()
 
 
