@@ -103,6 +103,11 @@ def mixing_nodes_are_named(service):
                               helper.make_node("Sub", ["k", "n0"], ["left"]),
                               helper.make_node("Slice", ["x", "i", "left", "axis"], ["y"], name="mixes")],
              [("i", np.array([0])), ("k", np.array([6])), ("axis", np.array([1]))]),
+            ("moving start", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
+                              helper.make_node("Cast", ["n0"], ["n1"], to=f32), helper.make_node("Mul", ["n1", "part"], ["n2"]),
+                              helper.make_node("Cast", ["n2"], ["from"], to=TensorProto.INT64),
+                              helper.make_node("Slice", ["x", "from", "end", "i"], ["y"], name="mixes")],
+             [("i", np.array([0])), ("part", np.array([0.6], np.float32)), ("end", np.array([100]))]),
             ("constant rows", [helper.make_node("Add", ["x", "c"], ["y"], name="mixes")], [("c", np.ones((2, 1), np.float32))])):
         path = save(service, nodes, x, [("y", TensorProto.INT64 if name == "positions" else f32, None)], initializers,
                     15 if name == "statistics" else 13)
