@@ -221,6 +221,15 @@ def encoders_of_any_length(service, oracle):
         check(said[0]["way"] == "counted", f"an encoder of one row ran {said[0]['way']}")
 
 
+def keys_end_where_the_run_does(service, oracle):
+    """Lengths on both sides of the pieces in which keys are computed."""
+    random = np.random.default_rng(23)
+    path = encoder(random, 32, 4, 1, service)
+    ranged_against_oracle(service, oracle, path, {"n": "..2", "t": "..300"},
+                          [(1, 1), (2, 63), (1, 64), (2, 65), (1, 128), (2, 131), (1, 257), (2, 300)],
+                          lambda n, t: {"x": f32s(random, n, t, 32)}, "keys of an encoder")
+
+
 def what_exporters_write(service, oracle):
     """A causal mask made of the length, a running sum of a mask, recurrent layers, blocks of pixels and a transposed
     convolution of any size: as PyTorch exports them."""
@@ -400,6 +409,7 @@ def main():
             ("two ranges at once", lambda: two_ranges_at_once(service, oracle)),
             ("shapes that follow", lambda: shapes_that_follow(service, oracle)),
             ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
+            ("keys end where the run does", lambda: keys_end_where_the_run_does(service, oracle)),
             ("what exporters write", lambda: what_exporters_write(service, oracle)),
             ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
             ("decoders with a growing state", lambda: decoders_with_a_growing_state(service, oracle)),
