@@ -147,6 +147,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     }
     result.import_ms += import_time.ms();
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
+    model->least = leastSizes(*variants, bindings);
 
     // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
     const Stopwatch graph_time;

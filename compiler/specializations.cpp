@@ -84,4 +84,20 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
   return invalid("specializations", "two variants bind the same", twin->text(), "different bindings for each variant");
 }
 
+std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants, const Bindings& variant) {
+  std::map<std::string, int64_t> least;
+  for (const auto& [name, size] : variant.dimensions) {
+    if (size >= 0) continue;
+    int64_t& sizes = least.emplace(name, 1).first->second;
+    for (const Bindings& other : variants) {
+      const auto smaller = other.dimensions.find(name);
+      if (smaller == other.dimensions.end() || smaller->second >= 0 || smaller->second <= size) continue;
+      Bindings same = other;
+      same.dimensions[name] = size;
+      if (same == variant) sizes = std::max(sizes, 1 - smaller->second);
+    }
+  }
+  return least;
+}
+
 }  // namespace tessera::compiler

@@ -24,4 +24,8 @@ struct Bindings {
 /// bind the same, or there are more than an artifact can hold.
 absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec);
 
+/// The least size that runs of one of the variants have, of each dimension that is a range in it: less runs in a
+/// smaller one of the others.
+std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants, const Bindings& variant);
+
 }  // namespace tessera::compiler

@@ -183,6 +183,18 @@ TEST_F(VariantsPipeline, EqualWeightsAndWorkloadsAreThereOnce) {
   EXPECT_EQ(again->plan.SerializeAsString(), together->plan.SerializeAsString());
 }
 
+TEST(LeastSizes, AreThoseBeyondTheNextSmallerVariant) {
+  const auto variant = [](int64_t n, int64_t t) { return Bindings{{{"n", n}, {"t", t}}, {}}; };
+  const std::vector<Bindings> variants = {variant(-1, 5), variant(-4, 5), variant(-16, 5), variant(-8, 7),
+                                          variant(3, 5)};
+  using Sizes = std::map<std::string, int64_t>;
+  EXPECT_EQ(leastSizes(variants, variants[0]), (Sizes{{"n", 1}}));
+  EXPECT_EQ(leastSizes(variants, variants[1]), (Sizes{{"n", 2}}));
+  EXPECT_EQ(leastSizes(variants, variants[2]), (Sizes{{"n", 5}}));
+  EXPECT_EQ(leastSizes(variants, variants[3]), (Sizes{{"n", 1}}));  // no other is for t of 7
+  EXPECT_EQ(leastSizes(variants, variants[4]), Sizes());
+}
+
 TEST_F(VariantsPipeline, ErrorsSayWhichVariantAndWhy) {
   EXPECT_EQ(failure().reason(), v1::Failure::UNBOUND_DIMENSION);
   EXPECT_THAT(failure().message(), HasSubstr("'rows'"));

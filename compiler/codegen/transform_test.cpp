@@ -67,6 +67,30 @@ TEST_P(Transforms, ConvolutionInSlices) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, Transforms, ::testing::Range(0U, 24U));
 
+// Of several images the first ones are the front of the grid on both ways, wherever a transform writes them.
+TEST(Transforms, ImagesComeBeforeTheirChannels) {
+  std::mt19937 random(5);
+  WorkloadText text;
+  const Tensor to_input = matrix(text, 6, 6, random), to_output = matrix(text, 4, 6, random);
+  const Tensor x = text.argument({5, 3, 18, 18, 16});
+  const Tensor v =
+      text.generic({to_input, to_input, x},
+                   {"d0, d7", "d1, d8", "d3, d2, d4 * 4 + d7, d5 * 4 + d8, d6", "d0, d1, d2, d3, d4, d5, d6"},
+                   text.fill({6, 6, 3, 5, 4, 4, 16}, "0.0"), 9, "ppppppprr", kTransformBody);
+  const Tensor y =
+      text.generic({to_output, to_output, v},
+                   {"d3, d7", "d5, d8", "d7, d8, d1, d0, d2, d4, d6", "d0, d1, d2 * 4 + d3, d4 * 4 + d5, d6"},
+                   text.fill({5, 3, 16, 16, 16}, "0.0"), 9, "ppppppprr", kTransformBody);
+  const v1::KernelInfo info = checkWorkload(text.finish({y}));
+  EXPECT_EQ(strategies(info), (std::vector<std::string>{"transform", "transform"}));
+  for (const v1::KernelInfo::Phase& phase : info.phases()) {
+    ASSERT_EQ(phase.walks_size(), 1);
+    const v1::KernelInfo::Walk& walk = phase.walks(0);
+    ASSERT_GE(walk.levels_size(), 1);
+    EXPECT_EQ(walk.extents(walk.levels(0).loop()), 5) << phase.DebugString();
+  }
+}
+
 // Matrices that are data are no transform.
 TEST(Transforms, MatricesFromOutsideAreAReduction) {
   WorkloadText text;

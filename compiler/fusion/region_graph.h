@@ -23,6 +23,8 @@ struct GraphTensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
   bool constant = false;  ///< weights
+  /// Per dimension: how much of it the smallest run computes, where a run may have less than `shape`; empty: all.
+  std::vector<int64_t> fewest = {};
 };
 
 struct GraphNode {

@@ -23,7 +23,7 @@ struct Region {
   int level = -1;              ///< position in the chip's levels its slices live in; -1: not tiled
   std::vector<int64_t> slice;  ///< per dimension of its result; the extent where it is not cut
   int64_t slices = 1;
-  double seconds = 0;
+  double seconds = 0;            ///< where runs differ in size: as much longer as they compute too much, on average
   double peak_bytes = 0;         ///< of one slice, with what stays between slices
   double traffic_bytes = 0;      ///< to and from the farthest memory, all slices
   double recomputed_flops = 0;   ///< by overlaps of neighbouring slices

@@ -129,6 +129,26 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
   EXPECT_TRUE(std::ranges::any_of(best.taken, [&](int taken) { return offers[taken].groups.size() >= 3; }));
 }
 
+TEST(RegionPlanner, SlicesOfManyImagesAreDearerWhereARunMayHaveOne) {
+  RegionGraph graph = residualBlock(8, 64, 16, 32);
+  Setting setting = sixteenMegabytes();
+  setting.steps().set_nest_cycles(40);
+  setting.steps().set_slice_cycles(20);
+  std::vector<int> all(graph.nodes.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto whole = planRegion(graph, all, setting.chip(), setting.levels);
+  ASSERT_TRUE(whole);
+  EXPECT_GT(whole->slice[0], 1);
+  GraphTensor& result = graph.tensors[graph.nodes.back().output];
+  result.fewest = result.shape;
+  EXPECT_EQ(planRegion(graph, all, setting.chip(), setting.levels)->seconds, whole->seconds);
+  result.fewest[0] = 1;
+  const auto ranged = planRegion(graph, all, setting.chip(), setting.levels);
+  ASSERT_TRUE(ranged);
+  EXPECT_EQ(ranged->slice[0], 1);
+  EXPECT_GT(ranged->seconds, whole->seconds);
+}
+
 TEST(RegionPlanner, LooksAtEverySetOfSmallGraphs) {
   std::mt19937 random(5);
   auto upTo = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };

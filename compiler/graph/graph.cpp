@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
@@ -62,13 +63,14 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
                                         const GraphOptions& options, GraphChoices& choices,
                                         std::vector<v1::Decision>& decisions) {
   std::vector<GraphChoices::Refused> refused;
+  const RowFacts rows(model, main);
   while (true) {
     GraphChoices these = choices;
     these.exclude(refused);
     decisions.clear();
     std::vector<Group> groups = formGroups(main);
     if (options.chains != fusion::Merging::kNever) {
-      decisions = chooseFusions(groups, chip, these, options.chains);
+      decisions = chooseFusions(groups, chip, these, options.chains, &rows);
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
     if (absl::Status status = these.finish(); !status.ok()) return status;
@@ -181,7 +183,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   WinogradReport winograd;
   if (options.winograd) {
-    winograd = applyWinograd(main, chip, choices);
+    const RowFacts rows(model, main);
+    winograd = applyWinograd(main, chip, choices, &rows);
     count("winograd", winograd.rewritten);
     fold();
   }

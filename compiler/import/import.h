@@ -61,6 +61,7 @@ struct ImportedModel {
   std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that were taken as constants; their arguments are unused
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   std::vector<v1::RefusedSizes> refused_sizes;   ///< of dimensions that are ranges
+  std::map<std::string, int64_t> least;          ///< of such a dimension what runs have at least, where it is not 1
   int nodes = 0;
   std::vector<Node> graph;  ///< with ImportOptions.record_nodes, for ONNX: in the order in which they run
 };

@@ -193,7 +193,10 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
   details.found = "a run-time value";
   details.fix = "export the model with static shapes, or make the input an initializer";
   const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
-  if (!inputs.empty()) {
+  if (environment_.examples && environment_.examples(value)) {
+    details.found = "a value that follows a range";
+    details.fix = "of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
+  } else if (!inputs.empty()) {
     details.fix = absl::StrCat("give its value when compiling: ",
                                absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
                                  absl::StrAppend(out, "--fix ", printable(name), "=...");

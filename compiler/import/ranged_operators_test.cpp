@@ -207,6 +207,10 @@ std::vector<Case> cases() {
                    i.add_dims(3);
                    b.node("GatherElements", {"x", "i"}, {"y"});
                  }});
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{-1, 4, 2, 3}, {2, 4, -1, 3}, {-1, 4, 3, -1}})
+    all.push_back({"LRN", {{"x", shape}}, {"y"}, [](ModelBuilder& b) {
+                     setAttribute(b.node("LRN", {"x"}, {"y"}), "size", int64_t{3});
+                   }});
   all.push_back({"LpNormalization", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    setAttribute(b.node("LpNormalization", {"x"}, {"y"}), "axis", int64_t{1});
                  }});
@@ -269,6 +273,10 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
          setAttribute(b.node("GroupNormalization", {"x", "one", "one"}, {"y"}), "num_groups", kMost);
        },
        21},
+      {"windows of channels",
+       {{"x", {2, -1, 3}}},
+       {"y"},
+       [](ModelBuilder& b) { setAttribute(b.node("LRN", {"x"}, {"y"}), "size", int64_t{3}); }},
       {"rows that are normalized",
        {{"x", {2, 3, -1}}},
        {"y"},

@@ -1,6 +1,7 @@
 // Padding and shapes that ranges decide, and what is taken along them, against the same model at the very size.
 #include "compiler/import/testing/ranged_case.h"
 #include "gmock/gmock.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
 namespace {
@@ -228,8 +229,39 @@ void addShapes(std::vector<Case>& all) {
   }
 }
 
+/// softmax(Q K^T) V of `queries` in front of a range of keys, or of the range's own rows.
+Case attention(int64_t queries) {
+  return {"attention of " + std::to_string(queries), {{"q", {queries, 3}}, {"k", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+            b.node("Transpose", {"k"}, {"t"});
+            b.node("MatMul", {"q", "t"}, {"s"});
+            setAttribute(b.node("Softmax", {"s"}, {"p"}), "axis", int64_t{-1});
+            b.node("MatMul", {"p", "k"}, {"y"});
+          }};
+}
+
+int selectsIn(const Case& test) {
+  mlir::MLIRContext context;
+  ImportOptions options;
+  options.dimensions = {{"N", -kMost}};
+  ModelBuilder b(test.opset);
+  for (const RangedInput& input : test.inputs) b.input(input.name, input.shape);
+  for (const std::string& output : test.outputs) b.output(output);
+  test.nodes(b);
+  auto model = importBytes(context, b.model.SerializeAsString(), options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  int selects = 0;
+  if (model.ok()) model->module->walk([&](mlir::arith::SelectOp) { ++selects; });
+  return selects;
+}
+
+// What a softmax left zeros in needs no zeros; of no keys it leaves none, which matters where queries are left.
+TEST(RangedShapes, ASoftmaxIsMaskedOnce) {
+  EXPECT_EQ(selectsIn(attention(-1)), 2);  // scores and values
+  EXPECT_EQ(selectsIn(attention(2)), 3);
+}
+
 TEST(RangedShapes, GiveWhatTheyGiveAtTheVerySize) {
-  std::vector<Case> all;
+  std::vector<Case> all = {attention(-1), attention(2)};
   addWindows(all);
   addMeans(all);
   addShapes(all);

@@ -103,6 +103,11 @@ def mixing_nodes_are_named(service):
                               helper.make_node("Sub", ["k", "n0"], ["left"]),
                               helper.make_node("Slice", ["x", "i", "left", "axis"], ["y"], name="mixes")],
              [("i", np.array([0])), ("k", np.array([6])), ("axis", np.array([1]))]),
+            ("moving start", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
+                              helper.make_node("Cast", ["n0"], ["n1"], to=f32), helper.make_node("Mul", ["n1", "part"], ["n2"]),
+                              helper.make_node("Cast", ["n2"], ["from"], to=TensorProto.INT64),
+                              helper.make_node("Slice", ["x", "from", "end", "i"], ["y"], name="mixes")],
+             [("i", np.array([0])), ("part", np.array([0.6], np.float32)), ("end", np.array([100]))]),
             ("constant rows", [helper.make_node("Add", ["x", "c"], ["y"], name="mixes")], [("c", np.ones((2, 1), np.float32))])):
         path = save(service, nodes, x, [("y", TensorProto.INT64 if name == "positions" else f32, None)], initializers,
                     15 if name == "statistics" else 13)
@@ -216,6 +221,15 @@ def encoders_of_any_length(service, oracle):
         check(said[0]["way"] == "counted", f"an encoder of one row ran {said[0]['way']}")
 
 
+def keys_end_where_the_run_does(service, oracle):
+    """Lengths on both sides of the pieces in which keys are computed."""
+    random = np.random.default_rng(23)
+    path = encoder(random, 32, 4, 1, service)
+    ranged_against_oracle(service, oracle, path, {"n": "..2", "t": "..300"},
+                          [(1, 1), (2, 63), (1, 64), (2, 65), (1, 128), (2, 131), (1, 257), (2, 300)],
+                          lambda n, t: {"x": f32s(random, n, t, 32)}, "keys of an encoder")
+
+
 def what_exporters_write(service, oracle):
     """A causal mask made of the length, a running sum of a mask, recurrent layers, blocks of pixels and a transposed
     convolution of any size: as PyTorch exports them."""
@@ -321,11 +335,12 @@ def memory_follows_the_sizes(service, oracle):
     a batch, and less than for the greatest where a part has all rows of a sequence. A larger run before keeps its memory. For
     one target, since tiles follow its cores and lanes."""
     random, chip = np.random.default_rng(15), "x86-64-v3"
-    spec, name = "squeezenet1_1:size=48", "N"
-    cases = [(model_path(spec), (), 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096),
-             (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
+    def images(spec):
+        return (model_path(spec), (), "N", 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096)
+    cases = [images("squeezenet1_1:size=48"), images("resnet18:size=96"),  # the latter in Winograd's domain
+             (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), "t", 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
               lambda size, exact, whole: whole * (0.4 + 0.6 * size / 96))]
-    for path, others, most, sizes, arrays_of, bound in cases:
+    for path, others, name, most, sizes, arrays_of, bound in cases:
         artifact = service.compile(path, None, *others, "--dim", f"{name}=..{most}", target=chip, timeout=300).artifact
         model, peer = tessera.load(artifact), oracle.load(path)
         session, whole = model.session(), model.memory.arena_bytes
@@ -340,7 +355,6 @@ def memory_follows_the_sizes(service, oracle):
         arrays = arrays_of(1)
         same(session.run(arrays), peer.run(arrays)[0], f"{path.stem} of 1 after {sizes[-1]}")
         check_equal(session.memory.arena_bytes, taken, "after a larger run")
-        name = "t"
         peer.close()
 
 
@@ -395,6 +409,7 @@ def main():
             ("two ranges at once", lambda: two_ranges_at_once(service, oracle)),
             ("shapes that follow", lambda: shapes_that_follow(service, oracle)),
             ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
+            ("keys end where the run does", lambda: keys_end_where_the_run_does(service, oracle)),
             ("what exporters write", lambda: what_exporters_write(service, oracle)),
             ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
             ("decoders with a growing state", lambda: decoders_with_a_growing_state(service, oracle)),

@@ -79,16 +79,35 @@ llvm::SmallVector<std::pair<size_t, int>> sumsOf(const SlicedNests& nests, const
   return sums;
 }
 
+SoftmaxScores scoresOf(const SlicedNests& nests, const SoftmaxParts& parts) {
+  const Nest& maximum = nests.nests[parts.maximum];
+  const int keys = static_cast<int>(llvm::find(maximum.reduction, true) - maximum.reduction.begin());
+  const Access& scores = maximum.statements[0].inputs[0].access;
+  return {scores.root, nests.nests[parts.powers].statements[0].outputs[0].access.root, scores.strides[keys],
+          maximum.extents[keys]};
+}
+
 }  // namespace
 
 std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests) {
   const auto parts = findSoftmax(nests);
-  if (!parts) return std::nullopt;
-  const Nest& maximum = nests.nests[parts->maximum];
-  const int keys = static_cast<int>(llvm::find(maximum.reduction, true) - maximum.reduction.begin());
-  const Access& scores = maximum.statements[0].inputs[0].access;
-  return SoftmaxScores{scores.root, nests.nests[parts->powers].statements[0].outputs[0].access.root,
-                       scores.strides[keys], maximum.extents[keys]};
+  return parts ? std::optional(scoresOf(nests, *parts)) : std::nullopt;
+}
+
+std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests) {
+  for (size_t product = nests.nests.size(); product-- > 0;) {
+    const auto parts = softmaxReadBy(nests, product);
+    if (!parts) continue;
+    const SoftmaxScores softmax = scoresOf(nests, *parts);
+    if (nests.isResult(softmax.scores) || nests.isResult(softmax.powers) || softmax.scores == softmax.powers)
+      return std::nullopt;
+    for (auto [n, nest] : llvm::enumerate(nests.nests)) {
+      if (reads(nest, softmax.scores) && n != parts->maximum && n != parts->powers) return std::nullopt;
+      if (reads(nest, softmax.powers) && n != parts->sum && n != parts->product) return std::nullopt;
+    }
+    return softmax;
+  }
+  return std::nullopt;
 }
 
 void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {

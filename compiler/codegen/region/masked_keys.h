@@ -7,15 +7,11 @@
 /// they multiply are numbers (a NaN or an infinity among masked values would be multiplied by zero).
 namespace tessera::compiler::codegen {
 
-/// Scores between two products, before the softmax is rewritten.
-struct SoftmaxScores {
-  mlir::Value scores, powers;
-  int64_t stride = 0;  ///< elements from one key to the next
-  int64_t keys = 0;
-};
-
 /// Of the softmax that the last product of `nests` reads, its division deferred; nothing where there is none.
 std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests);
+
+/// The same of the last product that reads one, where nothing else reads its scores and powers.
+std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests);
 
 /// Finds the mask of `softmax`, rewritten by now to whole rows or to `blocks` of keys (otherwise 0), for slices to
 /// skip what it removes: `SlicedNests::mask`. None where something else reads the powers, or nothing compares

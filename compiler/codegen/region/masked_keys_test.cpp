@@ -123,6 +123,83 @@ TEST(Region, RandomMasks) {
   }
 }
 
+/// softmax(where(mask, A B, -inf)) C with conditions in memory, one a key and `element`, made by `body` of a scalar;
+/// `projected`: and a product of that.
+std::string attentionOfLength(const Chain& chain, const std::string& element, const std::string& body,
+                              bool projected = false) {
+  WorkloadText text;
+  const auto [batch, m, n, k, l, type, transposed] = chain;
+  const Tensor a = text.argument({batch, m, k}, type);
+  const Tensor b = text.argument(transposed ? std::vector{batch, n, k} : std::vector{batch, k, n}, type);
+  const Tensor c = text.argument({batch, n, l}, type), length = text.argument({}, "i64");
+  const Tensor mask = text.generic({length}, {"", "d0"}, text.empty({n}, element), 1, "",
+                                   "%key = linalg.index 0 : index\n    %at = arith.index_cast %key : index to i64\n    "
+                                   "%within = arith.cmpi slt, %at, %i0 : i64\n    " +
+                                       body);
+  const std::string id = "d0, d1, d2", low = type == "f64" ? "0xFFF0000000000000" : "0xFF800000";
+  const Tensor masked = text.generic(
+      {batchProduct(text, a, b, transposed), mask}, {id, "d2", id}, text.empty({batch, m, n}, type), 3, "",
+      "%low = arith.constant " + low + " : " + type +
+          (element == "i1" ? "\n    %r = arith.select %i1, %i0, %low : "
+                           : "\n    %kept = arith.trunci %i1 : i8 to i1\n    %r = arith.select %kept, %i0, %low : ") +
+          type);
+  const Tensor y = batchProduct(text, softmax(text, masked), c);
+  return text.finish({projected ? batchProduct(text, y, text.argument({batch, l, 8}, type)) : y});
+}
+
+constexpr char kBit[] = "%r = arith.select %within, %within, %within : i1";
+constexpr char kByte[] = "%r = arith.extui %within : i1 to i8";
+
+// Lengths from none, whose rows are no numbers, to all: whole pieces up to the last key that is kept.
+TEST(Region, ConditionsInMemoryEndTheKeys) {
+  for (const Chain& chain :
+       {Chain{2, 26, 300, 16, 24}, Chain{1, 33, 391, 20, 17, "f32", true}, Chain{3, 30, 130, 8, 5, "f64"}}) {
+    for (const Tiling& tiling : {Tiling{{"d0", 1}, {"d1", 16}}, Tiling{{"d1", 24}}}) {
+      for (unsigned seed = 0; seed < 4; ++seed) {
+        CheckOptions options = chained(tiling, seed);
+        options.integer_range = chain.n + 20;
+        const bool projected = seed % 2 != 0;
+        const std::string ir = seed % 4 < 2 ? attentionOfLength(chain, "i8", kByte, projected)
+                                            : attentionOfLength(chain, "i1", kBit, projected);
+        const auto info = checkWorkload(ir, options);
+        EXPECT_NE(strategyOf(info).find("keys counted by 64"), std::string::npos) << strategyOf(info);
+      }
+    }
+  }
+}
+
+// A condition in the middle that does not hold is computed and removed as ever.
+TEST(Region, KeysBehindTheLastConditionAlone) {
+  const std::string parity =
+      "%bit = arith.trunci %at : i64 to i1\n    %odd = arith.andi %bit, %within : i1\n    %r = arith.extui %odd : i1 "
+      "to i8";
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    CheckOptions options = chained({{"d1", 16}}, seed);
+    options.integer_range = 320;
+    checkWorkload(attentionOfLength({1, 32, 300, 16, 24}, "i8", parity), options);
+  }
+}
+
+// Conditions of rows of their own are no end of all rows.
+TEST(Region, ConditionsByRowAreNotCounted) {
+  WorkloadText text;
+  const Tensor a = text.argument({32, 16}), b = text.argument({200, 16}), c = text.argument({200, 24});
+  const Tensor mask = text.argument({32, 200}, "i8");
+  const std::string id = "d0, d1, d2";
+  const auto batch = [&](const Tensor& x) {
+    return text.raw("tensor.expand_shape " + x.name + " [[0, 1], [2]] output_shape [1, " + join(x.shape) +
+                        "] : " + x.type() + " into tensor<1x" + join(x.shape, "x") + "xf32>",
+                    {1, x.shape[0], x.shape[1]});
+  };
+  const Tensor masked = text.generic(
+      {batchProduct(text, batch(a), batch(b), true), mask}, {id, "d1, d2", id}, text.empty({1, 32, 200}), 3, "",
+      "%low = arith.constant 0xFF800000 : f32\n    %kept = arith.trunci %i1 : i8 to i1\n    "
+      "%r = arith.select %kept, %i0, %low : f32");
+  const auto info =
+      checkWorkload(text.finish({batchProduct(text, softmax(text, masked), batch(c))}), chained({{"d1", 16}}));
+  EXPECT_EQ(strategyOf(info).find("counted"), std::string::npos) << strategyOf(info);
+}
+
 /// The pieces are the tree's: others leave out other keys, none leaves out none, and what is no piece is refused.
 TEST(Region, PiecesOfMaskedKeysAreTheTrees) {
   for (const Tiling& tiling : {Tiling{{"d1", 16}}, Tiling{{"d1", 16}, {"r0", 32}}}) {

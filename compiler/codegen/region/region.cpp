@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/region/counted_keys.h"
 #include "compiler/codegen/region/follow_region.h"
 #include "compiler/codegen/region/region_fetch.h"
 #include "compiler/codegen/region/region_geometry.h"
@@ -67,12 +68,14 @@ class RegionBuilder {
       if (absl::Status status = followStrips(region_, *followed_); !status.ok()) return status;
       placeScratch();
       if (absl::Status status = followFetches(region_, chip_, *followed_); !status.ok()) return status;
-      return std::move(region_);
+    } else {
+      formStrips(region_, chip_);
+      fetchNextSlices(region_, chip_);
+      placeScratch();
+      planPrefetch(region_, chip_);
     }
-    formStrips(region_, chip_);
-    fetchNextSlices(region_, chip_);
-    placeScratch();
-    planPrefetch(region_, chip_);
+    if (nests_.softmax)
+      for (RegionVariant& variant : region_.variants) variant.counted = countedKeys(variant, *nests_.softmax);
     return std::move(region_);
   }
 
@@ -399,6 +402,11 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
   if (kept < 1)
     absl::StrAppend(&region->description, absl::StrFormat(", %.0f %% of the keys masked", 100 * (1 - kept)));
+  for (const RegionVariant& variant : region->variants) {
+    if (!variant.counted) continue;
+    absl::StrAppend(&region->description, ", keys counted by ", variant.counted->piece);
+    break;
+  }
   for (const RegionVariant& variant : region->variants) {
     if (variant.strips.empty()) continue;
     const Strip& strip = variant.strips[0];

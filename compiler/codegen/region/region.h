@@ -30,11 +30,22 @@ struct Strip {
   int64_t count = 1;  ///< strips of a slice
 };
 
+/// Steps [first, end) of a variant that run over the keys of a softmax in whole rows: over the first ones only, whole
+/// pieces up to the last one that some condition keeps.
+struct CountedKeys {
+  size_t first = 0, end = 0;
+  llvm::SmallVector<int> loops;  ///< per step: over keys; -1: none
+  int64_t keys = 0, piece = 1;
+  Access conditions;   ///< of the first key
+  int64_t stride = 1;  ///< elements from one key's condition to the next
+};
+
 /// Code for slices of one geometry: full ones, the last, those that touch a padded border.
 struct RegionVariant {
   llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
   std::vector<RegionStep> steps;
   std::vector<Strip> strips;  ///< in the order of `steps`
+  std::optional<CountedKeys> counted = {};
 };
 
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.

@@ -77,6 +77,7 @@ absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder
   nests.deferred_softmax = deferDivisions(nests) > 0;
   const std::optional<SoftmaxScores> scores = scoresOf(nests);
   if (columns == 0) {
+    nests.softmax = closedSoftmax(nests);
     const bool eased = easeSoftmax(builder, nests);
     nests.deferred_softmax |= eased;
     if (eased && scores) findMask(nests, *scores, 0);

@@ -1,6 +1,9 @@
 #include "compiler/codegen/region/region_emitter.h"
 
+#include "compiler/codegen/emit/tile.h"
+#include "compiler/codegen/region/counted_keys.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tessera::compiler::codegen {
@@ -65,32 +68,78 @@ class RegionEmitter {
   }
 
   void run(const RegionVariant& variant) {
+    if (!variant.counted) return run(variant, 0, variant.steps.size(), 0);
+    const CountedKeys& counted = *variant.counted;
+    run(variant, 0, counted.first, 0);
+    runKept(variant, keptKeys(counted), counted.piece);
+    run(variant, counted.end, variant.steps.size(), 0);
+  }
+
+  /// Steps [first, end), those over keys for so many of them; 0: all.
+  void run(const RegionVariant& variant, size_t first, size_t end, int64_t keys) {
     OpBuilder::InsertionGuard guard(b_);
-    auto strip = variant.strips.begin();
-    for (size_t s = 0; s < variant.steps.size(); ++s) {
+    auto strip = llvm::find_if(variant.strips, [&](const Strip& each) { return each.first >= first; });
+    for (size_t s = first; s < end; ++s) {
       OpBuilder::InsertionGuard inner(b_);
       const RegionStep& step = variant.steps[s];
+      const auto nestOf = [&](size_t at) { return keys > 0 ? withKeys(variant, at, keys) : variant.steps[at].nest; };
       enterWhenDue(step);
       if (strip == variant.strips.end() || s < strip->first) {
-        emitNest(b_, step.nest, step.plan, context_, constant(0), constant(gridOf(step.nest, step.plan)));
+        const Nest nest = nestOf(s);
+        emitNest(b_, nest, step.plan, context_, constant(0), constant(gridOf(nest, step.plan)));
         continue;
       }
       auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(strip->count), constant(1));
       b_.setInsertionPointToStart(loop.getBody());
-      for (; s < strip->end; ++s) emitStrip(variant.steps[s], strip->rows, loop.getInductionVar());
+      for (; s < strip->end; ++s) emitStrip(nestOf(s), variant.steps[s].plan, strip->rows, loop.getInductionVar());
       --s;
       ++strip;
     }
   }
 
-  /// The grid points of strip `number` of a step.
-  void emitStrip(const RegionStep& step, int64_t rows, Value number) {
+  /// One behind the last key of this slice whose condition holds; 0: none does.
+  Value keptKeys(const CountedKeys& counted) {
+    const Access& access = counted.conditions;
+    const mlir::Type memory = memoryType(access.element);
+    Value pointer = context_.pointer(access.root);
+    for (auto [stride, number] : llvm::zip(access.slice, context_.slice))
+      pointer = advance(b_, pointer, memory, stride, number);
+    if (access.offset != 0) pointer = advance(b_, pointer, memory, access.offset, constant(1));
+    auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(counted.keys), constant(1),
+                                         mlir::ValueRange{constant(0)});
     OpBuilder::InsertionGuard guard(b_);
-    const int64_t points = rows / step.plan.levels[0].step, all = gridOf(step.nest, step.plan);
+    b_.setInsertionPointToStart(loop.getBody());
+    Value key = loop.getInductionVar();
+    Value value = mlir::LLVM::LoadOp::create(b_, loc_, memory, advance(b_, pointer, memory, counted.stride, key));
+    if (!value.getType().isInteger(1)) value = arith::TruncIOp::create(b_, loc_, b_.getI1Type(), value);
+    Value behind = arith::AddIOp::create(b_, loc_, key, constant(1));
+    mlir::scf::YieldOp::create(
+        b_, loc_,
+        mlir::ValueRange{arith::SelectOp::create(b_, loc_, value, behind, loop.getRegionIterArgs()[0]).getResult()});
+    return loop.getResult(0);
+  }
+
+  /// The steps over keys for as many of them as hold those that are `kept`: `keys`, or more.
+  void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
+    const CountedKeys& counted = *variant.counted;
+    if (keys >= counted.keys) return run(variant, counted.first, counted.end, 0);
+    OpBuilder::InsertionGuard guard(b_);
+    Value enough = compare(arith::CmpIPredicate::sle, kept, constant(keys));
+    auto branch = mlir::scf::IfOp::create(b_, loc_, enough, /*withElseRegion=*/true);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    run(variant, counted.first, counted.end, keys);
+    b_.setInsertionPointToStart(branch.elseBlock());
+    runKept(variant, kept, keys + counted.piece);
+  }
+
+  /// The grid points of strip `number` of a step.
+  void emitStrip(const Nest& nest, const TilePlan& plan, int64_t rows, Value number) {
+    OpBuilder::InsertionGuard guard(b_);
+    const int64_t points = rows / plan.levels[0].step, all = gridOf(nest, plan);
     Value lo = arith::MulIOp::create(b_, loc_, number, constant(points));
     Value hi = arith::AddIOp::create(b_, loc_, lo, constant(points));
     if (all % points != 0) hi = arith::MinSIOp::create(b_, loc_, hi, constant(all));
-    emitNest(b_, step.nest, step.plan, context_, lo, hi);
+    emitNest(b_, nest, plan, context_, lo, hi);
   }
 
   /// Whether a mask keeps some keys of this block.

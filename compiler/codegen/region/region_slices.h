@@ -35,6 +35,13 @@ struct KeyMask {
   bool blocks = false;                             ///< pieces are the blocks of the last slice loop
 };
 
+/// Scores between two products, before the softmax is rewritten.
+struct SoftmaxScores {
+  mlir::Value scores, powers;
+  int64_t stride = 0;  ///< elements from one key to the next
+  int64_t keys = 0;
+};
+
 /// When a nest of a region in blocks runs.
 enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
 
@@ -48,6 +55,7 @@ struct SlicedNests {
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
   bool deferred_softmax = false;                 ///< a softmax has been rewritten (softmax_nests.h)
   std::optional<KeyMask> mask = {};              ///< slices skip the keys that it removes from all their rows
+  std::optional<SoftmaxScores> softmax = {};     ///< of whole rows, whose keys conditions in memory may remove
   When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };

@@ -66,15 +66,15 @@ bool isSimple(const Nest& nest, size_t inputs) {
 bool sameWalk(const Access& a, const Access& b) { return a.offset == b.offset && a.strides == b.strides; }
 
 std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests) {
-  SoftmaxParts parts;
-  bool found = false;
-  for (size_t n = 0; n < nests.nests.size(); ++n)
-    if (isContraction(nests.nests[n])) {
-      parts.product = n;
-      found = true;
-    }
-  if (!found) return std::nullopt;
+  for (size_t n = nests.nests.size(); n-- > 0;)
+    if (isContraction(nests.nests[n])) return softmaxReadBy(nests, n);
+  return std::nullopt;
+}
+
+std::optional<SoftmaxParts> softmaxReadBy(const SlicedNests& nests, size_t position) {
+  SoftmaxParts parts{.product = position};
   const Nest& product = nests.nests[parts.product];
+  if (!isContraction(product)) return std::nullopt;
   if (product.statements.size() < 2 || llvm::count(product.reduction, true) != 1) return std::nullopt;
   const Statement& division = product.statements[1];
   if (division.inputs.size() != 2 || !division.inputs[0].from || !isQuotientBody(*division.body())) return std::nullopt;

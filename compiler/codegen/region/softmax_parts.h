@@ -16,6 +16,8 @@ struct SoftmaxParts {
 
 /// The softmax that the last product of `nests` reads, its division deferred; nothing where there is none.
 std::optional<SoftmaxParts> findSoftmax(const SlicedNests& nests);
+/// The same of the product at `position`.
+std::optional<SoftmaxParts> softmaxReadBy(const SlicedNests& nests, size_t position);
 
 /// Whether a statement of `nest` reads `root` from memory, or writes it.
 bool reads(const Nest& nest, mlir::Value root);

@@ -120,8 +120,12 @@ bool planTransform(const Nest& nest, const SeparableTransform& transform, int la
     plan.reductions.push_back(side->reduction);
     plan.rows *= static_cast<int>(nest.extents[side->parallel]);
   }
-  plan.order = byOutputStride(nest);
-  plan.points = plan.order;
+  plan.points = plan.order = byOutputStride(nest);
+  // Blocks as the image has them, whichever side of the transform that is: images come before their channels there, so
+  // that a run of fewer images is the front of the grid.
+  const int side = transform.left.parallel;
+  if (llvm::all_of(plan.order, [&](int loop) { return to.strides[loop] <= to.strides[side]; }))
+    sortBy(plan.order, [&](int loop) { return plan.tile[loop] == nest.extents[loop] ? 0 : -from.strides[loop]; });
   plan.orderLevels(0);
   return true;
 }

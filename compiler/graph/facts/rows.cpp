@@ -63,6 +63,19 @@ class RowFacts::Finder {
     return std::move(rows_);
   }
 
+  /// Of these rows how many the smallest run needs.
+  int64_t neededByLeast(const Rows& rows) const {
+    int64_t least = 1, most = 1;
+    for (size_t dimension = 0; dimension < model_.dimensions.size(); ++dimension) {
+      if ((rows.ranges >> dimension & 1) == 0) continue;
+      const auto known = model_.least.find(model_.dimensions[dimension].name());
+      least *= known == model_.least.end() ? 1 : known->second;
+      most *= -model_.dimensions[dimension].size();
+    }
+    if (rows.needed) return (*rows.needed)[static_cast<size_t>(least)];
+    return std::min(rows.count, (least * rows.count + most - 1) / most + rows.slack);
+  }
+
  private:
   // What follows a range at all.
 
@@ -314,6 +327,18 @@ RowFacts::~RowFacts() = default;
 ArrayRef<Rows> RowFacts::of(Value value) const {
   const auto found = rows_.find(value);
   return found == rows_.end() ? ArrayRef<Rows>() : ArrayRef<Rows>(found->second);
+}
+
+int64_t RowFacts::fewest(Value value, int64_t dimension) const {
+  const auto type = mlir::cast<RankedTensorType>(value.getType());
+  const int64_t size = type.getDimSize(dimension), stride = elementsBelow(type, dimension);
+  int64_t fewest = size;
+  for (const Rows& rows : of(value)) {
+    if (rows.ranges == 0 || rows.stride != stride || rows.count != size) continue;
+    const int64_t least = finder_->neededByLeast(rows);
+    fewest = std::min(fewest, std::max<int64_t>(least, 1));
+  }
+  return fewest;
 }
 
 RowsOfValues RowFacts::alongside(ArrayRef<mlir::Operation*> ops, ArrayRef<Value> results) const {

@@ -51,6 +51,10 @@ class RowFacts {
   /// None: all of it is needed.
   llvm::ArrayRef<Rows> of(mlir::Value value) const;
 
+  /// How many steps along a dimension of the value the smallest run needs (ImportedModel.least); all of them where the
+  /// dimension follows no range.
+  int64_t fewest(mlir::Value value, int64_t dimension) const;
+
   /// For operations that run together, in program order: rows of what they read as far as these take part, all along,
   /// in the same rows of `results`, without anything that a mask among them leaves out.
   RowsOfValues alongside(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;

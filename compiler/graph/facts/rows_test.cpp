@@ -98,7 +98,7 @@ TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
     %y = linalg.matmul ins(%flat, %w : tensor<24x5xf32>, tensor<5x7xf32>) outs(%e : tensor<24x7xf32>) -> tensor<24x7xf32> loc("y")
     %f = tensor.empty() : tensor<7x24xf32>
     %t = linalg.transpose ins(%y : tensor<24x7xf32>) outs(%f : tensor<7x24xf32>) permutation = [1, 0] loc("t")
-    %r = tensor.expand_shape %t [[0], [1, 2]] output_shape [7, 8, 3] : tensor<7x24xf32> into tensor<7x8x3xf32>
+    %r = tensor.expand_shape %t [[0], [1, 2]] output_shape [7, 8, 3] : tensor<7x24xf32> into tensor<7x8x3xf32> loc("r")
     return %r, %n : tensor<7x8x3xf32>, tensor<i64>
   })",
       1);
@@ -106,6 +106,12 @@ TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
   EXPECT_EQ(strideOf("flat"), 15);
   EXPECT_EQ(strideOf("y"), 21);
   EXPECT_EQ(strideOf("t"), 3);
+  const mlir::Value t = named("r")->getResult(0);
+  EXPECT_EQ(facts_->fewest(t, 0), 7);
+  EXPECT_EQ(facts_->fewest(t, 1), 1);
+  EXPECT_EQ(facts_->fewest(t, 2), 3);
+  model_.least["N"] = 5;  // smaller ones run elsewhere
+  EXPECT_EQ(facts_->fewest(t, 1), 5);
 }
 
 TEST_F(RowsTest, SlicesAndPadsOfOtherDimensionsKeepThem) {

@@ -202,13 +202,13 @@ v1::Decision FusionChooser::settle(int at) {
 }  // namespace
 
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                        fusion::Merging merging) {
+                                        fusion::Merging merging, const RowFacts* rows) {
   std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging);
   std::set<std::vector<int>> chains;
   for (const FusionOffer& chain : offers)
     if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);
   const int sites = offers.empty() ? 0 : offers.back().site + 1;
-  for (FusionOffer& region : regionOffers(groups, chip, choices, merging)) {
+  for (FusionOffer& region : regionOffers(groups, chip, choices, merging, rows)) {
     if (chains.contains(region.groups)) {
       if (region.pinned == kFused)
         choices.refuse(kRegionChoice, region.choice.place(), "a chain is priced for the same groups", kApart);

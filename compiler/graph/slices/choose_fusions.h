@@ -4,6 +4,7 @@
 
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/target/chip.h"
 #include "tessera/v1/plan.pb.h"
@@ -17,8 +18,9 @@ namespace tessera::compiler {
 /// in rows that another offer goes on from is chosen from what that one leaves: the rows are gone there as well.
 ///
 /// A region of exactly the groups that a chain prices is left to that chain, which knows products better. What a pin
-/// wants fused is taken before all others, what it wants apart is not looked at.
+/// wants fused is taken before all others, what it wants apart is not looked at. `rows`: what runs of fewer need.
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                        fusion::Merging merging = fusion::Merging::kWhereItPays);
+                                        fusion::Merging merging = fusion::Merging::kWhereItPays,
+                                        const RowFacts* rows = nullptr);
 
 }  // namespace tessera::compiler

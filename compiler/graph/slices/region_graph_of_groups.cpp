@@ -35,7 +35,7 @@ bool reducesMaps(Operation* op) {
 
 class GraphWriter {
  public:
-  explicit GraphWriter(const std::vector<Group>& groups) : groups_(groups) {}
+  GraphWriter(const std::vector<Group>& groups, const RowFacts* rows) : groups_(groups), rows_(rows) {}
 
   fusion::RegionGraph run() {
     for (const Group& group : groups_) add(group);
@@ -94,6 +94,9 @@ class GraphWriter {
     node.name = nodeNames(locations);
     // Further results are found under the first: whoever reads one of them waits for this node.
     node.output = tensorOf(group.results[0]);
+    const auto type = mlir::cast<RankedTensorType>(group.results[0].getType());
+    for (int64_t d = 0; rows_ && d < type.getRank(); ++d)
+      graph_.tensors[node.output].fewest.push_back(rows_->fewest(group.results[0], d));
     for (Value result : llvm::drop_begin(group.results)) tensors_[result] = node.output;
     double points = 1;
     for (int64_t extent : graph_.tensors[node.output].shape) points *= static_cast<double>(extent);
@@ -160,6 +163,7 @@ class GraphWriter {
   }
 
   const std::vector<Group>& groups_;
+  const RowFacts* rows_;
   fusion::RegionGraph graph_;
   llvm::DenseMap<Value, int> tensors_;
 };
@@ -179,6 +183,8 @@ std::vector<Operation*> viewsBefore(const Group& group) {
   return inProgramOrder({views.begin(), views.end()});
 }
 
-fusion::RegionGraph regionGraphOf(const std::vector<Group>& groups) { return GraphWriter(groups).run(); }
+fusion::RegionGraph regionGraphOf(const std::vector<Group>& groups, const RowFacts* rows) {
+  return GraphWriter(groups, rows).run();
+}
 
 }  // namespace tessera::compiler

@@ -168,9 +168,9 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
 }  // namespace
 
 std::vector<FusionOffer> regionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging) {
+                                      fusion::Merging merging, const RowFacts* rows) {
   if (groups.size() < 2) return {};
-  const fusion::RegionGraph graph = regionGraphOf(groups);
+  const fusion::RegionGraph graph = regionGraphOf(groups, rows);
   const std::optional<fusion::RegionLevels> levels = levelsFor(chip, graph);
   if (!levels || !fusion::validate(graph).ok()) return {};
   RegionPricer pricer(groups, graph, chip, *levels, choices, merging);

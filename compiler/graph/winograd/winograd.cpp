@@ -1,5 +1,6 @@
 #include "compiler/graph/winograd/winograd.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -37,6 +38,7 @@ struct Candidate {
   GenericOp op;
   ConvolutionShape shape;
   int64_t input_block, output_block;
+  int64_t fewest = 0;  ///< images of a run
 };
 
 /// [N, C/c, H, W, c] of f32, or of halves.
@@ -240,9 +242,39 @@ std::string nameOf(Location location) {
   return {};
 }
 
-v1::Decision decisionFor(Candidate candidate, double direct, const WinogradAlgorithm& algorithm,
-                         const WinogradPrice& price, bool taken) {
+/// The ways to compute one convolution: times in microseconds at the greatest number of images, and how many times the
+/// best one's time each takes where it compares worst.
+struct Comparison {
+  double direct = 0, direct_worst = 1;
+  std::vector<WinogradPrice> prices;  ///< of each algorithm
+  std::vector<double> worst;
+};
+
+Comparison compare(const Candidate& candidate, const WinogradPrices& prices, double faster) {
+  Comparison all;
+  all.worst.assign(winogradAlgorithms().size(), 0);
+  all.direct_worst = 0;
+  ConvolutionShape shape = candidate.shape;
+  for (int64_t images = candidate.fewest;; images *= 2) {
+    shape.batch = std::min(images, candidate.shape.batch);
+    all.direct = prices.direct(shape) / faster;
+    all.prices.clear();
+    double best = all.direct;
+    for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) {
+      all.prices.push_back(prices.of(shape, algorithm));
+      best = std::min(best, all.prices.back().total());
+    }
+    all.direct_worst = std::max(all.direct_worst, all.direct / best);
+    for (auto [worst, price] : llvm::zip_equal(all.worst, all.prices)) worst = std::max(worst, price.total() / best);
+    if (shape.batch == candidate.shape.batch) return all;
+  }
+}
+
+v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken) {
   const ConvolutionShape& shape = candidate.shape;
+  const WinogradAlgorithm& algorithm = winogradAlgorithms()[best];
+  const WinogradPrice& price = all.prices[best];
+  const double direct = all.direct;
   v1::Decision decision;
   decision.set_kind("algorithm");
   decision.set_place(nameOf(candidate.op.getLoc()));
@@ -259,6 +291,10 @@ v1::Decision decisionFor(Candidate candidate, double direct, const WinogradAlgor
                           ceilDiv(shape.width, algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms));
+  if (candidate.fewest < shape.batch)
+    decision.set_reason(
+        absl::StrFormat("%s; of runs of %d to %d images at most %.2f times the best way's time, directly %.2f times",
+                        decision.reason(), candidate.fewest, shape.batch, all.worst[best], all.direct_worst));
   return decision;
 }
 
@@ -272,7 +308,7 @@ std::string acceptedAlgorithms() {
 
 }  // namespace
 
-WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
   WinogradReport report;
   const WinogradPrices prices(chip);
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
@@ -282,26 +318,23 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
-    const double direct = prices.direct(candidate->shape) / (isBrainProduct(op) ? faster : 1);
+    candidate->fewest = rows ? rows->fewest(op.getResult(0), 0) : candidate->shape.batch;
+    const Comparison all = compare(*candidate, prices, isBrainProduct(op) ? faster : 1);
     const std::string place = choices.place(kAlgorithmChoice, nameOf(op.getLoc()));
     const std::string pinned = choices.pinned(kAlgorithmChoice, place);
-    const WinogradAlgorithm* best = nullptr;
-    WinogradPrice price;
-    bool wanted = false;
-    for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) {
-      const WinogradPrice mine = prices.of(candidate->shape, algorithm);
-      if (wanted || (best && mine.total() >= price.total() && pinned != algorithm.name)) continue;
-      best = &algorithm;
-      price = mine;
-      wanted = pinned == algorithm.name;
-    }
-    if (!pinned.empty() && !wanted && pinned != kDirect)
+    const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
+    const auto* wanted = llvm::find_if(algorithms, [&](const auto& algorithm) { return pinned == algorithm.name; });
+    const auto best = static_cast<size_t>(
+        wanted != algorithms.end() ? wanted - algorithms.begin()
+                                   : std::min_element(all.worst.begin(), all.worst.end()) - all.worst.begin());
+    if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
-    const bool taken = wanted || (pinned.empty() && price.total() < most * direct);
-    report.decisions.push_back(decisionFor(*candidate, direct, *best, price, taken));
-    choices.made(kAlgorithmChoice, place, taken ? best->name : kDirect);
+    const bool taken = wanted != algorithms.end() || (pinned.empty() && all.worst[best] < most * all.direct_worst);
+    report.decisions.push_back(decisionFor(*candidate, all, best, taken));
+    choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
     if (!taken) continue;
-    Writer(*candidate, *best, price.slice_rows, report.rewritten++).run(direct - price.total());
+    Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
+        .run(all.direct - all.prices[best].total());
   }
   return report;
 }

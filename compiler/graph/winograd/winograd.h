@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/choices.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
@@ -26,9 +27,12 @@ struct WinogradReport {
 ///
 /// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
 /// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
-/// Choices of kind "algorithm", one for each convolution that could be rewritten.
+/// Choices of kind "algorithm", one for each convolution that could be rewritten. Where `rows` say that a run may have
+/// fewer images, that way is taken whose time is at most the fewest times the best one's, whatever the run has: few
+/// images wait for filters, of which Winograd's domain has more.
 /// Accuracy against direct sums is stated in this room's README.
-WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
+                             const RowFacts* rows = nullptr);
 
 /// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
 int alignSlices(mlir::func::FuncOp main);

@@ -132,6 +132,42 @@ TEST_F(PlanTest, WinogradIsDeclinedWithFigures) {
   EXPECT_EQ(algorithmOf(*planned, "conv2d"), "direct");
 }
 
+/// A convolution of eight images, or of `fewest` to eight where that is less.
+ImportedModel convolutionOf(mlir::MLIRContext& context, int64_t fewest) {
+  ModelBuilder b(context);
+  ImportedModel model = b.finish({b.relu(b.conv(b.input({8, 512, 3, 3}), 512, {.kernel = 3, .pad = 1}))});
+  if (fewest == 8) return model;
+  auto main = mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
+  mlir::Block& body = main.getBody().front();
+  const auto count = mlir::RankedTensorType::get({}, mlir::IntegerType::get(&context, 64));
+  body.getTerminator()->insertOperands(body.getTerminator()->getNumOperands(), body.addArgument(count, main.getLoc()));
+  main.setType(mlir::FunctionType::get(&context, body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  v1::DimensionBinding& dimension = model.dimensions.emplace_back();
+  dimension.set_name("N");
+  dimension.set_size(-8);
+  model.inputs[0].add_bounded_dims(0);
+  model.inputs[0].add_bounded_by(0);
+  v1::TensorSpec& images = model.inputs.emplace_back();
+  images.set_name("N");
+  images.set_dtype(v1::DATA_TYPE_I64);
+  model.extents.push_back({0, 0});
+  model.least["N"] = fewest;
+  return model;
+}
+
+// Filters in Winograd's domain are larger: eight images pay for their way from memory, one does not.
+TEST_F(PlanTest, OfARangeTheWayThatIsNeverMuchSlowerIsTaken) {
+  for (const auto& [fewest, algorithm] :
+       {std::pair(8, "winograd-2x2"), std::pair(7, "winograd-2x2"), std::pair(1, "direct")}) {
+    absl::StatusOr<PlannedGraph> planned = planGraph(convolutionOf(context_, fewest), serverCore());
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    EXPECT_EQ(algorithmOf(*planned, "conv2d"), algorithm) << fewest;
+    for (const v1::Decision& decision : planned->plan.report().decisions())
+      if (decision.kind() == "algorithm")
+        EXPECT_EQ(decision.reason().find("of runs of") != std::string::npos, fewest < 8) << decision.reason();
+  }
+}
+
 TEST_F(PlanTest, WinogradCanBeSwitchedOff) {
   ModelBuilder b(context_);
   Value x = b.input({1, 32, 8, 8});

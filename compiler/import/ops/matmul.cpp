@@ -2,6 +2,7 @@
 #include "compiler/import/ops/matmul.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/masked_softmax.h"
 #include "compiler/import/operator.h"
 
 namespace tessera::compiler {
@@ -37,6 +38,7 @@ int64_t summedDim(const Tensor& x, bool right, bool transposed) {
 }
 
 /// Elements beyond the extent of the dimension that both operands share are zeros, in both: one may hold no number.
+/// Where a softmax has left zeros there is nothing to do: attention stays a softmax between two products.
 absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool transpose_x, bool transpose_y) {
   const int64_t of_x = summedDim(x, false, transpose_x), of_y = summedDim(y, true, transpose_y);
   const auto extent_x = x.extents.find(of_x), extent_y = y.extents.find(of_y);
@@ -46,7 +48,7 @@ absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool tr
     return refuseExtent(n, bounded_x ? 0 : 1, bounded_x ? of_x : of_y,
                         "the other operand may have another extent there");
   }
-  x = zeroed(e, x, of_x);
+  if (of_x != x.rank() - 1 || !isMaskedSoftmax(n, x)) x = zeroed(e, x, of_x);
   y = zeroed(e, y, of_y);
   return absl::OkStatus();
 }

@@ -345,6 +345,13 @@ absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& r
   return absl::OkStatus();
 }
 
+/// Sums go over channels alone.
+absl::Status lrnExtents(Node& n, Emitter& /*e*/, std::vector<Tensor>& results) {
+  if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "windows of channels reach its end");
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
@@ -359,7 +366,7 @@ std::vector<Operator> normalizationOperators() {
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", instanceExtents},
       {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
-      {"LRN", 1, 1, 1, lowerLrn, kFloats},
+      {"LRN", 1, 1, 1, lowerLrn, kFloats, 1, INT_MAX, "", lrnExtents},
       {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats, 1, INT_MAX, "", alongAxisExtents},
       {"Softmax", 1, 1, 1, lowerSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},
       {"LogSoftmax", 1, 1, 1, lowerLogSoftmax, kFloats, 1, INT_MAX, "", softmaxExtents},

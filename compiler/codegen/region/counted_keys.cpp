@@ -1,0 +1,120 @@
+#include "compiler/codegen/region/counted_keys.h"
+
+#include "compiler/codegen/touched.h"
+#include "compiler/ir/mask_bounds.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+namespace arith = mlir::arith;
+
+/// Accesses of a nest to what has keys.
+llvm::SmallVector<const Access*> accessesOf(const Nest& nest, const SoftmaxScores& softmax) {
+  llvm::SmallVector<const Access*> accesses;
+  const auto add = [&](const Access& access) {
+    if (access.root == softmax.scores || access.root == softmax.powers) accesses.push_back(&access);
+  };
+  for (const Statement& statement : nest.statements) {
+    for (const Operand& input : statement.inputs)
+      if (touchesInput(input)) add(input.access);
+    for (auto [o, output] : llvm::enumerate(statement.outputs))
+      if (touchesOutput(statement, o)) add(output.access);
+  }
+  return accesses;
+}
+
+/// The loop by which all of them go from key to key; -1: they do not agree, or another result has keys as well.
+int keyLoop(const Nest& nest, const TilePlan& plan, const SoftmaxScores& softmax) {
+  const llvm::SmallVector<const Access*> accesses = accessesOf(nest, softmax);
+  int key = -1;
+  for (const Access* access : accesses) {
+    int own = -1;
+    for (int loop = 0; loop < nest.loops(); ++loop)
+      if (access->strides[loop] == 1 && nest.extents[loop] > 1) own = loop;
+    if (own < 0 || (key >= 0 && own != key)) return -1;
+    key = own;
+  }
+  if (plan.block[key] > 0 || plan.transposed >= 0) return -1;
+  for (const Statement& statement : nest.statements)
+    for (auto [o, output] : llvm::enumerate(statement.outputs))
+      if (touchesOutput(statement, o) && output.access.between(key) != 0 &&
+          !llvm::is_contained(accesses, &output.access))
+        return -1;
+  return key;
+}
+
+/// The operand in memory that a condition is, or is made of by cutting off all but its last bit.
+const Access* conditionOf(const Nest& nest, const Statement& statement, mlir::Value condition) {
+  if (auto cut = condition.getDefiningOp<arith::TruncIOp>()) condition = cut.getIn();
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(condition);
+  if (!argument || argument.getOwner() != statement.body() || argument.getArgNumber() >= statement.inputs.size())
+    return nullptr;
+  const Operand& input = statement.inputs[argument.getArgNumber()];
+  if (input.from) {
+    const Statement& before = nest.statements[input.from->statement];
+    return conditionOf(nest, before, before.body()->getTerminator()->getOperand(input.from->output));
+  }
+  return input.access.root && input.access.panel.empty() && input.access.element.isInteger() ? &input.access : nullptr;
+}
+
+/// Where the conditions are by which `nest` keeps scores; null: it writes none, or others as well.
+const Access* conditionsOf(const Nest& nest, const SoftmaxScores& softmax, int key) {
+  for (const Statement& statement : nest.statements)
+    for (auto [o, output] : llvm::enumerate(statement.outputs)) {
+      if (output.access.root != softmax.scores || !touchesOutput(statement, o)) continue;
+      auto select = statement.body()->getTerminator()->getOperand(o).getDefiningOp<arith::SelectOp>();
+      if (!select || !mlir::matchPattern(select.getFalseValue(), mlir::m_NegInfFloat())) return nullptr;
+      const Access* access = conditionOf(nest, statement, select.getCondition());
+      if (!access || access->strides[key] == 0) return nullptr;
+      for (int loop = 0; loop < nest.loops(); ++loop)
+        if (loop != key && access->strides[loop] != 0) return nullptr;
+      return access;
+    }
+  return nullptr;
+}
+
+}  // namespace
+
+std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const SoftmaxScores& softmax) {
+  CountedKeys counted;
+  bool found = false;
+  int64_t writers = 0;
+  for (auto [s, step] : llvm::enumerate(variant.steps)) {
+    if (accessesOf(step.nest, softmax).empty()) continue;
+    const int key = keyLoop(step.nest, step.plan, softmax);
+    if (key < 0 || step.last) return std::nullopt;
+    const int64_t keys = step.nest.extents[key];
+    if (!found) counted = {.first = s, .end = s, .loops = {}, .keys = keys, .conditions = {}};
+    if (keys != counted.keys) return std::nullopt;
+    counted.loops.resize(s - counted.first, -1);
+    counted.loops.push_back(key);
+    counted.end = s + 1;
+    if (const Access* conditions = conditionsOf(step.nest, softmax, key)) {
+      counted.conditions = *conditions;
+      counted.stride = conditions->strides[key];
+      ++writers;
+    } else if (!found) {
+      return std::nullopt;  // scores are masked where they are first written
+    }
+    found = true;
+  }
+  if (writers != 1) return std::nullopt;
+  // Steps that run a few rows at a time stay together.
+  for (const Strip& strip : variant.strips) {
+    if (strip.end <= counted.first || strip.first >= counted.end) continue;
+    if (strip.first < counted.first || strip.end > counted.end) return std::nullopt;
+  }
+  counted.piece = keyPiece(counted.keys, kMostKeyPieces);
+  return counted.piece > 0 && counted.piece < counted.keys ? std::optional(std::move(counted)) : std::nullopt;
+}
+
+Nest withKeys(const RegionVariant& variant, size_t step, int64_t keys) {
+  Nest nest = variant.steps[step].nest;
+  const int loop = variant.counted->loops[step - variant.counted->first];
+  if (loop >= 0) nest.extents[loop] = std::min(nest.extents[loop], keys);
+  return nest;
+}
+
+}  // namespace tessera::compiler::codegen
