@@ -9,6 +9,7 @@ namespace tessera::compiler {
 /// [.., K/4, N, 4], or two along one of bf16, [.., K/2, N, 2], so that an instruction that adds up groups of them reads
 /// whole vectors. The other operand has them so: the sum runs along its last dimension. Sums of other than a multiple
 /// of a group are filled up with zeros, which copies the other operand, where they have half a group's steps at least.
+/// Where no operand is constant (attention's weights and values), one that lies otherwise is copied, if that pays.
 /// Does nothing for targets without such an instruction. `bits` of an element: 8, or 16 for bf16, where 3x3
 /// convolutions have had the choice of Winograd's domain before. Returns the number of products.
 int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits);
