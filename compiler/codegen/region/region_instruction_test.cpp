@@ -195,6 +195,17 @@ TEST(RegionInstruction, BothProductsOfEachKindOfSlicesTakeOneUp) {
   EXPECT_EQ(instructionsOf(halfAttention({2, 65, 96, 32, 32}), tiling, onTilesAlone), (Names{{"tdpbf16ps", 2}}));
 }
 
+// The column that fills up an odd number of keys makes no box of a row's parts: rows are taken whole, slices no larger.
+TEST(RegionInstruction, OddRowsLieInScratchAsLargeAsASlice) {
+  const Heads heads{3, 64, 61, 16, 16};
+  CheckOptions options = chained({{"d0", 1}, {"d1", 16}});
+  options.adjust = onVectorsAlone;
+  const auto info = checkWorkload(halfAttention(heads), options);
+  EXPECT_EQ(info.phases(info.phases_size() - 1).grid(), 3 * 4);
+  // Scores, powers and weights of 16 rows, and the values; of all rows they would be three times as much and more.
+  EXPECT_LT(info.scratch_bytes(), 16 * 62 * (4 + 4 + 2) + 62 * 16 * 4 + 64 * 16 * 4 + 4096);
+}
+
 TEST(RegionInstruction, RandomShapesAndTilings) {
   std::mt19937 random(5);
   auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };

@@ -58,13 +58,18 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
   return std::nullopt;
 }
 
+/// The part of the time of multiply-adds that groups of so many elements of `bits` bits take.
+double groupedShare(const Chip& chip, int bits, int64_t group) {
+  const auto tiles = LayoutPrices(chip).tilesOf(bits);
+  return 1 / std::max(static_cast<double>(group), tiles ? tiles->speed : 1);
+}
+
 /// Whether an operand that is made at run time is worth a pass that moves its neighbours, and passes that fill up its
 /// sums: as against multiply-adds.
 bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) {
   const LayoutPrices prices(chip);
-  const double share =
-      1 / std::max(static_cast<double>(by.group), prices.tilesOf(bits).value_or(LayoutPrices::Tiles()).speed);
-  const double saved = (1 - share) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;
+  const double saved =
+      (1 - groupedShare(chip, bits, by.group)) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;
   auto bytesOf = [&](unsigned input) {
     return mlir::cast<mlir::RankedTensorType>(op.getDpsInputs()[input].getType()).getNumElements() * bits / 8;
   };
@@ -187,13 +192,12 @@ bool staysExact(GenericOp op) {
   return true;
 }
 
-/// Whether the sum's last loop is walked in groups by both operands of 8 bits: the instruction's.
-bool isGrouped(GenericOp op) {
-  constexpr int64_t kGroup = 4;
+/// Whether the sum's last loop is walked in groups by both operands: the instruction's.
+bool isGrouped(GenericOp op, int64_t group) {
   const auto maps = op.getIndexingMapsArray();
   if (maps[0].getNumResults() == 0 || maps[1].getNumResults() == 0) return false;
   const auto x = onlyLoop(maps[0], maps[0].getNumResults() - 1), w = onlyLoop(maps[1], maps[1].getNumResults() - 1);
-  return x && x == w && op.getStaticLoopRanges()[*x] % kGroup == 0;
+  return x && x == w && op.getStaticLoopRanges()[*x] % group == 0;
 }
 
 }  // namespace
@@ -212,10 +216,18 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   return count;
 }
 
+double instructedShare(GenericOp op, const Chip& chip) {
+  const bool narrow = narrowProduct(op).has_value();
+  if (!narrow && !isBrainProduct(op)) return 1;
+  const int bits = narrow ? 8 : 16, group = groupOf(chip.dotProducts(), bits);
+  return group > 0 && isGrouped(op, group) ? groupedShare(chip, bits, group) : 1;
+}
+
 int multiplyExactlyInSingle(mlir::func::FuncOp main) {
+  constexpr int64_t kGroup = 4;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
-    if (!narrowProduct(op) || isGrouped(op) || !staysExact(op)) continue;
+    if (!narrowProduct(op) || isGrouped(op, kGroup) || !staysExact(op)) continue;
     multiplyInSingle(op);
     ++count;
   }

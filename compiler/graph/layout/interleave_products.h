@@ -2,6 +2,7 @@
 
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
 
@@ -13,6 +14,10 @@ namespace tessera::compiler {
 /// Does nothing for targets without such an instruction. `bits` of an element: 8, or 16 for bf16, where 3x3
 /// convolutions have had the choice of Winograd's domain before. Returns the number of products.
 int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits);
+
+/// The part of the time of multiply-adds that a product takes on an instruction that adds up groups: 1 where it is left
+/// to none.
+double instructedShare(mlir::linalg::GenericOp op, const Chip& chip);
 
 /// Lets remaining products of 8 bits, whose sums are small, work in single precision: integers below 2^24 are exact
 /// there, multiply-adds are as wide as the target's, and a convolution of few channels or of one, which no instruction
