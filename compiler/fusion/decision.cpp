@@ -162,7 +162,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   for (const Moved& moved : between.moved) decision.unfused_bytes += 2 * wholeBytes(chain, moved.tensor);
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
-  SliceNeeds needs{.running = between.running};
+  SliceNeeds needs{.running = between.running, .row_bytes = between.row_bytes};
   for (const Moved& moved : between.moved)
     if (moved.tensor != chain.members.back().output) needs.copied.push_back(moved.tensor);
   auto slices = planSlices(chain, cut, chip, level, needs);
@@ -195,7 +195,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
   if (slices->blocks > 1) {
-    const auto rows = planSlices(chain, cut, chip, level, {.copied = needs.copied});
+    const auto rows = planSlices(chain, cut, chip, level, {.copied = needs.copied, .row_bytes = needs.row_bytes});
     const double rows_kept = rows.ok() && between.kept ? between.kept(rows->tiles) : 1;
     const double more = rows.ok() ? rows_kept * rows->seconds - kept * slices->seconds : 0;
     absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")

@@ -32,6 +32,7 @@ double betweenSteps(const Chip& chip, double bytes);
 struct Between {
   double passes = 0;
   int steps = 0;
+  double row_bytes = 0;           ///< see SliceNeeds
   double flops = 0;               ///< arithmetic of these and of what follows the members, over all points
   std::vector<Moved> moved = {};  ///< before the first member and behind the last
   /// The part of the work of slices of given tiles that is left where they skip what a mask removes; none: all.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <ranges>
 
@@ -102,7 +103,9 @@ class Slicer {
         capacity_(static_cast<double>(chip.heldBytes(chip.level(level)))),
         into_(chip.bytesPerSecond(chip.level(level + 1))),
         out_(chip.bytesPerSecond(chip.level(level))),
-        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {}
+        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {
+    std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return separates(chain, loop); });
+  }
 
   std::optional<SlicePlan> price(const Tiles& tiles) const {
     SlicePlan plan;
@@ -137,6 +140,8 @@ class Slicer {
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.members.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
+    if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
+      plan.seconds += needs_.row_bytes / out_;
     plan.idle = idleFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
     return plan;
@@ -231,6 +236,7 @@ class Slicer {
   double capacity_;    ///< bytes that a slice may take
   double into_, out_;  ///< bytes a second into the level, and out of it
   double nest_seconds_;
+  std::vector<int> separating_;  ///< of the loops that are cut
 };
 
 /// Blocks of a running softmax: whole vectors, long enough for a register tile's sums to be worth their start.

@@ -35,6 +35,9 @@ struct SliceNeeds {
   /// A reduction of the last member that a softmax between the members runs along: it may be cut into blocks, with a
   /// running maximum and sum, where whole rows cost more. -1: none.
   int running = -1;
+  /// Bytes that operators between the members move among themselves, where rows do not take turns in the near level:
+  /// slices of several points of a loop that separates (heads) run each of them over all of these points.
+  double row_bytes = 0;
 };
 
 /// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement, of which the longer hides all but a

@@ -39,6 +39,22 @@ TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
   EXPECT_DOUBLE_EQ(plan->volume_bytes, 4.0 * 8 * (512 * 64 * 2 + 64 * 512 * 2));
 }
 
+TEST(SlicePlan, HeadsWhoseRowsAreWorkedOnComeOneByOne) {
+  // Four heads fit at once, and six slices cost less than 24, until passes over rows count that go round all of them.
+  const Chain chain = gemmChain(24, 128, 64, 64, 128);
+  v1::Target target = coreHolding(kHeld);
+  target.mutable_memory(0)->set_bandwidth_bytes_per_cycle(64);
+  const Chip chip(target);
+  const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
+  auto plan = planSlices(chain, {b, m}, chip, 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->tiles[b], 1);
+  plan = planSlices(chain, {b, m}, chip, 0, {.row_bytes = 4.0 * 4 * 24 * 128 * 128});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->tiles[b], 1);
+  EXPECT_EQ(plan->tiles[m], 128);
+}
+
 TEST(SlicePlan, SlicesLeaveRoomForTheNextOnesOperands) {
   Chain chain = gemmChain(8, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 8;

@@ -110,7 +110,8 @@ constexpr Rewrite kRewrites[] = {
     {"tessera-narrow-products-for-tiles", "The same as a Sapphire Rapids wants them, which has tiles",
      [](FuncOp main, int64_t) { return narrowProducts(main, Chip(*findBuiltinTarget("sapphirerapids")), nullptr); }},
     {"tessera-interleave-products",
-     "Interleave constant operands of products of 8 bits by four, of bf16 by two, for a Zen 4",
+     "Interleave operands of products, of 8 bits by four, of bf16 by two, where they are constant or copies pay, for a "
+     "Zen 4",
      [](FuncOp main, int64_t) {
        const Chip chip(*findBuiltinTarget("znver4"));
        return interleaveProducts(main, chip, 8) + interleaveProducts(main, chip, 16);

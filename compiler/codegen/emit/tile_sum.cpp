@@ -232,13 +232,15 @@ void TileEmitter::combineLanes() {
   for (size_t p = 0; p < points_.size(); ++p)
     for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o) {
       if (streamed(o)) continue;
-      // Pairwise, so that the depth is log2(lanes).
+      // Pairwise, so that the depth is log2(lanes): halves, or of integers neighbours. LLVM 22 makes one vpdpbusd of 16
+      // products of bytes whose halves are added up, and takes its first lane for the sum.
       Value vector = registers_[p][0][o];
+      const bool neighbours = llvm::cast<mlir::VectorType>(vector.getType()).getElementType().isInteger();
       for (int width = plan_.lanes; width > 1; width /= 2) {
         llvm::SmallVector<int64_t> low, high;
         for (int i = 0; i < width / 2; ++i) {
-          low.push_back(i);
-          high.push_back(i + width / 2);
+          low.push_back(neighbours ? 2 * i : i);
+          high.push_back(neighbours ? 2 * i + 1 : i + width / 2);
         }
         vector = combine(o, mlir::vector::ShuffleOp::create(b_, loc_, vector, vector, low),
                          mlir::vector::ShuffleOp::create(b_, loc_, vector, vector, high));

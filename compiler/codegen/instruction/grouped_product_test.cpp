@@ -92,6 +92,17 @@ TEST(GroupedProduct, OfHalvesIsWithinTheBoundOfSumsInSingleForEveryShapeAndLayou
   checkWorkload(halfProduct(14, 48, 128, kInterleaved, "%r = arith.truncf %i0 : f32 to bf16"), {.seed = 1});
 }
 
+// Where no instruction is there for it, a row's products of bytes are added up lane by lane, then across the lanes.
+TEST(GroupedProduct, RowsWithoutAnInstructionAreExactForEverySignAndLength) {
+  unsigned seed = 0;
+  for (const int64_t k : {4, 8, 16, 17, 32, 64, 80})
+    for (const auto& [first, second] :
+         {std::pair("extui", "extsi"), {"extsi", "extui"}, {"extsi", "extsi"}, {"extui", "extui"}})
+      checkWorkload(
+          product(1, 30, k, body(first, second), kRows),
+          {.seed = ++seed * 4, .integer_range = 128, .adjust = [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }});
+}
+
 // 255 * -128 twice is less than any 16-bit integer: instructions that saturate pairs would show.
 TEST(GroupedProduct, SumsOfExtremesAreExact) {
   for (const char* target : {"", "x86-64-v3"}) {

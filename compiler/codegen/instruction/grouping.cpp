@@ -43,6 +43,7 @@ void countGroups(Access& access, int loop, int group, mlir::Type type) {
   access.offset /= group;
   for (auto [other, stride] : llvm::enumerate(access.strides))
     if (static_cast<int>(other) != loop) stride /= group;
+  for (int64_t& stride : access.slice) stride /= group;
 }
 
 /// Drops a loop of one step.
@@ -127,8 +128,9 @@ std::optional<int> groupedLoop(const Nest& nest, int group) {
     if (!nest.reduction[loop] || nest.extents[loop] % group != 0) continue;
     const bool fits = llvm::all_of(inputs, [&](const Operand& input) {
       const Access& access = input.access;
-      if (!access.root || input.from || !access.panel.empty() || !access.slice.empty()) return false;
+      if (!access.root || input.from || !access.panel.empty()) return false;
       if (access.strides[loop] != 1 || access.offset % group != 0) return false;
+      if (llvm::any_of(access.slice, [&](int64_t stride) { return stride % group != 0; })) return false;
       for (int other = 0; other < nest.loops(); ++other)
         if (other != loop && access.strides[other] % group != 0) return false;
       return true;

@@ -258,7 +258,7 @@ class TileKernel final : public MicroKernel {
   }
 };
 
-std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
+std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
   const auto found = tileLoopsOf(nest);
@@ -268,7 +268,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = loops.column;
   const PieceFlow flow(nest, chip, loops);
-  choosePiece(nest, chip, loops, flow, plan);
+  choosePiece(nest, chip, loops, flow, wanted.vectors, plan);
   orderReductions(nest, plan);
   sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
   plan.points = {loops.row, loops.column};
@@ -286,7 +286,9 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
                        passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
-  if (apart || (crowded && canPack(nest, 1))) plan.packed.push_back({.input = 1, .loop = loops.column});
+  const bool pack = wanted.packed ? llvm::is_contained(*wanted.packed, 1) : apart || (crowded && canPack(nest, 1));
+  if (apart && !pack) return std::nullopt;
+  if (pack) plan.packed.push_back({.input = 1, .loop = loops.column});
   plan.orderLevels(
       static_cast<int>(llvm::count_if(plan.order, [&](int loop) { return varies(a, loop) && varies(b, loop); })));
   orderPanels(nest, chip, plan);

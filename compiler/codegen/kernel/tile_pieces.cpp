@@ -71,15 +71,18 @@ double PieceFlow::loadCycles(const Piece& piece, int64_t rows, int64_t columns, 
          column_bytes / (keeps_rows ? passing_columns_ : rateOf(touched(columns_, columns)));
 }
 
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, TilePlan& plan) {
+void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, int64_t vectors,
+                 TilePlan& plan) {
   const TileProduct& product = *productOf(nest);
   const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
   const int64_t deepest = product.depth / product.group;
   plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
+  if (vectors > std::min<int64_t>(ceilDiv(columns, plan.lanes), kSums * product.columns / plan.lanes)) vectors = 0;
   double best = std::numeric_limits<double>::infinity();
   for (int64_t r = std::min<int64_t>(rows, kSums * product.rows); r >= 1; --r)
     for (int64_t c = std::min<int64_t>(columns, kSums * product.columns); c >= 1; --c) {
       if (ceilDiv(r, product.rows) * ceilDiv(c, product.columns) > kSums) continue;
+      if (vectors > 0 && ceilDiv(c, plan.lanes) != vectors) continue;
       if (r * ceilDiv(c, plan.lanes) * plan.tile[loops.depth] > kMostInTile) continue;
       double cycles = 0;
       forTiles(rows, r, [&](int64_t sr, int64_t nr) {

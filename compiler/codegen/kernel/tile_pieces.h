@@ -57,7 +57,9 @@ class PieceFlow {
 };
 
 /// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces: the plan's tile.
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, TilePlan& plan);
+/// Of those `vectors` wide, where there are any.
+void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, int64_t vectors,
+                 TilePlan& plan);
 
 /// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
 /// there beside the other, in blocks of the outermost loop of the plan's order that only it walks.

@@ -55,6 +55,18 @@ llvm::SmallVector<int64_t> partsOf(const Access& access, llvm::ArrayRef<int64_t>
   return parts;
 }
 
+/// Whether a loop of `access` runs through coordinate `c` across parts and ends within one, as what is filled up to
+/// whole parts by somebody else.
+bool endsWithinPart(const Access& access, llvm::ArrayRef<int64_t> extents, const Coordinates& coordinates, int c,
+                    llvm::ArrayRef<int64_t> parts) {
+  for (auto [stride, extent] : llvm::zip_equal(access.strides, extents))
+    for (const int64_t part : parts) {
+      const int64_t within = part / coordinates.strides[c];
+      if (stride == coordinates.strides[c] && extent > within && extent % within != 0) return true;
+    }
+  return false;
+}
+
 /// Splits coordinate `c` at the strides of `parts`, when each divides the next; no change otherwise.
 void splitCoordinate(Coordinates& coordinates, int c, llvm::SmallVector<int64_t> parts) {
   parts.push_back(coordinates.strides[c]);
@@ -125,7 +137,12 @@ llvm::DenseMap<mlir::Value, Coordinates> commonCoordinates(std::vector<Nest>& ne
         forEachAccess(nest, [&](const Access& access) {
           if (access.root == root) parts.append(partsOf(access, nest.extents, coordinates, c));
         });
-      if (!parts.empty()) splitCoordinate(coordinates, c, parts);
+      bool across = false;  // one coordinate then, which views walk with several loops
+      for (const Nest& nest : nests)
+        forEachAccess(nest, [&](const Access& access) {
+          across |= access.root == root && endsWithinPart(access, nest.extents, coordinates, c, parts);
+        });
+      if (!parts.empty() && !across) splitCoordinate(coordinates, c, parts);
     }
   }
   for (Nest& nest : nests)

@@ -6,7 +6,8 @@
 namespace tessera::compiler::codegen {
 
 /// Coordinates of a row-major buffer, slowest first, dimensions of extent 1 left out. A dimension that some operand
-/// walks with two loops as [outer][inner] (a view with more dimensions) is two coordinates.
+/// walks with two loops as [outer][inner] (a view with more dimensions) is two coordinates, unless somebody else walks
+/// it across these and not to an end of one (what is filled up).
 struct Coordinates {
   llvm::SmallVector<int64_t> extents, strides;  ///< elements
   llvm::SmallVector<int> dims;                  ///< the dimension of the buffer each is a part of

@@ -3,8 +3,10 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/kernel/nest_instruction.h"
 #include "compiler/codegen/kernel/registry.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
 #include "compiler/codegen/tree/panels.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
@@ -89,10 +91,19 @@ class RegionPlanner {
   llvm::SmallVector<mlir::Value> takePanels() { return std::move(panels_); }
 
  private:
-  absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, const RegionNest& each, bool main,
+  /// With the instruction of the fewest cycles that reads the panels there are, or none.
+  absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, RegionNest& each, bool main,
                                   llvm::function_ref<bool(const TilePlan&)> fits) {
-    TilePlan plan = planTile(each.nest, chip_, wanted(each, main));
-    if (!fits(plan)) plan = planTile(each.nest, chip_, {.packed = llvm::SmallVector<int>()});
+    std::vector<Nest> forms = instructedForms(builder_, each.nest, chip_, wanted(each, main));
+    forms.push_back(std::move(each.nest));
+    TilePlan plan;
+    for (Nest& form : forms) {
+      each.nest = std::move(form);
+      plan = planTile(each.nest, chip_, wanted(each, main));
+      if (!fits(plan)) plan = planTile(each.nest, chip_, {.packed = llvm::SmallVector<int>()});
+      const auto& step = each.nest.statements[0].step;
+      if (fits(plan) && (!step || plan.kernel->evaluates(*step))) break;
+    }
     for (PackedOperand& packed : plan.packed) {
       packed.within = false;
       packed.ahead = 0;
@@ -110,11 +121,15 @@ class RegionPlanner {
   }
 
   /// Leaves of the copies that a nest's operands need come before its own: it is the first that copies nothing.
-  absl::StatusOr<TilePlan> followed(const RegionVariant& variant, const RegionNest& each) const {
+  absl::StatusOr<TilePlan> followed(const RegionVariant& variant, RegionNest& each) const {
     size_t position = variant.steps.size();
     auto leaf = leafAt(position);
     while (leaf.ok() && leaf->tile->kernel().variant() == words::kPack) leaf = leafAt(++position);
     if (!leaf.ok()) return leaf.status();
+    if (absl::Status status =
+            takeUpInstruction(builder_, each.nest, chip_, leaf->tile->kernel().instruction(), leaf->path);
+        !status.ok())
+      return status;
     auto plan = planOf(*leaf, each.nest, each.number, chip_);
     if (plan.ok() && (plan->grid_levels > 0 ||
                       llvm::any_of(plan->packed, [](const PackedOperand& packed) { return packed.within; })))
@@ -188,8 +203,8 @@ class RegionPlanner {
     for (const SharedPanels& shared : shared_) {
       if (!shared.serves(variant) || shared.number != each.number || shared.input != packed.input ||
           shared.width != plan.tile[packed.loop] || shared.along != access.strides[packed.loop] ||
-          shared.source.root != access.root || shared.source.offset != access.offset ||
-          shared.source.slice != access.slice)
+          shared.source.root != access.root || shared.source.element != access.element ||
+          shared.source.offset != access.offset || shared.source.slice != access.slice)
         continue;
       int walked = 0;
       bool same = true;

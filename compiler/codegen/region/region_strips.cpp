@@ -31,6 +31,7 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
 
 int rowLoop(const RegionStep& step) {
   const TilePlan& plan = step.plan;
+  if (step.shared) return -1;  // trees say no loops of it
   if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) ||
       plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock)
     return -1;

@@ -4,6 +4,8 @@
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/each_element.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/layout/layout_prices.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -29,27 +31,26 @@ std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
   return dim.getPosition();
 }
 
-/// How a product is regrouped: along `loop`, which is the last dimension of operand 1 - `constant`.
+/// How a product is regrouped: along `loop`, which is the last dimension of operand 1 - `moved`.
 struct Regrouping {
-  unsigned constant = 1, loop = 0, dimension = 0;  ///< dimension: of the constant
+  unsigned moved = 1, loop = 0, dimension = 0;  ///< dimension: of the operand whose neighbours are to move
   int64_t group = 0;
 };
 
-std::optional<Regrouping> regroupingOf(GenericOp op, int64_t group) {
+std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t group) {
   Regrouping found;
   found.group = group;
-  found.constant = isKnownAtCompileTime(op.getDpsInputs()[1]) ? 1 : 0;
-  if (!isKnownAtCompileTime(op.getDpsInputs()[found.constant])) return std::nullopt;
+  found.moved = input;
   const auto maps = op.getIndexingMapsArray();
-  const AffineMap other = maps[1 - found.constant], constant = maps[found.constant];
+  const AffineMap other = maps[1 - input], moved = maps[input];
   if (other.getNumResults() == 0) return std::nullopt;
   const auto loop = onlyLoop(other, other.getNumResults() - 1);
   if (!loop || op.getIteratorTypesArray()[*loop] != IteratorType::reduction) return std::nullopt;
   // What fills up the last group must add nothing.
   if (const int64_t steps = op.getStaticLoopRanges()[*loop]; steps < 2 || 2 * steps < found.group) return std::nullopt;
   if (op.getStaticLoopRanges()[*loop] % found.group != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
-  for (unsigned d = 0; d < constant.getNumResults(); ++d)
-    if (onlyLoop(constant, d) == loop) {
+  for (unsigned d = 0; d < moved.getNumResults(); ++d)
+    if (onlyLoop(moved, d) == loop) {
       found.loop = *loop;
       found.dimension = d;
       return found;
@@ -57,9 +58,42 @@ std::optional<Regrouping> regroupingOf(GenericOp op, int64_t group) {
   return std::nullopt;
 }
 
+/// The part of the time of multiply-adds that groups of so many elements of `bits` bits take.
+double groupedShare(const Chip& chip, int bits, int64_t group) {
+  const auto tiles = LayoutPrices(chip).tilesOf(bits);
+  return 1 / std::max(static_cast<double>(group), tiles ? tiles->speed : 1);
+}
+
+/// Whether an operand that is made at run time is worth a pass that moves its neighbours, and passes that fill up its
+/// sums: as against multiply-adds.
+bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) {
+  const LayoutPrices prices(chip);
+  const double saved =
+      (1 - groupedShare(chip, bits, by.group)) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;
+  auto bytesOf = [&](unsigned input) {
+    return mlir::cast<mlir::RankedTensorType>(op.getDpsInputs()[input].getType()).getNumElements() * bits / 8;
+  };
+  double copies = prices.pass(bytesOf(by.moved), /*turns=*/true);
+  if (op.getStaticLoopRanges()[by.loop] % by.group != 0)
+    copies += prices.pass(bytesOf(0), /*turns=*/false) + prices.pass(bytesOf(1), /*turns=*/false);
+  return saved > copies;
+}
+
+/// Of a constant operand; else of one that lies otherwise, where copying it pays.
+std::optional<Regrouping> regroupingOf(GenericOp op, const Chip& chip, int bits, int64_t group) {
+  for (unsigned input : {1U, 0U})
+    if (isKnownAtCompileTime(op.getDpsInputs()[input])) return regroupingOf(op, input, group);
+  for (unsigned input : {1U, 0U}) {
+    const auto by = regroupingOf(op, input, group);
+    if (!by || by->dimension + 1 == op.getIndexingMapsArray()[input].getNumResults()) continue;
+    if (paysCopies(op, *by, chip, bits)) return by;
+  }
+  return std::nullopt;
+}
+
 /// [.., K, ..] -> [.., K / group, .., group]
-Value interleaved(OpBuilder& b, mlir::Location loc, Value constant, unsigned dimension, int64_t group) {
-  Value split = splitDimension(b, loc, constant, dimension, group);
+Value interleaved(OpBuilder& b, mlir::Location loc, Value operand, unsigned dimension, int64_t group) {
+  Value split = splitDimension(b, loc, operand, dimension, group);
   const auto rank = mlir::cast<mlir::RankedTensorType>(split.getType()).getRank();
   llvm::SmallVector<int64_t> order;
   for (int64_t d = 0; d < rank; ++d)
@@ -71,16 +105,16 @@ Value interleaved(OpBuilder& b, mlir::Location loc, Value constant, unsigned dim
 void regroup(GenericOp op, const Regrouping& by) {
   OpBuilder b(op);
   auto maps = op.getIndexingMapsArray();
-  const unsigned loops = maps[0].getNumDims(), other = 1 - by.constant;
+  const unsigned loops = maps[0].getNumDims(), other = 1 - by.moved;
   const int64_t steps = op.getStaticLoopRanges()[by.loop];
   const int64_t filled = (steps + by.group - 1) / by.group * by.group;
   llvm::SmallVector<Value> inputs(op.getDpsInputs());
   const auto rank = static_cast<int64_t>(maps[other].getNumResults());
   if (filled != steps) {
-    inputs[by.constant] = padDimension(b, op.getLoc(), inputs[by.constant], by.dimension, filled);
+    inputs[by.moved] = padDimension(b, op.getLoc(), inputs[by.moved], by.dimension, filled);
     inputs[other] = padDimension(b, op.getLoc(), inputs[other], rank - 1, filled);
   }
-  inputs[by.constant] = interleaved(b, op.getLoc(), inputs[by.constant], by.dimension, by.group);
+  inputs[by.moved] = interleaved(b, op.getLoc(), inputs[by.moved], by.dimension, by.group);
   inputs[other] = splitDimension(b, op.getLoc(), inputs[other], rank - 1, by.group);
   // The loop goes from group to group, a new one within.
   llvm::SmallVector<AffineMap> grouped;
@@ -158,13 +192,12 @@ bool staysExact(GenericOp op) {
   return true;
 }
 
-/// Whether the sum's last loop is walked in groups by both operands of 8 bits: the instruction's.
-bool isGrouped(GenericOp op) {
-  constexpr int64_t kGroup = 4;
+/// Whether the sum's last loop is walked in groups by both operands: the instruction's.
+bool isGrouped(GenericOp op, int64_t group) {
   const auto maps = op.getIndexingMapsArray();
   if (maps[0].getNumResults() == 0 || maps[1].getNumResults() == 0) return false;
   const auto x = onlyLoop(maps[0], maps[0].getNumResults() - 1), w = onlyLoop(maps[1], maps[1].getNumResults() - 1);
-  return x && x == w && op.getStaticLoopRanges()[*x] % kGroup == 0;
+  return x && x == w && op.getStaticLoopRanges()[*x] % group == 0;
 }
 
 }  // namespace
@@ -175,7 +208,7 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     if (bits == 8 ? !narrowProduct(op) : !isBrainProduct(op)) continue;
-    const auto by = regroupingOf(op, group);
+    const auto by = regroupingOf(op, chip, bits, group);
     if (!by) continue;
     regroup(op, *by);
     ++count;
@@ -183,10 +216,18 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   return count;
 }
 
+double instructedShare(GenericOp op, const Chip& chip) {
+  const bool narrow = narrowProduct(op).has_value();
+  if (!narrow && !isBrainProduct(op)) return 1;
+  const int bits = narrow ? 8 : 16, group = groupOf(chip.dotProducts(), bits);
+  return group > 0 && isGrouped(op, group) ? groupedShare(chip, bits, group) : 1;
+}
+
 int multiplyExactlyInSingle(mlir::func::FuncOp main) {
+  constexpr int64_t kGroup = 4;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
-    if (!narrowProduct(op) || isGrouped(op) || !staysExact(op)) continue;
+    if (!narrowProduct(op) || isGrouped(op, kGroup) || !staysExact(op)) continue;
     multiplyInSingle(op);
     ++count;
   }

@@ -2,6 +2,7 @@
 
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
 
@@ -9,9 +10,14 @@ namespace tessera::compiler {
 /// [.., K/4, N, 4], or two along one of bf16, [.., K/2, N, 2], so that an instruction that adds up groups of them reads
 /// whole vectors. The other operand has them so: the sum runs along its last dimension. Sums of other than a multiple
 /// of a group are filled up with zeros, which copies the other operand, where they have half a group's steps at least.
+/// Where no operand is constant (attention's weights and values), one that lies otherwise is copied, if that pays.
 /// Does nothing for targets without such an instruction. `bits` of an element: 8, or 16 for bf16, where 3x3
 /// convolutions have had the choice of Winograd's domain before. Returns the number of products.
 int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits);
+
+/// The part of the time of multiply-adds that a product takes on an instruction that adds up groups: 1 where it is left
+/// to none.
+double instructedShare(mlir::linalg::GenericOp op, const Chip& chip);
 
 /// Lets remaining products of 8 bits, whose sums are small, work in single precision: integers below 2^24 are exact
 /// there, multiply-adds are as wide as the target's, and a convolution of few channels or of one, which no instruction

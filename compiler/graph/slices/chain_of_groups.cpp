@@ -7,6 +7,7 @@
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/permutation.h"
 #include "compiler/graph/facts/summary.h"
+#include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/slices/softmax_of_groups.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -37,12 +38,22 @@ double pointsOf(LinalgOp op) {
 }
 
 bool isMember(Operation* op) { return kindOf(op) == OpKind::kHeavy; }
+
+/// Whether slices only move what they need of `value` from outside: transposes, paddings and views of it.
+bool isMoved(const AccessTrace& trace, Value value) {
+  if (!trace.made(value)) return true;
+  Operation* op = value.getDefiningOp();
+  auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
+  if (generic ? !isCheapToRepeat(generic) : kindOf(op) != OpKind::kView && kindOf(op) != OpKind::kPad) return false;
+  return isMoved(trace, generic ? generic.getDpsInputs()[0] : op->getOperand(0));
+}
 bool isReduction(Operation* op) { return kindOf(op) == OpKind::kReduction; }
 
 /// From the trace of all operations: members forward.
 class ChainBuilder {
  public:
-  ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups) : trace_(trace) {
+  ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups, const Chip& chip)
+      : trace_(trace), chip_(chip) {
     for (const Group* group : groups) {
       if (std::ranges::any_of(group->ops, isMember)) continue;
       if (group == groups.back() && std::ranges::any_of(group->ops, isReduction)) {
@@ -73,6 +84,7 @@ class ChainBuilder {
   void findWindows();
 
   const AccessTrace& trace_;
+  const Chip& chip_;
   GroupChain result_;
   const Group* before_ = nullptr;       ///< moves what the first member reads
   const Group* behind_ = nullptr;       ///< moves what the last one writes
@@ -101,6 +113,8 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
   const auto index = static_cast<int>(result_.chain.members.size());
   member.name = absl::StrCat("member", index);
   member.flops = static_cast<double>(flopsOf(op)) / pointsOf(op);
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op.getOperation()))
+    member.flops *= instructedShare(generic, chip_);
   for (const fusion::Subscript& subscript : trace_.iterations(op)) {
     for (const fusion::Term& term : subscript) member.loops.push_back(term.loop);
   }
@@ -187,13 +201,14 @@ void ChainBuilder::countBetween() {
       auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
       return type && static_cast<double>(type.getNumElements()) == points;
     };
-    for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
-      if (whole(input->get()) && !rows_.contains(input->get().getDefiningOp())) passing.insert(input->get());
-    }
-    if (whole(op->getResult(0)) &&
-        !llvm::all_of(op->getUsers(), [&](Operation* user) { return rows_.contains(user); })) {
-      passing.insert(op->getResult(0));
-    }
+    auto moves = [&](Value value, bool passes) {
+      if (!whole(value)) return;
+      if (!passes || !passing.insert(value))
+        result_.between.row_bytes += points * static_cast<double>(elementBytes(value));
+    };
+    for (mlir::OpOperand* input : linalg_op.getDpsInputOperands())
+      moves(input->get(), !rows_.contains(input->get().getDefiningOp()));
+    moves(op->getResult(0), !llvm::all_of(op->getUsers(), [&](Operation* user) { return rows_.contains(user); }));
   }
   result_.between.passes = static_cast<double>(passing.size());
 }
@@ -290,7 +305,7 @@ absl::Status checkOperands(const AccessTrace& trace) {
     const auto innermost = std::find_if(result.rbegin(), result.rend(), [](const auto& s) { return !s.empty(); });
     if (!product || innermost == result.rend()) continue;
     for (mlir::OpOperand* input : member.getDpsInputOperands()) {
-      if (!trace.made(input->get())) continue;
+      if (isMoved(trace, input->get())) continue;
       for (const fusion::Subscript& subscript : trace.needed(input->get())) {
         for (const fusion::Term& term : subscript) {
           if (std::ranges::count(*innermost, term.loop, &fusion::Term::loop) > 0) {
@@ -303,14 +318,14 @@ absl::Status checkOperands(const AccessTrace& trace) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<GroupChain> chainOfGroups(std::span<const Group* const> groups,
-                                         std::span<mlir::Operation* const> links) {
+absl::StatusOr<GroupChain> chainOfGroups(std::span<const Group* const> groups, std::span<mlir::Operation* const> links,
+                                         const Chip& chip) {
   std::vector<Operation*> ops(links.begin(), links.end());
   for (const Group* group : groups) ops.insert(ops.end(), group->ops.begin(), group->ops.end());
   auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
   if (!trace.ok()) return trace.status();
   if (auto status = checkOperands(*trace); !status.ok()) return status;
-  return ChainBuilder(*trace, groups).run();
+  return ChainBuilder(*trace, groups, chip).run();
 }
 
 }  // namespace tessera::compiler

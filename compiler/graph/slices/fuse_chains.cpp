@@ -184,7 +184,7 @@ void ChainFinder::declineWinograd(const Candidate& candidate) {
 /// What a chain is decided by, as text.
 std::string keyOf(const GroupChain& built) {
   std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
-                                 built.between.running);
+                                 built.between.row_bytes, " ", built.between.running);
   if (built.masked) {
     llvm::raw_string_ostream text(key);
     built.masked->op->print(text);
@@ -199,7 +199,7 @@ std::string keyOf(const GroupChain& built) {
 absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
   for (int group : candidate.groups) groups.push_back(&groups_[group]);
-  absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views);
+  absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views, chip_);
   if (!built.ok()) return built.status();
   if (built->cuts.empty()) return absl::InvalidArgumentError("no dimension of the result divides all members");
   std::vector<int> cut;

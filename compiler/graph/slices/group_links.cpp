@@ -1,5 +1,6 @@
 #include "compiler/graph/slices/group_links.h"
 
+#include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
@@ -12,7 +13,8 @@ using mlir::Operation;
 
 bool multiplies(Operation* op) {
   if (kindOf(op) != OpKind::kHeavy) return false;
-  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && isLeftToInstruction(generic)) return false;
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && isLeftToInstruction(generic))
+    if (llvm::any_of(generic.getDpsInputs(), isKnownAtCompileTime)) return false;
   return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
                       [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });
 }
@@ -33,7 +35,7 @@ bool GroupLinks::winograd(int group) const {
 bool GroupLinks::rowsOnly(int group) const {
   return llvm::all_of(groups_[group].ops, [](Operation* op) {
     const OpKind kind = kindOf(op);
-    return kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kView;
+    return kind == OpKind::kElementwise || kind == OpKind::kReduction || kind == OpKind::kView || kind == OpKind::kPad;
   });
 }
 

@@ -32,14 +32,14 @@ class GroupLinks {
   /// The group that moves what `group` alone reads; -1: none.
   int movementBefore(int group) const;
 
-  /// A product, or a convolution, is in it; a pool is neither. Products that are left to instructions are none: slices
-  /// do not know those.
+  /// A product, or a convolution, is in it; a pool is neither. Products of weights that are left to instructions
+  /// are none: what all slices would read of them is not priced.
   bool heavy(int group) const;
   /// A stage of a convolution in Winograd's domain.
   bool winograd(int group) const;
   /// A pool.
   bool pools(int group) const;
-  /// Nothing but operations on elements or rows.
+  /// Nothing but operations on elements or rows, and paddings of these.
   bool rowsOnly(int group) const;
   /// Whole rows are summed up, or searched for their largest element, and changed by that.
   bool normalizes(int group) const;

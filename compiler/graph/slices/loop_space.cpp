@@ -53,6 +53,13 @@ int64_t LoopSpace::extentOf(const Subscript& subscript) const {
   return extent;
 }
 
+bool LoopSpace::inGroups(Subscript groups, const Subscript& plain) const {
+  if (groups.size() != 2 || plain.size() != 1 || plain[0].stride != 1) return false;
+  if (groups[0].stride > groups[1].stride) std::swap(groups[0], groups[1]);
+  const int64_t group = loops_[groups[0].loop].extent, missing = extentOf(groups) - loops_[plain[0].loop].extent;
+  return groups[0].stride == 1 && groups[1].stride == group && missing >= 0 && missing < group;
+}
+
 void LoopSpace::replace(int loop, const Subscript& by) {
   for (Subscripts& subscripts : held_) {
     for (Subscript& subscript : subscripts) {
@@ -75,6 +82,12 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
     if (equal(a, b) || covers(a, b)) continue;
     if (covers(b, a)) {
       a = b;
+      continue;
+    }
+    if (inGroups(a, b) || inGroups(b, a)) {
+      const Subscript groups = a.size() > 1 ? a : b;
+      for (const Term& term : groups) cuttable_[term.loop] = false;
+      replace((a.size() > 1 ? b : a)[0].loop, groups);
       continue;
     }
     const bool plain = a.size() == 1 && b.size() == 1 && a[0].stride == 1 && b[0].stride == 1;

@@ -38,6 +38,8 @@ class LoopSpace {
   static std::optional<fusion::Subscript> substitute(mlir::AffineExpr expression, const Subscripts& loops);
 
  private:
+  /// Whether `groups` are the points of the loop `plain` in groups, the last one filled up.
+  bool inGroups(fusion::Subscript groups, const fusion::Subscript& plain) const;
   void replace(int loop, const fusion::Subscript& by);
   int64_t extentOf(const fusion::Subscript& subscript) const;
 

@@ -121,7 +121,7 @@ class GraphWriter {
   bool follow(const Group& group, fusion::GraphNode& node) {
     if (group.results.size() != 1 || group.chain || llvm::any_of(group.ops, reducesMaps)) return false;
     if (llvm::any_of(group.ops, [](Operation* op) { return op->hasAttr(kAlgorithm); })) return false;
-    // Left to their instructions, which slices do not know.
+    // Left to their instructions, which prices of regions do not know.
     if (llvm::any_of(group.ops, [](Operation* op) {
           auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
           return generic && isLeftToInstruction(generic);

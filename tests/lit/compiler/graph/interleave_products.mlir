@@ -151,3 +151,86 @@ func.func @odd_halves(%x: tensor<5x7xbf16>, %h: tensor<5x8xf16>) -> (tensor<5x32
   } -> tensor<5x32xf32>
   return %y, %u : tensor<5x32xf32>, tensor<5x32xf32>
 }
+
+// -----
+
+// Attention: the values are copied for the sake of many rows of weights; queries and keys have their neighbours already.
+// GROUPS-LABEL: func @values_of_attention
+// GROUPS-NOT: tensor.expand_shape
+// GROUPS: ins(%{{.*}}, %{{.*}} : tensor<2x96x64xbf16>, tensor<2x80x64xbf16>)
+// GROUPS: tensor.expand_shape %{{.*}} {{\[\[}}0], [1, 2], [3]] output_shape [2, 40, 2, 64]
+// GROUPS: linalg.generic {{.*}} outs(%{{.*}} : tensor<2x40x64x2xbf16>)
+// GROUPS: tensor.expand_shape %{{.*}} {{\[\[}}0], [1], [2, 3]] output_shape [2, 96, 40, 2]
+// GROUPS: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<2x96x40x2xbf16>, tensor<2x40x64x2xbf16>)
+func.func @values_of_attention(%q: tensor<2x96x64xbf16>, %k: tensor<2x80x64xbf16>, %v: tensor<2x80x64xbf16>) -> tensor<2x96x64xf32> {
+  %c0 = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x96x80xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%e : tensor<2x96x80xf32>) -> tensor<2x96x80xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, j, k)>, affine_map<(b, i, j, k) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<2x96x64xbf16>, tensor<2x80x64xbf16>) outs(%z : tensor<2x96x80xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %o: f32):
+    %x = arith.extf %a : bf16 to f32
+    %y = arith.extf %b : bf16 to f32
+    %m = arith.mulf %x, %y : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x96x80xf32>
+  %f = tensor.empty() : tensor<2x96x80xbf16>
+  %w = linalg.generic {indexing_maps = [affine_map<(b, i, j) -> (b, i, j)>, affine_map<(b, i, j) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s : tensor<2x96x80xf32>) outs(%f : tensor<2x96x80xbf16>) {
+  ^bb0(%a: f32, %o: bf16):
+    %t = arith.truncf %a : f32 to bf16
+    linalg.yield %t : bf16
+  } -> tensor<2x96x80xbf16>
+  %g = tensor.empty() : tensor<2x96x64xf32>
+  %h = linalg.fill ins(%c0 : f32) outs(%g : tensor<2x96x64xf32>) -> tensor<2x96x64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, k, j)>, affine_map<(b, i, j, k) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<2x96x80xbf16>, tensor<2x80x64xbf16>) outs(%h : tensor<2x96x64xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %o: f32):
+    %x = arith.extf %a : bf16 to f32
+    %c = arith.extf %b : bf16 to f32
+    %m = arith.mulf %x, %c : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x96x64xf32>
+  return %y : tensor<2x96x64xf32>
+}
+
+// -----
+
+// A few rows take less time than the copies.
+// GROUPS-LABEL: func @values_of_one_row
+// GROUPS-NOT: tensor.expand_shape
+// GROUPS: return
+func.func @values_of_one_row(%w: tensor<2x1x512xbf16>, %v: tensor<2x512x64xbf16>) -> tensor<2x1x64xf32> {
+  %c0 = arith.constant 0.0 : f32
+  %g = tensor.empty() : tensor<2x1x64xf32>
+  %h = linalg.fill ins(%c0 : f32) outs(%g : tensor<2x1x64xf32>) -> tensor<2x1x64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, k, j)>, affine_map<(b, i, j, k) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<2x1x512xbf16>, tensor<2x512x64xbf16>) outs(%h : tensor<2x1x64xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %o: f32):
+    %x = arith.extf %a : bf16 to f32
+    %c = arith.extf %b : bf16 to f32
+    %m = arith.mulf %x, %c : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<2x1x64xf32>
+  return %y : tensor<2x1x64xf32>
+}
+
+// -----
+
+// The last key of an odd number has no neighbour.
+// GROUPS-LABEL: func @odd_number_of_keys
+// GROUPS-COUNT-2: tensor.pad
+// GROUPS: ins(%{{.*}}, %{{.*}} : tensor<12x197x99x2xbf16>, tensor<12x99x64x2xbf16>)
+func.func @odd_number_of_keys(%w: tensor<12x197x197xbf16>, %v: tensor<12x197x64xbf16>) -> tensor<12x197x64xf32> {
+  %c0 = arith.constant 0.0 : f32
+  %g = tensor.empty() : tensor<12x197x64xf32>
+  %h = linalg.fill ins(%c0 : f32) outs(%g : tensor<12x197x64xf32>) -> tensor<12x197x64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, k, j)>, affine_map<(b, i, j, k) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<12x197x197xbf16>, tensor<12x197x64xbf16>) outs(%h : tensor<12x197x64xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %o: f32):
+    %x = arith.extf %a : bf16 to f32
+    %c = arith.extf %b : bf16 to f32
+    %m = arith.mulf %x, %c : f32
+    %r = arith.addf %o, %m : f32
+    linalg.yield %r : f32
+  } -> tensor<12x197x64xf32>
+  return %y : tensor<12x197x64xf32>
+}
