@@ -231,11 +231,6 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
                            setAttribute(node, "axis", int64_t{1});
                            setAttribute(node, "select_last_index", int64_t{1});
                          }},
-                        {"does not keep it apart",
-                         [](ModelBuilder& b) {
-                           b.initializer("flat", {-1});
-                           b.node("Reshape", {"w", "flat"}, {"y"}, "bad");
-                         }},
                         {"the new shape wants 6 there",
                          [](ModelBuilder& b) {
                            b.initializer("s", {2, 6});

@@ -20,41 +20,62 @@ constexpr int64_t kMostNear = 64;       // sizes at each end of the ranges toget
 constexpr int64_t kMostTried = 1024;    // sizes of a range in search of what they have to be multiples of
 constexpr int64_t kLeastMultiples = 4;  // of what is found
 constexpr int64_t kSteps = 1 << 16;     // scalar operations for one example
+constexpr int64_t kMostAlike = 256;     // operations compared before two counts are taken for different ones
+
+/// Whether equal operations on equal values compute both; what was found to be equal is in `matched`.
+bool computedAlike(mlir::Value a, mlir::Value b, llvm::DenseMap<mlir::Value, mlir::Value>& matched,
+                   int64_t& operations) {
+  if (a == b || matched.lookup(a) == b) return true;
+  auto of_a = mlir::dyn_cast<mlir::OpResult>(a), of_b = mlir::dyn_cast<mlir::OpResult>(b);
+  if (!of_a || !of_b || of_a.getResultNumber() != of_b.getResultNumber() || --operations < 0) return false;
+  return mlir::OperationEquivalence::isEquivalentTo(
+      of_a.getOwner(), of_b.getOwner(),
+      [&](mlir::Value x, mlir::Value y) { return mlir::success(computedAlike(x, y, matched, operations)); },
+      [&](mlir::Value x, mlir::Value y) { matched[x] = y; }, mlir::OperationEquivalence::IgnoreLocations);
+}
 
 }  // namespace
 
-std::vector<std::vector<int64_t>> FollowedValues::examples() const {
+std::vector<std::vector<int64_t>> FollowedValues::examples(const Ranges& ranges) {
   std::vector<int64_t> greatest;
-  for (const RangeOf& range : ranges_) greatest.push_back(range.most);
+  for (const RangeOf& range : ranges) greatest.push_back(range.most);
   std::vector<std::vector<int64_t>> examples = {greatest};
   // Every remainder by what heads and blocks usually are, at both ends of a range.
-  const auto ranges = static_cast<int64_t>(ranges_.size());
-  const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(ranges, 1), 2, 16);
-  for (int64_t r = 0; r < ranges; ++r) {
-    const int64_t unit = ranges_[r].multiple, most = ranges_[r].most / unit;
-    std::set<int64_t> sizes = {most / 3, most / 2, most / 2 + 1};
+  const auto count = static_cast<int64_t>(ranges.size());
+  const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(count, 1), 2, 16);
+  for (int64_t r = 0; r < count; ++r) {
+    const int64_t unit = ranges[r].multiple, most = ranges[r].most / unit;
+    std::set<int64_t> sizes = {ranges[r].least, most / 3, most / 2, most / 2 + 1};
     for (int64_t i = 1; i <= near; ++i) sizes.insert({i, most - i});
     for (int64_t size : sizes) {
-      if (size < 1 || size >= most) continue;
+      if (size < ranges[r].least || size >= most) continue;
       examples.push_back(greatest);
       examples.back()[r] = size * unit;
     }
   }
   // All at once: equally small, and of different sizes.
-  for (int64_t first = 0; first == 0 || (ranges > 1 && first <= 4); ++first) {
+  for (int64_t first = 0; first == 0 || (count > 1 && first <= 4); ++first) {
     examples.push_back(greatest);
-    for (int64_t r = 0; r < ranges; ++r)
-      examples.back()[r] = std::min((first == 0 ? 1 : first + r) * ranges_[r].multiple, greatest[r]);
+    for (int64_t r = 0; r < count; ++r)
+      examples.back()[r] = std::min((first == 0 ? 1 : first + r) * ranges[r].multiple, greatest[r]);
   }
   return examples;
 }
 
-std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(mlir::Value value) const {
+std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(mlir::Value value,
+                                                                              Ranges* by_data) const {
   llvm::SetVector<mlir::Value> reached;
   llvm::SetVector<mlir::Operation*> operations;
   reached.insert(value);
   mlir::Block* body = value.getParentBlock();
   for (size_t i = 0; i < reached.size(); ++i) {
+    if (by_data) {
+      const auto known = by_data_.find(reached[i]);
+      if (known != by_data_.end()) {
+        by_data->push_back({.dimension = -1, .count = known->first, .most = known->second, .least = 0});
+        continue;
+      }
+    }
     mlir::Operation* op = reached[i].getDefiningOp();
     if (!op) {
       const bool is_count =
@@ -70,14 +91,14 @@ std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(ml
   return std::vector<mlir::Operation*>(operations.begin(), operations.end());
 }
 
-std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(
-    mlir::Value value, v1::DataType type, const std::vector<std::vector<int64_t>>& examples) const {
+std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value value, v1::DataType type,
+                                                                  std::vector<mlir::Operation*> operations,
+                                                                  const Ranges& ranges,
+                                                                  const std::vector<std::vector<int64_t>>& examples) {
   auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
   if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
-  const auto operations = operationsBehind(value);
-  if (!operations || operations->size() > kMostOperations) return std::nullopt;
-  std::vector<mlir::Operation*> ordered = *operations;
-  std::sort(ordered.begin(), ordered.end(),
+  if (operations.size() > kMostOperations) return std::nullopt;
+  std::sort(operations.begin(), operations.end(),
             [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
 
   std::vector<ConstantPtr> results;
@@ -86,13 +107,13 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(
     mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
     b.setInsertionPointToEnd(scratch->getBody());
     mlir::IRMapping mapping;
-    for (size_t r = 0; r < ranges_.size(); ++r) {
-      auto count = mlir::cast<mlir::RankedTensorType>(ranges_[r].count.getType());
-      mapping.map(ranges_[r].count,
+    for (size_t r = 0; r < ranges.size(); ++r) {
+      auto count = mlir::cast<mlir::RankedTensorType>(ranges[r].count.getType());
+      mapping.map(ranges[r].count,
                   mlir::arith::ConstantOp::create(b, b.getUnknownLoc(), mlir::DenseElementsAttr::get(count, sizes[r]))
                       .getResult());
     }
-    for (mlir::Operation* op : ordered) b.clone(*op, mapping);
+    for (mlir::Operation* op : operations) b.clone(*op, mapping);
     int64_t steps = kSteps;
     auto constants = evaluate(*scratch->getBody(), {mapping.lookupOrDefault(value)}, {type}, steps);
     if (!constants) return std::nullopt;
@@ -101,10 +122,48 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(
   return results;
 }
 
+mlir::Value FollowedValues::addExtent(mlir::Value count, int64_t most) {
+  const auto [known, fresh] = extents_.try_emplace(count, count);
+  if (!fresh) return known->second;
+  Ranges by_data;
+  if (operationsBehind(count, &by_data)) return count;
+  for (const auto& [other, other_most] : by_data_) {
+    llvm::DenseMap<mlir::Value, mlir::Value> matched;
+    int64_t operations = kMostAlike;
+    if (other_most == most && computedAlike(other, count, matched, operations)) return extents_[count] = other;
+  }
+  by_data_.insert({count, most});
+  known_by_data_.clear();  // of what was no function of counts before
+  return count;
+}
+
+std::optional<FollowedValues::Ranges> FollowedValues::rangesByData(mlir::Value value) const {
+  Ranges by_data;
+  if (!value || by_data_.empty() || !operationsBehind(value, &by_data) || by_data.empty()) return std::nullopt;
+  Ranges all = ranges_;
+  all.insert(all.end(), by_data.begin(), by_data.end());
+  return all;
+}
+
+const std::vector<ConstantPtr>* FollowedValues::examplesByDataOf(mlir::Value value, v1::DataType type) {
+  const auto known = known_by_data_.find(value);
+  if (known != known_by_data_.end()) return known->second ? &*known->second : nullptr;
+  const auto ranges = rangesByData(value);
+  if (!ranges) return examplesOf(value, type);
+  Ranges ignored;
+  auto found = evaluated(value, type, *operationsBehind(value, &ignored), *ranges, examples(*ranges));
+  const auto& kept = known_by_data_.try_emplace(value, std::move(found)).first->second;
+  return kept ? &*kept : nullptr;
+}
+
 const std::vector<ConstantPtr>* FollowedValues::examplesOf(mlir::Value value, v1::DataType type) {
   if (!value || ranges_.empty()) return nullptr;
   auto known = known_.find(value);
-  if (known == known_.end()) known = known_.try_emplace(value, evaluated(value, type, examples())).first;
+  if (known == known_.end()) {
+    auto operations = operationsBehind(value);
+    auto found = operations ? evaluated(value, type, *std::move(operations), ranges_, examples(ranges_)) : std::nullopt;
+    known = known_.try_emplace(value, std::move(found)).first;
+  }
   return known->second ? &*known->second : nullptr;
 }
 
@@ -117,7 +176,12 @@ std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir:
     for (const RangeOf& other : ranges_) sizes.back().push_back(other.most);
     sizes.back()[r] = size;
   }
-  const auto of_a = evaluated(a, v1::DATA_TYPE_I64, sizes), of_b = evaluated(b, v1::DATA_TYPE_I64, sizes);
+  const auto at = [&](mlir::Value value) -> std::optional<std::vector<ConstantPtr>> {
+    auto operations = operationsBehind(value);
+    if (!operations) return std::nullopt;
+    return evaluated(value, v1::DATA_TYPE_I64, *std::move(operations), ranges_, sizes);
+  };
+  const auto of_a = at(a), of_b = at(b);
   if (!of_a || !of_b) return std::nullopt;
   const auto tried = static_cast<int64_t>(sizes.size());
   for (int64_t step = 1; kLeastMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
@@ -162,12 +226,31 @@ bool FollowedValues::restrictToSame(mlir::Value a, mlir::Value b, const std::str
 
 bool FollowedValues::same(mlir::Value a, mlir::Value b) {
   if (a == b) return true;
-  const std::vector<ConstantPtr>* x = examplesOf(a, v1::DATA_TYPE_I64);
-  if (!x) return false;
-  const std::vector<ConstantPtr> of_a = *x;  // the next call may move it
-  const std::vector<ConstantPtr>* y = examplesOf(b, v1::DATA_TYPE_I64);
-  return y && std::equal(of_a.begin(), of_a.end(), y->begin(), y->end(),
-                         [](const ConstantPtr& p, const ConstantPtr& q) { return p->integers() == q->integers(); });
+  std::optional<std::vector<ConstantPtr>> of_a, of_b;
+  if (rangesByData(a) || rangesByData(b)) {
+    // At the same examples: those of all counts behind either.
+    Ranges by_data;
+    auto behind_a = operationsBehind(a, &by_data), behind_b = operationsBehind(b, &by_data);
+    if (!behind_a || !behind_b) return false;
+    Ranges ranges = ranges_;
+    for (const RangeOf& range : by_data) {
+      const auto isSame = [&](const RangeOf& other) { return other.count == range.count; };
+      if (std::none_of(ranges.begin(), ranges.end(), isSame)) ranges.push_back(range);
+    }
+    const auto sizes = examples(ranges);
+    of_a = evaluated(a, v1::DATA_TYPE_I64, *std::move(behind_a), ranges, sizes);
+    of_b = evaluated(b, v1::DATA_TYPE_I64, *std::move(behind_b), ranges, sizes);
+  } else {
+    const auto copied = [&](mlir::Value value) -> std::optional<std::vector<ConstantPtr>> {
+      const std::vector<ConstantPtr>* known = examplesOf(value, v1::DATA_TYPE_I64);
+      return known ? std::optional(*known) : std::nullopt;  // the next call may move it
+    };
+    of_a = copied(a);
+    if (of_a) of_b = copied(b);
+  }
+  return of_a && of_b &&
+         std::equal(of_a->begin(), of_a->end(), of_b->begin(), of_b->end(),
+                    [](const ConstantPtr& p, const ConstantPtr& q) { return p->integers() == q->integers(); });
 }
 
 }  // namespace tessera::compiler

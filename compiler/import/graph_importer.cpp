@@ -174,6 +174,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   };
   environment.derived = [this](DerivedExtent extent) { derived_.push_back(std::move(extent)); };
   environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
+  environment.examples_by_data = [this](const Tensor& value) {
+    return followed_.examplesByDataOf(value.value, value.dtype);
+  };
   environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
   environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
@@ -202,6 +205,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
                                .accepted = absl::StrCat(results.size(), " outputs")});
     }
     if (check_) compareWithDeclared(proto.output(i), results[i]);
+    for (auto& [dim, extent] : results[i].extents) extent = followed_.addExtent(extent, results[i].shape[dim]);
     scope.values[proto.output(i)] = std::move(results[i]);
   }
   return absl::OkStatus();

@@ -233,7 +233,7 @@ absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std
 absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
   TESSERA_RETURN_IF_ERROR(requireInputs({index}));
   SizeList list;
-  const auto* examples = environment_.examples ? environment_.examples(inputs_[index]) : nullptr;
+  const auto* examples = environment_.examples_by_data ? environment_.examples_by_data(inputs_[index]) : nullptr;
   if (inputs_[index].constant || !examples || !isInteger(inputs_[index].dtype) || inputs_[index].rank() > 1) {
     TESSERA_ASSIGN_OR_RETURN(list.most, constantIntegers(index, what));
     list.follows.resize(list.most.size());

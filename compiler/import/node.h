@@ -35,6 +35,7 @@ struct NodeEnvironment {
       inline_graph;
   /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
+  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< of counts of the data, too
   std::function<bool(mlir::Value)> by_counts_alone;  ///< whether ranges decide it, be there examples or not
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h

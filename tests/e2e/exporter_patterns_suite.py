@@ -111,6 +111,51 @@ def loop_cases():
             {"x": floats(3) + 2, "limit": np.array(limit, np.float32)}, opset=16)
 
 
+    # while n < 5 and v.max() < limit: v = v * 2; all = cat([all, v]); n += 1, scripted: `and` is an If, and n is counted
+    never = body([constant("no", False, np.bool_)], [], [("no", BOOL)])
+    small = body([node("ReduceMax", ["next"], ["most"], keepdims=0), node("Less", ["most", "limit"], ["small"])], [],
+                 [("small", BOOL)])
+    count = body([constant("one", 1), node("Add", ["n", "one"], ["later"]), node("Add", ["v", "v"], ["next"]),
+                  node("Concat", ["all", "next"], ["longer"], axis=0), constant("five", 5),
+                  node("Less", ["later", "five"], ["few"]),
+                  node("If", ["few"], ["again"], then_branch=small, else_branch=never)],
+                 [("i", I64), ("go", BOOL), ("n", I64), ("v", F32), ("all", F32)],
+                 [("again", BOOL), ("later", I64), ("next", F32), ("longer", F32)])
+    for limit in (0.1, 12, 1e6):
+        yield f"while counted and below {limit}", Case(
+            [constant("endless", np.iinfo(np.int64).max), node("ReduceMax", ["x"], ["m"], keepdims=0),
+             node("Less", ["m", "limit"], ["start"]), constant("zero", 0),
+             node("Loop", ["endless", "start", "zero", "x", "x"], ["n", "last", "y"], body=count)],
+            {"x": floats(1, 3) + 2, "limit": np.array(limit, np.float32)}, opset=16, outputs=("y", "last"))
+
+
+def mask_cases():
+    # for e in range(3): r, k = where(best == e); out = out.index_put((r,), (x[r] @ w[e]) * share[r, k][:, None], True)
+    experts = [constant("k", [2]), node("TopK", ["gates", "k"], ["share", "best"]), constant("axis0", [0]),
+               constant("axis1", [1]), constant("ends", [1, 1]), constant("width", [4]), constant("flat", [-1]),
+               constant("two", 2), node("Reshape", ["share", "flat"], ["shares"]),
+               constant("out0", np.zeros((5, 4)), np.float32)]
+    for e in range(3):
+        experts += [constant(f"e{e}", e), node("Equal", ["best", f"e{e}"], [f"mine{e}"]), node("NonZero", [f"mine{e}"], [f"at{e}"]),
+                    node("Transpose", [f"at{e}"], [f"pairs{e}"], perm=[1, 0]),
+                    node("Split", [f"pairs{e}", "ends"], [f"r_{e}", f"k_{e}"], axis=1),
+                    node("Squeeze", [f"r_{e}", "axis1"], [f"r{e}"]), node("Squeeze", [f"k_{e}", "axis1"], [f"k{e}"]),
+                    node("Gather", ["x", f"r{e}"], [f"rows{e}"], axis=0), node("MatMul", [f"rows{e}", f"w{e}"], [f"made{e}"]),
+                    node("Mul", [f"r{e}", "two"], [f"start{e}"]), node("Add", [f"start{e}", f"k{e}"], [f"place{e}"]),
+                    node("Gather", ["shares", f"place{e}"], [f"part{e}"], axis=0),
+                    node("Shape", [f"place{e}"], [f"count{e}"]), node("Reshape", [f"part{e}", f"count{e}"], [f"list{e}"]),
+                    node("Unsqueeze", [f"list{e}", "axis1"], [f"column{e}"]),
+                    node("Mul", [f"made{e}", f"column{e}"], [f"scaled{e}"]),
+                    node("Concat", [f"count{e}", "width"], [f"shape{e}"], axis=0),
+                    node("Reshape", [f"scaled{e}", f"shape{e}"], [f"update{e}"]),
+                    node("Unsqueeze", [f"r{e}", "axis1"], [f"index{e}"]),
+                    node("ScatterND", [f"out{e}", f"index{e}", f"update{e}"], [f"out{e + 1}" if e < 2 else "y"], reduction="add")]
+    weights = {f"w{e}": floats(6, 4) for e in range(3)}
+    gates = random.permuted(np.tile(np.arange(3, dtype=np.float32), (5, 1)), axis=1)
+    for name, given in (("", gates), (" of which one has no rows", np.tile(np.float32([2, 0, 1]), (5, 1)))):
+        yield f"experts that pick rows{name}", Case(experts, {"x": floats(5, 6), "gates": given}, opset=16, constants=weights)
+
+
 def shape_cases():
     # torch.arange(n) of old exporters; places of a grid, as detection heads have them
     count = [*extent("x", 2, "h"), constant("axis", [0]), node("Unsqueeze", ["h", "axis"], ["n"]),
@@ -168,7 +213,7 @@ def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
         cases = [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                 for group in (padding_cases, loop_cases, shape_cases) for name, case in group()]
+                 for group in (padding_cases, loop_cases, mask_cases, shape_cases) for name, case in group()]
         return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle))])
 
 

@@ -1,6 +1,8 @@
 // Control flow. Subgraphs are written out in place: a branch that is known is taken, a loop becomes its iterations.
 // Where the condition is known only at run time, both sides are computed and the result is selected; that is right
 // since no operator has an effect or can trap.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/node.h"
@@ -32,6 +34,8 @@ Tensor filledUp(Emitter& e, const Tensor& x, const Shape& shape) {
 /// condition ? x : y, of one type and rank. Where they differ in size, the result is as large as the larger one, and
 /// the size of the chosen one is its extent (bounded.h).
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
+  if (x.constant && y.constant && x.dtype == y.dtype && x.shape == y.shape && x.constant->bytes == y.constant->bytes)
+    return x;
   const bool both = x.sequence && y.sequence && x.sequence->size() == y.sequence->size();
   const bool absent = !(x.sequence || x.value || x.constant) || !(y.sequence || y.value || y.constant);
   if (absent || (x.sequence != nullptr) != (y.sequence != nullptr) || (x.sequence && !both) || x.rank() != y.rank() ||
@@ -135,6 +139,14 @@ absl::StatusOr<int64_t> readTripCount(Node& n) {
   return count->integerAt(0);
 }
 
+/// Whether a node of the body reads the number of the iteration.
+bool readsFirstInput(const onnx::GraphProto& body) {
+  if (body.input_size() == 0) return false;
+  return std::any_of(body.node().begin(), body.node().end(), [&](const onnx::NodeProto& node) {
+    return std::find(node.input().begin(), node.input().end(), body.input(0).name()) != node.input().end();
+  });
+}
+
 Results lowerLoop(Node& n, Emitter& e) {
   const v1::DataType boolean = v1::DATA_TYPE_BOOL;
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
@@ -145,28 +157,40 @@ Results lowerLoop(Node& n, Emitter& e) {
     active = e.reshape(n.in(1), {});
   }
   std::vector<Tensor> carried(n.inputs().begin() + std::min(2, n.numInputs()), n.inputs().end());
+  // What the body is given: an iteration counts only if all before it do, so its state is what they left, whatever
+  // their conditions were. A number that the body counts up stays known, and may be what ends the loop.
+  std::vector<Tensor> state = carried;
   std::vector<std::vector<Tensor>> scans(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(carried.size()), 0));
   // Of the rows that are stacked: an iteration whose condition does not hold adds one that does not count.
   Tensor rows = scalarI64(0);
+  const bool counts_iterations = readsFirstInput(*body);
+  bool may_end = true;
   for (int64_t i = 0; i < trips; ++i) {
     if (active.constant && !active.constant->integerAt(0)) break;
-    if (i >= limits::kNodes || (!active.constant && trips > limits::kNodes)) {
-      if (!active.constant) {
-        return n.knownTooLate(active, "the number of iterations is not known",
-                              {.attribute = "cond", .accepted = "a constant condition or trip count"});
-      }
+    if (!active.constant && trips > limits::kNodes && (i >= limits::kUndecidedIterations || !may_end)) {
+      return n.knownTooLate(active, "the number of iterations is not known",
+                            {.attribute = "cond",
+                             .accepted = absl::StrCat("a constant condition or trip count, or a number that is counted "
+                                                      "in the condition as well, up to ",
+                                                      limits::kUndecidedIterations)});
+    }
+    if (i >= limits::kNodes) {
       return n.unsupported("the number of iterations is not known",
                            {.attribute = "cond", .found = "no end", .accepted = "a constant condition or trip count"});
     }
     std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({i}), {})), active};
-    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    arguments.insert(arguments.end(), state.begin(), state.end());
     TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, *body, arguments, 1 + carried.size()));
+    may_end = counts_iterations;
     for (size_t k = 0; k < carried.size(); ++k) {
-      Tensor& next = results[1 + k];
-      if (!active.constant) {
-        TESSERA_ASSIGN_OR_RETURN(next, choose(n, e, active, next, carried[k]));
+      const Tensor& next = results[1 + k];
+      may_end |= next.constant && state[k].constant && next.constant->bytes != state[k].constant->bytes;
+      if (active.constant) {
+        carried[k] = next;
+      } else {
+        TESSERA_ASSIGN_OR_RETURN(carried[k], choose(n, e, active, next, carried[k]));
       }
-      carried[k] = next;
+      state[k] = next;
     }
     // The last results may have no output of the node, and are dropped.
     const size_t stacked = std::min(scans.size(), results.size() - 1 - carried.size());
@@ -184,9 +208,10 @@ Results lowerLoop(Node& n, Emitter& e) {
                        {.attribute = "body", .found = typeName(again.dtype), .accepted = "one bool"});
     }
     const Tensor next = e.reshape(again, {});
-    active = active.constant ? next : e.elementwise(boolean, {active, next}, [](const Scalars& s, ValueRange v) {
-      return s.logicalAnd(v[0], v[1]);
-    });
+    active = active.constant || (next.constant && !next.constant->integerAt(0))
+                 ? next
+                 : e.elementwise(boolean, {active, next},
+                                 [](const Scalars& s, ValueRange v) { return s.logicalAnd(v[0], v[1]); });
   }
   for (auto& list : scans) {
     if (list.empty()) {

@@ -154,6 +154,78 @@ TEST_F(ControlFlow, LoopWithoutEndIsRefused) {
   EXPECT_EQ(failure.found(), "no end");
 }
 
+/// while v < limit and count < `most`: v = v + v, joined behind what there was if `grows`. As torch.jit.script has it,
+/// without a trip count: the condition is an If or, the other way around, an If whose branches are constants.
+ModelBuilder countedLoop(int64_t most, bool count_first, bool grows) {
+  ModelBuilder b(16);
+  b.input("x", {1}).input("limit", {1}).output("y");
+  b.initializer("most", {most});
+  b.initializer("zero", {0});
+  b.initializer("one", {1});
+  b.node("Less", {"x", "limit"}, {"start"});
+  b.node("Loop", {"", "start", "zero", "x", "x"}, {"count", "last", "y"});
+  auto& node = *b.model.mutable_graph()->mutable_node(b.model.graph().node_size() - 1);
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "n", "v", "all"}) body.add_input()->set_name(name);
+  add(body, "Add", {"n", "one"}, "next_n");
+  add(body, "Add", {"v", "v"}, "next");
+  add(body, grows ? "Concat" : "Add", {grows ? "all" : "v", grows ? "next" : "v"}, "next_all");
+  if (grows) setAttribute(*body.mutable_node(2), "axis", 0);
+  add(body, "Less", {"next", "limit"}, "small");
+  add(body, "Less", {"next_n", "most"}, "few");
+  add(body, "If", {count_first ? "few" : "small"}, "again");
+  auto& choice = *body.mutable_node(body.node_size() - 1);
+  auto& yes = subgraph(choice, "then_branch");
+  add(yes, "Identity", {count_first ? "small" : "few"}, "both");
+  yes.add_output()->set_name("both");
+  auto& no = subgraph(choice, "else_branch");
+  add(no, "Less", {"one", "one"}, "never");
+  no.add_output()->set_name("never");
+  for (const char* name : {"again", "next_n", "next", "next_all"}) body.add_output()->set_name(name);
+  return b;
+}
+
+TEST_F(ControlFlow, LoopEndsByDataOrByWhatItCounts) {
+  for (bool count_first : {true, false}) {
+    const ModelBuilder b = countedLoop(5, count_first, false);
+    EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({20})}), ElementsAre(24));
+    EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({2})}), ElementsAre(3));
+    EXPECT_THAT(run(b, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(32));
+  }
+}
+
+// A condition joined by And, as other exporters write it, is known where one side is.
+TEST_F(ControlFlow, AndOfAKnownNoIsKnown) {
+  ModelBuilder b = countedLoop(5, true, false);
+  auto& body = *b.model.mutable_graph()->mutable_node(1)->mutable_attribute(0)->mutable_g();
+  auto& choice = *body.mutable_node(body.node_size() - 1);
+  choice.Clear();
+  choice.set_op_type("And");
+  for (const char* name : {"small", "few"}) choice.add_input(name);
+  choice.add_output("again");
+  EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({20})}), ElementsAre(24));
+  EXPECT_THAT(run(b, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(32));
+}
+
+TEST_F(ControlFlow, LoopThatDataEndCollectsAsMuchAsItMade) {
+  const ModelBuilder b = countedLoop(4, true, true);
+  EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({20})}), ElementsAre(3, 6, 12, 24));
+  EXPECT_THAT(run(b, {bytesOf<float>({3}), bytesOf<float>({2})}), ElementsAre(3));
+  EXPECT_THAT(run(b, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(1, 2, 4, 8, 16));
+}
+
+// The counter must be in the condition, and be small: nothing else says how many iterations to write out.
+TEST_F(ControlFlow, LoopThatDataAloneEndIsRefused) {
+  ModelBuilder endless = doublingLoop();
+  endless.model.mutable_graph()->mutable_node(1)->set_input(0, "");
+  for (const ModelBuilder& b : {endless, countedLoop(100'000, true, false)}) {
+    const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+    EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+    EXPECT_EQ(failure.found(), "a run-time value");
+    EXPECT_THAT(failure.accepted(), testing::HasSubstr("counted in the condition"));
+  }
+}
+
 TEST_F(ControlFlow, ScanRunsBackwards) {
   ModelBuilder b;
   b.input("s", {1}).input("x", {3, 1}).output("last").output("sums");

@@ -2,6 +2,8 @@
 #include "compiler/import/ops/elementwise.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/bounded.h"
+#include "compiler/import/limits.h"
 #include "compiler/import/narrow_float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -238,6 +240,20 @@ Results logic(Node& n, Emitter& e) {
   return predicate<[](const Scalars& s, ValueRange v) { return (s.*kCombine)(v[0], v[1]); }>(n, e);
 }
 
+/// And, Or: where one operand is known to decide, the result is known, as the end of a loop may be.
+template <auto kCombine, bool kDecides>
+Results junction(Node& n, Emitter& e) {
+  for (const Tensor& x : n.inputs()) {
+    if (!x.constant || x.elements() != 1 || (x.constant->integerAt(0) != 0) != kDecides) continue;
+    if (n.opset() < 7 || hasBoundedInput(n)) continue;
+    TESSERA_ASSIGN_OR_RETURN(const Shape shape, n.broadcastAll());
+    const int64_t elements = elementCount(shape);
+    if (elements > limits::kSmallFold) continue;
+    return {{Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, shape, std::string(elements, kDecides ? '\1' : '\0')))}};
+  }
+  return logic<kCombine>(n, e);
+}
+
 template <auto kCombine>
 Results fold(Node& n, Emitter& e) {
   return variadic<[](const Scalars& s, Value x, Value y) { return (s.*kCombine)(x, y); }>(n, e);
@@ -283,8 +299,8 @@ std::vector<Operator> elementwiseOperators() {
           {"Greater", 1, 2, 2, compare<Relation::kGreater>, kNumbers, 2},
           {"LessOrEqual", 12, 2, 2, compare<Relation::kLessOrEqual>, kNumbers, 2},
           {"GreaterOrEqual", 12, 2, 2, compare<Relation::kGreaterOrEqual>, kNumbers, 2},
-          {"And", 1, 2, 2, logic<&Scalars::logicalAnd>, kBool, 2},
-          {"Or", 1, 2, 2, logic<&Scalars::logicalOr>, kBool, 2},
+          {"And", 1, 2, 2, junction<&Scalars::logicalAnd, false>, kBool, 2},
+          {"Or", 1, 2, 2, junction<&Scalars::logicalOr, true>, kBool, 2},
           {"Xor", 1, 2, 2, logic<&Scalars::logicalXor>, kBool, 2},
           {"Not", 1, 1, 1, unary<[](const Scalars& s, ValueRange v) { return s.logicalNot(v[0]); }>, kBool},
           {"Where", 9, 3, 3, lowerWhere, kBool},

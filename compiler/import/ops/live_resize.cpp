@@ -25,7 +25,10 @@ Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value i
     const Scalars single = f.as(v1::DATA_TYPE_F32);
     const Value ratio = f.cast(f.div(output, input), v1::DATA_TYPE_F32);
     const Value given = f.cast(f.constant(scale), v1::DATA_TYPE_F32);
-    back = f.select(single.compare(Relation::kEqual, ratio, given), back, f.div(place, f.constant(scale)));
+    const bool picks = mode.interpolation == Interpolation::kNearest;
+    Value scaled = f.div(place, f.constant(picks ? meantScale(scale) : scale));
+    if (picks) scaled = single.cast(f.cast(scaled, v1::DATA_TYPE_F32), v1::DATA_TYPE_F64);
+    back = f.select(single.compare(Relation::kEqual, ratio, given), back, scaled);
   }
   if (centered) back = f.sub(back, half);
   if (mode.coordinates != Coordinates::kPytorchHalfPixel) return back;

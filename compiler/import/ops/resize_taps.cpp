@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -15,7 +16,12 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
   // nearest element is the one that arithmetic without rounding finds.
   const bool whole = static_cast<float>(scale) == static_cast<float>(output / input);
   const double resized = whole ? output : input * scale;
-  auto scaledBack = [&](double place) { return whole ? place * input / resized : place / scale; };
+  auto scaledBack = [&](double place) {
+    if (whole) return place * input / resized;
+    // Quotients by a decimal scale that are integers are those again in single precision.
+    const bool picks = mode.interpolation == Interpolation::kNearest;
+    return picks ? static_cast<double>(static_cast<float>(place / meantScale(scale))) : place / scale;
+  };
   switch (mode.coordinates) {
     case Coordinates::kHalfPixel:
       return scaledBack(at + 0.5) - 0.5;
@@ -62,6 +68,14 @@ std::array<double, 4> cubicWeights(double t, double a) {
 }
 
 }  // namespace
+
+double meantScale(double scale) {
+  std::array<char, 32> digits;
+  const auto written = std::to_chars(digits.begin(), digits.end(), static_cast<float>(scale));
+  double meant = scale;
+  std::from_chars(digits.begin(), written.ptr, meant);
+  return meant;
+}
 
 int64_t Taps::repetition(int64_t input) const {
   if (width() != 1 || outside || outputs() % input != 0) return 0;

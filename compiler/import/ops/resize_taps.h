@@ -55,6 +55,10 @@ struct Taps {
   int64_t repetition(int64_t input) const;
 };
 
+/// What a scale in single precision was before it was rounded, as far as it tells: the number of fewest digits that is
+/// rounded to it. By 1.7, element 17 is element 10; by the float it is almost that.
+double meantScale(double scale);
+
 /// The taps of a dimension of `input` (at least 1) elements resized to `output` ones; `dim` of the region.
 Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, size_t dim);
 

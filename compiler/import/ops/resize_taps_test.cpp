@@ -65,6 +65,29 @@ TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
   }
 }
 
+// A model's scale of 1.7 is a little more or less in single precision: the coordinates that are integers by 1.7 stay
+// such.
+TEST(ResizeTaps, TakeTheElementThatADecimalScaleMeans) {
+  for (auto coordinates : {Coordinates::kAsymmetric, Coordinates::kHalfPixel}) {
+    const ResizeMode mode{.coordinates = coordinates, .rounding = Rounding::kFloor};
+    for (int64_t tenths : {3, 7, 11, 13, 17, 23, 37}) {
+      for (int64_t input = 3; input <= 61; ++input) {
+        const int64_t output = input * tenths / 10;
+        const auto given = static_cast<double>(static_cast<float>(tenths) / 10.0F);
+        if (output == 0 || output * 10 == input * tenths) continue;  // both lengths are known better than the scale
+        const Taps taps = resizeTaps(mode, input, output, given, 0);
+        for (int64_t o = 0; o < output; ++o) {
+          // o 10 / tenths, or (o + 1/2) 10 / tenths - 1/2
+          const int64_t exact = coordinates == Coordinates::kAsymmetric ? floorDivide(10 * o, tenths)
+                                                                        : floorDivide(20 * o + 10 - tenths, 2 * tenths);
+          ASSERT_EQ(taps.index[0][o], std::clamp<int64_t>(exact, 0, input - 1))
+              << "element " << o << " of " << input << " by " << given;
+        }
+      }
+    }
+  }
+}
+
 TEST(ResizeTaps, NeighboursWithoutWeightAreNotRead) {
   for (auto interpolation : {Interpolation::kLinear, Interpolation::kCubic}) {
     const ResizeMode mode{.interpolation = interpolation, .coordinates = Coordinates::kHalfPixel};

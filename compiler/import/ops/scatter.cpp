@@ -1,5 +1,7 @@
 // Writing at computed indices. Updates are applied one after another in row-major order, so that duplicate indices
 // give what the specification's loop gives; indices out of range are clamped (indexing.h).
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
@@ -65,7 +67,9 @@ Value combine(const Scalars& s, Combine how, Value old, Value update) {
 /// The coordinates an update at `point` is written to.
 using Target = llvm::function_ref<llvm::SmallVector<Value>(const Scalars& s, ValueRange point)>;
 
-Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine how, Target target) {
+/// Updates beyond an extent in `extents`, by dimension of `updates`, are none.
+Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine how,
+               const std::map<int64_t, Value>& extents, Target target) {
   Value source = e.value(updates);
   auto results = serialLoops(
       e, updates.shape, {e.value(data)},
@@ -73,8 +77,15 @@ Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine ho
         const Scalars s(b, loc, data.dtype);
         llvm::SmallVector<Value> to = target(s, point);
         Value update = e.extract(s, source, point);
-        Value old = how == Combine::kReplace ? Value() : e.extract(s, state[0], to);
-        return {mlir::tensor::InsertOp::create(b, loc, combine(s, how, old, update), state[0], to)};
+        const bool reads = how != Combine::kReplace || !extents.empty();
+        Value old = reads ? e.extract(s, state[0], to) : Value();
+        Value fresh = combine(s, how, old, update);
+        for (const auto& [dim, extent] : extents) {
+          const Scalars wide = s.as(v1::DATA_TYPE_I64);
+          Value counts = wide.compare(Relation::kLess, position(s, point[dim]), e.extract(wide, extent, {}));
+          fresh = s.select(counts, fresh, old);
+        }
+        return {mlir::tensor::InsertOp::create(b, loc, fresh, state[0], to)};
       });
   return Emitter::wrap(results[0], data.dtype);
 }
@@ -111,24 +122,40 @@ Results lowerScatterElements(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkUpdates(n, indices.shape));
   if (indices.elements() == 0) return {{data}};
   Value index = e.value(indices);
-  return {{scatter(e, data, n.in(2), how, [&](const Scalars& s, ValueRange point) {
+  return {{scatter(e, data, n.in(2), how, indices.extents, [&](const Scalars& s, ValueRange point) {
     llvm::SmallVector<Value> to(point);
     to[axis] = coordinate(s, e.extract(s, index, point), indices.dtype, data.shape[axis]);
     return to;
   })}};
 }
 
-/// Rows beside the axis do not meet, if data, indices and updates have the same ones.
+/// Updates that the data decide the number of, as those of the rows that a mask picks: each has its index.
 absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, n.in(0).rank()));
-  for (int i = 0; i < 3; ++i) {
-    if (n.in(i).extents.contains(axis)) return refuseExtent(n, i, axis, "places along it are written");
-    for (const auto& [dim, extent] : n.in(i).extents) {
-      if (!sameExtents(n, n.in(0), n.in(1)) || !sameExtents(n, n.in(0), n.in(2)))
-        return refuseExtent(n, i, dim, "data, indices and updates may have different ones");
-    }
+  if (n.in(0).extents.contains(axis)) return refuseExtent(n, 0, axis, "places along it are written");
+  for (int i : {1, 2}) {
+    for (const auto& [dim, extent] : n.in(i).extents)
+      if (!sameExtents(n, n.in(1), n.in(2)))
+        return refuseExtent(n, i, dim, "indices and updates may have different ones");
   }
   results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
+/// The same of whole rows, which have as much of `data` as there is.
+absl::Status scatteredRowExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  const Tensor &data = n.in(0), &indices = n.in(1), &updates = n.in(2);
+  const int64_t depth = indices.shape.back(), lead = indices.rank() - 1;
+  if (indices.extents.contains(lead)) return refuseExtent(n, 1, lead, "it is the number of coordinates");
+  std::map<int64_t, Value> expected = indices.extents;
+  for (const auto& [dim, extent] : data.extents) {
+    if (dim < depth) return refuseExtent(n, 0, dim, "places along it are written");
+    expected[lead + dim - depth] = extent;
+  }
+  Tensor wanted = updates;
+  wanted.extents = expected;
+  if (!sameExtents(n, updates, wanted)) return refuseExtents(n, "data, indices and updates may have different ones");
+  results[0].extents = data.extents;
   return absl::OkStatus();
 }
 
@@ -152,7 +179,9 @@ Results lowerScatterNd(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkUpdates(n, expected));
   if (n.in(2).elements() == 0) return {{data}};
   Value index = e.value(indices);
-  return {{scatter(e, data, n.in(2), how, [&](const Scalars& s, ValueRange point) {
+  std::map<int64_t, Value> extents = indices.extents;
+  extents.erase(lead);
+  return {{scatter(e, data, n.in(2), how, extents, [&](const Scalars& s, ValueRange point) {
     llvm::SmallVector<Value> to;
     for (int64_t k = 0; k < depth; ++k) {
       llvm::SmallVector<Value> place(point.take_front(lead));
@@ -206,7 +235,7 @@ std::vector<Operator> scatterOperators() {
   return {
       {"Scatter", 9, 3, 3, lowerScatterElements, kAll, 1, 10, "", scatteredExtents},
       {"ScatterElements", 11, 3, 3, lowerScatterElements, kAll, 1, INT_MAX, "", scatteredExtents},
-      {"ScatterND", 11, 3, 3, lowerScatterNd},
+      {"ScatterND", 11, 3, 3, lowerScatterNd, kAll, 1, INT_MAX, "", scatteredRowExtents},
       {"TensorScatter", 24, 2, 3, lowerTensorScatter, kStored, 2},
   };
 }
