@@ -85,6 +85,18 @@ TEST_F(FollowedData, MakesAsManyAndRepeatsForEach) {
   EXPECT_THAT(shape, ElementsAre(2, 2));
 }
 
+// rows.chunk(2, -1): the end is half of the last size, which is known although the first is not.
+TEST_F(FollowedData, SizesBesideTheCountAreKnown) {
+  ModelBuilder b = picked();
+  b.initializer("last", {-1});
+  b.node("Shape", {"rows"}, {"sizes"});
+  b.node("Gather", {"sizes", "last"}, {"width"});
+  b.node("Div", {"width", "two"}, {"half"});
+  b.node("Slice", {"rows", "half", "width", "axis1"}, {"y"});
+  EXPECT_THAT(run(b, {table(), outer()}), ElementsAre(2, 8));
+  EXPECT_THAT(shape, ElementsAre(2, 1));
+}
+
 TEST_F(FollowedData, ReshapesToAnotherCountAreRefused) {
   ModelBuilder b = picked();
   b.input("other", {4});

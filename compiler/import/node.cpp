@@ -208,7 +208,7 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
   TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // an operator whose older versions have fewer
   if (inputs_[index].constant) return inputs_[index].constant;
-  const auto* examples = environment_.examples ? environment_.examples(inputs_[index]) : nullptr;
+  const auto* examples = environment_.examples_by_data ? environment_.examples_by_data(inputs_[index]) : nullptr;
   const auto equal = [&](const ConstantPtr& other) { return other->bytes == examples->front()->bytes; };
   if (examples && std::all_of(examples->begin(), examples->end(), equal)) return examples->front();
   return knownTooLate(inputs_[index],

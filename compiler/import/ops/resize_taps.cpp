@@ -70,7 +70,7 @@ std::array<double, 4> cubicWeights(double t, double a) {
 }  // namespace
 
 double meantScale(double scale) {
-  std::array<char, 32> digits;
+  std::array<char, 32> digits = {};
   const auto written = std::to_chars(digits.begin(), digits.end(), static_cast<float>(scale));
   double meant = scale;
   std::from_chars(digits.begin(), written.ptr, meant);
