@@ -16,14 +16,15 @@ bool hasBoundedInput(const Node& node) { return std::any_of(node.inputs().begin(
 
 absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::string& why) {
   const int64_t bound = node.in(input).shape[dim];
+  const std::string inputs = node.fixOf(extentOf(node.in(input), dim));
   return node.unsupported(
       absl::StrCat("dimension ", dim, " of input ", input, " is known only at run time (at most ", bound, "): ", why),
       {.attribute = absl::StrCat("input ", input),
        .found = absl::StrCat("an extent of up to ", bound, " at dimension ", dim),
        .accepted = "an extent that is known at compile time",
-       .fix =
-           "end the model before this node, or make the number of elements constant; of a range (--dim N=1..8), give "
-           "sizes (--dim N=1,2,4,8)"});
+       .fix = absl::StrCat("end the model before this node, or make the number of elements constant",
+                           inputs.empty() ? "" : ", as ", inputs, inputs.empty() ? "" : " when compiling does",
+                           "; of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)")});
 }
 
 absl::Status refuseExtents(const Node& node, int input, const std::string& why) {

@@ -121,7 +121,10 @@ std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const 
       if (argument.getOwner() != &body || argument.getArgNumber() >= result_.inputs.size()) continue;
       const v1::TensorSpec& spec = result_.inputs[argument.getArgNumber()];
       const int64_t bytes = elementCount(Shape(spec.shape().begin(), spec.shape().end())) * elementBytes(spec.dtype());
-      if (bytes > limits::kFixedInputBytes) return {};
+      const bool is_count = std::any_of(result_.dimensions.begin(), result_.dimensions.end(), [&](const auto& each) {
+        return each.size() < 0 && each.name() == spec.name();
+      });
+      if (bytes > limits::kFixedInputBytes || is_count) return {};
       names.push_back(spec.name());
       continue;
     }

@@ -189,18 +189,22 @@ absl::StatusOr<std::vector<int64_t>> Node::normalizeAxes(std::vector<int64_t> ax
   return axes;
 }
 
+std::string Node::fixOf(const Tensor& value) const {
+  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
+  return absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
+    absl::StrAppend(out, "--fix ", printable(name), "=...");
+  });
+}
+
 absl::Status Node::knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const {
   details.found = "a run-time value";
   details.fix = "export the model with static shapes, or make the input an initializer";
-  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
+  const std::string inputs = fixOf(value);
   if (environment_.examples && environment_.examples(value)) {
     details.found = "a value that follows a range";
     details.fix = "of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
   } else if (!inputs.empty()) {
-    details.fix = absl::StrCat("give its value when compiling: ",
-                               absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
-                                 absl::StrAppend(out, "--fix ", printable(name), "=...");
-                               }));
+    details.fix = absl::StrCat("give its value when compiling: ", inputs);
   }
   return unsupported(message, std::move(details));
 }

@@ -131,6 +131,9 @@ class Node {
   /// A shape depends on `value`, which is computed at run time. Says which inputs of the model to fix.
   absl::Status knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const;
 
+  /// "--fix i=..." for each input of the model whose value would make `value` a constant; empty when none would.
+  std::string fixOf(const Tensor& value) const;
+
   /// All attributes by name, for the body of a function this node calls; references to the attributes of a
   /// function around this node are resolved.
   FunctionAttributes resolvedAttributes();

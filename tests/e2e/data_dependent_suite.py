@@ -19,7 +19,7 @@ random = np.random.default_rng(20260)
 node = helper.make_node
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 TYPES = {np.dtype(np.float32): F32, np.dtype(np.int64): I64, np.dtype(np.bool_): BOOL,
-         np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8}
+         np.dtype(np.int32): TensorProto.INT32, np.dtype(np.uint8): TensorProto.UINT8, np.dtype(np.int8): TensorProto.INT8}
 
 
 def model_of(service, name, nodes, inputs, outputs, constants=None):
@@ -135,6 +135,20 @@ def table():
             [node("NonZero", ["x"], ["w"]), node("ReduceMax", ["w"], ["y"], axes=[1]), node("Cast", ["w"], ["f"], to=F32),
              node("ReduceMean", ["f"], ["mean"], axes=[1]), node("ArgMax", ["f"], ["first"], axis=1)],
             {"x": sparse((4, 9), share)}, {"y": (I64, 2), "mean": (F32, 2), "first": (I64, 2)}, {})
+    for start, end, steps in (([2, -3], [5, 9], [1, 1]), ([0, 0], [6, 5], [1, 1]), ([4, 1], [2, 1], [1, 1]),
+                              ([-99, -2], [99, -1], [1, 1]), ([1, 0], [-1, -1], [2, 3])):
+        cases[f"slice from {start} to {end} by {steps}"] = (
+            [node("Slice", ["x", "start", "end", "axes", "steps"], ["y"]), node("Softplus", ["y"], ["soft"]),
+             node("ReduceSum", ["soft", "both"], ["sum"], keepdims=0), node("Transpose", ["y"], ["turned"], perm=[2, 0, 1]),
+             node("MatMul", ["turned", "weights"], ["product"])],
+            {"x": sparse((6, 3, 5), 1), "start": np.array(start), "end": np.array(end)},
+            {"y": (F32, 3), "sum": (F32, 1), "product": (F32, 3)},
+            {"axes": np.array([0, -1]), "steps": np.array(steps), "both": np.array([0, 2]), "weights": sparse((3, 2), 1)})
+    for start, end in ((1, -1), (-2, 99), (3, 1)):
+        cases[f"slice from {start} to {end} of nonzero"] = (
+            [node("NonZero", ["x"], ["w"]), node("Slice", ["w", "start", "end", "axis"], ["y"])],
+            {"x": sparse((3, 5), 0.5), "start": np.array([start], np.int32), "end": np.array([end], np.int32)},
+            {"y": (I64, 2)}, {"axis": np.array([1], np.int32)})
     return cases
 
 
@@ -170,6 +184,21 @@ def one_artifact_gives_many_shapes(service, oracle):
                     "shape in the answer")
 
 
+def one_artifact_slices_anywhere(service, oracle):
+    """Every start and end around a dimension, as numbers of the data: what NumPy makes of them."""
+    path = model_of(service, "anywhere", [node("Slice", ["x", "start", "end", "axis"], ["y"]),
+                                          node("ReduceSum", ["y", "axis"], ["sum"], keepdims=0)],
+                    {"x": sparse((2, 4), 1), "start": np.zeros(1, np.int64), "end": np.zeros(1, np.int64)},
+                    {"y": (F32, 2), "sum": (F32, 1)}, {"axis": np.array([1])})
+    compiled = service.compile(path)
+    x = sparse((2, 4), 1)
+    for start in (-9223372036854775807, -5, -4, -1, 0, 2, 4, 5):
+        for end in (-5, -3, 0, 1, 4, 9223372036854775807):
+            found, _ = service.run(compiled.artifact, {"x": x, "start": np.array([start]), "end": np.array([end])})
+            np.testing.assert_array_equal(found["y"], x[:, start:end], f"from {start} to {end}")
+            np.testing.assert_allclose(found["sum"], x[:, start:end].sum(1), rtol=1e-6, err_msg=f"from {start} to {end}")
+
+
 def what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Reshape", ["w", "whole"], ["y"])],
@@ -177,13 +206,16 @@ def what_needs_the_extent_is_refused(service, oracle):
                          ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1, select_last_index=1)],
                           ("ArgMax", "dimension 1", "the last of equal elements")),
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],
-                          ("Mul", "dimension 1", "input 1 has 12"))):
-        path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1)}, {"y": (I64, 2)},
-                        {"whole": np.array([2, 12], np.int64), "row": np.ones((2, 12), np.int64)})
+                          ("Mul", "dimension 1", "input 1 has 12")),
+                         ([node("Slice", ["x", "from", "to", "axis"], ["w"]), node("Squeeze", ["w", "axis"], ["y"])],
+                          ("Squeeze", "dimension 1", "it may not be 1", "--fix from=... --fix to=..."))):
+        bounds = {key: np.zeros(1, np.int64) for key in ("from", "to") if nodes[0].op_type == "Slice"}
+        path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1), **bounds}, {"y": (I64, 2)},
+                        {"axis": np.array([1], np.int64), "whole": np.array([2, 12], np.int64), "row": np.ones((2, 12), np.int64)})
         failure = service.cli("compile", path, "--target", "host", "--json", expect=4).failure
         check_equal(failure["reason"], "UNSUPPORTED_OPERATOR", "reason")
         for word in words:
-            check(word in failure["message"], f"no '{word}' in: {failure['message']}")
+            check(word in failure["message"] + failure["fix"], f"no '{word}' in: {failure}")
 
 
 def main():
@@ -192,7 +224,8 @@ def main():
         cases = [(name, lambda name=name, each=each: agrees(service, oracle, name, *each))
                  for name, each in table().items()]
         cases += [(case.__name__, lambda case=case: case(service, oracle))
-                  for case in (one_artifact_gives_many_shapes, what_needs_the_extent_is_refused)]
+                  for case in (one_artifact_gives_many_shapes, one_artifact_slices_anywhere,
+                            what_needs_the_extent_is_refused)]
         return run("data_dependent", cases)
 
 

@@ -129,6 +129,33 @@ def loop_cases():
             {"x": floats(1, 3) + 2, "limit": np.array(limit, np.float32)}, opset=16, outputs=("y", "last"))
 
 
+def bag_cases():
+    # nn.EmbeddingBag(11, 4, mode=...)(indices, offsets); the indices of a bag end where the next one begins
+    def bags(combine, weighted):
+        part = [constant("axis", [0]), node("Gather", ["offsets", "i"], ["a"]), node("Gather", ["ends", "i"], ["b"]),
+                node("Unsqueeze", ["a", "axis"], ["from"]), node("Unsqueeze", ["b", "axis"], ["to"]),
+                node("Slice", ["indices", "from", "to", "axis"], ["of_bag"]), node("Gather", ["table", "of_bag"], ["rows"])]
+        if weighted:
+            part += [node("Slice", ["shares", "from", "to", "axis"], ["w"]), constant("last", [1]),
+                     node("Unsqueeze", ["w", "last"], ["column"]), node("Mul", ["rows", "column"], ["scaled"])]
+        along = {"axes": [0]} if combine != "ReduceSum" else {}
+        part += [node(combine, ["scaled" if weighted else "rows", *(() if along else ("axis",))], ["bag"], keepdims=0, **along),
+                 node("Identity", ["go"], ["again"])]
+        each = body(part, [("i", I64), ("go", BOOL)], [("again", BOOL), ("bag", F32)])
+        return [node("Shape", ["indices"], ["all"]), constant("axis0", [0]), constant("one", [1]),
+                constant("most", [9223372036854775807]), node("Slice", ["offsets", "one", "most", "axis0"], ["next"]),
+                node("Concat", ["next", "all"], ["ends"], axis=0), *extent("offsets", 0, "bags"),
+                constant("true", True, np.bool_), node("Loop", ["bags", "true"], ["y"], body=each)]
+    for combine, weighted in (("ReduceSum", False), ("ReduceMean", False), ("ReduceMax", False), ("ReduceSum", True)):
+        for offsets in ([0, 4, 9], [0, 1, 12], [0, 0, 0]):
+            if len(set(offsets)) < 3 and combine != "ReduceSum":
+                continue  # the mean and the greatest of nothing are not defined
+            inputs = {"indices": random.integers(0, 11, 13), "offsets": np.array(offsets)}
+            inputs |= {"shares": floats(13)} if weighted else {}
+            yield f"bags of {combine}{' with weights' if weighted else ''} from {offsets}", Case(
+                bags(combine, weighted), inputs, opset=16, constants={"table": floats(11, 4)})
+
+
 def mask_cases():
     # for e in range(3): r, k = where(best == e); out = out.index_put((r,), (x[r] @ w[e]) * share[r, k][:, None], True)
     experts = [constant("k", [2]), node("TopK", ["gates", "k"], ["share", "best"]), constant("axis0", [0]),
@@ -213,7 +240,7 @@ def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
         cases = [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                 for group in (padding_cases, loop_cases, mask_cases, shape_cases) for name, case in group()]
+                 for group in (padding_cases, loop_cases, bag_cases, mask_cases, shape_cases) for name, case in group()]
         return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle))])
 
 

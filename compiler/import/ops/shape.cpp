@@ -34,6 +34,7 @@ Results lowerSqueeze(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, x.rank(), "axes"));
     for (int64_t axis : axes) {
       if (x.shape[axis] != 1) {
+        if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "it may not be 1, and cannot be dropped");
         return n.invalid(absl::StrCat("dimension ", axis, " of ", shapeText(x.shape), " is not 1"),
                          {.attribute = "axes", .found = absl::StrCat(x.shape[axis]), .accepted = "1"});
       }

@@ -5,6 +5,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/live_shape.h"
+#include "compiler/import/ops/live_slice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
@@ -15,12 +16,6 @@ using mlir::ValueRange;
 namespace arith = mlir::arith;
 
 Value indexConstant(const Scalars& s, int64_t value) { return arith::ConstantIndexOp::create(s.b, s.loc, value); }
-
-struct SliceRange {
-  std::vector<int64_t> offsets, sizes, strides;
-  std::map<int64_t, mlir::Value> extents;  ///< of bounded dimensions
-  std::map<int64_t, mlir::Value> starts;   ///< i64, in the place of offsets: those that count from a bounded end
-};
 
 /// The extent that is left of a dimension up to an end that follows a range.
 mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, const Tensor& end) {
@@ -80,10 +75,13 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(axes, n.integers("axes", axes));
   } else {
     if (n.numInputs() < 3) return n.invalid("starts and ends are missing", {.attribute = "starts"});
-    TESSERA_ASSIGN_OR_RETURN(starts, n.constantIntegers(1, "starts"));
-    TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(2, "ends"));
-    ends = sizes.most;
-    follows = sizes.follows;
+    auto known_starts = n.constantIntegers(1, "starts");
+    auto sizes = n.sizes(2, "ends");
+    if (!known_starts.ok() || !sizes.ok())
+      return readLiveRange(n, e, known_starts.ok() ? sizes.status() : known_starts.status());
+    starts = *std::move(known_starts);
+    ends = sizes->most;
+    follows = sizes->follows;
     axes.resize(starts.size());
     std::iota(axes.begin(), axes.end(), 0);
     if (n.has(3)) {
@@ -117,10 +115,13 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     range.sizes[axes[i]] = dim == 0 ? 0 : std::max<int64_t>(size, 0);
     range.strides[axes[i]] = step;
     if (i < follows.size() && follows[i]) {
-      if (step != 1 || starts[i] < 0 || ends[i] < 0) {
-        return n.unsupported(
-            "a slice whose end is known only at run time, and that counts from the end or has steps",
-            {.attribute = "ends", .found = "a run-time value", .accepted = "ends counted from the front"});
+      if (step >= 1 && (step != 1 || starts[i] < 0 || ends[i] < 0)) {
+        sliceLive(n, e, axes[i], static_cast<int64_t>(i), step, range);
+        continue;
+      }
+      if (step < 1) {
+        return n.unsupported("a slice backwards whose end is known only at run time",
+                             {.attribute = "steps", .found = absl::StrCat(step), .accepted = "steps of 1 or more"});
       }
       range.extents[axes[i]] = endedExtent(n, e, axes[i], start, n.sizeAt(e, 2, static_cast<int64_t>(i)));
     } else if (x.extents.contains(axes[i])) {

@@ -54,6 +54,44 @@ TEST(Slice, FollowsTheStandardWhateverTheBounds) {
   }
 }
 
+TEST(Slice, FollowsTheStandardWhereTheDataDecideTheBounds) {
+  for (int64_t extent = 0; extent < 4; ++extent)
+    for (const int64_t step : {1, 2, 3}) {
+      ModelBuilder b;
+      b.input("x", {extent}).input("start", {1}, onnx::TensorProto::INT64).input("end", {1}, onnx::TensorProto::INT64);
+      b.initializer("axis", std::vector<int64_t>{0});
+      b.initializer("step", std::vector<int64_t>{step});
+      b.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
+      b.output("y");
+      mlir::MLIRContext context;
+      const auto imported = importBytes(context, b.model.SerializeAsString());
+      ASSERT_TRUE(imported.ok()) << imported.status();
+      const std::vector<float> x = std::vector<float>{1, 2, 3}, some(x.begin(), x.begin() + extent);
+      for (int64_t start = -extent - 2; start <= extent + 2; ++start)
+        for (int64_t end = -extent - 2; end <= extent + 2; ++end) {
+          const auto results = referenceRun(
+              *imported, {bytesOf(some), bytesOf(std::vector<int64_t>{start}), bytesOf(std::vector<int64_t>{end})});
+          ASSERT_TRUE(results.ok()) << results.status();
+          EXPECT_EQ(valuesOf<float>((*results)[0]), sliced(some, start, end, step))
+              << extent << " from " << start << " to " << end << " by " << step;
+        }
+    }
+}
+
+TEST(Slice, BackwardsNeedsBoundsThatAreKnown) {
+  ModelBuilder b;
+  b.input("x", {5}).input("start", {1}, onnx::TensorProto::INT64);
+  b.initializer("end", std::vector<int64_t>{-6});
+  b.initializer("axis", std::vector<int64_t>{0});
+  b.initializer("step", std::vector<int64_t>{-1});
+  b.node("Slice", {"x", "start", "end", "axis", "step"}, {"y"});
+  b.output("y");
+  mlir::MLIRContext context;
+  const auto imported = importBytes(context, b.model.SerializeAsString());
+  ASSERT_FALSE(imported.ok());
+  EXPECT_THAT(imported.status().message(), testing::HasSubstr("input 'starts' is computed at run time"));
+}
+
 /// Padded first, then cut: what is cut off one side may be padding of the other.
 TEST(Pad, CutsOffAsMuchAsThereIsWithThePadding) {
   for (int64_t extent = 0; extent < 4; ++extent) {
