@@ -99,15 +99,6 @@ def mixing_nodes_are_named(service):
                                              training_mode=1)], [("c", np.ones(4, np.float32))]),
             ("cubic", [helper.make_node("Resize", ["x", "", "", "r"], ["y"], name="mixes", mode="cubic")],
              [("r", np.array([20, 4]))]),
-            ("falling size", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
-                              helper.make_node("Sub", ["k", "n0"], ["left"]),
-                              helper.make_node("Slice", ["x", "i", "left", "axis"], ["y"], name="mixes")],
-             [("i", np.array([0])), ("k", np.array([6])), ("axis", np.array([1]))]),
-            ("moving start", [helper.make_node("Shape", ["x"], ["all"]), helper.make_node("Gather", ["all", "i"], ["n0"]),
-                              helper.make_node("Cast", ["n0"], ["n1"], to=f32), helper.make_node("Mul", ["n1", "part"], ["n2"]),
-                              helper.make_node("Cast", ["n2"], ["from"], to=TensorProto.INT64),
-                              helper.make_node("Slice", ["x", "from", "end", "i"], ["y"], name="mixes")],
-             [("i", np.array([0])), ("part", np.array([0.6], np.float32)), ("end", np.array([100]))]),
             ("constant rows", [helper.make_node("Add", ["x", "c"], ["y"], name="mixes")], [("c", np.ones((2, 1), np.float32))])):
         path = save(service, nodes, x, [("y", TensorProto.INT64 if name == "positions" else f32, None)], initializers,
                     15 if name == "statistics" else 13)
@@ -116,6 +107,22 @@ def mixing_nodes_are_named(service):
         check("--dim N=1,2,4,8" in failure["fix"], f"{name}: no way out in: {failure['fix']}")
         if name != "constant rows":
             service.compile(path, None, "--dim", "n=2,5")  # which is what the error advises
+
+
+def slices_between_counts(service, oracle):
+    """Ends that fall as the range grows, and starts at a share of it."""
+    f32, i64, node = TensorProto.FLOAT, TensorProto.INT64, helper.make_node
+    counted = [node("Shape", ["x"], ["all"]), node("Gather", ["all", "i"], ["n0"])]
+    random = np.random.default_rng(9)
+    for name, nodes, initializers in (
+            ("falling size", [node("Sub", ["k", "n0"], ["left"]), node("Slice", ["x", "i", "left", "axis"], ["y"])],
+             [("k", np.array([6])), ("axis", np.array([1]))]),
+            ("moving start", [node("Cast", ["n0"], ["n1"], to=f32), node("Mul", ["n1", "part"], ["n2"]),
+                              node("Cast", ["n2"], ["from"], to=i64), node("Slice", ["x", "from", "end", "i"], ["y"])],
+             [("part", np.array([0.6], np.float32)), ("end", np.array([100]))])):
+        path = save(service, [*counted, *nodes], [("x", f32, ["n", 4])], [("y", f32, None)], [("i", np.array([0])), *initializers])
+        ranged_against_oracle(service, oracle, path, {"n": "2..5"}, [(n,) for n in (1, 2, 3, 4, 5)],
+                              lambda n: {"x": f32s(random, n, 4)}, name)
 
 
 def mixing_is_masked(service, oracle):
@@ -404,6 +411,7 @@ def main():
             ("rows in the middle", lambda: rows_in_the_middle(service, oracle)),
             ("padding changes nothing", lambda: padding_changes_nothing(service)),
             ("mixing nodes are named", lambda: mixing_nodes_are_named(service)),
+            ("slices between counts", lambda: slices_between_counts(service, oracle)),
             ("mixing is masked", lambda: mixing_is_masked(service, oracle)),
             ("contradictions are errors", lambda: contradictions_are_errors(service)),
             ("two ranges at once", lambda: two_ranges_at_once(service, oracle)),
