@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
@@ -43,12 +44,6 @@ struct Sum {
   int64_t results = 1;
   bool product = false;
 };
-
-int64_t bytesOf(mlir::Type type) {
-  auto tensor = mlir::cast<RankedTensorType>(type);
-  const int64_t bits = tensor.getElementType().isIndex() ? 64 : tensor.getElementTypeBitWidth();
-  return ceilDiv(tensor.getNumElements() * bits, int64_t{8});
-}
 
 /// out = combiner(out, step), and nothing else of the body reads out.
 Operation* combinerOf(GenericOp op) {
@@ -110,7 +105,7 @@ class SplitPrices {
  public:
   SplitPrices(const Sum& sum, const Chip& chip) : sum_(sum), chip_(chip), op_(sum.op) {
     double bytes = 0;
-    for (Value input : op_.getDpsInputs()) bytes += static_cast<double>(bytesOf(input.getType()));
+    for (Value input : op_.getDpsInputs()) bytes += static_cast<double>(tensorBytes(input.getType()));
     const double arithmetic = static_cast<double>(flopsOf(mlir::cast<mlir::linalg::LinalgOp>(op_.getOperation()))) /
                               chip.operationsPerSecond();
     const Chip::Level& level = chip.levelHolding(bytes);
@@ -125,7 +120,7 @@ class SplitPrices {
   /// many vectors as keep a core busy.
   int64_t pieces() const {
     mlir::OpOperand* widest = *llvm::max_element(op_.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
-      return bytesOf(a->get().getType()) < bytesOf(b->get().getType());
+      return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
     });
     const AffineMap read = op_.getMatchingIndexingMap(widest);
     if (read.getNumResults() == 0) return sum_.results;
@@ -138,7 +133,7 @@ class SplitPrices {
   double inParts(int64_t parts) const { return work_us_ * busiest(pieces() * parts) + costOf(parts); }
   /// Phases and partial results.
   double costOf(int64_t parts) const {
-    const double bytes = static_cast<double>(parts * bytesOf(op_.getResult(0).getType()));
+    const double bytes = static_cast<double>(parts * tensorBytes(op_.getResult(0).getType()));
     const double passes = chip_.prices().memory().written_passes() + 1;
     const double rate = chip_.bytesPerSecond(chip_.levelHolding(bytes)) * 1e-6;
     const double phases = sum_.steps % parts == 0 ? 1 : 2;
