@@ -196,8 +196,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
   count("align-slices", alignSlices(main));
-  const bool ranges = llvm::any_of(model.dimensions, [](const auto& dimension) { return dimension.size() < 0; });
-  const std::vector<v1::Decision> splits = ranges ? std::vector<v1::Decision>() : splitSums(main, chip, choices);
+  std::vector<v1::Decision> splits;
+  if (!hasRanges(model)) splits = splitSums(main, chip, choices);
   count("split-sums", static_cast<int>(std::ranges::count(splits, true, &v1::Decision::taken)));
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));

@@ -329,6 +329,10 @@ ArrayRef<Rows> RowFacts::of(Value value) const {
   return found == rows_.end() ? ArrayRef<Rows>() : ArrayRef<Rows>(found->second);
 }
 
+bool hasRanges(const ImportedModel& model) {
+  return llvm::any_of(model.dimensions, [](const v1::DimensionBinding& dimension) { return dimension.size() < 0; });
+}
+
 int64_t RowFacts::fewest(Value value, int64_t dimension) const {
   const auto type = mlir::cast<RankedTensorType>(value.getType());
   const int64_t size = type.getDimSize(dimension), stride = elementsBelow(type, dimension);

@@ -36,6 +36,9 @@ struct Rows {
 
 using RowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<Rows, 1>>;
 
+/// Whether a dimension of the model is a range: runs may have less of it than its shapes say.
+bool hasRanges(const ImportedModel& model);
+
 /// Which elements of the values of `main` a run needs, by the dimensions of the model that are ranges: those that are,
 /// in every way of `Rows` given for the value, of a row that is needed. All others may be anything, even bytes that
 /// nobody wrote: no element that is needed is computed of them, and no address or divisor comes of them.

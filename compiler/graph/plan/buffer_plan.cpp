@@ -8,6 +8,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/plan/written_over.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseSet.h"
@@ -245,7 +246,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
     owners.push_back(static_cast<int>(index));
   }
   const Arena arena = packArena(lifetimes, Packing::kSmallest);
-  const bool ranges = llvm::any_of(model_.dimensions, [](const auto& dimension) { return dimension.size() < 0; });
+  const bool ranges = hasRanges(model_);
   for (auto [index, owner] : llvm::enumerate(owners)) {
     storages_[owner].offset = arena.offsets[index];
     if (!ranges) continue;

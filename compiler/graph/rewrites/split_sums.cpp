@@ -112,23 +112,12 @@ class SplitPrices {
     work_us_ = 1e6 * std::max(arithmetic, bytes / chip.bytesPerSecond(level));
     // Additions to one vector wait for each other: fewer of them read less than there is to be had.
     const double alone = static_cast<double>(4 * chip.lanes()) / chip.multiplyAddLatency();
-    vectors_ = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(level.bytes_per_cycle / alone)), 1,
-                                   std::max<int64_t>(1, chip.prices().tiles().sums()));
+    pieces_ = piecesOf(std::clamp<int64_t>(static_cast<int64_t>(std::ceil(level.bytes_per_cycle / alone)), 1,
+                                           std::max<int64_t>(1, chip.prices().tiles().sums())));
   }
 
-  /// Pieces of the results that cores can share without losing lanes: of a sum along its vectors one a result, else as
-  /// many vectors as keep a core busy.
-  int64_t pieces() const {
-    mlir::OpOperand* widest = *llvm::max_element(op_.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
-      return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
-    });
-    const AffineMap read = op_.getMatchingIndexingMap(widest);
-    if (read.getNumResults() == 0) return sum_.results;
-    auto innermost = mlir::dyn_cast<mlir::AffineDimExpr>(read.getResults().back());
-    const bool along = innermost && op_.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
-    if (along && !sum_.product) return sum_.results;
-    return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors_);
-  }
+  /// Pieces of the results that cores can share without losing lanes.
+  int64_t pieces() const { return pieces_; }
   double whole() const { return work_us_ * busiest(pieces()); }
   double inParts(int64_t parts) const { return work_us_ * busiest(pieces() * parts) + costOf(parts); }
   /// Phases and partial results.
@@ -158,6 +147,18 @@ class SplitPrices {
   }
 
  private:
+  /// Of a sum along its vectors one a result, else as many vectors as keep a core busy.
+  int64_t piecesOf(int64_t vectors) const {
+    mlir::OpOperand* widest = *llvm::max_element(op_.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
+      return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
+    });
+    const AffineMap read = op_.getMatchingIndexingMap(widest);
+    if (read.getNumResults() == 0) return sum_.results;
+    auto innermost = mlir::dyn_cast<mlir::AffineDimExpr>(read.getResults().back());
+    const bool along = innermost && op_.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
+    if (along && !sum_.product) return sum_.results;
+    return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
+  }
   /// The busiest core's share of equal pieces.
   double busiest(int64_t pieces) const {
     return static_cast<double>(ceilDiv(pieces, int64_t{chip_.cores()})) / static_cast<double>(pieces);
@@ -167,7 +168,7 @@ class SplitPrices {
   const Chip& chip_;
   mutable GenericOp op_;  // a handle
   double work_us_ = 0;    ///< on one core
-  int64_t vectors_ = 1;   ///< of sums side by side, that read as fast as memory gives
+  int64_t pieces_ = 1;
 };
 
 class Writer {
