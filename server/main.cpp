@@ -26,6 +26,7 @@
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "server/access/exposure.h"
+#include "server/gateway/connection.h"
 #include "server/metrics/metrics.h"
 #include "server/server.h"
 #include "server/status_macros.h"
@@ -283,6 +284,7 @@ absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
     TESSERA_ASSIGN(tls.client_authority, contentOf(flags.tls_client_authority));
   }
   tls.need_certificate = flags.need_certificate;
+  TESSERA_TRY(gateway::tlsContext(tls).status());  // gRPC would listen with any file, and nobody get in
   return tls;
 }
 
@@ -360,15 +362,29 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   return options;
 }
 
+std::string workerBinary(const Flags& flags) {
+  return !flags.worker_binary.empty() ? flags.worker_binary
+                                      : (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
+}
+
+/// Said at the start. Later it may be missing for a moment, while a release is installed.
+absl::Status checkWorkerBinary(const Flags& flags) {
+  const std::string binary = workerBinary(flags);
+  std::error_code error;
+  if (flags.workers == 0 || (fs::is_regular_file(binary, error) && access(binary.c_str(), X_OK) == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--worker-binary: ", binary,
+                                                 " is no program that can be started; name tessera-worker, or give ",
+                                                 "--workers 0 for a service whose workers all run elsewhere"));
+}
+
 SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
   SupervisorOptions options;
   options.credential = server.workerToken();
   options.workers = flags.workers;
   options.id_prefix = localWorkerPrefix(flags.server_name);
-  options.binary = flags.worker_binary;
-  if (options.binary.empty()) {
-    options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
-  }
+  options.binary = workerBinary(flags);
   options.arguments = {"--server",
                        server.privateAddress(),
                        "--log-level",
@@ -439,6 +455,8 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
 }
 
 absl::Status serve(const Flags& flags, const sigset_t& signals) {
+  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
+  TESSERA_TRY(checkWorkerBinary(flags));
   const fs::path data(flags.data_dir);
   std::error_code error;
   fs::create_directories(data, error);
@@ -449,7 +467,6 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
   }
-  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
