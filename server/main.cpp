@@ -58,6 +58,7 @@ struct Flags {
   bool need_credential = false;
   bool insecure = false;
   std::string backup_to, restore_from;
+  bool json = false;
   double keep_jobs_h = 90 * 24, keep_events_h = 30 * 24, keep_artifacts_h = 180 * 24, keep_objects_h = 180 * 24;
   double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 0;
   uint64_t keep_artifact_bytes = 0, keep_object_bytes = 0;
@@ -160,6 +161,7 @@ void addFlags(CLI::App& app, Flags& flags) {
   auto* backup = app.add_option("--backup-to", flags.backup_to,
                                 "Copy the data folder there, a service may be working on it, and end");
   app.add_option("--restore-from", flags.restore_from, "Make the data folder of a backup, and end")->excludes(backup);
+  app.add_flag("--json", flags.json, "With these two: say what was copied as JSON");
   app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker beside this program");
   app.add_option("--sandbox-user", flags.sandbox_user,
                  "User that the local workers' tasks run as, which should have nothing else; takes root");
@@ -547,8 +549,8 @@ absl::Status copyData(const Flags& flags) {
   TESSERA_ASSIGN(const storage::BackupFacts facts, flags.backup_to.empty()
                                                        ? storage::restore(flags.restore_from, flags.data_dir)
                                                        : storage::backUp(flags.data_dir, flags.backup_to));
-  std::printf("copied %lld blobs, %lld bytes, and the database\n", static_cast<long long>(facts.blobs),
-              static_cast<long long>(facts.bytes));
+  std::printf(flags.json ? "{\"blobs\":%lld,\"bytes\":%lld}\n" : "copied %lld blobs, %lld bytes, and the database\n",
+              static_cast<long long>(facts.blobs), static_cast<long long>(facts.bytes));
   return absl::OkStatus();
 }
 

@@ -243,7 +243,7 @@ void addCompareCommand(CommandLine& line) {
       ->check(CLI::Range(5, 1'000'000));
   command->add_option("--warmup", flags->warmup, "runs of each before them")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));

@@ -183,10 +183,10 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
   }
   RunBuffers& buffers = follower.buffers();
   if (!run.output_folder.empty()) {
+    OutputFolder folder(run.output_folder);
     for (size_t i = 0; i < buffers.out.size(); ++i) {
-      absl::Status status =
-          writeOutput(run.output_folder, buffers.output_specs[i],
-                      {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])});
+      absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
+                                                                   static_cast<size_t>(buffers.out_bytes[i])});
       if (!status.ok()) return reportError(status, line.json);
     }
   }

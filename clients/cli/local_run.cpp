@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cpp/local_file.h"
 #include "clients/cpp/transfer.h"
 #include "proto/failure.h"
 
@@ -44,8 +46,15 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   // Opened once: a file that takes its name after the check is not the one that is loaded.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO too, at once
   if (file < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat("there is no file ", path));
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (file < 0) return fileError(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close = [file] { ::close(file); };
+  // Said before it is asked who signed it: nobody signs a model.
+  std::array<char, 2> magic{};
+  const ssize_t got = pread(file, magic.data(), magic.size(), 0);
+  if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
+  if (std::string_view(magic.data(), static_cast<size_t>(got)) != "PK")
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no artifact (.tsra); `tessera compile` makes one of a model"));
   if (!trust.untrusted) {
     if (absl::Status status = checkTrusted(file, path, trust.file); !status.ok()) return status;
   }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
+#include "clients/cpp/local_file.h"
 
 namespace tessera::client {
 namespace {
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   if (data_folder.empty()) data_folder = defaultDataFolder();
   std::error_code error;
   fs::create_directories(data_folder, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
+  if (error) return fileError(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
   const fs::path folder = fs::absolute(data_folder);
   if (std::string address = runningServer(folder); !address.empty()) {
     return std::unique_ptr<LocalService>(new LocalService(address, 0));

@@ -10,6 +10,7 @@ namespace {
 
 TEST(OutputTest, TablesAlign) {
   EXPECT_EQ(table({"A", "LONG"}, {{"wide cell", "x"}, {"y", "z"}}), "A          LONG\nwide cell  x\ny          z\n");
+  EXPECT_EQ(table({"NAME", "B"}, {{"größe", "x"}, {"plain", "y"}}), "NAME   B\ngröße  x\nplain  y\n");
 }
 
 TEST(OutputTest, UnitsSuitTheMagnitude) {

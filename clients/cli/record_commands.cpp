@@ -199,7 +199,7 @@ void addBest(CommandLine& line, CLI::App* records) {
   command->add_option("--top", flags->top, "so many of each")->capture_default_str()->check(CLI::Range(1, 100));
   command->add_option("--limit", flags->limit, "workloads, chips and threads, at most; 0 = all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->add_option("-o,--output", flags->output,
                       "write the fastest schedules here, for `tessera compile --suggest`");
   command->callback([&line, flags] { line.action = [&line, flags] { return showBest(line, *flags); }; });

@@ -15,6 +15,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
 #include "clients/cli/tuning.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -32,6 +33,11 @@ struct Flags {
 };
 
 int tune(CommandLine& line, const Flags& flags) {
+  const std::string output =
+      flags.output.empty() ? fs::path(flags.model.model).stem().string() + ".pins" : flags.output;
+  if (!flags.detach) {
+    if (absl::Status place = checkOutputPath(output); !place.ok()) return reportError(place, line.json);
+  }
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
   std::unique_ptr<InterruptWatch> interrupts;  // before the first connection
@@ -81,8 +87,6 @@ int tune(CommandLine& line, const Flags& flags) {
     }
     return exitCodeOf(job->failure());
   }
-  const std::string output =
-      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".pins" : flags.output;
   auto pins = tunedPins(channel, *job);
   status = pins.ok() ? writeText(output, *pins) : pins.status();
   if (!status.ok()) return reportError(status, line.json);

@@ -27,8 +27,10 @@ void TuneFlags::addTo(CLI::App* command) {
           "--mode", mode,
           "when the artifact can be had (`tessera run --follow JOB`): async (at once, and again whenever faster "
           "trees are confirmed), sync (again after a phase of all searches), static (when all is over)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, v1::TuneMode>{{"async", v1::ASYNC}, {"sync", v1::SYNC}, {"static", v1::STATIC}}))
+      ->transform(CLI::CheckedTransformer(std::map<std::string, v1::TuneMode>{
+                                              {"async", v1::ASYNC}, {"sync", v1::SYNC}, {"static", v1::STATIC}})
+                      .description("{async,sync,static}"))
+      ->type_name("TEXT")
       ->default_str("async");
   command->add_option("--seed", seed, "of proposals and inputs")->capture_default_str();
   command->add_option("--workload", workloads,

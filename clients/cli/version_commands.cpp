@@ -72,7 +72,7 @@ void addVersionCommand(CommandLine& line) {
       ->add_option("--choose", flags->choose,
                    "make this version the newest one: whoever follows the job runs it from the next run on, and later "
                    "versions are held; 0: the newest that the job published, and those to come")
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->callback([&line, flags] { line.action = [&line, flags] { return versions(line, *flags); }; });
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 #include "proto/signing/artifact_signature.h"
@@ -100,14 +101,14 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
   };
   // Two commands may add the same key at the same time.
   if (file < 0 || flock(file, LOCK_EX) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+    return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   if (keysOf(trust_file).contains(public_key)) return absl::OkStatus();
   const std::string before = contentOf(trust_file);
   const std::string line =
       absl::StrCat(before.empty() || before.back() == '\n' ? "" : "\n", public_key, " ", comment, "\n");
   if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+    return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   return absl::OkStatus();
 }

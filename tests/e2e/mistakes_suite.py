@@ -5,14 +5,20 @@ nothing here. Each is refused before anything is done, with a message that names
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import BIN, Service
+from e2e.tessera_e2e import BIN, Service, model_path
 from suite import check, check_equal, run
+
+
+TINY = "tiny:seed=1"
 
 
 def start(service, *words):
@@ -69,7 +75,137 @@ def no_backup_over_a_data_folder(service):
             check(str(place) in said and "name" in said, said)
     check("(deleted)" not in open_files(service.process.pid), "the service writes to a file that has no name")
     check(not (service.data / "backup").exists(), "a backup within the data folder")
-    service.operator("admin", "backup", service.scratch("backup"))
+    backup = service.scratch("backup")
+    check_equal(set(service.operator("admin", "backup", backup, "--json").json), {"blobs", "bytes"}, "what a backup says")
+    check_equal(set(service.cli("admin", "restore", backup, service.scratch("restored"), "--json").json),
+                {"blobs", "bytes"}, "what a restoration says")
+
+
+# Commands.
+
+def what_is_no_command(service):
+    for words, wrong in ((["compil", "x.onnx"], "compil"), (["--json", "job s"], "job s"), (["admin", "tokens"], "tokens"),
+                         (["admin", "token", "make"], "make"), (["target", "list"], "list")):
+        said = service.cli(*words, expect=2).err
+        check(f"no command '{wrong}'" in said and "commands: " in said, f"{words}: {said}")
+    check("no flag '--dance'" in service.cli("--dance", expect=2).err, "a flag is no command")
+    check("compile" in service.cli("dance", expect=2).err, "it does not say which there are")
+    for words in (["help"], ["help", "compile"], ["help", "admin", "token", "create"]):
+        check_equal(service.cli(*words).out, service.cli(*words[1:], "--help").out, f"tessera {' '.join(words)}")
+
+
+def a_full_disk_behind_standard_output(service):
+    """Half a list that looks whole is worse than none."""
+    for words in (["ops"], ["workers", "--json"], ["targets", "--show", "host"], ["--help"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BIN / "tessera", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                  check=False, env={**os.environ, "TESSERA_SERVER": service.address})
+        check_equal(done.returncode, 1, f"exit code of tessera {words} to a full disk: {done.stderr}")
+        check("cannot write standard output" in done.stderr, done.stderr)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([BIN / "tessera", "ops"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+                          env={**os.environ, "TESSERA_SERVER": service.address})
+    os.close(writer)
+    check_equal(done.stderr, "", "what is said where a pipe was closed, as by `| head`")
+
+
+def numbers_that_are_none(service):
+    for words in (["jobs", "--limit", "-1"], ["jobs", "--limit", "many"], ["verify", "m", "a", "--reference", "r.npz",
+                  "--tolerance", "nan"], ["verify", "m", "a", "--reference", "r.npz", "--tolerance", "inf"],
+                  ["mappings", "--target", "sm_80", "--op", "C2D", "--explain=-1"], ["run", "a", "--warmup", "-1"]):
+        said = service.cli(*words, expect=2).err
+        check("found '" in said and "accepted: a number" in said and len(said) < 200, f"{words}: {said}")
+    model = model_path(TINY)
+    for shape in ("x=1x8x", "x=x8", "x=1xx8"):
+        service.cli("compile", model, "--shape", shape, expect=3)
+    artifact = service.compile(model, {"x": [1, 8]}).job["compile_result"]["artifact_id"]
+    service.cli("profile", artifact, "--repeat", "100001", expect=2)
+
+
+def flags_that_mean_nothing_there(service):
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    service.cli("explain", artifact, "--nodes")
+    for words in (["--target", "haswell"], ["--shape", "x=2x8"], ["--key"], ["--dim", "N=1"]):
+        said = service.cli("explain", artifact, *words, expect=2).err
+        check(words[0] in said and ".tsra" in said, said)
+    service.cli("targets", "--runnable", "--filter", 'name = "x"', expect=2)
+    service.cli("targets", "--show", "host", "--limit", "1", expect=2)
+
+
+# Files.
+
+def places_for_results(service):
+    """Asked before the work, and nothing is put in the place of a folder, a device or a pipe."""
+    model, artifact = model_path(TINY), service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    identity = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
+    pipe, device, file = service.scratch("pipe"), service.scratch("device"), service.scratch("file")
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    file.write_text("")
+    before = len(service.cli("jobs", "--json", "--limit", "0").json["jobs"])
+    for place, code in ((service.folder, 3), (pipe, 3), (device, 3), (file / "x.tsra", 3),
+                        (service.folder / "absent" / "x.tsra", 5)):
+        for words in (["compile", model, "--shape", "x=1x8", "--no-cache"], ["fetch", identity]):
+            said = service.cli(*words, "-o", place, expect=code).err
+            check(f"cannot write {place}" in said, said)
+    for words in (["tune", model, "--shape", "x=1x8", "-o"], ["explain", model, "--shape", "x=1x8", "--svg"]):
+        service.cli(*words, service.folder, expect=3)
+        service.cli(*words, service.folder / "absent" / "x", expect=5)
+    check_equal(len(service.cli("jobs", "--json", "--limit", "0").json["jobs"]), before, "jobs whose result has no place")
+    check(pipe.is_fifo() and device.is_symlink() and file.is_file(), "something took the place of what was there")
+    check_equal([path.name for path in service.folder.parent.glob(service.folder.name + "*.part")], [], "files left over")
+    service.cli("run", artifact, "--random", "-o", file, expect=3)
+
+
+def folders_for_files(service):
+    artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("folder")
+    folder.mkdir()
+    named = service.scratch("x.npz")
+    named.mkdir()
+    for words in (["compile", folder, "--shape", "x=1x8"], ["compile", model_path(TINY), "--shape", "x=1x8", "--pin", folder],
+                  ["compile", model_path(TINY), "--shape", "x=1x8", "--target", folder], ["inspect", folder],
+                  ["run", folder], ["run", artifact, "-i", named], ["target", "check", folder], ["check", folder]):
+        said = service.cli(*words, expect=3).err
+        check("older" in said or "directory" in said, f"{words}: {said}")
+        check(folder.name in said or named.name in said, f"{words}: {said}")
+
+
+def what_is_no_artifact(service):
+    text = service.scratch("text.tsra")
+    text.write_text("not an archive\n")
+    for words in (["run", model_path(TINY)], ["run", text], ["compare", text, text]):
+        said = service.cli(*words, expect=3).err
+        check("no artifact" in said and "tessera compile" in said, f"{words}: {said}")
+
+
+def descriptions_are_files_by_any_name(service):
+    description = service.scratch("npu.txt")
+    description.write_text(service.cli("targets", "--show", "gemv-engine").out.replace("gemv-engine", "npu"))
+    shown = subprocess.run([BIN / "tessera", "target", "show", description.name], cwd=service.folder, text=True,
+                           capture_output=True, timeout=60, check=False)
+    check(shown.returncode == 0 and 'name: "npu"' in shown.stdout, str(shown))
+    said = service.cli("target", "check", service.folder / "absent.textproto", expect=5).err
+    check("No such file" in said, said)
+
+
+def outputs_of_one_file_name(service):
+    """"a/b" and "a_b" would both be a_b.npy."""
+    nodes = [helper.make_node("Neg", ["x"], ["a/b"]), helper.make_node("Abs", ["x"], ["a_b"])]
+    model = service.scratch("twins.onnx")
+    onnx.save(helper.make_model(helper.make_graph(
+        nodes, "twins", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("a/b", "a_b")]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    compiled, given = service.compile(model), service.scratch("x.npz")
+    np.savez(given, x=np.array([1, -2], np.float32))
+    runs = {"run": ["run", compiled.artifact], "sandbox": ["run", compiled.artifact, "--sandbox"],
+            "execute": ["execute", compiled.job["compile_result"]["artifact_id"]]}
+    for name, words in runs.items():
+        folder = service.scratch(name)
+        service.cli(*words, "-i", given, "-o", folder)
+        check_equal(sorted(path.name for path in folder.iterdir()), ["a_b-2.npy", "a_b.npy"], f"files of {name}")
+        check_equal([np.load(folder / file).tolist() for file in ("a_b.npy", "a_b-2.npy")], [[-1, 2], [1, 2]], name)
 
 
 def open_files(pid):
@@ -80,7 +216,9 @@ def main():
     with Service(workers=1) as service:
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program,
-            no_backup_over_a_data_folder,
+            no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
+            flags_that_mean_nothing_there, places_for_results, folders_for_files, what_is_no_artifact,
+            descriptions_are_files_by_any_name, outputs_of_one_file_name,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
