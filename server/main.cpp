@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -23,6 +22,7 @@
 #include "absl/synchronization/mutex.h"
 #include "proto/cli11.h"
 #include "proto/log_format.h"
+#include "proto/read_file.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "server/access/exposure.h"
@@ -261,9 +261,8 @@ absl::Status setUpLog(const Flags& flags) {
 }
 
 absl::StatusOr<std::string> contentOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat("cannot read ", path)))
+  TESSERA_ASSIGN(std::string content, readFile(path));
+  return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat(path, " is empty")))
                          : content;
 }
 

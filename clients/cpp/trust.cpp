@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,6 +16,7 @@
 #include "clients/cpp/digest.h"
 #include "clients/cpp/local_file.h"
 #include "proto/failure.h"
+#include "proto/read_file.h"
 #include "proto/sha256.h"
 #include "proto/signing/artifact_signature.h"
 
@@ -25,10 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contentOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
+std::string contentOf(const std::string& path) { return readFile(path).value_or(""); }
 
 /// The first word of each line.
 std::set<std::string> keysOf(const std::string& trust_file) {

@@ -133,6 +133,24 @@ def flags_that_mean_nothing_there(service):
     service.cli("targets", "--show", "host", "--limit", "1", expect=2)
 
 
+def who_calls_and_whom(service):
+    """Neither an end of the process nor "no server answers" where a file or a word is wrong."""
+    folder, text, copy = service.scratch("folder"), service.scratch("text"), service.scratch("copy.tsra")
+    folder.mkdir()
+    text.write_text("import onnx\nimport numpy\n")
+    for words, named in ((["--token-file", text], text), (["--token-file", folder], folder), (["--tls-ca", text], text),
+                         (["--tls-ca", folder], folder), (["--tls-cert", text, "--tls-key", text], text),
+                         (["--project", "größe"], "größe"), (["--server", "localhost"], "'localhost'"),
+                         (["--server", "http://localhost:7400"], "host:port"), (["--server", ""], "host:port")):
+        said = service.cli(*words, "jobs", expect=3).err
+        check(str(named) in said and said.count("\n") < 8, f"{words}: {said}")
+    said = service.cli("jobs", env={"TESSERA_TOKEN": "to\nken"}, expect=3).err
+    check("TESSERA_TOKEN" in said, said)
+    copy.write_bytes(service.compile(model_path(TINY), {"x": [1, 8]}).artifact.read_bytes())
+    pathlib.Path(f"{copy}.sig").mkdir()
+    check("is no signature" in service.cli("run", copy, "--random", expect=3).err, "a folder for a signature")
+
+
 # Files.
 
 def places_for_results(service):
@@ -217,7 +235,7 @@ def main():
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
-            flags_that_mean_nothing_there, places_for_results, folders_for_files, what_is_no_artifact,
+            flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, folders_for_files, what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
