@@ -42,6 +42,11 @@ absl::StatusOr<int64_t> parseDuration(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "' is not a duration; write for example 500ms, 30s, 5m or 1h30m"));
   }
+  // 0 would be the service's default, or no bound at all, which nobody means by it.
+  if (duration < absl::Microseconds(1) || duration == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no time that passes; leave the flag out for what holds without it"));
+  }
   return absl::ToInt64Microseconds(duration);
 }
 

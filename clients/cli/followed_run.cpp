@@ -176,7 +176,7 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
     runs += latency.runs;
     rows.push_back({absl::StrCat(stretch.version.number()), absl::StrCat(stretch.version.tuned_workloads()),
                     absl::StrFormat("%.2f", stretch.from_ms / 1000), absl::StrCat(latency.runs),
-                    absl::StrFormat("%.4f", latency.median), stretch.version.artifact_id().substr(0, 12)});
+                    millisecondsText(latency.median), stretch.version.artifact_id().substr(0, 12)});
     versions.push_back(absl::StrFormat(R"({"number":%d,"artifact_id":%s,"from_ms":%.3f,"runs":%d,"median_ms":%.6f})",
                                        stretch.version.number(), jsonString(stretch.version.artifact_id()),
                                        stretch.from_ms, latency.runs, latency.median));

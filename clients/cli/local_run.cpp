@@ -164,14 +164,19 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     for (RangeUse& range : ranges)
       if (each.name() == range.dimension) range.size = each.size();
   }
+  std::map<std::string, std::vector<int64_t>> shapes;  // what files have, and, for what --random makes, --shape
+  for (const v1::InputShape& each : choice->input_shapes())
+    shapes[each.name()].assign(each.shape().begin(), each.shape().end());
+  for (const auto& [name, tensor] : inputs) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_tensor_info input;
     tessera_artifact_variant_input(artifact, variant, i, &input);
-    const auto given = inputs.find(input.name);
-    if (given == inputs.end()) continue;
-    for (int32_t d = 0; d < std::min(input.rank, given->second.spec.shape_size()); ++d) {
+    const auto given = shapes.find(input.name);
+    if (given == shapes.end()) continue;
+    for (int32_t d = 0; d < std::min(input.rank, static_cast<int32_t>(given->second.size())); ++d) {
       RangeUse* range = rangeOf(artifact, i, d);
-      if (range && given->second.spec.shape(d) <= range->room) range->size = given->second.spec.shape(d);
+      const int64_t size = given->second[static_cast<size_t>(d)];
+      if (range && size <= range->room) range->size = size;
     }
   }
   for (const RangeUse& range : ranges) {

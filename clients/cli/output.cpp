@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -87,6 +88,15 @@ std::string durationText(double milliseconds) {
   if (milliseconds < 120'000) return absl::StrFormat("%.1f s", milliseconds / 1000);
   const auto seconds = static_cast<int64_t>(milliseconds / 1000);
   return absl::StrFormat("%d min %d s", seconds / 60, seconds % 60);
+}
+
+std::string millisecondsText(double milliseconds, int least) {
+  constexpr int kMost = 7;  // a tenth of a nanosecond
+  int decimals = least;
+  for (double scaled = std::abs(milliseconds) * std::pow(10, least); scaled > 0 && scaled < 99.5 && decimals < kMost;
+       scaled *= 10)
+    ++decimals;
+  return absl::StrFormat("%.*f", decimals, milliseconds);
 }
 
 std::string bytesText(int64_t bytes) {

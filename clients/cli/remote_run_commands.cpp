@@ -167,7 +167,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   for (const auto& kernel : result.kernels()) {
     const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;
     rows.push_back(
-        {absl::StrFormat("%.4f", kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
+        {millisecondsText(kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
   }
   std::cout << table({"MEDIAN ms", "GFLOP/s", "KERNEL", "NODES"}, rows);
   return 0;

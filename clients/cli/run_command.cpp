@@ -98,7 +98,7 @@ std::string stepTable(const tessera_artifact* artifact, size_t variant, const st
     tessera_step_info info;
     tessera_artifact_variant_step(artifact, variant, s, &info);
     const double gflops = medians[s] > 0 ? static_cast<double>(info.flops) / medians[s] / 1e6 : 0;
-    rows.push_back({absl::StrFormat("%.4f", medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
+    rows.push_back({millisecondsText(medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
   }
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }

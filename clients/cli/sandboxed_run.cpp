@@ -224,7 +224,7 @@ std::string stepTable(const v1::ProfileResult& profile) {
   for (const auto& kernel : profile.kernels()) {
     const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;
     rows.push_back(
-        {absl::StrFormat("%.4f", kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
+        {millisecondsText(kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
   }
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }

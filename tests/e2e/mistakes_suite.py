@@ -117,6 +117,14 @@ def numbers_that_are_none(service):
         said = service.cli(*words, expect=2).err
         check("found '" in said and "accepted: a number" in said and len(said) < 200, f"{words}: {said}")
     model = model_path(TINY)
+    for words in (["compile", model, "--timeout", "0s"], ["tune", model, "--budget", "0s"], ["compile", model, "--tune", "0s"],
+                  ["admin", "token", "create", "--name", "ada", "--lifetime", "0s"], ["compile", model, "--timeout", "inf"]):
+        said = service.cli(*words, "--operator-of", service.data, expect=3).err
+        check(words[-1] in said, f"a time that is none: {said}")
+    check_equal(service.operator("admin", "token", "list", "--json").json["tokens"], [], "tokens that never expire")
+    for words in (["--mode", "now"], ["--method", "luck"]):
+        said = service.cli("tune", model, *words, expect=2).err
+        check(words[1] in said and "{" in said, said)
     for shape in ("x=1x8x", "x=x8", "x=1xx8"):
         service.cli("compile", model, "--shape", shape, expect=3)
     artifact = service.compile(model, {"x": [1, 8]}).job["compile_result"]["artifact_id"]
@@ -226,6 +234,22 @@ def outputs_of_one_file_name(service):
         check_equal([np.load(folder / file).tolist() for file in ("a_b.npy", "a_b-2.npy")], [[-1, 2], [1, 2]], name)
 
 
+def a_shape_within_a_range(service):
+    """--shape says the size of the run as --dim does, not only which variant has room."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    model = service.scratch("range.onnx")
+    onnx.save(helper.make_model(helper.make_graph(
+        nodes, "range", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    artifact = service.compile(model, {}, "--dim", "N=1..8").artifact
+    for words in (["--dim", "N=3"], ["--shape", "x=3x3"]):
+        folder = service.scratch("out")
+        answer = service.cli("run", artifact, "--random", *words, "-o", folder)
+        check("N=3 ran in the variant for N<=4" in answer.out, answer.out)
+        check_equal(np.load(folder / "y.npy").shape, (3, 3), f"shape with {words}")
+
+
 def open_files(pid):
     return " ".join(os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink())
 
@@ -236,7 +260,7 @@ def main():
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
             flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, folders_for_files, what_is_no_artifact,
-            descriptions_are_files_by_any_name, outputs_of_one_file_name,
+            descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
