@@ -14,6 +14,9 @@ namespace fs = std::filesystem;
 
 absl::Status fileError(int error, const std::string& what) {
   switch (error) {
+    case ESPIPE:
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": it is a pipe, which can be read once; save it as a file"));
     case EACCES:
     case EPERM:
     case EROFS:

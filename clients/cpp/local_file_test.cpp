@@ -48,6 +48,7 @@ TEST_F(OutputPath, ThatIsNoFileIsNotExchanged) {
 TEST(FileError, IsNoWordOfTheService) {
   for (const int error : {EACCES, EPERM, EROFS, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG})
     EXPECT_TRUE(absl::IsInvalidArgument(fileError(error, "cannot write x"))) << error;
+  EXPECT_NE(fileError(ESPIPE, "cannot read /dev/stdin").message().find("pipe"), std::string::npos);
   EXPECT_TRUE(absl::IsNotFound(fileError(ENOENT, "cannot write x")));
   EXPECT_EQ(fileError(EACCES, "cannot write x").message(), "cannot write x: Permission denied");
 }

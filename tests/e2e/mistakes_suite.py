@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import BIN, Service, model_path
+from e2e.tessera_e2e import BIN, Service, model_path, wait_until
 from suite import check, check_equal, run
 
 
@@ -63,6 +63,19 @@ def a_worker_that_is_no_program(service):
     for binary in (text, service.folder, service.scratch("absent")):
         said = start(service, "--listen", "127.0.0.1:0", "--worker-binary", binary)
         check("--worker-binary" in said and str(binary) in said, said)
+
+
+def a_worker_at_the_clients_address(service):
+    """The commonest mistake of two ports; and what keeps a worker out is told anew when it changes."""
+    log = service.scratch("worker.log")
+    with open(log, "wb") as out:
+        worker = subprocess.Popen([BIN / "tessera-worker", "--server", service.address, "--scratch", service.scratch("w")],
+                                  stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "--worker-listen" in log.read_text(), "the worker says what is wrong")
+    finally:
+        worker.kill()
+        worker.wait()
 
 
 # The operator.
@@ -184,6 +197,21 @@ def places_for_results(service):
     service.cli("run", artifact, "--random", "-o", file, expect=3)
 
 
+def a_pipe_for_a_model(service):
+    with open(model_path(TINY), "rb") as model:
+        done = subprocess.run(f"cat | {BIN}/tessera compile /dev/stdin --shape x=1x8", shell=True, stdin=model, text=True,
+                              capture_output=True, timeout=60, check=False, cwd=service.folder,
+                              env={**os.environ, "TESSERA_SERVER": service.address})
+    check(done.returncode == 3 and "pipe" in done.stderr, str(done))
+    service.cli("compile", model_path(TINY), "--local", "--workers", "-1", expect=2)
+
+
+def no_home_for_keys(service):
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    said = service.cli("run", artifact, "--random", env={"HOME": "", "XDG_CONFIG_HOME": "", "TESSERA_TRUST": ""}, expect=3).err
+    check("TESSERA_TRUST" in said and "no file does not" not in said, said)
+
+
 def folders_for_files(service):
     artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("folder")
     folder.mkdir()
@@ -257,9 +285,9 @@ def open_files(pid):
 def main():
     with Service(workers=1) as service:
         cases = (
-            addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program,
+            addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
-            flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, folders_for_files, what_is_no_artifact,
+            flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, a_pipe_for_a_model, no_home_for_keys, folders_for_files, what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
