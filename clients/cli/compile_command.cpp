@@ -50,8 +50,10 @@ std::string phaseText(const v1::Job& job, const CompileTimes& times, double down
   std::string text = absl::StrCat("digest ", durationText(times.digest_ms), ", upload ", durationText(times.upload_ms));
   for (const v1::PhaseTime& phase : job.phases()) {
     absl::StrAppend(&text, ", ", phase.phase(), " ", durationText(phase.wall_ms()));
-    if (phase.tasks() > 1)
-      absl::StrAppend(&text, " (", phase.tasks(), " tasks, cpu ", durationText(phase.cpu_ms()), ")");
+    if (phase.tasks() > 1) {  // within one process nobody measures whose the processor's time was
+      const std::string cpu = phase.cpu_ms() > 0 ? ", cpu " + durationText(phase.cpu_ms()) : "";
+      absl::StrAppend(&text, " (", phase.tasks(), " tasks", cpu, ")");
+    }
   }
   absl::StrAppend(&text, ", answer ", durationText(times.answer_ms), ", download ", durationText(download_ms));
   return text;

@@ -82,6 +82,7 @@ std::string timeText(int64_t time_us) {
 }
 
 std::string durationText(double milliseconds) {
+  if (milliseconds > 0 && milliseconds < 0.001) return absl::StrFormat("%.0f ns", milliseconds * 1e6);
   if (milliseconds < 1) return absl::StrFormat("%.0f us", milliseconds * 1000);
   if (milliseconds < 100) return absl::StrFormat("%.1f ms", milliseconds);
   if (milliseconds < 1000) return absl::StrFormat("%.0f ms", milliseconds);

@@ -29,7 +29,7 @@ std::string table(const std::vector<std::string>& headings, std::vector<std::vec
 
 /// "2026-03-01 12:00:05" in local time; "-" for 0.
 std::string timeText(int64_t time_us);
-/// "1.2 s", "35 ms", "2 min 3 s".
+/// "1.2 s", "35 ms", "2 min 3 s", "18 ns".
 std::string durationText(double milliseconds);
 /// "12.3456": milliseconds with four decimals (or `least`), and as many more as three digits that say something take.
 std::string millisecondsText(double milliseconds, int least = 4);

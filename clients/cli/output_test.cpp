@@ -10,6 +10,8 @@ namespace {
 
 TEST(OutputTest, TablesAlign) {
   EXPECT_EQ(table({"A", "LONG"}, {{"wide cell", "x"}, {"y", "z"}}), "A          LONG\nwide cell  x\ny          z\n");
+  EXPECT_EQ(durationText(0.000018), "18 ns");
+  EXPECT_EQ(durationText(0), "0 us");
   EXPECT_EQ(millisecondsText(12.34567), "12.3457");
   EXPECT_EQ(millisecondsText(0.0123), "0.0123");
   EXPECT_EQ(millisecondsText(0.00004567), "0.0000457");
