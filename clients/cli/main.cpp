@@ -20,16 +20,21 @@
 namespace tessera::client {
 namespace {
 
-/// The word that is no command where one is wanted, and which there are. "A subcommand is required" would be all.
-void sayUnknownCommand(const CLI::App& app) {
+/// Which commands there are where one is wanted. "A subcommand is required" would be all.
+void sayUnknownCommand(const CLI::App& at, const std::string& word) {
+  const auto known = at.get_subcommands([](const CLI::App*) { return true; });
+  const auto name = [](std::string* out, const CLI::App* each) { out->append(each->get_name()); };
+  std::cerr << "there is no " << (word.starts_with('-') ? "flag" : "command") << " '" << word
+            << "'; commands: " << absl::StrJoin(known, ", ", name) << "\n";
+}
+
+/// The same of a command line that could not be read, if that is what is wrong with it.
+void explainError(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
-  const auto known = at->get_subcommands([](const CLI::App*) { return true; });
-  if (known.empty() || words.empty()) return;
-  const auto name = [](std::string* out, const CLI::App* each) { out->append(each->get_name()); };
-  std::cerr << "there is no " << (words.front().starts_with('-') ? "flag" : "command") << " '" << words.front()
-            << "'; commands: " << absl::StrJoin(known, ", ", name) << "\n";
+  const bool wants_command = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (wants_command && !words.empty()) sayUnknownCommand(*at, words.front());
 }
 
 /// What was printed to a full disk is lost; a script that goes on with half of it must hear of that. Whoever closes a
@@ -108,13 +113,18 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {  // tessera help compile
     words.erase(words.begin());
+    const auto is_named = [&words](const CLI::App* each) { return each->check_name(words.front()); };
+    if (!words.empty() && line.app.get_subcommands(is_named).empty()) {
+      sayUnknownCommand(line.app, words.front());
+      return tessera::kExitUsage;
+    }
     words.emplace_back("--help");
   }
   std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
   try {
     line.app.parse(words);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) sayUnknownCommand(line.app);
+    if (error.get_exit_code() != 0) explainError(line.app);
     const int code = line.app.exit(error);
     return afterOutput(code == 0 ? tessera::kExitOk : tessera::kExitUsage);
   }

@@ -103,6 +103,7 @@ def what_is_no_command(service):
         check(f"no command '{wrong}'" in said and "commands: " in said, f"{words}: {said}")
     check("no flag '--dance'" in service.cli("--dance", expect=2).err, "a flag is no command")
     check("compile" in service.cli("dance", expect=2).err, "it does not say which there are")
+    check("no command 'compil'" in service.cli("help", "compil", expect=2).err, "help of what is no command")
     for words in (["help"], ["help", "compile"], ["help", "admin", "token", "create"]):
         check_equal(service.cli(*words).out, service.cli(*words[1:], "--help").out, f"tessera {' '.join(words)}")
 
