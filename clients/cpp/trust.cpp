@@ -65,12 +65,13 @@ absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::strin
 
 absl::Status checkKey(const std::string& what, const std::string& key, const std::string& trust_file) {
   if (keysOf(trust_file).contains(key)) return absl::OkStatus();
-  return untrusted(what,
-                   trust_file.empty()
-                       ? "it is signed, and there is no home folder with trusted keys; set TESSERA_TRUST to a file"
-                       : absl::StrCat("it is signed by a key that ", trust_file, " does not hold"),
-                   key, "a key that is trusted",
-                   "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
+  return untrusted(
+      what,
+      trust_file.empty()
+          ? "it is signed by a key, but there is no home folder to hold trusted ones; set TESSERA_TRUST to a file"
+          : absl::StrCat("it is signed by a key that ", trust_file, " does not hold"),
+      key, "a key that is trusted",
+      "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
 }
 
 }  // namespace
