@@ -14,6 +14,7 @@
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
+#include "compiler/target/dealt.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -160,9 +161,7 @@ class SplitPrices {
     return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
   }
   /// The busiest core's share of equal pieces.
-  double busiest(int64_t pieces) const {
-    return static_cast<double>(ceilDiv(pieces, int64_t{chip_.cores()})) / static_cast<double>(pieces);
-  }
+  double busiest(int64_t pieces) const { return dealtUnevenly(pieces, chip_.cores()) / chip_.cores(); }
 
   const Sum& sum_;
   const Chip& chip_;
