@@ -314,7 +314,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
       choices.refuse(kSplitChoice, place, "no such number of parts",
                      absl::StrCat(kWhole, ", or 2 to ", sum->steps, " parts"));
     }
-    choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
+    v1::Choice& made = choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
     if (best == 1 && parts == 1) continue;
     v1::Decision& decision = decisions.emplace_back();
     decision.set_kind(kSplitChoice);
@@ -325,6 +325,9 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     const double whole = prices.whole(), split = prices.inParts(told);
     decision.set_cost(parts > 1 ? split : whole);
     decision.set_alternative_cost(parts > 1 ? whole : split);
+    made.set_price_us(decision.cost());
+    made.set_error(chip.prices().gains().slices_share());
+    addAlternative(made, parts > 1 ? kWhole : absl::StrCat(told), decision.alternative_cost());
     decision.set_reason(
         absl::StrFormat("%d results of sums of %d steps are %d pieces for %d cores: whole %.1f us, in %d parts %.1f "
                         "us, %.1f of them for "
