@@ -47,11 +47,10 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   range.sizes[dim] = (range.sizes[dim] + step - 1) / step;
   range.starts[dim] = e.value(start);
   range.extents[dim] = e.value(size);
-  // One window, wherever it lies: what follows may want the number.
+  // A window, wherever it lies, is as long as its range: what follows may want the number.
+  if (const auto most = n.mostOf(size); most && *most >= 1) range.sizes[dim] = std::min(range.sizes[dim], *most);
   const auto bounds = n.bounds(size);
-  if (!bounds || bounds->first != bounds->second || bounds->first < 1) return;
-  range.sizes[dim] = bounds->first;
-  range.extents.erase(dim);
+  if (bounds && bounds->first == bounds->second && bounds->first == range.sizes[dim]) range.extents.erase(dim);
 }
 
 absl::StatusOr<SliceRange> readLiveRange(Node& n, Emitter& e, const absl::Status& refused) {
