@@ -143,6 +143,7 @@ RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, in
 absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunInputs& from) {
   tessera_variant_info info;
   tessera_artifact_variant(artifact, variant, &info);
+  std::vector<int64_t> sizes(info.num_dimensions, -1);  // as far as they are given
   for (size_t d = 0; d < info.num_dimensions; ++d) {
     tessera_dimension dimension;
     tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
@@ -153,7 +154,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
   if (!choice.ok()) return choice.status();
   for (const v1::DimensionBinding& each : choice->dimensions()) {
     for (RangeUse& range : ranges)
-      if (each.name() == range.dimension) range.size = each.size();
+      if (each.name() == range.dimension) sizes[static_cast<size_t>(range.position)] = each.size();
   }
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_tensor_info input;
@@ -161,10 +162,14 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     const auto given = inputs.find(input.name);
     if (given == inputs.end()) continue;
     for (int32_t d = 0; d < std::min(input.rank, given->second.spec.shape_size()); ++d) {
-      RangeUse* range = rangeOf(artifact, i, d);
-      if (range && given->second.spec.shape(d) <= range->room) range->size = given->second.spec.shape(d);
+      const RangeUse* range = rangeOf(artifact, i, d);
+      const int64_t size = given->second.spec.shape(d);
+      if (range && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
     }
   }
+  const tessera_status code = tessera_artifact_complete_sizes(artifact, variant, sizes.data(), sizes.size());
+  if (code != TESSERA_OK) return runtimeError(code);
+  for (RangeUse& range : ranges) range.size = sizes[static_cast<size_t>(range.position)];
   for (const RangeUse& range : ranges) {
     Tensor count;
     count.spec.set_name(range.dimension);
