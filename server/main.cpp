@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -23,10 +22,12 @@
 #include "absl/synchronization/mutex.h"
 #include "proto/cli11.h"
 #include "proto/log_format.h"
+#include "proto/read_file.h"
 #include "proto/server_exit.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "server/access/exposure.h"
+#include "server/gateway/connection.h"
 #include "server/metrics/metrics.h"
 #include "server/server.h"
 #include "server/status_macros.h"
@@ -56,6 +57,7 @@ struct Flags {
   bool need_credential = false;
   bool insecure = false;
   std::string backup_to, restore_from;
+  bool json = false;
   double keep_jobs_h = 90 * 24, keep_events_h = 30 * 24, keep_artifacts_h = 180 * 24, keep_objects_h = 180 * 24;
   double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 0;
   uint64_t keep_artifact_bytes = 0, keep_object_bytes = 0;
@@ -158,6 +160,7 @@ void addFlags(CLI::App& app, Flags& flags) {
   auto* backup = app.add_option("--backup-to", flags.backup_to,
                                 "Copy the data folder there, a service may be working on it, and end");
   app.add_option("--restore-from", flags.restore_from, "Make the data folder of a backup, and end")->excludes(backup);
+  app.add_flag("--json", flags.json, "With these two: say what was copied as JSON");
   app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker beside this program");
   app.add_option("--sandbox-user", flags.sandbox_user,
                  "User that the local workers' tasks run as, which should have nothing else; takes root");
@@ -257,9 +260,8 @@ absl::Status setUpLog(const Flags& flags) {
 }
 
 absl::StatusOr<std::string> contentOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat("cannot read ", path)))
+  TESSERA_ASSIGN(std::string content, readFile(path));
+  return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat(path, " is empty")))
                          : content;
 }
 
@@ -282,6 +284,7 @@ absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
     TESSERA_ASSIGN(tls.client_authority, contentOf(flags.tls_client_authority));
   }
   tls.need_certificate = flags.need_certificate;
+  TESSERA_TRY(gateway::tlsContext(tls).status());  // gRPC would listen with any file, and nobody get in
   return tls;
 }
 
@@ -359,15 +362,29 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   return options;
 }
 
+std::string workerBinary(const Flags& flags) {
+  return !flags.worker_binary.empty() ? flags.worker_binary
+                                      : (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
+}
+
+/// Said at the start. Later it may be missing for a moment, while a release is installed.
+absl::Status checkWorkerBinary(const Flags& flags) {
+  const std::string binary = workerBinary(flags);
+  std::error_code error;
+  if (flags.workers == 0 || (fs::is_regular_file(binary, error) && access(binary.c_str(), X_OK) == 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--worker-binary: ", binary,
+                                                 " is no program that can be started; name tessera-worker, or give ",
+                                                 "--workers 0 for a service whose workers all run elsewhere"));
+}
+
 SupervisorOptions supervisorOptions(const Flags& flags, const Server& server) {
   SupervisorOptions options;
   options.credential = server.workerToken();
   options.workers = flags.workers;
   options.id_prefix = localWorkerPrefix(flags.server_name);
-  options.binary = flags.worker_binary;
-  if (options.binary.empty()) {
-    options.binary = (fs::read_symlink("/proc/self/exe").parent_path() / "tessera-worker").string();
-  }
+  options.binary = workerBinary(flags);
   options.arguments = {"--server",
                        server.privateAddress(),
                        "--log-level",
@@ -439,6 +456,8 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
 
 /// `exit_code`: what main answers where this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
+  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
+  TESSERA_TRY(checkWorkerBinary(flags));
   const fs::path data(flags.data_dir);
   std::error_code error;
   fs::create_directories(data, error);
@@ -449,7 +468,6 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
   }
-  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
@@ -535,8 +553,8 @@ absl::Status copyData(const Flags& flags) {
   TESSERA_ASSIGN(const storage::BackupFacts facts, flags.backup_to.empty()
                                                        ? storage::restore(flags.restore_from, flags.data_dir)
                                                        : storage::backUp(flags.data_dir, flags.backup_to));
-  std::printf("copied %lld blobs, %lld bytes, and the database\n", static_cast<long long>(facts.blobs),
-              static_cast<long long>(facts.bytes));
+  std::printf(flags.json ? "{\"blobs\":%lld,\"bytes\":%lld}\n" : "copied %lld blobs, %lld bytes, and the database\n",
+              static_cast<long long>(facts.blobs), static_cast<long long>(facts.bytes));
   return absl::OkStatus();
 }
 

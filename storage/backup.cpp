@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -150,6 +152,37 @@ absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const f
   }
 }
 
+/// A database that takes the place of one that a service has open loses all that the service writes from then on.
+absl::Status checkIsNoDataFolder(const fs::path& data, const fs::path& to) {
+  std::error_code error;
+  const fs::path source = fs::weakly_canonical(data, error), target = fs::weakly_canonical(to, error);
+  if (error) return failed(error, "find", to);
+  if (std::mismatch(source.begin(), source.end(), target.begin(), target.end()).first == source.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(to.string(), " is in the data folder ", data.string(), " itself; name a folder outside it"));
+  }
+  if (fs::exists(target / "tessera.db.lock", error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        to.string(), " is the data folder of a service (it has tessera.db.lock), no backup; name another folder"));
+  }
+  return absl::OkStatus();
+}
+
+/// Held while a backup is made: two at a time would write one database.
+class FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder) : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() {
+    if (file_ >= 0) close(file_);
+  }
+  [[nodiscard]] bool isHeld() const { return file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  int file_;
+};
+
 }  // namespace
 
 absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder) {
@@ -157,7 +190,10 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
   if (!fs::exists(data / "tessera.db")) {
     return absl::NotFoundError(absl::StrCat("there is no ", (data / "tessera.db").string()));
   }
+  if (absl::Status status = checkIsNoDataFolder(data, to); !status.ok()) return status;
   if (absl::Status status = makeFolder(to); !status.ok()) return status;
+  const FolderLock lock(to);
+  if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
   BackupFacts facts;
   const fs::path fresh = to / "tessera.db.new";
   absl::Status status = copyBlobs(data / "blobs", to / "blobs", facts);

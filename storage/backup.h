@@ -18,7 +18,9 @@ struct BackupFacts {
 /// is new is copied, and the earlier one is whole until the new database takes its place.
 ///
 /// Blobs are copied before the moment and again after it: what the database names and came in between is younger than
-/// anything a collection deletes. ABORTED when a blob went all the same (a copy that took hours): start it again.
+/// anything a collection deletes. ABORTED when a blob went all the same (a copy that took hours), or while another
+/// backup is made in `folder`: start it again. INVALID_ARGUMENT where `folder` is the data folder or within it,
+/// FAILED_PRECONDITION where a service has worked on it.
 absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder);
 
 /// Makes a data folder of a backup. FAILED_PRECONDITION where there is a database already.

@@ -1,5 +1,9 @@
 #include "storage/backup.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -101,6 +105,42 @@ TEST(Backup, RestoresOverNothingThatIsThere) {
   EXPECT_TRUE(absl::IsNotFound(backUp(scratch.file("no data"), scratch.file("x")).status()));
   ASSERT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
   EXPECT_TRUE(absl::IsFailedPrecondition(restore(scratch.file("backup"), scratch.file("data")).status()));
+}
+
+TEST(Backup, TakesThePlaceOfNoDatabaseThatAServiceUses) {
+  ScratchFolder scratch;
+  for (const char* name : {"data", "other"}) fs::create_directories(scratch.file(name));
+  Data data(scratch.file("data"));
+  data.add("one");
+  fs::create_directory_symlink(scratch.file("data"), scratch.file("link"));
+  const auto written = fs::last_write_time(scratch.file("data") + "/tessera.db");
+  for (const std::string& folder : {scratch.file("data"), scratch.file("data") + "/", scratch.file("data/backup"),
+                                    scratch.file("other/../data"), scratch.file("link"), scratch.file("link/backup")}) {
+    const absl::Status status = backUp(scratch.file("data"), folder).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << folder << ": " << status;
+  }
+  EXPECT_FALSE(fs::exists(scratch.file("data/backup")));
+  EXPECT_EQ(fs::last_write_time(scratch.file("data") + "/tessera.db"), written);
+  ASSERT_OK(backUp(scratch.file("data"), scratch.file("data beside")).status());
+  {
+    const Data other(scratch.file("other"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(backUp(scratch.file("data"), scratch.file("other")).status()));
+  }
+  // Ended, its log may still hold what belongs to its database alone.
+  EXPECT_TRUE(absl::IsFailedPrecondition(backUp(scratch.file("data"), scratch.file("other")).status()));
+}
+
+TEST(Backup, IsMadeByOneAtATime) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  data.add("one");
+  ASSERT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
+  const int held = open(scratch.file("backup").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  EXPECT_TRUE(absl::IsAborted(backUp(scratch.file("data"), scratch.file("backup")).status()));
+  close(held);
+  EXPECT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
 }
 
 TEST(Backup, NoticesABlobThatIsNotWhole) {

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <string>
 
 #include "workers/backoff.h"
 #include "workers/rpc.h"
@@ -21,14 +22,17 @@ Milliseconds fromMicroseconds(int64_t us, Milliseconds otherwise) {
 absl::StatusOr<Session> Registration::session(Cancellation& cancellation) {
   const std::lock_guard only_one(registering_);
   Backoff backoff;
-  bool complained = false;
+  std::string told;  // again when it is something else: first nobody answers, then the token is none
   absl::StatusOr<Session> session = current();
   while (!session.ok() && !cancellation.cancelled()) {
     session = registerOnce(cancellation);
     const absl::Status& status = session.status();
     if (status.ok() || absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status)) return session;
-    if (!complained) spdlog::warn("the server does not register this worker yet: {}", std::string(status.message()));
-    complained = true;
+    const std::string why = absl::IsUnimplemented(status)
+                                ? "this address of the server is not for workers; name one of its --worker-listen"
+                                : std::string(status.message());
+    if (why != told) spdlog::warn("the server does not register this worker yet: {}", why);
+    told = why;
     cancellation.sleepFor(backoff.next());
   }
   return session;

@@ -244,7 +244,8 @@ void addVerifyCommand(CommandLine& line, CLI::App* admin) {
 }
 
 /// tesserad knows the data folder, this program does not: it does the copying, beside a service or without one.
-int copyByServer(const CommandLine& line, const std::vector<std::string>& arguments) {
+int copyByServer(const CommandLine& line, std::vector<std::string> arguments) {
+  if (line.json) arguments.emplace_back("--json");
   const std::string binary = serverBinary();
   std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "clients/cpp/local_file.h"
 #include "proto/project.h"
 
 namespace tessera::client {
@@ -56,7 +57,7 @@ File create(const std::string& path) {
 absl::Status write(const Pair& pair, const std::string& stem) {
   const File key = create(stem + ".key");
   const File certificate = create(stem + ".pem");
-  if (!key || !certificate) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
+  if (!key || !certificate) return fileError(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
   if (PEM_write_PrivateKey(key.get(), pair.key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1 ||
       PEM_write_X509(certificate.get(), pair.certificate.get()) != 1 || fflush(key.get()) != 0 ||
       fflush(certificate.get()) != 0) {
@@ -174,7 +175,7 @@ absl::Status makeCertificates(const CertificateRequest& request) {
   std::error_code error;
   fs::create_directories(request.folder, error);
   if (!error) fs::permissions(request.folder, fs::perms::owner_all, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", request.folder));
+  if (error) return fileError(error.value(), absl::StrCat("cannot make ", request.folder));
   const absl::StatusOr<Pair> authority = authorityIn(request.folder + "/ca", request.days);
   if (!authority.ok()) return authority.status();
   if (!names.empty()) {

@@ -1,7 +1,9 @@
 #include "clients/cli/command.h"
 
+#include <cmath>
 #include <fstream>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
@@ -41,14 +43,40 @@ absl::StatusOr<int64_t> parseDuration(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "' is not a duration; write for example 500ms, 30s, 5m or 1h30m"));
   }
+  // 0 would be the service's default, or no bound at all, which nobody means by it.
+  if (duration < absl::Microseconds(1) || duration == absl::InfiniteDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no time that passes; leave the flag out for what holds without it"));
+  }
   return absl::ToInt64Microseconds(duration);
+}
+
+namespace {
+
+CLI::Validator numberThat(bool (*fits)(double), const char* accepted, const char* name) {
+  return {[fits, accepted](const std::string& text) -> std::string {
+            double value = 0;
+            const bool good = absl::SimpleAtod(text, &value) && std::isfinite(value) && fits(value);
+            return good ? "" : absl::StrCat("found '", text, "', accepted: ", accepted);
+          },
+          name};
+}
+
+}  // namespace
+
+CLI::Validator nonNegative() {
+  return numberThat([](double value) { return value >= 0; }, "a number that is at least 0", "NONNEGATIVE");
+}
+
+CLI::Validator positive() {
+  return numberThat([](double value) { return value > 0; }, "a number above 0", "POSITIVE");
 }
 
 void ListFlags::addTo(CLI::App* app, const std::string& fields, const std::string& default_order) {
   order_by = default_order;
   app->add_option("--filter", filter, absl::StrCat("AIP-160 filter over ", fields));
   app->add_option("--order-by", order_by, "e.g. \"create_time desc\"")->capture_default_str();
-  app->add_option("--limit", limit, "how many at most; 0 = all")->capture_default_str()->check(CLI::NonNegativeNumber);
+  app->add_option("--limit", limit, "how many at most; 0 = all")->capture_default_str()->check(nonNegative());
   app->add_option("--page-token", page_token, "go on where an earlier list ended");
 }
 

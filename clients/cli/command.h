@@ -55,8 +55,13 @@ void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
 void addWatchingCommands(CommandLine& line);  // curve, trace
 
-/// "500ms", "30s", "5m", "1h30m" in microseconds. INVALID_ARGUMENT says what is accepted.
+/// "500ms", "30s", "5m", "1h30m" in microseconds, at least one. INVALID_ARGUMENT says what is accepted.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);
+
+/// Checks of a number that a flag takes: one that is finite, and at least 0, or above it. CLI11's own answer with the
+/// largest number there is.
+CLI::Validator nonNegative();
+CLI::Validator positive();
 
 /// Flags that lists share.
 struct ListFlags {

@@ -134,8 +134,8 @@ std::string verdict(const TimeChange& times) {
 std::vector<std::string> cells(const std::string& name, const std::string& code, const TimeChange& times) {
   return {name,
           code,
-          absl::StrFormat("%.4f", times.before_ms),
-          absl::StrFormat("%.4f", times.after_ms),
+          millisecondsText(times.before_ms),
+          millisecondsText(times.after_ms),
           absl::StrFormat("%+.1f %%", times.change * 100),
           absl::StrFormat("%.1f %%", times.noise * 100),
           verdict(times)};
@@ -155,7 +155,7 @@ void printText(const TimeChange& total, const std::vector<Row>& rows, const Comp
       lines.push_back(cells(row.step.name, describe(row.step.code), *row.times));
       continue;
     }
-    const std::string time = absl::StrFormat("%.4f", row.alone_ms);
+    const std::string time = millisecondsText(row.alone_ms);
     lines.push_back({row.step.name, describe(row.step.code), row.step.before >= 0 ? time : "-",
                      row.step.after >= 0 ? time : "-", "", "", ""});
   }
@@ -186,8 +186,8 @@ absl::Status writeReport(const CompareFlags& flags, const TimeChange& total, con
                          bool failed) {
   const std::string suite = absl::StrCat("tessera compare ", flags.before, " ", flags.after);
   const auto told = [](const TimeChange& times) {
-    return absl::StrFormat("%.4f ms before, %.4f ms after: %+.1f %%, noise %.1f %%, %s", times.before_ms,
-                           times.after_ms, times.change * 100, times.noise * 100, verdict(times));
+    return absl::StrFormat("%s ms before, %s ms after: %+.1f %%, noise %.1f %%, %s", millisecondsText(times.before_ms),
+                           millisecondsText(times.after_ms), times.change * 100, times.noise * 100, verdict(times));
   };
   std::vector<JunitCase> cases = {{flags.after, "total", failed ? told(total) : "", told(total)}};
   for (const Row& row : rows) {
@@ -243,7 +243,7 @@ void addCompareCommand(CommandLine& line) {
       ->check(CLI::Range(5, 1'000'000));
   command->add_option("--warmup", flags->warmup, "runs of each before them")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));

@@ -33,6 +33,7 @@ void compareFloats(v1::DataType type, const std::string& actual, const std::stri
     found.absolute = std::max(found.absolute, std::abs(ours - wanted));
   }
   found.relative = found.largest > 0 ? found.absolute / found.largest : found.absolute;
+  found.measured = elsewhere == 0;
   if (elsewhere > 0) found.why = absl::StrCat(elsewhere, " elements are NaN or infinite on one side, or differ in it");
 }
 
@@ -43,6 +44,7 @@ Difference compare(const std::string& name, const Tensor& actual, const Tensor& 
   const v1::DataType type = actual.spec.dtype();
   const bool bits = type == v1::DATA_TYPE_BF16 && reference.spec.dtype() == v1::DATA_TYPE_U16;
   if (!sameShape(actual.spec, reference.spec) || (type != reference.spec.dtype() && !bits)) {
+    found.measured = false;
     found.why = absl::StrCat("it is ", typeText(actual.spec), ", the reference ", typeText(reference.spec));
     return found;
   }

@@ -9,10 +9,11 @@ namespace tessera::client {
 /// How one output differs from its reference.
 struct Difference {
   std::string name;
-  double absolute = 0;  ///< largest absolute difference
-  double largest = 0;   ///< the reference's largest finite magnitude, of floats
-  double relative = 0;  ///< the difference, relative to the reference's largest magnitude
-  std::string why{};    ///< why it does not pass; empty: it does
+  double absolute = 0;   ///< largest absolute difference
+  double largest = 0;    ///< the reference's largest finite magnitude, of floats
+  double relative = 0;   ///< the difference, relative to the reference's largest magnitude
+  std::string why{};     ///< why it does not pass; empty: it does
+  bool measured = true;  ///< false: they cannot be compared, and the numbers say nothing
   bool passed() const { return why.empty(); }
 };
 

@@ -39,6 +39,13 @@ TEST(ComparisonTest, WantsNansAndInfinitiesInTheirPlaces) {
   }
 }
 
+TEST(ComparisonTest, HasNoNumberWhereNoneCanBeTold) {
+  EXPECT_TRUE(compare("y", floats({1, 2}), floats({1, 3}), 1e-4).measured);
+  EXPECT_FALSE(compare("y", floats({1, kNan}), floats({1, 3}), 1e-4).measured);
+  EXPECT_FALSE(compare("y", floats({1, 2}), floats({1}), 1e-4).measured);
+  EXPECT_FALSE(compare("y", floats({1}), tensor<int32_t>(v1::DATA_TYPE_I32, {1}), 1e-4).measured);
+}
+
 TEST(ComparisonTest, ComparesIntegersExactly) {
   const int64_t big = int64_t{1} << 60;  // its neighbour is the same as a double
   EXPECT_TRUE(compare("y", tensor<int64_t>(v1::DATA_TYPE_I64, {big}), tensor<int64_t>(v1::DATA_TYPE_I64, {big}), 1e-4)

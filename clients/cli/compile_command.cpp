@@ -24,6 +24,7 @@
 #include "clients/cli/verification_text.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/digest.h"
+#include "clients/cpp/local_file.h"
 #include "clients/cpp/transfer.h"
 #include "proto/failure.h"
 
@@ -108,6 +109,12 @@ absl::StatusOr<v1::CompileResult> resultOf(Channel& channel, const v1::Job& job)
 }
 
 int compile(CommandLine& line, const CompileFlags& flags) {
+  const std::string output =
+      flags.output.empty() ? fs::path(flags.model.model).stem().string() + ".tsra" : flags.output;
+  if (!flags.detach && !flags.validate_only) {
+    absl::Status status = checkOutputPath(output, /*regular=*/true);
+    if (!status.ok()) return reportError(status, line.json);
+  }
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
   std::unique_ptr<InterruptWatch> interrupts;  // before the first connection, whose threads inherit its signal mask
@@ -183,8 +190,6 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     return exitCodeOf(job.failure());
   }
 
-  const std::string output =
-      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".tsra" : flags.output;
   const auto start = Clock::now();
   const auto compiled = resultOf(channel, job);
   if (!compiled.ok()) return reportError(compiled.status(), line.json);

@@ -26,6 +26,7 @@ ExitCode exitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:  // what was asked for does not go with what there is
       return kExitInvalid;
     case absl::StatusCode::kUnimplemented:
       return kExitUnsupported;

@@ -21,5 +21,12 @@ TEST(ExitCode, OfACheckIsTheGravestProblems) {
   EXPECT_EQ(exitCodeOf(reportOf({Failure::MISSING_BLOB})), kExitNotFound);
 }
 
+TEST(ExitCode, WhatTheCallerCanChangeIsNoInternalError) {
+  EXPECT_EQ(exitCodeOf(absl::FailedPreconditionError("target cascadelake is part of this release")), kExitInvalid);
+  EXPECT_EQ(exitCodeOf(absl::InvalidArgumentError("x")), kExitInvalid);
+  EXPECT_EQ(exitCodeOf(absl::InternalError("x")), kExitInternal);
+  EXPECT_EQ(exitCodeOf(absl::DataLossError("x")), kExitInternal);
+}
+
 }  // namespace
 }  // namespace tessera::client

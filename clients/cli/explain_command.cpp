@@ -1,6 +1,7 @@
 // tessera explain: what becomes of a model's graph; why a request is, or is not, answered from the cache.
 
 #include <iostream>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +12,7 @@
 #include "clients/cli/explanation_text.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/compile.h"
+#include "clients/cpp/local_file.h"
 #include "compiler/schedule/pins.h"
 #include "proto/plan_view.h"
 
@@ -22,6 +24,17 @@ struct ExplainFlags {
   std::string dot, svg, plan_out;
   bool key = false, nodes = false;
 };
+
+bool isArtifact(const std::string& model) { return model.ends_with(".tsra"); }
+
+// An artifact is compiled: what a flag asks to be otherwise would be passed over.
+void refuseFlagsOfModels(const CLI::App& command) {
+  const std::set<std::string> known = {"MODEL", "--help", "--nodes", "--dot", "--svg", "--plan-out"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() > 0 && !known.contains(option->get_name()))
+      throw CLI::ValidationError(option->get_name(), "means nothing for a compiled file (.tsra); name the model");
+  }
+}
 
 // The Plan within an artifact file; the model's own nodes are no longer known there.
 absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {
@@ -44,7 +57,11 @@ absl::StatusOr<v1::Explanation> explainModel(CommandLine& line, const AnalysisFl
 
 int explain(CommandLine& line, const ExplainFlags& flags) {
   const std::string& model = flags.question.model.model;
-  auto explanation = model.ends_with(".tsra") ? explainArtifact(model) : explainModel(line, flags.question);
+  for (const std::string* path : {&flags.dot, &flags.svg, &flags.plan_out}) {
+    if (absl::Status status = path->empty() ? absl::OkStatus() : checkOutputPath(*path); !status.ok())
+      return reportError(status, line.json);
+  }
+  auto explanation = isArtifact(model) ? explainArtifact(model) : explainModel(line, flags.question);
   if (!explanation.ok()) return reportError(explanation.status(), line.json);
   for (const auto& [path, draw] : {std::pair{&flags.dot, &dotText}, std::pair{&flags.svg, &svgText}}) {
     if (path->empty()) continue;
@@ -106,7 +123,8 @@ void addExplainCommand(CommandLine& line) {
   command->add_flag("--key", flags->key,
                     "explain the cache key instead: its components, and which differ from the nearest earlier request");
   command->footer("MODEL may be a .tsra file: then its fused groups, schedules and memory plan are shown.");
-  command->callback([&line, flags] {
+  command->callback([&line, flags, command] {
+    if (isArtifact(flags->question.model.model)) refuseFlagsOfModels(*command);
     line.action = [&line, flags] {
       return flags->key ? explainKey(line, flags->question.model) : explain(line, *flags);
     };

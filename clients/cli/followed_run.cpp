@@ -176,17 +176,17 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
     runs += latency.runs;
     rows.push_back({absl::StrCat(stretch.version.number()), absl::StrCat(stretch.version.tuned_workloads()),
                     absl::StrFormat("%.2f", stretch.from_ms / 1000), absl::StrCat(latency.runs),
-                    absl::StrFormat("%.4f", latency.median), stretch.version.artifact_id().substr(0, 12)});
+                    millisecondsText(latency.median), stretch.version.artifact_id().substr(0, 12)});
     versions.push_back(absl::StrFormat(R"({"number":%d,"artifact_id":%s,"from_ms":%.3f,"runs":%d,"median_ms":%.6f})",
                                        stretch.version.number(), jsonString(stretch.version.artifact_id()),
                                        stretch.from_ms, latency.runs, latency.median));
   }
   RunBuffers& buffers = follower.buffers();
   if (!run.output_folder.empty()) {
+    OutputFolder folder(run.output_folder);
     for (size_t i = 0; i < buffers.out.size(); ++i) {
-      absl::Status status =
-          writeOutput(run.output_folder, buffers.output_specs[i],
-                      {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])});
+      absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
+                                                                   static_cast<size_t>(buffers.out_bytes[i])});
       if (!status.ok()) return reportError(status, line.json);
     }
   }

@@ -14,6 +14,7 @@
 #include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "clients/cpp/local_file.h"
 #include "compiler/ptx/kernel.h"
 #include "compiler/ptx/write.h"
 #include "compiler/target/element_text.h"
@@ -116,8 +117,7 @@ int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Targ
   if (!kernels.ok()) return reportError(refused(kernels.status()), line.json);
   std::error_code failed;
   std::filesystem::create_directories(flags.out, failed);
-  if (failed)
-    return reportError(absl::ErrnoToStatus(failed.value(), absl::StrCat("cannot create ", flags.out)), line.json);
+  if (failed) return reportError(fileError(failed.value(), absl::StrCat("cannot create ", flags.out)), line.json);
   for (const Kernel& kernel : *kernels) {
     const std::string file = absl::StrCat(flags.out, "/", kernel.name);
     for (const auto& [name, content] : {std::pair(file + ".ptx", fileText(kernel, target)),

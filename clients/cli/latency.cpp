@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "clients/cli/output.h"
 
 namespace tessera::client {
 
@@ -26,8 +27,9 @@ Latency summarize(std::vector<double> times_ms) {
 }
 
 std::string Latency::text() const {
-  return absl::StrFormat("median %.3f ms (min %.3f, p90 %.3f, p99 %.3f, max %.3f; %d runs)", median, min, p90, p99, max,
-                         runs);
+  const auto text = [](double ms) { return millisecondsText(ms, 3); };
+  return absl::StrFormat("median %s ms (min %s, p90 %s, p99 %s, max %s; %d runs)", text(median), text(min), text(p90),
+                         text(p99), text(max), runs);
 }
 
 }  // namespace tessera::client

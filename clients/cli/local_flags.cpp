@@ -5,7 +5,9 @@ namespace tessera::client {
 void LocalFlags::addTo(CLI::App* command) {
   command->add_flag("--local", local, "start tesserad here for this command");
   command->add_option("--data-dir", data_folder, "with --local: its data folder")->needs("--local");
-  command->add_option("--workers", workers, "with --local: number of workers (0: one a core)")->needs("--local");
+  command->add_option("--workers", workers, "with --local: number of workers (0: one a core)")
+      ->needs("--local")
+      ->check(CLI::Range(0, 1024));
 }
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalFlags::start(CommandLine& line) const {

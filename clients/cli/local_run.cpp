@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cpp/local_file.h"
 #include "clients/cpp/transfer.h"
 #include "proto/failure.h"
 
@@ -44,8 +46,15 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   // Opened once: a file that takes its name after the check is not the one that is loaded.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO too, at once
   if (file < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat("there is no file ", path));
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (file < 0) return fileError(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close = [file] { ::close(file); };
+  // Said before it is asked who signed it: nobody signs a model.
+  std::array<char, 2> magic{};
+  const ssize_t got = pread(file, magic.data(), magic.size(), 0);
+  if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
+  if (std::string_view(magic.data(), static_cast<size_t>(got)) != "PK")
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no artifact (.tsra); `tessera compile` makes one of a model"));
   if (!trust.untrusted) {
     if (absl::Status status = checkTrusted(file, path, trust.file); !status.ok()) return status;
   }
@@ -156,14 +165,18 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     for (RangeUse& range : ranges)
       if (each.name() == range.dimension) sizes[static_cast<size_t>(range.position)] = each.size();
   }
+  std::map<std::string, std::vector<int64_t>> shapes;  // what files have, and, for what --random makes, --shape
+  for (const v1::InputShape& each : choice->input_shapes())
+    shapes[each.name()].assign(each.shape().begin(), each.shape().end());
+  for (const auto& [name, tensor] : inputs) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_tensor_info input;
     tessera_artifact_variant_input(artifact, variant, i, &input);
-    const auto given = inputs.find(input.name);
-    if (given == inputs.end()) continue;
-    for (int32_t d = 0; d < std::min(input.rank, given->second.spec.shape_size()); ++d) {
+    const auto given = shapes.find(input.name);
+    if (given == shapes.end()) continue;
+    for (int32_t d = 0; d < std::min(input.rank, static_cast<int32_t>(given->second.size())); ++d) {
       const RangeUse* range = rangeOf(artifact, i, d);
-      const int64_t size = given->second.spec.shape(d);
+      const int64_t size = given->second[static_cast<size_t>(d)];
       if (range && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
     }
   }

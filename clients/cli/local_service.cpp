@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
+#include "clients/cpp/local_file.h"
 #include "proto/server_exit.h"
 #include "proto/version/version.h"
 
@@ -73,7 +74,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   if (data_folder.empty()) data_folder = defaultDataFolder();
   std::error_code error;
   fs::create_directories(data_folder, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
+  if (error) return fileError(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
   const fs::path folder = fs::absolute(data_folder);
   if (std::string address = runningServer(folder); !address.empty()) {
     if (absl::Status same = checkBuild(folder); !same.ok()) return same;

@@ -1,11 +1,54 @@
 // tessera: the command line client.
 
-#include <cstdlib>
-#include <iostream>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "proto/version/version.h"
+
+namespace tessera::client {
+namespace {
+
+/// The word that is no command where one is wanted, and which there are. "A subcommand is required" would be all.
+void sayUnknownCommand(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  const auto known = at->get_subcommands([](const CLI::App*) { return true; });
+  if (known.empty() || words.empty()) return;
+  const auto name = [](std::string* out, const CLI::App* each) { out->append(each->get_name()); };
+  std::cerr << "there is no " << (words.front().starts_with('-') ? "flag" : "command") << " '" << words.front()
+            << "'; commands: " << absl::StrJoin(known, ", ", name) << "\n";
+}
+
+/// What was printed to a full disk is lost; a script that goes on with half of it must hear of that. Whoever closes a
+/// pipe wants no more.
+int afterOutput(int code) {
+  errno = 0;
+  std::cout.flush();
+  const bool written = std::cout.good() && std::fflush(stdout) == 0;
+  const int error = errno;
+  struct stat to{};
+  const bool piped = fstat(1, &to) == 0 && (S_ISFIFO(to.st_mode) || S_ISSOCK(to.st_mode));
+  if (written || piped || code != kExitOk) return code;
+  std::cerr << "tessera: cannot write standard output" << (error != 0 ? absl::StrCat(": ", std::strerror(error)) : "")
+            << "\n";
+  return kExitInternal;
+}
+
+}  // namespace
+}  // namespace tessera::client
 
 int main(int argc, char** argv) {
   using namespace tessera::client;
@@ -34,6 +77,7 @@ int main(int argc, char** argv) {
                                              tessera::compilerVersion() + ", LLVM " + tessera::llvmVersion() + ")");
   line.app.require_subcommand(1);
   line.app.footer(
+      "`tessera help COMMAND` says more of one.\n\n"
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 invalid model or input, 4 unsupported operator,\n"
       "5 not found, 6 deadline passed, 7 cancelled, 8 no server, or a quota used up, 9 artifact does not fit this\n"
       "host, 10 task or generated code crashed, 11 the server does not let this caller do that.");
@@ -61,11 +105,18 @@ int main(int argc, char** argv) {
   addExplainCommand(line);
   addOperatorCommand(line);
   addAdminCommand(line);
-  try {
-    line.app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = line.app.exit(error);
-    return code == 0 ? tessera::kExitOk : tessera::kExitUsage;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {  // tessera help compile
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
-  return line.action();
+  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
+  try {
+    line.app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) sayUnknownCommand(line.app);
+    const int code = line.app.exit(error);
+    return afterOutput(code == 0 ? tessera::kExitOk : tessera::kExitUsage);
+  }
+  return afterOutput(line.action());
 }

@@ -172,6 +172,7 @@ void addMappingsCommand(CommandLine& line) {
                        "show mapping number N of the list: matrices, virtual and physical form, addresses, tails, "
                        "layouts, price, and the first steps of its program")
           ->needs(op)
+          ->check(nonNegative())
           ->type_name("N");
   command->footer(
       "Without --op: table 5.3 of the thesis on the target's instruction. What a mapping is, and which count, is said "

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "clients/cli/zip_file.h"
+#include "clients/cpp/local_file.h"
 
 namespace tessera::client {
 namespace {
@@ -144,7 +145,7 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
 
 absl::StatusOr<Tensor> readNpy(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (!in) return fileError(errno, absl::StrCat("cannot open ", path));
   std::ostringstream bytes;
   bytes << in.rdbuf();
   return parseNpy(std::move(bytes).str(), path);
@@ -179,7 +180,7 @@ absl::Status writeNpy(const std::string& path, const v1::TensorSpec& spec, std::
   out << std::string_view("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size() & 0xff)
       << static_cast<char>(header.size() >> 8) << header << bytes;
   out.close();
-  if (!out) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  if (!out) return fileError(errno, absl::StrCat("cannot write ", path));
   return absl::OkStatus();
 }
 

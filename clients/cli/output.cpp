@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "absl/time/time.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/npy.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 #include "proto/printable.h"
 
@@ -34,7 +36,7 @@ absl::Status writeText(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  return file ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  return file ? absl::OkStatus() : fileError(errno, absl::StrCat("cannot write ", path));
 }
 
 std::string jsonString(const std::string& text) {
@@ -43,20 +45,30 @@ std::string jsonString(const std::string& text) {
   return toJson(value);
 }
 
+namespace {
+
+/// Characters of UTF-8 text, which is what columns are as wide as.
+size_t lettersOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
 std::string table(const std::vector<std::string>& headings, std::vector<std::vector<std::string>> rows) {
   for (auto& row : rows) {
     for (std::string& cell : row) cell = printable(cell);
   }
   std::vector<size_t> width;
   width.reserve(headings.size());
-  for (const std::string& heading : headings) width.push_back(heading.size());
+  for (const std::string& heading : headings) width.push_back(lettersOf(heading));
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], lettersOf(row[i]));
   }
   std::string text;
   const auto addRow = [&](const std::vector<std::string>& row) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += absl::StrFormat("%-*s", static_cast<int>(width[i]) + 2, row[i]);
+    for (size_t i = 0; i < row.size(); ++i)
+      absl::StrAppend(&line, row[i], std::string(width[i] + 2 - lettersOf(row[i]), ' '));
     absl::StrAppend(&text, absl::StripTrailingAsciiWhitespace(line), "\n");
   };
   addRow(headings);
@@ -76,6 +88,15 @@ std::string durationText(double milliseconds) {
   if (milliseconds < 120'000) return absl::StrFormat("%.1f s", milliseconds / 1000);
   const auto seconds = static_cast<int64_t>(milliseconds / 1000);
   return absl::StrFormat("%d min %d s", seconds / 60, seconds % 60);
+}
+
+std::string millisecondsText(double milliseconds, int least) {
+  constexpr int kMost = 7;  // a tenth of a nanosecond
+  int decimals = least;
+  for (double scaled = std::abs(milliseconds) * std::pow(10, least); scaled > 0 && scaled < 99.5 && decimals < kMost;
+       scaled *= 10)
+    ++decimals;
+  return absl::StrFormat("%.*f", decimals, milliseconds);
 }
 
 std::string bytesText(int64_t bytes) {

@@ -31,6 +31,8 @@ std::string table(const std::vector<std::string>& headings, std::vector<std::vec
 std::string timeText(int64_t time_us);
 /// "1.2 s", "35 ms", "2 min 3 s".
 std::string durationText(double milliseconds);
+/// "12.3456": milliseconds with four decimals (or `least`), and as many more as three digits that say something take.
+std::string millisecondsText(double milliseconds, int least = 4);
 /// "97.8 MiB".
 std::string bytesText(int64_t bytes);
 /// "float32[1,3,224,224]"; "int64[<=100,3]" where the data decide an extent.

@@ -10,6 +10,13 @@ namespace {
 
 TEST(OutputTest, TablesAlign) {
   EXPECT_EQ(table({"A", "LONG"}, {{"wide cell", "x"}, {"y", "z"}}), "A          LONG\nwide cell  x\ny          z\n");
+  EXPECT_EQ(millisecondsText(12.34567), "12.3457");
+  EXPECT_EQ(millisecondsText(0.0123), "0.0123");
+  EXPECT_EQ(millisecondsText(0.00004567), "0.0000457");
+  EXPECT_EQ(millisecondsText(0.1), "0.1000");
+  EXPECT_EQ(millisecondsText(0), "0.0000");
+  EXPECT_EQ(millisecondsText(0.0042, 3), "0.00420");
+  EXPECT_EQ(table({"NAME", "B"}, {{"größe", "x"}, {"plain", "y"}}), "NAME   B\ngröße  x\nplain  y\n");
 }
 
 TEST(OutputTest, UnitsSuitTheMagnitude) {

@@ -72,8 +72,8 @@ void ProgressView::event(const v1::JobEvent& event) {
     }
     case v1::JobEvent::kTune: {
       const v1::JobEvent::TuneProgress& tune = event.tune();
-      std::string text = absl::StrFormat("%d/%d trials, %.4f -> %.4f ms", tune.done(), tune.total(), tune.model_ms(),
-                                         tune.model_best_ms());
+      std::string text = absl::StrFormat("%d/%d trials, %s -> %s ms", tune.done(), tune.total(),
+                                         millisecondsText(tune.model_ms()), millisecondsText(tune.model_best_ms()));
       if (tune.expected_end_us() > event.time_us())
         absl::StrAppendFormat(&text, ", %s left",
                               durationText(static_cast<double>(tune.expected_end_us() - event.time_us()) / 1000));

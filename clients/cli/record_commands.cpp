@@ -46,7 +46,7 @@ std::string speedText(const v1::TuningRecord& record) {
 }
 
 std::string timesText(const v1::TuningRecord& record) {
-  return record.median_ms() > 0 ? absl::StrFormat("%.4f", record.median_ms()) : "-";
+  return record.median_ms() > 0 ? millisecondsText(record.median_ms()) : "-";
 }
 
 const std::vector<std::string> kHeadings = {"WORKLOAD", "WHAT",    "TARGET",  "THREADS", "MEDIAN MS",
@@ -199,7 +199,7 @@ void addBest(CommandLine& line, CLI::App* records) {
   command->add_option("--top", flags->top, "so many of each")->capture_default_str()->check(CLI::Range(1, 100));
   command->add_option("--limit", flags->limit, "workloads, chips and threads, at most; 0 = all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->add_option("-o,--output", flags->output,
                       "write the fastest schedules here, for `tessera compile --suggest`");
   command->callback([&line, flags] { line.action = [&line, flags] { return showBest(line, *flags); }; });
@@ -246,8 +246,7 @@ void addStatistics(CommandLine& line, CLI::App* records) {
       std::vector<std::vector<std::string>> rows;
       for (const auto& group : answer->groups())
         rows.push_back({group.value(), absl::StrCat(group.records()), absl::StrCat(group.failed()),
-                        absl::StrCat(group.workloads()),
-                        group.best_ms() > 0 ? absl::StrFormat("%.4f", group.best_ms()) : "-",
+                        absl::StrCat(group.workloads()), group.best_ms() > 0 ? millisecondsText(group.best_ms()) : "-",
                         group.best_speed() > 0 ? absl::StrFormat("%.2f", group.best_speed()) : "-",
                         timeText(group.first_time_us()), timeText(group.last_time_us())});
       std::cout << table(

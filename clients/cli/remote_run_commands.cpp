@@ -90,11 +90,12 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Execute, request,
                              {.timeout = kPatience, .attempts = 1});
   if (!answer.ok()) return reportError(answer.status(), line.json);
+  OutputFolder folder(flags.output_folder);
   for (v1::TensorValue& output : *answer->mutable_result()->mutable_outputs()) {
     auto bytes = bytesOf(channel, output);
     if (!bytes.ok()) return reportError(bytes.status(), line.json);
     if (!flags.output_folder.empty()) {
-      status = writeOutput(flags.output_folder, output.spec(), *bytes);
+      status = folder.write(output.spec(), *bytes);
       if (!status.ok()) return reportError(status, line.json);
       output.clear_value();  // it is in the file now
     }
@@ -106,7 +107,8 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   std::cout << "job " << answer->job_id() << ": " << whichRan(*answer) << durationText(answer->result().latency_ms())
             << "\n";
   for (const auto& output : answer->result().outputs()) {
-    std::cout << "  " << output.spec().name() << ": " << typeText(output.spec()) << "\n";
+    std::cout << "  " << output.spec().name() << ": " << typeText(output.spec())
+              << (flags.output_folder.empty() ? "" : " in " + flags.output_folder) << "\n";
   }
   return 0;
 }
@@ -165,7 +167,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   for (const auto& kernel : result.kernels()) {
     const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;
     rows.push_back(
-        {absl::StrFormat("%.4f", kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
+        {millisecondsText(kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
   }
   std::cout << table({"MEDIAN ms", "GFLOP/s", "KERNEL", "NODES"}, rows);
   return 0;
@@ -185,7 +187,7 @@ void addRemoteRunCommands(CommandLine& line) {
     job->excludes(artifact);
     command->add_option("--version", flags->version, "with --job: this version of a tune job")
         ->needs(job)
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     command->add_option("-i,--input", flags->inputs, "NAME=FILE.npy or FILE.npz; repeat for each input");
     flags->labels.addTo(command);
     command->add_option("--threads", flags->threads)->capture_default_str()->check(CLI::Range(1, 1024));
@@ -194,8 +196,8 @@ void addRemoteRunCommands(CommandLine& line) {
   }
   run->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
   flags->shapes.addChoiceTo(time);
-  time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 1'000'000));
-  time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 1'000'000));
+  time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 100'000));
+  time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 100'000));
   time->add_option("--seed", flags->seed, "for inputs that are not given")->capture_default_str();
   const auto requireOne = [flags] {
     if (flags->artifact.empty() && flags->job.empty()) throw CLI::RequiredError("ARTIFACT or --job");

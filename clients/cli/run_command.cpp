@@ -98,7 +98,7 @@ std::string stepTable(const tessera_artifact* artifact, size_t variant, const st
     tessera_step_info info;
     tessera_artifact_variant_step(artifact, variant, s, &info);
     const double gflops = medians[s] > 0 ? static_cast<double>(info.flops) / medians[s] / 1e6 : 0;
-    rows.push_back({absl::StrFormat("%.4f", medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
+    rows.push_back({millisecondsText(medians[s]), absl::StrFormat("%.1f", gflops), info.symbol, info.name});
   }
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }
@@ -230,10 +230,10 @@ int run(const CommandLine& line, const RunFlags& flags) {
   auto times_ms = timeRuns(session.get(), flags, buffers);
   if (!times_ms.ok()) return reportError(times_ms.status(), line.json);
   if (!flags.output_folder.empty()) {
+    OutputFolder folder(flags.output_folder);
     for (size_t i = 0; i < buffers.out.size(); ++i) {
-      absl::Status status =
-          writeOutput(flags.output_folder, buffers.output_specs[i],
-                      {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])});
+      absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
+                                                                   static_cast<size_t>(buffers.out_bytes[i])});
       if (!status.ok()) return reportError(status, line.json);
     }
   }
@@ -286,16 +286,14 @@ void addRunCommand(CommandLine& line) {
   job->excludes(artifact)->excludes(followed);
   command->add_option("--version", flags->version, "with --job: this version of a tune job")
       ->needs(job)
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--for", flags->window, "with --follow: so long, e.g. 60s, whether the job goes on or not")
       ->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   flags->inputs.shapes.addChoiceTo(command);
   command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
-  command->add_option("--warmup", flags->warmup, "runs before them")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--warmup", flags->warmup, "runs before them")->capture_default_str()->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));

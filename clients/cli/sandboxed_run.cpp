@@ -187,7 +187,8 @@ absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const
   return answer;
 }
 
-absl::Status writeOutputs(const std::string& folder, const v1::ExecuteResult& result) {
+absl::Status writeOutputs(const std::string& path, const v1::ExecuteResult& result) {
+  OutputFolder folder(path);
   for (const v1::TensorValue& output : result.outputs()) {
     const std::string& name = output.spec().name();
     // Made up by whoever made the artifact: it becomes the name of a file.
@@ -196,7 +197,7 @@ absl::Status writeOutputs(const std::string& folder, const v1::ExecuteResult& re
           v1::Failure::INVALID_INPUT,
           absl::StrCat("the artifact calls an output '", std::string(firstBytes(name, 80)), "': no file's name"));
     }
-    if (absl::Status status = writeOutput(folder, output.spec(), output.data()); !status.ok()) return status;
+    if (absl::Status status = folder.write(output.spec(), output.data()); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -223,7 +224,7 @@ std::string stepTable(const v1::ProfileResult& profile) {
   for (const auto& kernel : profile.kernels()) {
     const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;
     rows.push_back(
-        {absl::StrFormat("%.4f", kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
+        {millisecondsText(kernel.median_ms()), absl::StrFormat("%.1f", gflops), kernel.symbol(), kernel.name()});
   }
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }

@@ -144,7 +144,9 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
   bool good = equals != std::string::npos && equals > 0;
   if (good) {
     shape.set_name(text.substr(0, equals));
-    for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), 'x', absl::SkipEmpty())) {
+    std::vector<std::string> extents;  // none of a scalar: "x="
+    if (equals + 1 < text.size()) extents = absl::StrSplit(text.substr(equals + 1), 'x');
+    for (const std::string& part : extents) {
       int64_t extent = 0;
       good &= absl::SimpleAtoi(part, &extent) && extent >= 0;
       shape.add_shape(extent);

@@ -33,7 +33,7 @@ TEST(ParseShapeTest, AScalarHasNoExtents) {
 }
 
 TEST(ParseShapeTest, RefusesWhatIsNoShape) {
-  for (const char* text : {"", "x", "=3", "x=3xN", "x=-1", "x=1x99999999999999999999"}) {
+  for (const char* text : {"", "x", "=3", "x=3xN", "x=3x", "x=x3", "x=3xx3", "x=-1", "x=1x99999999999999999999"}) {
     EXPECT_EQ(parseShape(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }

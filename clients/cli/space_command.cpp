@@ -18,6 +18,8 @@ void addSpaceCommand(CommandLine& line) {
       const std::string binary = binaryBeside("tessera-space");
       std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
       for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+      std::string json = "--json";
+      if (line.json) argv.push_back(json.data());
       argv.push_back(nullptr);
       execvp(argv[0], argv.data());
       return reportError(absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", binary)), line.json);

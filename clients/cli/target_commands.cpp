@@ -32,7 +32,9 @@ std::vector<std::string> targetRow(const v1::GetTargetResponse& entry) {
   return {target.name(),
           v1::Target::Family_Name(target.family()),
           target.code().cpu(),
-          absl::StrCat(target.registers().vector_count(), " x ", target.registers().vector_bits(), " bit"),
+          target.has_registers()
+              ? absl::StrCat(target.registers().vector_count(), " x ", target.registers().vector_bits(), " bit")
+              : "-",
           entry.builtin() ? "built-in" : "registered",
           target.summary()};
 }
@@ -141,6 +143,10 @@ void addTargetCommands(CommandLine& line) {
       ->excludes(show_option)
       ->excludes(validate_option)
       ->excludes(register_option);
+  for (const char* of_lists : {"--filter", "--order-by", "--limit", "--page-token"}) {
+    for (const char* other : {"--show", "--validate", "--register", "--runnable"})
+      command->get_option(of_lists)->excludes(command->get_option(other));
+  }
   command->callback([&line, flags, name, file, addition, runnable] {
     line.action = [&line, flags, name, file, addition, runnable] {
       if (*runnable) return listRunnable(line);

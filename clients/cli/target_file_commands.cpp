@@ -25,12 +25,9 @@ namespace tessera::client {
 namespace {
 
 int check(const CommandLine& line, const std::string& path) {
-  std::ifstream in(path);
-  if (!in)
-    return reportError(absl::NotFoundError(absl::StrCat("cannot open the target description ", path)), line.json);
-  std::ostringstream text;
-  text << in.rdbuf();
-  const auto target = compiler::parseTargetWithPositions(text.str());
+  const auto text = readTargetText(path);
+  if (!text.ok()) return reportError(text.status(), line.json);
+  const auto target = compiler::parseTargetWithPositions(*text);
   if (!target.ok()) return reportError(target.status(), line.json);
   const std::vector<v1::TargetProblem> problems = compiler::validateTarget(target->target);
   std::vector<std::string> entries;

@@ -1,22 +1,33 @@
 #include "clients/cli/target_flag.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/local_file.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
 
 namespace tessera::client {
 
-absl::StatusOr<v1::Target> readTargetFile(const std::string& path) {
+absl::StatusOr<std::string> readTargetText(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder; the file of a target description is wanted"));
   std::ifstream in(path);
-  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the target description ", path));
+  if (!in) return fileError(errno, absl::StrCat("cannot open the target description ", path));
   std::ostringstream text;
   text << in.rdbuf();
-  return compiler::parseTargetText(std::move(text).str());
+  return std::move(text).str();
+}
+
+absl::StatusOr<v1::Target> readTargetFile(const std::string& path) {
+  auto text = readTargetText(path);
+  if (!text.ok()) return text.status();
+  return compiler::parseTargetText(*text);
 }
 
 absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
@@ -27,7 +38,10 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
     *ref.mutable_inline_() = std::move(*host);
     return ref;
   }
-  if (!absl::StrContains(flag, '/') && !absl::EndsWith(flag, ".textproto")) {
+  std::error_code error;
+  const bool named_as_file = absl::StrContains(flag, '/') || absl::EndsWith(flag, ".textproto");
+  // "npu.txt" in this folder; a plain word is a name, whatever files are beside it.
+  if (!named_as_file && !(absl::StrContains(flag, '.') && std::filesystem::exists(flag, error))) {
     ref.set_name(flag);
     return ref;
   }

@@ -109,7 +109,7 @@ void addTargetMeasuring(CommandLine& line, CLI::App& command) {
       ->check(CLI::Range(3, 10'000))
       ->capture_default_str();
   measures->add_option("--seconds", flags->options.seconds, "after which no further repetition begins")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   measures->fallthrough();
   measures->callback([&line, flags] { line.action = [&line, flags] { return measure(line, *flags); }; });

@@ -7,8 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "clients/cli/output.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -44,21 +46,21 @@ std::string fill(int64_t count, Draw&& draw) {
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& flags) {
+absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& values, const char* flag) {
   std::map<std::string, Tensor> inputs;
-  for (const std::string& flag : flags) {
-    const size_t equals = flag.find('=');
-    if (equals == std::string::npos && absl::EndsWith(flag, ".npz")) {
-      auto tensors = readNpz(flag);
+  for (const std::string& value : values) {
+    const size_t equals = value.find('=');
+    if (equals == std::string::npos && absl::EndsWith(value, ".npz")) {
+      auto tensors = readNpz(value);
       if (!tensors.ok()) return tensors.status();
       for (auto& [name, tensor] : *tensors) inputs[name] = std::move(tensor);
       continue;
     }
-    if (equals == std::string::npos || equals == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("--input ", flag, ": write NAME=FILE.npy or FILE.npz"));
+    if (equals == std::string::npos || equals == 0 || equals + 1 == value.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " ", value, ": write NAME=FILE.npy or FILE.npz"));
     }
-    const std::string name = flag.substr(0, equals);
-    auto tensor = readNpy(flag.substr(equals + 1));
+    const std::string name = value.substr(0, equals);
+    auto tensor = readNpy(value.substr(equals + 1));
     if (!tensor.ok()) return tensor.status();
     tensor->spec.set_name(name);
     inputs[name] = std::move(*tensor);
@@ -67,14 +69,17 @@ absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::
 }
 
 absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<const v1::TensorSpec> described) {
+  // A name that is misspelled is one that the artifact lacks and one that is missing: the first says more.
+  for (const auto& [name, tensor] : given) {
+    if (std::ranges::any_of(described, [&](const auto& spec) { return spec.name() == name; })) continue;
+    const std::string names =
+        absl::StrJoin(described, ", ", [](std::string* out, const auto& spec) { out->append(spec.name()); });
+    return badInput(name, typeText(tensor.spec), names.empty() ? "no inputs" : absl::StrCat("only ", names));
+  }
   for (const v1::TensorSpec& spec : described) {
     const auto found = given.find(spec.name());
     if (found == given.end()) return badInput(spec.name(), "nothing", typeText(spec));
     if (!fits(found->second.spec, spec)) return badInput(spec.name(), typeText(found->second.spec), typeText(spec));
-  }
-  for (const auto& [name, tensor] : given) {
-    const bool known = std::any_of(described.begin(), described.end(), [&](const auto& s) { return s.name() == name; });
-    if (!known) return badInput(name, typeText(tensor.spec), "no input of this name");
   }
   return absl::OkStatus();
 }
@@ -128,12 +133,15 @@ Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed) {
   return tensor;
 }
 
-absl::Status writeOutput(const std::string& folder, const v1::TensorSpec& spec, std::string_view bytes) {
+absl::Status OutputFolder::write(const v1::TensorSpec& spec, std::string_view bytes) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder ", folder));
-  const std::string name = absl::StrReplaceAll(spec.name(), {{"/", "_"}});
-  return writeNpy(absl::StrCat(folder, "/", name == "." || name == ".." ? "_" : name, ".npy"), spec, bytes);
+  std::filesystem::create_directories(folder_, error);
+  if (error) return fileError(error.value(), absl::StrCat("cannot make the folder ", folder_));
+  std::string stem = absl::StrReplaceAll(spec.name(), {{"/", "_"}});
+  if (stem == "." || stem == "..") stem = "_";
+  std::string name = stem;
+  for (int next = 2; !taken_.insert(name).second; ++next) name = absl::StrCat(stem, "-", next);
+  return writeNpy(absl::StrCat(folder_, "/", name, ".npy"), spec, bytes);
 }
 
 }  // namespace tessera::client

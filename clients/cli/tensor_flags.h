@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,8 +11,10 @@
 
 namespace tessera::client {
 
-/// Reads what `--input` names: NAME=FILE.npy, or FILE.npz with arrays by name. Later flags win.
-absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& flags);
+/// Reads what `--input`, or another flag of its kind, names: NAME=FILE.npy, or FILE.npz with arrays by name. Later
+/// ones win.
+absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& values,
+                                                         const char* flag = "--input");
 
 /// Fails unless `given` has exactly the tensors described, each with its type and shape: INVALID_INPUT says
 /// which, what was found and what is accepted.
@@ -20,7 +23,17 @@ absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<c
 /// A tensor of small seeded values that suit its type (floats in [-1, 1), integers in [0, 100), booleans).
 Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed);
 
-/// Writes DIR/<name>.npy; '/' in a name becomes '_'. Makes the folder.
-absl::Status writeOutput(const std::string& folder, const v1::TensorSpec& spec, std::string_view bytes);
+/// Where the outputs of one run are written.
+class OutputFolder {
+ public:
+  explicit OutputFolder(std::string folder) : folder_(std::move(folder)) {}
+  /// Writes DIR/<name>.npy; '/' in a name becomes '_', and a name that another output has by then ends in -2, -3, ...
+  /// Makes the folder.
+  absl::Status write(const v1::TensorSpec& spec, std::string_view bytes);
+
+ private:
+  std::string folder_;
+  std::set<std::string> taken_;
+};
 
 }  // namespace tessera::client

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "proto/failure.h"
 
@@ -54,13 +55,37 @@ TEST(SeededTensorTest, RepeatsAndFitsItsType) {
 TEST(WriteOutputTest, NamesCannotLeaveTheFolder) {
   const std::string folder = testing::TempDir() + "/outputs";
   const auto described = spec("../escape", v1::DATA_TYPE_U8, {1});
-  ASSERT_TRUE(writeOutput(folder, described, "a").ok());
+  ASSERT_TRUE(OutputFolder(folder).write(described, "a").ok());
   EXPECT_TRUE(std::filesystem::exists(folder + "/.._escape.npy"));
+}
+
+TEST(OutputFolderTest, OutputsOfOneFileNameAreTwoFiles) {
+  const std::string path = testing::TempDir() + "outputs of one name";
+  std::filesystem::remove_all(path);
+  OutputFolder folder(path);
+  for (const char* name : {"a/b", "a_b", "a_b-2", "/", "_"})
+    ASSERT_TRUE(folder.write(spec(name, v1::DATA_TYPE_U8, {1}), "a").ok()) << name;
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) files.insert(entry.path().filename());
+  EXPECT_EQ(files, (std::set<std::string>{"a_b.npy", "a_b-2.npy", "a_b-2-2.npy", "_.npy", "_-2.npy"}));
+  const absl::Status within_a_file = OutputFolder(path + "/_.npy").write(spec("x", v1::DATA_TYPE_U8, {1}), "a");
+  EXPECT_TRUE(absl::IsInvalidArgument(within_a_file)) << within_a_file;
+}
+
+TEST(CheckInputsTest, AMisspelledNameIsTheFault) {
+  const std::vector<v1::TensorSpec> described = {spec("image", v1::DATA_TYPE_F32, {2}),
+                                                 spec("mask", v1::DATA_TYPE_F32, {2})};
+  const Tensor tensor = seededTensor(described[0], 1);
+  const v1::Failure failure = failureOf(checkInputs({{"imgae", tensor}, {"mask", tensor}}, described));
+  EXPECT_EQ(failure.attribute(), "imgae");
+  EXPECT_EQ(failure.accepted(), "only image, mask");
 }
 
 TEST(ReadInputsTest, SaysHowToWriteIt) {
   EXPECT_FALSE(readInputs({"x.npy"}).ok());
   EXPECT_FALSE(readInputs({"=x.npy"}).ok());
+  EXPECT_NE(readInputs({"x="}).status().message().find("--input x=: write"), std::string::npos);
+  EXPECT_NE(readInputs({"x"}, "--reference").status().message().find("--reference x: write"), std::string::npos);
   EXPECT_FALSE(readInputs({"x=absent.npy"}).ok());
 }
 

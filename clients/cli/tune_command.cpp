@@ -1,10 +1,12 @@
 // tessera tune: search schedules for a model's workloads by measuring.
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
@@ -15,6 +17,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
 #include "clients/cli/tuning.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -32,6 +35,11 @@ struct Flags {
 };
 
 int tune(CommandLine& line, const Flags& flags) {
+  const std::string output =
+      flags.output.empty() ? fs::path(flags.model.model).stem().string() + ".pins" : flags.output;
+  if (!flags.detach) {
+    if (absl::Status place = checkOutputPath(output); !place.ok()) return reportError(place, line.json);
+  }
   const auto service = flags.service.start(line);
   if (!service.ok()) return reportError(service.status(), line.json);
   std::unique_ptr<InterruptWatch> interrupts;  // before the first connection
@@ -58,7 +66,7 @@ int tune(CommandLine& line, const Flags& flags) {
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
   tuneInstead(*uploaded, std::move(spec));
-  uploaded->mode = flags.tune.mode;
+  uploaded->mode = flags.tune.chosenMode();
   if (interrupts) interrupts->jobMayExist();
   auto created = createCompile(channel, *uploaded);
   if (!created.ok()) return reportError(created.status(), line.json);
@@ -81,8 +89,6 @@ int tune(CommandLine& line, const Flags& flags) {
     }
     return exitCodeOf(job->failure());
   }
-  const std::string output =
-      flags.output.empty() ? fs::path(request.model_path).stem().string() + ".pins" : flags.output;
   auto pins = tunedPins(channel, *job);
   status = pins.ok() ? writeText(output, *pins) : pins.status();
   if (!status.ok()) return reportError(status, line.json);
@@ -92,6 +98,12 @@ int tune(CommandLine& line, const Flags& flags) {
   }
   std::cout << tuneText(*job);
   if (ended_early) std::cout << "  ended early: the best trees were neither confirmed nor run together\n";
+  for (const std::string& piece : flags.tune.workloads) {
+    const bool known = std::ranges::any_of(job->tune_result().workloads(), [&piece](const auto& workload) {
+      return absl::StrContains(workload.hash(), piece) || absl::StrContains(workload.summary(), piece);
+    });
+    if (!known) std::cerr << "tessera: --workload " << piece << ": no workload has this in its hash or summary\n";
+  }
   std::cout << "  " << output << ": `tessera compile MODEL --pin " << output << "` compiles with them";
   const v1::TuneResult& result = job->tune_result();
   const bool of_these = !result.has_pins() || result.artifact_id() != result.default_artifact_id();

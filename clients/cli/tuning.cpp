@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/command.h"
@@ -27,23 +28,30 @@ void TuneFlags::addTo(CLI::App* command) {
   command->add_option("--threads", threads, "of the runs that are timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  command->add_option("--method", method,
-                      "of the search: walk (the default; goes where directions have gained), q (learns their value), p "
-                      "(every direction), random, evolutionary, model (what a cost model expects most of)");
+  command
+      ->add_option("--method", method,
+                   "of the search: walk (the default; goes where directions have gained), q (learns their value), p "
+                   "(every direction), random, evolutionary, model (what a cost model expects most of)")
+      ->check(CLI::IsMember({"walk", "q", "p", "random", "evolutionary", "model"}));
   command
       ->add_option(
           "--mode", mode,
           "when the artifact can be had (`tessera run --follow JOB`): async (at once, and again whenever faster "
           "trees are confirmed), sync (again after a phase of all searches), static (when all is over)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, v1::TuneMode>{{"async", v1::ASYNC}, {"sync", v1::SYNC}, {"static", v1::STATIC}}))
-      ->default_str("async");
+      ->check(CLI::IsMember({"async", "sync", "static"}))
+      ->capture_default_str();
   command->add_option("--seed", seed, "of proposals and inputs")->capture_default_str();
   command->add_option("--workload", workloads,
                       "only workloads with this piece in their hash or summary; may be given several times");
   command->add_option("--top", top, "only so many workloads, those with the most time")->check(CLI::Range(1, 100'000));
   command->add_flag("--cold", cold, "operands are out of all caches before each timed run");
   command->add_flag("--no-records", no_records, "do not begin with the best that the service has measured");
+}
+
+v1::TuneMode TuneFlags::chosenMode() const {
+  v1::TuneMode chosen = v1::ASYNC;
+  v1::TuneMode_Parse(absl::AsciiStrToUpper(mode), &chosen);
+  return chosen;
 }
 
 absl::Status TuneFlags::fill(v1::TuneSpec& spec) const {
@@ -121,8 +129,8 @@ std::string tuneText(const v1::Job& job) {
   for (const v1::TuneResult::Workload& workload : result.workloads()) {
     const bool faster = workload.has_best();
     changed += faster ? 1 : 0;
-    rows.push_back({absl::StrFormat("%.1f", 100 * workload.share()), absl::StrFormat("%.4f", workload.default_ms()),
-                    absl::StrFormat("%.4f", workload.best_ms()),
+    rows.push_back({absl::StrFormat("%.1f", 100 * workload.share()), millisecondsText(workload.default_ms()),
+                    millisecondsText(workload.best_ms()),
                     faster ? absl::StrFormat("%.2f", workload.default_ms() / workload.best_ms()) : "-",
                     absl::StrCat(workload.steps()), absl::StrCat(workload.trials()), absl::StrCat(workload.refused()),
                     absl::StrCat(workload.wrong() + workload.crashed() + workload.timed_out() + workload.unbuilt()),
@@ -136,9 +144,9 @@ std::string tuneText(const v1::Job& job) {
   text += choicesText(result);
   const std::string& name = job.tune().compile().name();
   if (result.default_ms() > 0) {
-    absl::StrAppendFormat(&text, "%s: %.4f ms by default, %.4f ms tuned (%.2f times as fast; noise %.1f %%) on %s\n",
-                          name, result.default_ms(), result.best_ms(), result.default_ms() / result.best_ms(),
-                          100 * result.noise(), result.host().hostname());
+    absl::StrAppendFormat(&text, "%s: %s ms by default, %s ms tuned (%.2f times as fast; noise %.1f %%) on %s\n", name,
+                          millisecondsText(result.default_ms()), millisecondsText(result.best_ms()),
+                          result.default_ms() / result.best_ms(), 100 * result.noise(), result.host().hostname());
   }
   absl::StrAppend(&text, "  ", result.trials(), " trials, ", changed, " faster schedules",
                   result.note().empty() ? "" : "; " + result.note(), "\n");

@@ -14,7 +14,7 @@ namespace tessera::client {
 struct TuneFlags {
   std::string budget = "5m";
   std::string method;
-  v1::TuneMode mode = v1::ASYNC;
+  std::string mode = "async";
   int trials = 0, threads = 1, top = 0, choices = -1;
   uint64_t seed = 1;
   bool cold = false, no_records = false;
@@ -22,6 +22,7 @@ struct TuneFlags {
 
   void addTo(CLI::App* command);
   absl::Status fill(v1::TuneSpec& spec) const;
+  v1::TuneMode chosenMode() const;
 };
 
 /// Makes the request a TUNE job of the same model.

@@ -44,7 +44,7 @@ absl::Status checkModel(const VerifyFlags& flags) {
 }
 
 absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags) {
-  auto references = readInputs(flags.references);
+  auto references = readInputs(flags.references, "--reference");
   if (!references.ok()) return references.status();
   auto artifact = loadArtifact(flags.artifact, flags.trust, /*verify_weights=*/true);
   if (!artifact.ok()) return artifact.status();
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags)
     const v1::TensorSpec& spec = buffers.output_specs[i];
     const auto reference = references->find(spec.name());
     if (reference == references->end()) {
-      differences.push_back({.name = spec.name(), .why = "the reference has no array of that name"});
+      differences.push_back({.name = spec.name(), .why = "the reference has no array of that name", .measured = false});
       continue;
     }
     const Tensor actual{spec,
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags)
     references->erase(reference);
   }
   for (const auto& [name, tensor] : *references) {
-    differences.push_back({.name = name, .why = "the artifact has no output of that name"});
+    differences.push_back({.name = name, .why = "the artifact has no output of that name", .measured = false});
   }
   return differences;
 }
@@ -81,7 +81,8 @@ absl::Status writeReport(const VerifyFlags& flags, const std::vector<Difference>
   std::vector<JunitCase> cases;
   for (const Difference& each : differences) {
     cases.push_back({flags.model, each.name, each.why,
-                     absl::StrFormat("largest error %.3g, relative %.3g", each.absolute, each.relative)});
+                     each.measured ? absl::StrFormat("largest error %.3g, relative %.3g", each.absolute, each.relative)
+                                   : "no error can be told"});
   }
   return writeJunit(flags.junit, absl::StrCat("tessera verify ", flags.model), cases);
 }
@@ -95,12 +96,12 @@ int verify(const CommandLine& line, const VerifyFlags& flags) {
   std::string json;
   for (const Difference& each : *differences) {
     failed += each.passed() ? 0 : 1;
-    rows.push_back({each.name, absl::StrFormat("%.3g", each.absolute), absl::StrFormat("%.3g", each.relative),
-                    each.passed() ? "ok" : each.why});
+    rows.push_back({each.name, each.measured ? absl::StrFormat("%.3g", each.absolute) : "-",
+                    each.measured ? absl::StrFormat("%.3g", each.relative) : "-", each.passed() ? "ok" : each.why});
     absl::StrAppend(&json, json.empty() ? "" : ",", "{\"name\":", jsonString(each.name),
-                    absl::StrFormat(",\"max_error\":%g,\"relative_error\":%g,\"passed\":%s", each.absolute,
-                                    each.relative, each.passed() ? "true" : "false"),
-                    ",\"why\":", jsonString(each.why), "}");
+                    ",\"max_error\":", each.measured ? absl::StrFormat("%g", each.absolute) : "null",
+                    ",\"relative_error\":", each.measured ? absl::StrFormat("%g", each.relative) : "null",
+                    ",\"passed\":", each.passed() ? "true" : "false", ",\"why\":", jsonString(each.why), "}");
   }
   if (!flags.junit.empty()) {
     if (absl::Status status = writeReport(flags, *differences); !status.ok()) {
@@ -130,7 +131,7 @@ void addVerifyCommand(CommandLine& line) {
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   command->add_option("--tolerance", flags->tolerance, "of floats, relative to the reference's largest magnitude")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));

@@ -50,9 +50,8 @@ int versions(const CommandLine& line, const VersionFlags& flags) {
   for (const v1::ArtifactVersion& version : list->versions()) {
     const bool compared = version.ms() > 0;
     rows.push_back({absl::StrCat(version.number()), timeText(version.create_time_us()),
-                    absl::StrCat(version.tuned_workloads()),
-                    compared ? absl::StrFormat("%.4f", version.default_ms()) : "-",
-                    compared ? absl::StrFormat("%.4f", version.ms()) : "-", version.artifact_id(),
+                    absl::StrCat(version.tuned_workloads()), compared ? millisecondsText(version.default_ms()) : "-",
+                    compared ? millisecondsText(version.ms()) : "-", version.artifact_id(),
                     version.same_as() > 0 ? absl::StrCat("version ", version.same_as(), " was chosen")
                     : version.held()      ? "held: an earlier one is chosen"
                                           : ""});
@@ -72,7 +71,7 @@ void addVersionCommand(CommandLine& line) {
       ->add_option("--choose", flags->choose,
                    "make this version the newest one: whoever follows the job runs it from the next run on, and later "
                    "versions are held; 0: the newest that the job published, and those to come")
-      ->check(CLI::NonNegativeNumber);
+      ->check(nonNegative());
   command->callback([&line, flags] { line.action = [&line, flags] { return versions(line, *flags); }; });
 }
 

@@ -25,6 +25,10 @@ absl::StatusOr<Archive> openArchive(const std::string& path) {
   const std::string message = zip_error_strerror(&why);
   zip_error_fini(&why);
   if (error == ZIP_ER_NOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) return broken(path, "is a folder; a file is wanted");
+  if (error == ZIP_ER_NOZIP || error == ZIP_ER_INCONS)
+    return broken(path, "not a zip archive, or cut short; artifacts (.tsra) and .npz files are such archives");
   return broken(path, absl::StrCat("not a zip archive: ", message));
 }
 

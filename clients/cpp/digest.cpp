@@ -14,6 +14,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "clients/cpp/local_file.h"
 #include "proto/sha256.h"
 
 namespace tessera::client {
@@ -40,7 +41,7 @@ v1::Digest digestOf(std::string_view bytes) {
 
 absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (file < 0) return fileError(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close = [file] { ::close(file); };
   return digestOfFile(file, path);
 }
@@ -53,7 +54,7 @@ absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
   while (true) {
     const ssize_t got = pread(file, buffer.data(), buffer.size(), total);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+    if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
     if (got == 0) break;
     hash.update({buffer.data(), static_cast<size_t>(got)});
     total += got;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 
@@ -122,7 +123,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
 absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
                         const TransferProgress& progress, bool missing) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  if (!in) return fileError(errno, absl::StrCat("cannot open ", path));
   return upload(channel, in, digest, progress, missing);
 }
 
@@ -179,6 +180,7 @@ absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256)
 absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;
+  if (absl::Status status = checkOutputPath(path, /*regular=*/true); !status.ok()) return status;
   const std::string part = absl::StrCat(path, ".part");
   absl::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -189,7 +191,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       have = 0;
     }
     std::ofstream out(part, std::ios::binary | std::ios::app);
-    if (!out) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", part));
+    if (!out) return fileError(errno, absl::StrCat("cannot write ", part));
     Sha256 hash;  // of what comes from the start in one go: it need not be read again
     status = have == digest.size_bytes() ? absl::OkStatus() : downloadFrom(channel, digest, have, out, progress, &hash);
     out.close();
@@ -206,7 +208,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       if (!got.ok()) return got.status();
       if (got->sha256() == digest.sha256()) {
         fs::rename(part, path, error);
-        if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot rename ", part, " to ", path));
+        if (error) return fileError(error.value(), absl::StrCat("cannot rename ", part, " to ", path));
         return absl::OkStatus();
       }
       // What was there before the resume was not a prefix of this blob: start over.

@@ -39,6 +39,7 @@ absl::StatusOr<std::string> bytesOf(Channel& channel, const v1::TensorValue& val
 absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256);
 
 /// Fetches a blob into a file: into `path`.part first (resumed when present), hash verified, then renamed.
+/// INVALID_ARGUMENT where something else than an ordinary file is at `path`.
 absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress = {});
 

@@ -8,14 +8,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
+#include "clients/cpp/local_file.h"
 #include "proto/failure.h"
+#include "proto/read_file.h"
 #include "proto/sha256.h"
 #include "proto/signing/artifact_signature.h"
 
@@ -24,10 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contentOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
+std::string contentOf(const std::string& path) { return readFile(path).value_or(""); }
 
 /// The first word of each line.
 std::set<std::string> keysOf(const std::string& trust_file) {
@@ -67,10 +65,12 @@ absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::strin
 
 absl::Status checkKey(const std::string& what, const std::string& key, const std::string& trust_file) {
   if (keysOf(trust_file).contains(key)) return absl::OkStatus();
-  return untrusted(
-      what, absl::StrCat("it is signed by a key that ", trust_file.empty() ? "no file" : trust_file, " does not hold"),
-      key, "a key that is trusted",
-      "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
+  return untrusted(what,
+                   trust_file.empty()
+                       ? "it is signed, and there is no home folder with trusted keys; set TESSERA_TRUST to a file"
+                       : absl::StrCat("it is signed by a key that ", trust_file, " does not hold"),
+                   key, "a key that is trusted",
+                   "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
 }
 
 }  // namespace
@@ -100,14 +100,14 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
   };
   // Two commands may add the same key at the same time.
   if (file < 0 || flock(file, LOCK_EX) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+    return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   if (keysOf(trust_file).contains(public_key)) return absl::OkStatus();
   const std::string before = contentOf(trust_file);
   const std::string line =
       absl::StrCat(before.empty() || before.back() == '\n' ? "" : "\n", public_key, " ", comment, "\n");
   if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
+    return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   return absl::OkStatus();
 }

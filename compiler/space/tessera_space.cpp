@@ -1,5 +1,7 @@
 // tessera-space: what the compiler knows of workloads before it looks for schedules, how many schedules there are, and
 // how many of those that a search would try can be followed. Started by `tessera space`.
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -33,11 +35,23 @@ namespace fs = std::filesystem;
 struct Flags {
   std::string model, target = "host";
   std::vector<std::string> shapes;
-  bool table = false;
+  bool table = false, json = false;
   int refusals = 0;
 };
 
-int failed(const absl::Status& status) {
+std::string jsonString(const std::string& text) {
+  google::protobuf::Value value;
+  value.set_string_value(text);
+  std::string json;
+  return google::protobuf::util::MessageToJsonString(value, &json).ok() ? json : "\"\"";
+}
+
+int failed(const Flags& flags, const absl::Status& status) {
+  if (flags.json) {
+    std::cout << "{\"error\":{\"message\":" << jsonString(std::string(status.message()))
+              << "},\"exit_code\":" << kExitInvalid << "}\n";
+    return kExitInvalid;
+  }
   std::cerr << "tessera: " << printable(std::string(status.message()), true) << "\n";
   return kExitInvalid;
 }
@@ -96,6 +110,19 @@ void printNodes(const std::vector<StaticAnalysis::Node>& nodes) {
   }
 }
 
+std::string nodesJson(const std::vector<StaticAnalysis::Node>& nodes) {
+  return absl::StrCat("[",
+                      absl::StrJoin(nodes, ",",
+                                    [](std::string* out, const StaticAnalysis::Node& node) {
+                                      absl::StrAppend(out, "{\"stc\":[", absl::StrJoin(node.spatial, ","),
+                                                      "],\"rtc\":[", absl::StrJoin(node.reductions, ","),
+                                                      "],\"order\":", jsonString(node.order),
+                                                      ",\"inputs\":", node.inputs, ",\"outputs\":", node.outputs,
+                                                      ",\"consumers\":", node.consumers, "}");
+                                    }),
+                      "]");
+}
+
 /// Neighbours of a tree, how many of them code generation refuses, and how many are left when legality has looked.
 struct Refusals {
   int all = 0, refused = 0, legal = 0, legal_refused = 0;
@@ -132,14 +159,35 @@ Refusals countRefusals(v1::BuildUnit unit, const search::Extents& extents, int m
   return count;
 }
 
+std::string refusalsJson(const Refusals& count) {
+  const std::string reasons = absl::StrJoin(count.reasons, ",", [](std::string* out, const auto& each) {
+    absl::StrAppend(out, jsonString(each.first), ":", each.second);
+  });
+  return absl::StrCat("{\"neighbours\":", count.all, ",\"refused\":", count.refused, ",\"proposed\":", count.legal,
+                      ",\"proposed_refused\":", count.legal_refused, ",\"reasons\":{", reasons, "}}");
+}
+
 int report(const Flags& flags) {
   auto result = planned(flags.model, flags);
-  if (!result.ok()) return failed(result.status());
+  if (!result.ok()) return failed(flags, result.status());
+  std::vector<std::string> workloads;
   int all = 0, refused = 0, legal = 0, legal_refused = 0;
   for (size_t at = 0; at < result->units.size(); ++at) {
     const v1::BuildUnit& unit = result->units[at];
     auto analysis = analyzeWorkload(unit);
-    if (!analysis.ok()) return failed(analysis.status());
+    if (!analysis.ok()) return failed(flags, analysis.status());
+    if (flags.json) {
+      const v1::Workload& workload = result->plan.workloads(static_cast<int>(at));
+      workloads.push_back(absl::StrCat(
+          "{\"hash\":", jsonString(workload.hash()), ",\"summary\":", jsonString(workload.summary()),
+          absl::StrFormat(",\"splits_log10\":%.3f,\"trees_log10\":%.3f,\"nodes\":", thesisSizeOf(analysis->nodes),
+                          search::treeSize(unit.schedule(), analysis->extents)),
+          nodesJson(analysis->nodes),
+          flags.refusals == 0 ? ""
+                              : ",\"refusals\":" + refusalsJson(countRefusals(unit, analysis->extents, flags.refusals)),
+          "}"));
+      continue;
+    }
     std::cout << result->plan.workloads(static_cast<int>(at)).summary() << "\n"
               << absl::StrFormat("  #sl/#rl %d/%d, #node %d; 10^%.1f schedules by the thesis's splits, 10^%.1f trees\n",
                                  sum(analysis->nodes, false), sum(analysis->nodes, true), analysis->nodes.size(),
@@ -155,6 +203,7 @@ int report(const Flags& flags) {
     legal += count.legal;
     legal_refused += count.legal_refused;
   }
+  if (flags.json) std::cout << "{\"workloads\":[" << absl::StrJoin(workloads, ",") << "]}\n";
   if (all > 0 && legal > 0)
     std::cout << absl::StrFormat("refused: %.0f %% of %d neighbours as they are, %.0f %% of %d that are proposed\n",
                                  100.0 * refused / all, all, 100.0 * legal_refused / legal, legal);
@@ -165,17 +214,19 @@ int report(const Flags& flags) {
 int table(const Flags& flags) {
   const fs::path folder = fs::temp_directory_path() / absl::StrCat("tessera-space-", getpid());
   fs::create_directories(folder);
-  std::cout << absl::StrFormat("%-4s %-36s %-8s %-8s %6s %7s %10s %10s  %s\n", "", "operator", "#sl/#rl", "thesis",
-                               "#node", "thesis", "splits", "trees", "stc; rtc of the last node (#in #out #cs)");
+  if (!flags.json)
+    std::cout << absl::StrFormat("%-4s %-36s %-8s %-8s %6s %7s %10s %10s  %s\n", "", "operator", "#sl/#rl", "thesis",
+                                 "#node", "thesis", "splits", "trees", "stc; rtc of the last node (#in #out #cs)");
   double least = HUGE_VAL, most = -HUGE_VAL;
   int code = kExitOk;
+  std::vector<std::string> entries;
   for (const Operator& each : operators()) {
     const std::string path = (folder / absl::StrCat(each.name, ".te")).string();
     std::ofstream(path) << each.text;
     auto nodes = nodesOfExpression(each.text);
     auto result = planned(path, flags);
     if (!nodes.ok() || !result.ok()) {
-      code = failed(nodes.ok() ? result.status() : nodes.status());
+      code = failed(flags, nodes.ok() ? result.status() : nodes.status());
       break;
     }
     double trees = 0;
@@ -187,6 +238,13 @@ int table(const Flags& flags) {
     const double splits = thesisSizeOf(*nodes);
     least = std::min(least, trees);
     most = std::max(most, trees);
+    if (flags.json) {
+      entries.push_back(absl::StrCat(
+          "{\"name\":", jsonString(std::string(each.name)), ",\"what\":", jsonString(std::string(each.what)),
+          absl::StrFormat(",\"splits_log10\":%.3f,\"trees_log10\":%.3f,\"nodes\":", splits, trees), nodesJson(*nodes),
+          "}"));
+      continue;
+    }
     std::cout << absl::StrFormat(
         "%-4s %-36s %-8s %-8s %6d %7s %10s %10s  %s; %s (%d %d %d)\n", each.name, each.what,
         absl::StrCat(sum(*nodes, false), "/", sum(*nodes, true)),
@@ -196,7 +254,9 @@ int table(const Flags& flags) {
         last.reductions.empty() ? "-" : absl::StrJoin(last.reductions, "x"), last.inputs, last.outputs, last.consumers);
   }
   fs::remove_all(folder);
-  if (code == kExitOk)
+  if (code == kExitOk && flags.json) {
+    std::cout << "{\"operators\":[" << absl::StrJoin(entries, ",") << "]}\n";
+  } else if (code == kExitOk)
     std::cout << absl::StrFormat(
         "trees: 10^%.1f to 10^%.1f around the defaults for %s; the thesis reports 3.9 x 10^9 to 2.4 x 10^12 on GPUs\n",
         least, most, flags.target);
@@ -211,8 +271,10 @@ int run(int argc, char** argv) {
   app.add_flag("--table", flags.table, "the operators of the thesis's table 4.2 instead of a model");
   app.add_option("--shape", flags.shapes, "name=1x3x224x224; may be repeated");
   app.add_option("--target", flags.target, "a built-in target, or host")->capture_default_str();
+  app.add_flag("--json", flags.json, "print JSON for scripts");
   app.add_option("--refusals", flags.refusals,
-                 "of each workload, check so many neighbours of its default: how many code generation refuses");
+                 "of each workload, check so many neighbours of its default: how many code generation refuses")
+      ->check(CLI::Range(0, 1'000'000));
   app.footer(
       "#sl and #rl are the numbers of parallel loops and of loops that sum, stc and rtc their extents, #node the "
       "tensor\n"

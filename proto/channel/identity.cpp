@@ -2,18 +2,19 @@
 
 #include <grpcpp/support/client_interceptor.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/project.h"
+#include "proto/read_file.h"
 
 namespace tessera {
 namespace {
@@ -21,15 +22,42 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<std::string> contentOf(const std::string& path, const char* what) {
-  std::ifstream in(path, std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in.good() && !in.eof()) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read ", what, " ", path));
+  auto content = readFile(path);
+  if (!content.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", content.status().message()));
   }
-  if (content.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " ", path, " is empty or not there"));
+  if (content->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", path, " is empty"));
   }
   return content;
+}
+
+/// gRPC ends the process over a header with other characters.
+bool isHeaderText(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+absl::Status checkToken(const std::string& token, const std::string& from) {
+  if (isHeaderText(token)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(from, " holds no token; accepted: the line that `tessera admin token create` prints"));
+}
+
+absl::Status checkAddress(const std::string& address) {
+  for (const char* scheme : {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:"}) {
+    if (absl::StartsWith(address, scheme)) {
+      return absl::OkStatus();
+    }
+  }
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const bool good = colon != std::string::npos && colon > 0 && !absl::StrContains(address, "://") &&
+                    absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;
+  return good ? absl::OkStatus()
+              : absl::InvalidArgumentError(
+                    absl::StrCat("the server's address: found '", address, "', accepted: host:port or unix:/path"));
 }
 
 std::string trimmed(const std::string& text) { return std::string(absl::StripAsciiWhitespace(text)); }
@@ -47,7 +75,7 @@ class TokenSource {
     std::error_code error;
     const auto written = fs::last_write_time(file_, error);
     if (!error && written != written_) {
-      if (const auto content = contentOf(file_, "token file"); content.ok()) {
+      if (const auto content = contentOf(file_, "token file"); content.ok() && isHeaderText(trimmed(*content))) {
         token_ = trimmed(*content);
         written_ = written;
       }
@@ -114,6 +142,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Id
     if (!path.empty()) {
       auto content = contentOf(path, use.first);
       if (!content.ok()) return content.status();
+      if (!absl::StrContains(*content, "-----BEGIN ")) {  // gRPC would find no server to answer
+        return absl::InvalidArgumentError(absl::StrCat(use.first, ": ", path, " is no PEM file"));
+      }
       *use.second = *std::move(content);
     }
   }
@@ -154,6 +185,9 @@ bool isLocalAddress(const std::string& address) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments) {
+  if (absl::Status status = checkAddress(address); !status.ok()) {
+    return status;
+  }
   auto credentials = credentialsOf(identity);
   if (!credentials.ok()) {
     return credentials.status();
@@ -163,6 +197,13 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
     auto content = contentOf(identity.token_file, "token file");
     if (!content.ok()) return content.status();
     token = trimmed(*content);
+  }
+  const std::string from = identity.token_file.empty() ? "TESSERA_TOKEN" : identity.token_file;
+  if (absl::Status status = checkToken(token, from); !status.ok()) {
+    return status;
+  }
+  if (!isHeaderText(identity.project)) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no project '", identity.project, "'"));
   }
   if (token.empty() && identity.project.empty()) {
     return grpc::CreateCustomChannel(address, *credentials, arguments);

@@ -30,8 +30,8 @@ Identity withEnvironment(Identity identity);
 /// Whether an address is of this machine alone: unix:/path, localhost, 127.x.y.z, [::1].
 bool isLocalAddress(const std::string& address);
 
-/// A channel that shows `identity` with every call. Connects lazily. INVALID_ARGUMENT for files that cannot be read,
-/// and where a token would cross a network in plain text.
+/// A channel that shows `identity` with every call. Connects lazily. INVALID_ARGUMENT for an address that
+/// is none, files that cannot be read or hold something else, and where a token would cross a network in plain text.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments);
 

@@ -3,13 +3,34 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
 
 bool areLoopback(const std::vector<std::string>& addresses) {
   return std::all_of(addresses.begin(), addresses.end(), isLoopback);
+}
+
+bool isAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  return colon != std::string::npos && colon > 0 && absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 &&
+         port <= 65535;
+}
+
+absl::Status checkAddresses(const char* flag, const std::vector<std::string>& addresses, bool sockets) {
+  for (const std::string& address : addresses) {
+    const bool is_socket =
+        sockets && (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:"));
+    if (!is_socket && !isAddress(address)) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, ": found '", address, "', accepted: host:port",
+                                                     sockets ? " or unix:/path" : "", ", a port of 0 to 65535"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -34,6 +55,10 @@ bool letsStrangersIn(const Exposure& exposure) {
 bool showsMetricsToAll(const Exposure& exposure) { return exposure.insecure || areLoopback(exposure.metrics_listen); }
 
 absl::Status checkExposure(const Exposure& exposure) {
+  TESSERA_TRY(checkAddresses("--listen", exposure.listen, true));
+  TESSERA_TRY(checkAddresses("--worker-listen", exposure.worker_listen, true));
+  TESSERA_TRY(checkAddresses("--web-listen", exposure.web_listen, false));
+  TESSERA_TRY(checkAddresses("--metrics-listen", exposure.metrics_listen, false));
   if (exposure.tls || exposure.insecure) {
     return absl::OkStatus();
   }

@@ -24,7 +24,8 @@ bool letsStrangersIn(const Exposure& exposure);
 /// Whether metrics are told to everybody who reaches their addresses.
 bool showsMetricsToAll(const Exposure& exposure);
 
-/// FAILED_PRECONDITION for an address that others can reach without TLS, unless told so; what to do is in the message.
+/// INVALID_ARGUMENT for what is no address, with the flag; FAILED_PRECONDITION for an address that others can reach
+/// without TLS, unless told so; what to do is in the message.
 absl::Status checkExposure(const Exposure& exposure);
 
 }  // namespace tessera::server

@@ -40,5 +40,20 @@ TEST(Exposure, OthersNeedTlsAndIdentityUnlessToldSo) {
   EXPECT_TRUE(showsMetricsToAll({{"0.0.0.0:7400"}, {}, {}, {"127.0.0.1:7490"}, true, false}));
 }
 
+TEST(Exposure, AnAddressIsAHostAndAPort) {
+  for (const char* bad : {"nonsense", "127.0.0.1", "127.0.0.1:", ":7400", "127.0.0.1:99999", "127.0.0.1:-1",
+                          "127.0.0.1:74OO", "localhost:7400x", ""}) {
+    for (const bool tls : {false, true}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(checkExposure({{bad}, {}, {}, {}, tls, false}))) << bad;
+      EXPECT_TRUE(absl::IsInvalidArgument(checkExposure({{"127.0.0.1:0"}, {bad}, {}, {}, tls, false}))) << bad;
+      EXPECT_TRUE(absl::IsInvalidArgument(checkExposure({{"127.0.0.1:0"}, {}, {bad}, {}, tls, false}))) << bad;
+      EXPECT_TRUE(absl::IsInvalidArgument(checkExposure({{"127.0.0.1:0"}, {}, {}, {bad}, tls, false}))) << bad;
+    }
+  }
+  EXPECT_TRUE(checkExposure({{"127.0.0.1:65535", "[::1]:0", "unix:/run/tessera.sock"}, {}, {}, {}, false, false}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(checkExposure({{"127.0.0.1:0"}, {}, {"unix:/page"}, {}, false, false})))
+      << "a browser reaches no Unix socket";
+}
+
 }  // namespace
 }  // namespace tessera::server

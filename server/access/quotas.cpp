@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +10,7 @@
 #include "google/protobuf/text_format.h"
 #include "proto/failure.h"
 #include "proto/project.h"
+#include "proto/read_file.h"
 #include "server/status_macros.h"
 
 namespace tessera::server {
@@ -157,17 +156,17 @@ absl::Status Quotas::refresh() {
   if (!first && (seen_ == read_ || seen_ != before)) {
     return absl::OkStatus();
   }
-  std::ifstream in(file_, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const absl::StatusOr<std::string> content = readFile(file_);
   if (const Facts now = facts(); !first && now != seen_) {
     seen_ = now;
     return absl::OkStatus();
   }
   // Read once, whatever came of it: a mistake is told once, and stands until the file changes.
   read_ = seen_;
-  if (in.bad() || !in.is_open()) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read ", file_));
+  if (!content.ok()) {
+    return absl::InvalidArgumentError(content.status().message());
   }
+  const std::string& text = *content;
   if (!first && text.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(file_,

@@ -92,6 +92,17 @@ TEST_F(QuotasFile, OneThatIsGoneOrEmptyChangesNothingAndIsToldOnce) {
   EXPECT_EQ(quotas.of("vision").queued_jobs(), 7);
 }
 
+TEST_F(QuotasFile, AFolderInItsPlaceEndsNothing) {
+  write("default { queued_jobs: 7 }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  std::filesystem::remove(path());
+  std::filesystem::create_directory(path());
+  EXPECT_THAT(std::string(look(quotas).message()), HasSubstr(path()));
+  EXPECT_EQ(quotas.of("vision").queued_jobs(), 7);
+  std::filesystem::remove(path());
+}
+
 TEST_F(QuotasFile, CallsFillUpWithTimeAndEachProjectHasItsOwn) {
   write("of { project: \"vision\" quota { calls_per_second: 4 } }");
   Quotas quotas(clock_, path());

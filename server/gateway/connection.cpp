@@ -34,10 +34,13 @@ Bio textOf(const std::string& pem) { return {BIO_new_mem_buf(pem.data(), static_
 
 Certificate nextCertificate(BIO* pem) { return {PEM_read_bio_X509(pem, nullptr, nullptr, nullptr), &X509_free}; }
 
-absl::Status unusable(const char* flag) {
+absl::Status unusable(const char* flag, const char* accepted) {
   ERR_clear_error();
-  return absl::InvalidArgumentError(absl::StrCat(flag, ": the web page cannot use this file; it is PEM"));
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": this file cannot be used; accepted: ", accepted));
 }
+
+/// Instead of OpenSSL's, which asks on the terminal.
+int noPassphrase(char*, int, int, void*) { return -1; }
 
 bool useCertificates(SSL_CTX* context, const std::string& pem) {
   const Bio text = textOf(pem);
@@ -79,17 +82,17 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> tlsContext(const Tls& tls) {
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   if (!useCertificates(context.get(), tls.certificate)) {
-    return unusable("--tls-cert");
+    return unusable("--tls-cert", "certificates as PEM, the server's own first");
   }
   const Bio text = textOf(tls.private_key);
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      PEM_read_bio_PrivateKey(text.get(), nullptr, nullptr, nullptr), &EVP_PKEY_free);
+      PEM_read_bio_PrivateKey(text.get(), nullptr, noPassphrase, nullptr), &EVP_PKEY_free);
   if (!key || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) {
-    return unusable("--tls-key");
+    return unusable("--tls-key", "the private key of the first certificate of --tls-cert, as PEM without a passphrase");
   }
   if (!tls.client_authority.empty()) {
     if (!trust(context.get(), tls.client_authority)) {
-      return unusable("--tls-client-ca");
+      return unusable("--tls-client-ca", "certificates as PEM");
     }
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | (tls.need_certificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
                        nullptr);

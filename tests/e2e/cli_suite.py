@@ -440,6 +440,12 @@ def spaces_are_analysed(service):
     expression.write_text("input A[64, 96], B[96, 48]: f32; C[i, j] += A[i, k] * B[k, j];")
     printed = service.cli("space", expression).out
     check("#sl/#rl 2/1, #node 1" in printed and "stc 64x48, rtc 96" in printed, printed)
+    for words in (["--json", "space"], ["space", "--json"]):
+        (workload,) = service.cli(*words, expression, "--refusals", "5").json["workloads"]
+        check_equal((workload["nodes"][0]["stc"], workload["nodes"][0]["rtc"]), ([64, 48], [96]), "extents as JSON")
+        check(workload["trees_log10"] > 1 and workload["refusals"]["neighbours"] > 0, workload)
+    check("GMM" in {each["name"] for each in service.cli("space", "--table", "--json").json["operators"]}, "table 4.2 as JSON")
+    check("shape" in service.cli("space", expression, "--shape", "A", "--json", expect=3).json["error"]["message"], "an error as JSON")
     refused = service.cli("space", expression, "--refusals", "40").out.splitlines()[-1]
     before, after = (int(share) for share in re.findall(r"(\d+) %", refused))
     check(after < before and after <= 20, f"what is proposed is refused too often: {refused}")

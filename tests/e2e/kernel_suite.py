@@ -94,7 +94,7 @@ def many_plans_are_files_of_a_folder(kernels):
                          (("-o", "plans", "--manifest", "one.json"), "--manifest")):
         errors = kernels.answer(*PRODUCT, "--plans", "2", *more, expect=2)
         check(wanted in errors, errors)
-    errors = kernels.answer(*PRODUCT, "--plans", "2", "-o", "kernel.ptx/plans", expect=1)
+    errors = kernels.answer(*PRODUCT, "--plans", "2", "-o", "kernel.ptx/plans", expect=3)
     check("kernel.ptx/plans" in errors, errors)
 
 

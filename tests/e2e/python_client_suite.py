@@ -258,6 +258,8 @@ def arguments_are_checked_before_anything_is_sent(service):
                            ({"fixed": {"A": np.array(["a"])}}, "no tensor has")):
         raised(errors.InvalidInput, lambda given=options: client.compile(GEMM, format="te", **given).result(), words)
     raised(errors.InvalidInput, lambda: client.compile(GEMM, queue_timeout=0), attribute="queue_timeout")
+    for wrong in ("5m", float("inf"), float("nan"), -1):
+        raised(errors.InvalidInput, lambda given=wrong: client.tune(GEMM, budget=given), attribute="budget", found=repr(wrong))
     check_equal(len(client.jobs(limit=0)), before, "jobs")
 
 
@@ -370,6 +372,11 @@ def it_says_who_calls():
         raised(errors.InvalidInput, lambda: tessera.connect(address, tls_cert=file), "private key")
         raised(errors.InvalidInput, lambda: tessera.connect(address, tls_ca=service.folder / "none"), "cannot read")
         check(token not in repr(tessera.Identity(token=token)), "a token in a repr")
+        file.write_text(f"{token}\n{token}\n")
+        refused = raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token_file=file), attribute="token_file")
+        check(token not in str(refused), "a token in an error")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token="tökén"), attribute="token")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, project="größe"), attribute="project")
     finally:
         service.close()
 
@@ -449,6 +456,15 @@ def a_download_goes_on_where_it_stopped(service):
         check(not path.with_name(path.name + ".part").exists(), f"{name}: the part is left")
         check_equal(seen[0] if seen else None, first, f"{name}: first bytes that came")
         client._drive(_transfer.download_file(digest, path, lambda done, total: check(False, "it was there")))
+
+
+def a_download_takes_no_device_s_place(service):
+    client, place = connected(service), service.scratch("device")
+    place.symlink_to("/dev/null")
+    artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
+    for path in (place, service.folder):
+        raised(errors.InvalidInput, lambda given=path: artifact.save(given), "no ordinary file")
+    check(place.is_symlink(), "a file in the place of a device")
 
 
 def a_file_that_shrinks_is_named(service):
@@ -679,7 +695,7 @@ def main():
               a_search_is_a_future, a_followed_model_is_replaced,
               errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers,
               transfers_of_every_size, a_download_goes_on_where_it_stopped,
-              a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
+              a_download_takes_no_device_s_place, a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
               targets_are_data, awaited, services_of_their_own, typed, examples)
     with Service(workers=2) as service:
         service.wait_for_workers(2)

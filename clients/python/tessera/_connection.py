@@ -64,6 +64,7 @@ class _Methods:
 
 def _channel(kind: Any, address: str, identity: Identity) -> Any:
     """Of `kind`, gRPC's blocking or asyncio module."""
+    identity.metadata()  # what is wrong with it is said now, not by the first call
     credentials = identity.credentials(address)
     if credentials is None:
         return kind.insecure_channel(address, options=_OPTIONS)

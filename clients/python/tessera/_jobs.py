@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ def seconds_to_us(what: str, seconds: float | None) -> int:
     """0, the server's default, for None."""
     if seconds is None:
         return 0
-    if not seconds > 0:
+    if not isinstance(seconds, numbers.Real) or not seconds > 0 or math.isinf(seconds):
         raise errors.InvalidInput(f"{what} is more than 0 seconds", attribute=what, found=repr(seconds))
     return max(1, round(seconds * 1e6))
 

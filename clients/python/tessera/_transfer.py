@@ -165,6 +165,8 @@ def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Prog
 
 def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progress = _ignore) -> Steps[pathlib.Path]:
     """Into `path`.part first (gone on with when present), verified, then renamed. Nothing when the file is there."""
+    if path.exists() and not path.is_file():  # the rename would put a file in a device's place
+        raise errors.InvalidInput(f"cannot write {path}: it is no ordinary file", attribute="path")
     if path.exists() and (yield Work(lambda: _digests.of_file(path))).sha256 == digest.sha256:
         return path
     part = path.with_name(path.name + ".part")

@@ -63,7 +63,13 @@ class Identity:
             _content(self.tls_cert, "certificate") if self.tls_cert else None)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What every call shows."""
-        token = self.token or (_content(self.token_file, "token file").decode("ascii") if self.token_file else "")
-        shown = (("authorization", f"Bearer {token.strip()}"),) if token else ()
+        """What every call shows; InvalidInput for what none can: gRPC takes printable ASCII alone."""
+        token = self.token or (_content(self.token_file, "token file").decode("latin-1") if self.token_file else "")
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):  # not repeated: it may be a token in part
+            raise errors.InvalidInput("this is no token", attribute="token_file" if self.token_file else "token",
+                                      accepted="the line that `tessera admin token create` prints")
+        if not (self.project.isascii() and self.project.isprintable()):
+            raise errors.InvalidInput("there is no such project", attribute="project", found=self.project)
+        shown = (("authorization", f"Bearer {token}"),) if token else ()
         return (*shown, ("tessera-project", self.project)) if self.project else shown

@@ -202,7 +202,7 @@ class Session:
 
     def _missing(self, name: str, inputs: Mapping[str, Any]) -> errors.InvalidInput:
         return errors.InvalidInput(f"input '{name}' is missing", reason="INVALID_INPUT", attribute=name,
-                                   found=", ".join(inputs) or "none", accepted=self._described())
+                                   found=", ".join(given for given in inputs if inputs[given] is not None) or "none", accepted=self._described())
 
     def _described(self) -> str:
         return ", ".join(map(str, self._signature.inputs))

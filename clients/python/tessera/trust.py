@@ -12,6 +12,7 @@ import hashlib
 import os
 import pathlib
 import re
+import stat
 import warnings
 from collections.abc import Collection
 from typing import Union
@@ -112,6 +113,9 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
         return errors.InvalidInput(f"{name}: {what}", attribute="trust", found=found, accepted=accepted,
                                    fix=f"{fix}; or, when you know where it comes from, say trust=False")
 
+    if not stat.S_ISREG(os.fstat(file).st_mode) or os.pread(file, 2, 0) != b"PK":  # before asking who signed it: nobody signs a model
+        raise errors.InvalidInput(f"{name} is no artifact (.tsra)", attribute="path",
+                                  fix="compile the model: `tessera compile`, Client.compile")
     beside = pathlib.Path(f"{name}.sig")
     match = _SIGNATURE.fullmatch(beside.read_text(errors="replace")) if beside.is_file() else None
     if match is None:

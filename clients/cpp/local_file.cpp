@@ -1,0 +1,53 @@
+#include "clients/cpp/local_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::client {
+
+namespace fs = std::filesystem;
+
+absl::Status fileError(int error, const std::string& what) {
+  switch (error) {
+    case ESPIPE:
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": it is a pipe, which can be read once; save it as a file"));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case EISDIR:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+      return absl::InvalidArgumentError(absl::StrCat(what, ": ", std::strerror(error)));
+    default:
+      return absl::ErrnoToStatus(error, what);
+  }
+}
+
+absl::Status checkOutputPath(const std::string& path, bool regular) {
+  std::error_code error;
+  const fs::file_status there = fs::status(path, error);
+  const std::string what = absl::StrCat("cannot write ", path);
+  if (fs::is_directory(there)) return absl::InvalidArgumentError(absl::StrCat(what, ": it is a folder; name a file"));
+  if (fs::exists(there)) {
+    if (regular && !fs::is_regular_file(there))
+      return absl::InvalidArgumentError(absl::StrCat(what, ": it is no ordinary file, and would be replaced by one"));
+    if (!regular) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : fileError(errno, what);
+  }
+  const fs::path parent = fs::path(path).parent_path();
+  const fs::path folder = parent.empty() ? fs::path(".") : parent;
+  if (!fs::exists(folder, error))
+    return absl::NotFoundError(absl::StrCat(what, ": there is no folder ", folder.string()));
+  if (!fs::is_directory(folder, error))
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", folder.string(), " is no folder"));
+  return access(folder.c_str(), W_OK) == 0 ? absl::OkStatus() : fileError(errno, what);
+}
+
+}  // namespace tessera::client

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace tessera::client {
+
+/// What kept this program from a file, named by `what`. Where the path is to blame (a folder, no folder, no
+/// permission), INVALID_ARGUMENT: PERMISSION_DENIED is the service's word about a caller.
+absl::Status fileError(int error, const std::string& what);
+
+/// Whether a file can be made at `path` or take the place of one there, asked before work whose result would be lost.
+/// Devices and pipes will do for text that is written in one go; not where a file is made beside it and renamed, which
+/// would take the device's own place: `regular`.
+absl::Status checkOutputPath(const std::string& path, bool regular = false);
+
+}  // namespace tessera::client

@@ -1,0 +1,297 @@
+#!/usr/bin/python3
+"""What people get wrong: a place that cannot be written, a folder for a file, a number that is none, a flag that means
+nothing here. Each is refused before anything is done, with a message that names it, and nothing else is touched."""
+# suite: timeout=900
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import BIN, Service, model_path, wait_until
+from suite import check, check_equal, run
+
+
+TINY = "tiny:seed=1"
+
+
+def start(service, *words):
+    """How a tesserad ends that cannot serve with these words."""
+    folder = service.scratch("wrong")
+    done = subprocess.run([BIN / "tesserad", "--data-dir", folder, *map(str, words)], capture_output=True, text=True,
+                          timeout=60, check=False, stdin=subprocess.DEVNULL, start_new_session=True)
+    check("Traceback" not in done.stderr and done.returncode in (1, 2), f"tesserad {words}: {done}")
+    check("ready on" not in done.stdout and "listening" not in done.stderr, f"tesserad {words} serves: {done}")
+    check(not (folder / "tessera.db").exists(), f"tesserad {words} made a database")
+    return done.stderr
+
+
+# tesserad.
+
+def addresses_are_checked(service):
+    for flag in ("--listen", "--worker-listen", "--web-listen", "--metrics-listen"):
+        for address in ("nonsense", "127.0.0.1:99999", "127.0.0.1:", "127.0.0.1:http"):
+            said = start(service, "--workers", "0", "--listen", "127.0.0.1:0", flag, address)
+            check(flag in said and address in said and "host:port" in said, f"{flag} {address}: {said}")
+
+
+def certificates_are_read_at_the_start(service):
+    keys, other, garbage = service.scratch("keys"), service.scratch("other"), service.scratch("garbage.pem")
+    garbage.write_text("no PEM at all\n")
+    for folder in (keys, other):
+        service.cli("admin", "certificates", folder, "--host", "localhost")
+    good = {"--tls-cert": keys / "server.pem", "--tls-key": keys / "server.key", "--tls-client-ca": keys / "ca.pem"}
+    secret = service.scratch("secret.key")
+    subprocess.run(["openssl", "pkey", "-in", keys / "server.key", "-aes256", "-passout", "pass:x", "-out", secret],
+                   check=True, capture_output=True)
+    for flag, file in (("--tls-cert", garbage), ("--tls-cert", keys / "server.key"), ("--tls-key", garbage),
+                       ("--tls-key", other / "server.key"), ("--tls-key", secret), ("--tls-client-ca", garbage)):
+        words = [word for pair in {**good, flag: file}.items() for word in pair]
+        said = start(service, "--workers", "0", "--listen", "127.0.0.1:0", *words)
+        check(f"{flag}: " in said and "PEM" in said, f"{flag} {file.name}: {said}")
+
+
+def a_worker_that_is_no_program(service):
+    text = service.scratch("text")
+    text.write_text("#!/bin/sh\n")
+    for binary in (text, service.folder, service.scratch("absent")):
+        said = start(service, "--listen", "127.0.0.1:0", "--worker-binary", binary)
+        check("--worker-binary" in said and str(binary) in said, said)
+
+
+def a_worker_at_the_clients_address(service):
+    """The commonest mistake of two ports; and what keeps a worker out is told anew when it changes."""
+    log = service.scratch("worker.log")
+    with open(log, "wb") as out:
+        worker = subprocess.Popen([BIN / "tessera-worker", "--server", service.address, "--scratch", service.scratch("w")],
+                                  stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: "--worker-listen" in log.read_text(), "the worker says what is wrong")
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+# The operator.
+
+def no_backup_over_a_data_folder(service):
+    """Its database would be exchanged under the running service, which would go on writing to one that is gone."""
+    with Service(workers=0) as other:
+        for place in (service.data, service.data / "backup", other.data):
+            said = service.operator("admin", "backup", place, expect=1).err
+            check(str(place) in said and "name" in said, said)
+    check("(deleted)" not in open_files(service.process.pid), "the service writes to a file that has no name")
+    check(not (service.data / "backup").exists(), "a backup within the data folder")
+    backup = service.scratch("backup")
+    check_equal(set(service.operator("admin", "backup", backup, "--json").json), {"blobs", "bytes"}, "what a backup says")
+    check_equal(set(service.cli("admin", "restore", backup, service.scratch("restored"), "--json").json),
+                {"blobs", "bytes"}, "what a restoration says")
+
+
+# Commands.
+
+def what_is_no_command(service):
+    for words, wrong in ((["compil", "x.onnx"], "compil"), (["--json", "job s"], "job s"), (["admin", "tokens"], "tokens"),
+                         (["admin", "token", "make"], "make"), (["target", "list"], "list")):
+        said = service.cli(*words, expect=2).err
+        check(f"no command '{wrong}'" in said and "commands: " in said, f"{words}: {said}")
+    check("no flag '--dance'" in service.cli("--dance", expect=2).err, "a flag is no command")
+    check("compile" in service.cli("dance", expect=2).err, "it does not say which there are")
+    for words in (["help"], ["help", "compile"], ["help", "admin", "token", "create"]):
+        check_equal(service.cli(*words).out, service.cli(*words[1:], "--help").out, f"tessera {' '.join(words)}")
+
+
+def a_full_disk_behind_standard_output(service):
+    """Half a list that looks whole is worse than none."""
+    for words in (["ops"], ["workers", "--json"], ["targets", "--show", "host"], ["--help"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([BIN / "tessera", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                  check=False, env={**os.environ, "TESSERA_SERVER": service.address})
+        check_equal(done.returncode, 1, f"exit code of tessera {words} to a full disk: {done.stderr}")
+        check("cannot write standard output" in done.stderr, done.stderr)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([BIN / "tessera", "ops"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+                          env={**os.environ, "TESSERA_SERVER": service.address})
+    os.close(writer)
+    check_equal(done.stderr, "", "what is said where a pipe was closed, as by `| head`")
+
+
+def numbers_that_are_none(service):
+    for words in (["jobs", "--limit", "-1"], ["jobs", "--limit", "many"], ["verify", "m", "a", "--reference", "r.npz",
+                  "--tolerance", "nan"], ["verify", "m", "a", "--reference", "r.npz", "--tolerance", "inf"],
+                  ["mappings", "--target", "sm_80", "--op", "C2D", "--explain=-1"], ["run", "a", "--warmup", "-1"]):
+        said = service.cli(*words, expect=2).err
+        check("found '" in said and "accepted: a number" in said and len(said) < 200, f"{words}: {said}")
+    model = model_path(TINY)
+    for words in (["compile", model, "--timeout", "0s"], ["tune", model, "--budget", "0s"], ["compile", model, "--tune", "0s"],
+                  ["admin", "token", "create", "--name", "ada", "--lifetime", "0s"], ["compile", model, "--timeout", "inf"]):
+        said = service.cli(*words, "--operator-of", service.data, expect=3).err
+        check(words[-1] in said, f"a time that is none: {said}")
+    check_equal(service.operator("admin", "token", "list", "--json").json["tokens"], [], "tokens that never expire")
+    for words in (["--mode", "now"], ["--method", "luck"]):
+        said = service.cli("tune", model, *words, expect=2).err
+        check(words[1] in said and "{" in said, said)
+    for shape in ("x=1x8x", "x=x8", "x=1xx8"):
+        service.cli("compile", model, "--shape", shape, expect=3)
+    artifact = service.compile(model, {"x": [1, 8]}).job["compile_result"]["artifact_id"]
+    service.cli("profile", artifact, "--repeat", "100001", expect=2)
+
+
+def flags_that_mean_nothing_there(service):
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    service.cli("explain", artifact, "--nodes")
+    for words in (["--target", "haswell"], ["--shape", "x=2x8"], ["--key"], ["--dim", "N=1"]):
+        said = service.cli("explain", artifact, *words, expect=2).err
+        check(words[0] in said and ".tsra" in said, said)
+    service.cli("targets", "--runnable", "--filter", 'name = "x"', expect=2)
+    service.cli("targets", "--show", "host", "--limit", "1", expect=2)
+
+
+def who_calls_and_whom(service):
+    """Neither an end of the process nor "no server answers" where a file or a word is wrong."""
+    folder, text, copy = service.scratch("folder"), service.scratch("text"), service.scratch("copy.tsra")
+    folder.mkdir()
+    text.write_text("import onnx\nimport numpy\n")
+    for words, named in ((["--token-file", text], text), (["--token-file", folder], folder), (["--tls-ca", text], text),
+                         (["--tls-ca", folder], folder), (["--tls-cert", text, "--tls-key", text], text),
+                         (["--project", "größe"], "größe"), (["--server", "localhost"], "'localhost'"),
+                         (["--server", "http://localhost:7400"], "host:port"), (["--server", ""], "host:port")):
+        said = service.cli(*words, "jobs", expect=3).err
+        check(str(named) in said and said.count("\n") < 8, f"{words}: {said}")
+    said = service.cli("jobs", env={"TESSERA_TOKEN": "to\nken"}, expect=3).err
+    check("TESSERA_TOKEN" in said, said)
+    copy.write_bytes(service.compile(model_path(TINY), {"x": [1, 8]}).artifact.read_bytes())
+    pathlib.Path(f"{copy}.sig").mkdir()
+    check("is no signature" in service.cli("run", copy, "--random", expect=3).err, "a folder for a signature")
+
+
+# Files.
+
+def places_for_results(service):
+    """Asked before the work, and nothing is put in the place of a folder, a device or a pipe."""
+    model, artifact = model_path(TINY), service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    identity = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
+    pipe, device, file = service.scratch("pipe"), service.scratch("device"), service.scratch("file")
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    file.write_text("")
+    before = len(service.cli("jobs", "--json", "--limit", "0").json["jobs"])
+    for place, code in ((service.folder, 3), (pipe, 3), (device, 3), (file / "x.tsra", 3),
+                        (service.folder / "absent" / "x.tsra", 5)):
+        for words in (["compile", model, "--shape", "x=1x8", "--no-cache"], ["fetch", identity]):
+            said = service.cli(*words, "-o", place, expect=code).err
+            check(f"cannot write {place}" in said, said)
+    for words in (["tune", model, "--shape", "x=1x8", "-o"], ["explain", model, "--shape", "x=1x8", "--svg"]):
+        service.cli(*words, service.folder, expect=3)
+        service.cli(*words, service.folder / "absent" / "x", expect=5)
+    check_equal(len(service.cli("jobs", "--json", "--limit", "0").json["jobs"]), before, "jobs whose result has no place")
+    check(pipe.is_fifo() and device.is_symlink() and file.is_file(), "something took the place of what was there")
+    check_equal([path.name for path in service.folder.parent.glob(service.folder.name + "*.part")], [], "files left over")
+    service.cli("run", artifact, "--random", "-o", file, expect=3)
+
+
+def a_pipe_for_a_model(service):
+    with open(model_path(TINY), "rb") as model:
+        done = subprocess.run(f"cat | {BIN}/tessera compile /dev/stdin --shape x=1x8", shell=True, stdin=model, text=True,
+                              capture_output=True, timeout=60, check=False, cwd=service.folder,
+                              env={**os.environ, "TESSERA_SERVER": service.address})
+    check(done.returncode == 3 and "pipe" in done.stderr, str(done))
+    service.cli("compile", model_path(TINY), "--local", "--workers", "-1", expect=2)
+
+
+def no_home_for_keys(service):
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
+    said = service.cli("run", artifact, "--random", env={"HOME": "", "XDG_CONFIG_HOME": "", "TESSERA_TRUST": ""}, expect=3).err
+    check("TESSERA_TRUST" in said and "no file does not" not in said, said)
+
+
+def folders_for_files(service):
+    artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("folder")
+    folder.mkdir()
+    named = service.scratch("x.npz")
+    named.mkdir()
+    for words in (["compile", folder, "--shape", "x=1x8"], ["compile", model_path(TINY), "--shape", "x=1x8", "--pin", folder],
+                  ["compile", model_path(TINY), "--shape", "x=1x8", "--target", folder], ["inspect", folder],
+                  ["run", folder], ["run", artifact, "-i", named], ["target", "check", folder], ["check", folder]):
+        said = service.cli(*words, expect=3).err
+        check("older" in said or "directory" in said, f"{words}: {said}")
+        check(folder.name in said or named.name in said, f"{words}: {said}")
+
+
+def what_is_no_artifact(service):
+    text = service.scratch("text.tsra")
+    text.write_text("not an archive\n")
+    for words in (["run", model_path(TINY)], ["run", text], ["compare", text, text]):
+        said = service.cli(*words, expect=3).err
+        check("no artifact" in said and "tessera compile" in said, f"{words}: {said}")
+
+
+def descriptions_are_files_by_any_name(service):
+    description = service.scratch("npu.txt")
+    description.write_text(service.cli("targets", "--show", "gemv-engine").out.replace("gemv-engine", "npu"))
+    shown = subprocess.run([BIN / "tessera", "target", "show", description.name], cwd=service.folder, text=True,
+                           capture_output=True, timeout=60, check=False)
+    check(shown.returncode == 0 and 'name: "npu"' in shown.stdout, str(shown))
+    said = service.cli("target", "check", service.folder / "absent.textproto", expect=5).err
+    check("No such file" in said, said)
+
+
+def outputs_of_one_file_name(service):
+    """"a/b" and "a_b" would both be a_b.npy."""
+    nodes = [helper.make_node("Neg", ["x"], ["a/b"]), helper.make_node("Abs", ["x"], ["a_b"])]
+    model = service.scratch("twins.onnx")
+    onnx.save(helper.make_model(helper.make_graph(
+        nodes, "twins", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("a/b", "a_b")]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    compiled, given = service.compile(model), service.scratch("x.npz")
+    np.savez(given, x=np.array([1, -2], np.float32))
+    runs = {"run": ["run", compiled.artifact], "sandbox": ["run", compiled.artifact, "--sandbox"],
+            "execute": ["execute", compiled.job["compile_result"]["artifact_id"]]}
+    for name, words in runs.items():
+        folder = service.scratch(name)
+        service.cli(*words, "-i", given, "-o", folder)
+        check_equal(sorted(path.name for path in folder.iterdir()), ["a_b-2.npy", "a_b.npy"], f"files of {name}")
+        check_equal([np.load(folder / file).tolist() for file in ("a_b.npy", "a_b-2.npy")], [[-1, 2], [1, 2]], name)
+
+
+def a_shape_within_a_range(service):
+    """--shape says the size of the run as --dim does, not only which variant has room."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    model = service.scratch("range.onnx")
+    onnx.save(helper.make_model(helper.make_graph(
+        nodes, "range", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    artifact = service.compile(model, {}, "--dim", "N=1..8").artifact
+    for words in (["--dim", "N=3"], ["--shape", "x=3x3"]):
+        folder = service.scratch("out")
+        answer = service.cli("run", artifact, "--random", *words, "-o", folder)
+        check("N=3 ran in the variant for N<=4" in answer.out, answer.out)
+        check_equal(np.load(folder / "y.npy").shape, (3, 3), f"shape with {words}")
+
+
+def open_files(pid):
+    return " ".join(os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink())
+
+
+def main():
+    with Service(workers=1) as service:
+        cases = (
+            addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
+            no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
+            flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, a_pipe_for_a_model, no_home_for_keys, folders_for_files, what_is_no_artifact,
+            descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
+        )
+        return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
