@@ -21,7 +21,8 @@ double dealtUnevenly(int64_t parts, int64_t cores, const Before& before) {
 
 /// The same of equal parts.
 inline double dealtUnevenly(int64_t parts, int64_t cores) {
-  return static_cast<double>((parts + cores - 1) / cores * cores) / static_cast<double>(parts);
+  const int64_t rounds = (parts + cores - 1) / cores;
+  return static_cast<double>(rounds * cores) / static_cast<double>(parts);
 }
 
 }  // namespace tessera::compiler

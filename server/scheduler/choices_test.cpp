@@ -59,7 +59,7 @@ class Choices : public testing::Test {
       if (result.candidate_ms_size() == 0) return;
       result.set_baseline_ms(0, best_ms);
       result.set_candidate_ms(0, ms);
-      if (ms < best_ms) best_ms = ms;
+      best_ms = std::min(best_ms, ms);
     };
   }
 
