@@ -40,6 +40,7 @@ struct Limits {
   static constexpr int kMaxThreads = 1024;
   static constexpr int kMaxRepeat = 100'000;
   static constexpr int kMaxTrials = 10'000;         ///< of a workload
+  static constexpr int kMaxChoices = 1000;          ///< of a model, that a tune job tries the other way
   static constexpr int kMaxProposals = 10'000;      ///< of one batch of a search
   static constexpr int kMaxMeasuredRuns = 100'000;  ///< of a measurement
   static constexpr int kMaxTrialRuns = 10'000;      ///< of a trial; what confirms it has six times as many, at most

@@ -23,6 +23,7 @@
 #include "proto/cli11.h"
 #include "proto/log_format.h"
 #include "proto/read_file.h"
+#include "proto/server_exit.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
 #include "server/access/exposure.h"
@@ -40,8 +41,6 @@ using namespace tessera;
 using namespace tessera::server;
 namespace fs = std::filesystem;
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
 constexpr auto kPoll = std::chrono::milliseconds(20);
 /// How often this process looks whether it still has the workers it needs.
 constexpr auto kSupervision = std::chrono::milliseconds(200);
@@ -455,7 +454,8 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
   }
 }
 
-absl::Status serve(const Flags& flags, const sigset_t& signals) {
+/// `exit_code`: what main answers where this fails.
+absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
   TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_TRY(checkWorkerBinary(flags));
   const fs::path data(flags.data_dir);
@@ -521,6 +521,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   if (!server->metricsAddresses().empty()) {
     TESSERA_TRY(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
   }
+  // A program that comes with this one (`tessera --local`) sees here whether it is of the same build.
+  TESSERA_TRY(announce(data / "tesserad.build", absl::StrCat(compilerVersion(), "\n", getpid())));
   TESSERA_TRY(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
@@ -529,9 +531,12 @@ absl::Status serve(const Flags& flags, const sigset_t& signals) {
   // kept when somebody (or a service manager) starts this again with what it needs.
   absl::Status outcome;
   while (outcome.ok() && !stopAsked(*server, flags, signals, kSupervision)) {
-    if (const std::string end = supervisor.gaveUp(); !end.empty()) {
+    if (const Supervisor::FinalEnd end = supervisor.gaveUp(); !end.text.empty()) {
+      if (end.exit_code == worker::kWorkerVersionMismatch) {
+        exit_code = kServerOtherBuild;
+      }
       outcome = absl::FailedPreconditionError(absl::StrCat(
-          end, ", which starting it again cannot mend (its own message is above); check --worker-arg and that ",
+          end.text, ", which starting it again cannot mend (its own message is above); check --worker-arg and that ",
           "tesserad, tessera-worker and tessera-task are of one release, then start tesserad again: no job is lost"));
       spdlog::error(std::string(outcome.message()));
     }
@@ -575,16 +580,17 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& parse_error) {
-    return app.exit(parse_error) == 0 ? 0 : kUsage;
+    return app.exit(parse_error) == 0 ? 0 : kServerUsage;
   }
   absl::Status status = setUpLog(flags);
+  int exit_code = kServerFailed;
   if (status.ok()) {
     const bool copies = !flags.backup_to.empty() || !flags.restore_from.empty();
-    status = copies ? copyData(flags) : serve(flags, signals);
+    status = copies ? copyData(flags) : serve(flags, signals, exit_code);
   }
   if (!status.ok()) {
     std::fprintf(stderr, "tesserad: %s\n", std::string(status.message()).c_str());
   }
   spdlog::shutdown();
-  return status.ok() ? 0 : kFailed;
+  return status.ok() ? 0 : exit_code;
 }

@@ -284,6 +284,7 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
   TESSERA_TRY(checkRange("tune.budget_us", spec.budget_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_TRY(checkRange("tune.threads", spec.threads(), 0, Limits::kMaxThreads));
   TESSERA_TRY(checkRange("tune.top", spec.top(), 0, Limits::kMaxKernels));
+  TESSERA_TRY(checkRange("tune.choices", spec.choices(), 0, Limits::kMaxChoices));
   TESSERA_TRY(checkShare("tune.least_share", spec.least_share(), 0, 1));
   TESSERA_TRY(checkRange("tune.workloads (count)", spec.workloads_size(), 0, Limits::kMaxTensors));
   for (int i = 0; i < spec.workloads_size(); ++i) {

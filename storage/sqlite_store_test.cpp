@@ -287,6 +287,34 @@ TEST_F(SqliteStoreTest, WhatWasThereBeforeProjectsIsTheDefaultOnes) {
   }));
 }
 
+TEST_F(SqliteStoreTest, ComponentsAreWrittenOnceAndGoWithTheirAction) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  v1::Action action = sampleAction("act1", "k1", 5);
+  for (const char* name : {"model", "target"}) {
+    v1::KeyComponent* component = action.add_components();
+    component->set_name(name);
+    component->set_hash(std::string(64, 'c'));
+  }
+  ASSERT_OK((*store)->transact([&](Transaction& t) {
+    EXPECT_TRUE(t.putAction(action).ok());
+    return t.insertJob(sampleJob("j1", 5), "h", "act1");
+  }));
+  EXPECT_EQ(answer("SELECT group_concat(component || ' of ' || action_id, ', ') FROM action_components"),
+            "model cccccccccccccccc default of act1, target cccccccccccccccc default of act1");
+  action.set_state(v1::Job::SUCCEEDED);
+  ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putAction(action); }));
+  EXPECT_EQ(answer("SELECT count(*) FROM action_components"), "2");
+  ASSERT_OK((*store)->read([&](Reader& r) {
+    const auto found = r.nearestActions(kDefaultProject, {action.components(0)}, 1);
+    EXPECT_EQ(found->front().state(), v1::Job::SUCCEEDED);
+    return absl::OkStatus();
+  }));
+  ASSERT_OK((*store)->transact([&](Transaction& t) { return t.erase(Kind::kJob, "j1"); }));
+  EXPECT_EQ(answer("SELECT count(*) FROM actions"), "0");
+  EXPECT_EQ(answer("SELECT count(*) FROM action_components"), "0");
+}
+
 TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {
   execute("CREATE TABLE bookmarks (url TEXT)");
   absl::Status status = openStatus();

@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
   auto opened = Channel::open(address, shown);
   if (!opened.ok()) return opened.status();
   std::unique_ptr<Channel> channel = *std::move(opened);
+  channel->setEnded(ended);
   if (absl::Status status = channel->waitReady(std::chrono::seconds(5)); !status.ok()) return status;
   return channel;
 }

@@ -16,7 +16,8 @@ namespace tessera::client {
 struct CommandLine {
   CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
   std::string server;
-  std::string data_folder;  ///< of a tesserad on this machine: calls go to it as its operator
+  std::string data_folder;              ///< of a tesserad on this machine: calls go to it as its operator
+  std::function<absl::Status()> ended;  ///< of a service of this command's time: see Channel::setEnded
   Identity identity;
   bool json = false;
   bool quiet = false;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/output.h"
+#include "compiler/schedule/open_choices.h"
 #include "compiler/schedule/summary.h"
 
 namespace tessera::client {
@@ -145,6 +146,21 @@ std::string fusionTable(const v1::GraphReport& report) {
   return absl::StrCat("\nFUSIONS (by the chip's peak, and as priced)\n", table(header, rows));
 }
 
+std::string openChoiceTable(const v1::GraphReport& report) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::OpenChoice& open : compiler::openChoices(report)) {
+    std::vector<std::string> row = openChoiceCells(open);
+    row.insert(row.begin() + 4, absl::StrFormat("%.1f", open.possible_gain_us()));
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return "";
+  std::vector<std::string> header = openChoiceHeader();
+  header.insert(header.begin() + 4, "MAY GAIN us");
+  return absl::StrCat(
+      "\nOPEN CHOICES (prices that are too near to each other to be sure: `tessera tune` measures them)\n",
+      table(header, rows));
+}
+
 std::string memoryText(const v1::Plan& plan) {
   const v1::GraphReport& report = plan.report();
   return absl::StrCat("memory: peak ", bytesText(plan.arena_bytes()), " for intermediates, ",
@@ -188,6 +204,19 @@ std::vector<std::string> fusionCells(const v1::FusionProfit& profit) {
           priced(profit.apart_us())};
 }
 
+std::vector<std::string> openChoiceHeader() { return {"KIND", "CHOSEN", "PRICE us", "OTHER us", "OTHER", "WHERE"}; }
+
+std::vector<std::string> openChoiceCells(const v1::OpenChoice& open) {
+  const v1::Choice& first = open.choices(0);
+  const std::string more = open.choices_size() > 1 ? absl::StrCat(" and ", open.choices_size() - 1, " more") : "";
+  return {first.kind(),
+          open.instead_of(),
+          absl::StrFormat("%.1f", open.price_us()),
+          absl::StrFormat("%.1f", open.alternative_us()),
+          first.choice(),
+          absl::StrCat(first.place(), more)};
+}
+
 std::string explanationText(const v1::Explanation& explanation, bool all_nodes) {
   const v1::Plan& plan = explanation.plan();
   const v1::GraphReport& report = plan.report();
@@ -207,6 +236,7 @@ std::string explanationText(const v1::Explanation& explanation, bool all_nodes) 
                   layoutText(explanation));
   if (!report.decisions().empty()) absl::StrAppend(&text, "\nDECISIONS\n", decisionTable(report, all_nodes));
   text += fusionTable(report);
+  text += openChoiceTable(report);
   if (!plan.variants().empty()) {
     absl::StrAppend(&text, "\nSPECIALIZATIONS (the groups above are the first one's)\n", variantTable(plan));
   }

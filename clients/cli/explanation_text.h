@@ -17,4 +17,8 @@ std::string explanationText(const v1::Explanation& explanation, bool all_nodes);
 std::vector<std::string> fusionHeader();
 std::vector<std::string> fusionCells(const v1::FusionProfit& profit);
 
+/// Columns of a table of choices that prices do not settle: the kind, both ways with their prices, where.
+std::vector<std::string> openChoiceHeader();
+std::vector<std::string> openChoiceCells(const v1::OpenChoice& open);
+
 }  // namespace tessera::client

@@ -50,6 +50,24 @@ v1::Explanation sample() {
   return explanation;
 }
 
+TEST(ExplanationText, ShowsChoicesThatPricesDoNotSettle) {
+  v1::Explanation explanation = sample();
+  EXPECT_THAT(explanationText(explanation, false), Not(HasSubstr("OPEN CHOICES")));
+  for (const char* place : {"conv1", "conv2"}) {
+    v1::Choice& choice = *explanation.mutable_plan()->mutable_report()->add_choices();
+    choice.set_kind("algorithm");
+    choice.set_place(place);
+    choice.set_choice("direct");
+    choice.set_price_us(100);
+    choice.set_error(0.1);
+    v1::Choice::Alternative& other = *choice.add_alternatives();
+    other.set_choice("winograd-2x2");
+    other.set_price_us(104);
+  }
+  EXPECT_THAT(explanationText(explanation, false),
+              testing::ContainsRegex("algorithm +direct +200.0 +208.0 +32.8 +winograd-2x2 +conv1 and 1 more"));
+}
+
 TEST(ExplanationText, ShowsFusionsByThePeakAndAsPriced) {
   v1::Explanation explanation = sample();
   EXPECT_THAT(explanationText(explanation, false), Not(HasSubstr("FUSIONS")));

@@ -13,7 +13,10 @@ void LocalFlags::addTo(CLI::App* command) {
 absl::StatusOr<std::unique_ptr<LocalService>> LocalFlags::start(CommandLine& line) const {
   if (!local) return nullptr;
   auto service = LocalService::start(data_folder, workers);
-  if (service.ok()) line.server = (*service)->address();
+  if (service.ok()) {
+    line.server = (*service)->address();
+    line.ended = [running = service->get()] { return running->ended(); };
+  }
   return service;
 }
 

@@ -152,6 +152,7 @@ RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, in
 absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunInputs& from) {
   tessera_variant_info info;
   tessera_artifact_variant(artifact, variant, &info);
+  std::vector<int64_t> sizes(info.num_dimensions, -1);  // as far as they are given
   for (size_t d = 0; d < info.num_dimensions; ++d) {
     tessera_dimension dimension;
     tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
@@ -162,7 +163,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
   if (!choice.ok()) return choice.status();
   for (const v1::DimensionBinding& each : choice->dimensions()) {
     for (RangeUse& range : ranges)
-      if (each.name() == range.dimension) range.size = each.size();
+      if (each.name() == range.dimension) sizes[static_cast<size_t>(range.position)] = each.size();
   }
   std::map<std::string, std::vector<int64_t>> shapes;  // what files have, and, for what --random makes, --shape
   for (const v1::InputShape& each : choice->input_shapes())
@@ -174,11 +175,14 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     const auto given = shapes.find(input.name);
     if (given == shapes.end()) continue;
     for (int32_t d = 0; d < std::min(input.rank, static_cast<int32_t>(given->second.size())); ++d) {
-      RangeUse* range = rangeOf(artifact, i, d);
+      const RangeUse* range = rangeOf(artifact, i, d);
       const int64_t size = given->second[static_cast<size_t>(d)];
-      if (range && size <= range->room) range->size = size;
+      if (range && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
     }
   }
+  const tessera_status code = tessera_artifact_complete_sizes(artifact, variant, sizes.data(), sizes.size());
+  if (code != TESSERA_OK) return runtimeError(code);
+  for (RangeUse& range : ranges) range.size = sizes[static_cast<size_t>(range.position)];
   for (const RangeUse& range : ranges) {
     Tensor count;
     count.spec.set_name(range.dimension);

@@ -16,12 +16,18 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/local_file.h"
+#include "proto/server_exit.h"
+#include "proto/version/version.h"
 
 namespace tessera::client {
 namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kStartPatience = std::chrono::seconds(30);
+/// A server takes its address away when it ends and when it starts, and this is longer than between the two.
+constexpr auto kAwayForGood = std::chrono::seconds(5);
+
+std::string logIn(const fs::path& folder) { return (folder / "tesserad.log").string(); }
 
 std::string defaultDataFolder() {
   if (const char* data = std::getenv("XDG_DATA_HOME"); data && *data) return absl::StrCat(data, "/tessera");
@@ -35,6 +41,22 @@ std::string runningServer(const fs::path& folder) {
   std::string address;
   if (!std::getline(in, address) || address.empty()) return "";
   return Channel(address).waitReady(std::chrono::milliseconds(500)).ok() ? address : "";
+}
+
+// Of another build, a server would answer with another compiler than the one this program comes with.
+absl::Status checkBuild(const fs::path& folder) {
+  std::ifstream in(folder / "tesserad.build");
+  std::string build;
+  std::string process;
+  std::getline(in, build);
+  std::getline(in, process);
+  if (build == compilerVersion()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the tesserad that serves ", folder.string(), process.empty() ? "" : absl::StrCat(" (process ", process, ")"),
+      " and this command are of different builds: ", build.empty() ? "one from before builds were told" : build,
+      " and ", compilerVersion(),
+      "; build or install all programs together, end that tesserad and run this again, or use it as ",
+      "it is with --server, or another folder with --data-dir"));
 }
 
 }  // namespace
@@ -55,12 +77,13 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   if (error) return fileError(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
   const fs::path folder = fs::absolute(data_folder);
   if (std::string address = runningServer(folder); !address.empty()) {
-    return std::unique_ptr<LocalService>(new LocalService(address, 0));
+    if (absl::Status same = checkBuild(folder); !same.ok()) return same;
+    return std::unique_ptr<LocalService>(new LocalService(folder, address, 0));
   }
 
   if (workers == 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const std::string binary = serverBinary();
-  const std::string log = (folder / "tesserad.log").string();
+  const std::string log = logIn(folder);
   std::string address = absl::StrCat("unix:", (folder / "tesserad.sock").string());
   // A socket's path has at most 107 characters; a deep data folder takes a port instead.
   constexpr size_t kMaxSocketPath = 107;
@@ -83,29 +106,68 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  fs::remove(folder / "tesserad.addr", error);
+  for (const char* announced : {"tesserad.addr", "tesserad.build"}) fs::remove(folder / announced, error);
   pid_t child = 0;
   const int failed = posix_spawnp(&child, binary.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed) return absl::ErrnoToStatus(failed, absl::StrCat("cannot start ", binary));
 
-  auto service = std::unique_ptr<LocalService>(new LocalService(address, child));
+  auto service = std::unique_ptr<LocalService>(new LocalService(folder, address, child));
+  if (absl::Status ready = service->waitUntilReady(binary); !ready.ok()) return ready;
+  if (absl::Status same = checkBuild(folder); !same.ok()) return same;
+  return service;
+}
+
+absl::Status LocalService::waitUntilReady(const std::string& binary) {
   const auto give_up = std::chrono::steady_clock::now() + kStartPatience;
   while (std::chrono::steady_clock::now() < give_up) {
-    if (waitpid(child, nullptr, WNOHANG) == child) {
-      service->child_ = 0;
+    absl::Status why = ended();
+    if (!why.ok() && child_ == 0) {
       // Another command may have started one at the same moment: the folder has one owner.
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      service->address_ = runningServer(folder);
-      if (!service->address_.empty()) return service;
-      return absl::InternalError(absl::StrCat(binary, " ended at once; see ", log));
+      address_ = runningServer(folder_);
+      if (address_.empty()) return why;
+      why_ = absl::OkStatus();
+      return absl::OkStatus();
     }
-    service->address_ = runningServer(folder);
-    if (!service->address_.empty()) return service;
+    address_ = runningServer(folder_);
+    if (!address_.empty()) return absl::OkStatus();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return absl::DeadlineExceededError(absl::StrCat(binary, " did not answer within 30 s; see ", log));
+  return absl::DeadlineExceededError(absl::StrCat(binary, " did not answer within 30 s; see ", logIn(folder_)));
+}
+
+absl::Status LocalService::ended() {
+  const std::lock_guard lock(mutex_);
+  int status = 0;
+  if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {
+    child_ = 0;
+    const bool other_build = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerOtherBuild;
+    why_ = other_build
+               ? absl::FailedPreconditionError(absl::StrCat(
+                     "tesserad ended: it and the tessera-worker or tessera-task beside it are of different builds, "
+                     "replaced while it ran or not built together; build or install all of them, then run this again "
+                     "(what it had acknowledged is kept in ",
+                     folder_.string(), "); see ", logIn(folder_)))
+               : absl::UnavailableError(absl::StrCat(
+                     serverBinary(), " ended", WIFSIGNALED(status) ? " by signal " : " with exit code ",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), "; see ", logIn(folder_),
+                     "; run this again, what it had acknowledged is kept in ", folder_.string()));
+  }
+  if (child_ > 0 || !why_.ok()) return why_;
+
+  // Somebody else's, who may end it and start it again.
+  if (fs::exists(folder_ / "tesserad.addr")) {
+    unannounced_since_.reset();
+    return absl::OkStatus();
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!unannounced_since_) unannounced_since_ = now;
+  if (now - *unannounced_since_ < kAwayForGood) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "the tesserad that served ", folder_.string(), " was not started by this command and has ended; run this again, ",
+      "which starts one and goes on from what is kept there; see ", logIn(folder_)));
 }
 
 LocalService::~LocalService() {

@@ -2,9 +2,14 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <filesystem>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace tessera::client {
@@ -16,22 +21,32 @@ std::string serverBinary();
 
 /// A tesserad for `--local`. When one already serves the data folder it is used and left alone; otherwise
 /// one is started on a Unix socket within the folder and drained when this object goes away. What it stored
-/// stays, so the next command finds its cache warm.
+/// stays, so the next command finds its cache warm. Thread-safe.
 class LocalService {
  public:
   /// `data_folder` empty: $XDG_DATA_HOME/tessera or ~/.local/share/tessera. `workers` 0: one for each core.
+  /// FAILED_PRECONDITION where the tesserad there is of another build than this program.
   static absl::StatusOr<std::unique_ptr<LocalService>> start(std::string data_folder, int workers);
   ~LocalService();
   LocalService(const LocalService&) = delete;
   LocalService& operator=(const LocalService&) = delete;
 
   const std::string& address() const { return address_; }
+  /// OK while it lives, or may come back; else why it never will, and what to do. To be asked again and again while
+  /// it does not answer.
+  absl::Status ended();
 
  private:
-  LocalService(std::string address, pid_t child) : address_(std::move(address)), child_(child) {}
+  LocalService(std::filesystem::path folder, std::string address, pid_t child)
+      : folder_(std::move(folder)), address_(std::move(address)), child_(child) {}
+  absl::Status waitUntilReady(const std::string& binary);
 
+  const std::filesystem::path folder_;
   std::string address_;
-  pid_t child_;  ///< 0: not ours
+  std::mutex mutex_;
+  pid_t child_;       ///< 0: not ours, or ended
+  absl::Status why_;  ///< of a child that has ended
+  std::optional<std::chrono::steady_clock::time_point> unannounced_since_;
 };
 
 }  // namespace tessera::client

@@ -41,14 +41,14 @@ bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
 }
 
 // "1..64": both ends, and what doubling the first gives between them: of a model that takes multiples of its window, as
-// 7..224, all are such. Nothing when it is no range.
+// 7..224, all are such. Of "0..64" what a run of nothing needs, the variant for 2 has. Nothing when it is no range.
 std::vector<int64_t> sizesOfRange(absl::string_view text) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
   int64_t first = 0, last = 0;
   if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends[1], &last)) return {};
-  if (first < 1 || last <= first || last > kLargestRange) return {};
+  if (first < 0 || last <= std::max<int64_t>(first, 1) || last > kLargestRange) return {};
   std::vector<int64_t> sizes;
-  for (int64_t size = first; size < last; size *= 2) sizes.push_back(size);
+  for (int64_t size = std::max<int64_t>(first, 1); size < last; size *= 2) sizes.push_back(size);
   sizes.push_back(last);
   return sizes;
 }
@@ -189,7 +189,8 @@ void ShapeFlags::addTo(CLI::App* command) {
           "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
           "make a variant for each combination; batch=1..64 is a range: variants for 1, doubled to 2, 4, ..., and 64, "
           "and a run "
-          "of a size between two takes the next larger one; batch=..64 is one variant for all of it, batch=..8,..64 "
+          "of a size between two takes the next larger one (past=0..64: of none, too); batch=..64 is one variant for "
+          "all of it, batch=..8,..64 "
           "two; several ranges are combined sparsely")
       ->allow_extra_args(false);
 }

@@ -54,6 +54,10 @@ TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
   EXPECT_THAT(parseDimension("n=3..9")->sizes, ElementsAre(3, 6, 9));
   EXPECT_THAT(parseDimension("h=7..224")->sizes, ElementsAre(7, 14, 28, 56, 112, 224));
   EXPECT_THAT(parseDimension("n=1..2")->sizes, ElementsAre(1, 2));
+  EXPECT_THAT(parseDimension("past=0..5")->sizes, ElementsAre(1, 2, 4, 5));
+  EXPECT_TRUE(parseDimension("past=0..5")->range);
+  EXPECT_THAT(parseDimension("n=0..1")->sizes, ElementsAre(0, 1));
+  EXPECT_FALSE(parseDimension("n=0..5:1")->range);
   EXPECT_TRUE(parseDimension("n=1..1000")->range);
   ShapeFlags flags;
   flags.dimensions = {"n=1..3"};

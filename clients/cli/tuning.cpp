@@ -1,5 +1,7 @@
 #include "clients/cli/tuning.h"
 
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,6 +19,12 @@ void TuneFlags::addTo(CLI::App* command) {
       ->check(CLI::Range(1, 1'000'000));
   command->add_option("--budget", budget, "no trial is begun so long after the job began to run, e.g. 10m")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--choices", choices,
+          "choices of the graph (algorithms, fusions, splits) whose alternatives are within the error of their "
+          "prices: so many are measured, in a third of the budget at most (8); 0: none")
+      ->check(CLI::Range(0, 1000));
   command->add_option("--threads", threads, "of the runs that are timed")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -56,6 +64,7 @@ absl::Status TuneFlags::fill(v1::TuneSpec& spec) const {
   spec.set_seed(seed);
   spec.set_cold(cold);
   spec.set_top(top);
+  if (choices >= 0) spec.set_choices(choices);
   spec.set_ignore_records(no_records);
   spec.mutable_workloads()->Assign(workloads.begin(), workloads.end());
   return absl::OkStatus();
@@ -84,6 +93,33 @@ std::string fusionText(const v1::TuneResult& result) {
   return absl::StrCat("fused, predicted and measured:\n", table(header, rows));
 }
 
+/// Choices that were tried; of those that were left out how many.
+std::string choicesText(const v1::TuneResult& result) {
+  std::vector<std::vector<std::string>> rows;
+  int left_out = 0;
+  for (const v1::TuneResult::ChoiceTrial& trial : result.choices()) {
+    if (trial.ms() == 0) {
+      ++left_out;
+      continue;
+    }
+    std::vector<std::string> row = openChoiceCells(trial.open());
+    const std::string where = std::move(row.back());
+    row.back() = absl::StrFormat("%.4f", trial.before_ms());
+    row.insert(row.end(), {absl::StrFormat("%.4f", trial.ms()), trial.taken() ? "taken" : "left", where});
+    rows.push_back(std::move(row));
+  }
+  std::string text;
+  if (!rows.empty()) {
+    std::vector<std::string> header = openChoiceHeader();
+    header.back() = "BEFORE ms";
+    header.insert(header.end(), {"WITH ms", "", "WHERE"});
+    text = absl::StrCat("choices that prices did not settle:\n", table(header, rows));
+  }
+  if (left_out > 0)
+    absl::StrAppend(&text, "  ", left_out, " more open choices were not measured (--choices, --budget)\n");
+  return text;
+}
+
 }  // namespace
 
 std::string tuneText(const v1::Job& job) {
@@ -105,6 +141,7 @@ std::string tuneText(const v1::Job& job) {
   std::string text = table(
       {"TIME %", "DEFAULT ms", "BEST ms", "GAIN", "STEPS", "TRIALS", "REFUSED", "FAILED", "HASH", "WORKLOAD"}, rows);
   text += fusionText(result);
+  text += choicesText(result);
   const std::string& name = job.tune().compile().name();
   if (result.default_ms() > 0) {
     absl::StrAppendFormat(&text, "%s: %s ms by default, %s ms tuned (%.2f times as fast; noise %.1f %%) on %s\n", name,

@@ -15,7 +15,7 @@ struct TuneFlags {
   std::string budget = "5m";
   std::string method;
   std::string mode = "async";
-  int trials = 0, threads = 1, top = 0;
+  int trials = 0, threads = 1, top = 0, choices = -1;
   uint64_t seed = 1;
   bool cold = false, no_records = false;
   std::vector<std::string> workloads;

@@ -56,5 +56,24 @@ TEST(AwaitJob, AStreamThatHangsIsAskedAnewBehindTheLastEvent) {
   EXPECT_EQ(hanging.cursors, (std::vector<int64_t>{0, 1, 2}));
 }
 
+TEST(AwaitJob, AServerThatHasEndedForGoodIsNotWaitedFor) {
+  Channel channel("127.0.0.1:1");  // nobody's
+  std::atomic<int> asked = 0;
+  channel.setEnded(
+      [&] { return ++asked < 3 ? absl::OkStatus() : absl::FailedPreconditionError("of different builds"); });
+  const auto start = std::chrono::steady_clock::now();
+  const auto job = awaitJob(channel, "job", nullptr, std::chrono::minutes(10), milliseconds(300'000));
+  EXPECT_EQ(job.status().message(), "of different builds");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+TEST(AwaitJob, NorByACall) {
+  Channel channel("127.0.0.1:1");
+  channel.setEnded([] { return absl::FailedPreconditionError("of different builds"); });
+  const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, v1::GetJobRequest());
+  EXPECT_EQ(job.status().message(), "of different builds");
+  EXPECT_EQ(channel.waitReady(milliseconds(10)).message(), "of different builds");
+}
+
 }  // namespace
 }  // namespace tessera::client

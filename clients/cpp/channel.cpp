@@ -58,6 +58,7 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();
+  if (absl::Status why = ended(); !why.ok()) return why;
   return absl::UnavailableError(
       absl::StrCat("no server answers at ", address_,
                    "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local"));
@@ -72,6 +73,9 @@ absl::Status Channel::retry(const CallOptions& options,
     context.set_deadline(deadline);
     grpc::Status status = attempt(context);
     if (status.ok()) return absl::OkStatus();
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      if (absl::Status why = ended(); !why.ok()) return why;
+    }
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE || tries >= options.attempts ||
         std::chrono::system_clock::now() + pause >= deadline) {
       absl::Status ours = fromGrpc(status);

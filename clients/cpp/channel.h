@@ -44,6 +44,12 @@ class Channel {
 
   const std::string& address() const { return address_; }
 
+  /// `ended` is asked when the server does not answer: OK while it may come back, else why it never will, which is
+  /// what calls and watches then fail with instead of waiting for it. From any thread.
+  void setEnded(std::function<absl::Status()> ended) { ended_ = std::move(ended); }
+  /// OK while the server may come back.
+  absl::Status ended() const { return ended_ ? ended_() : absl::OkStatus(); }
+
   /// Waits until the server answers its health check. UNAVAILABLE names the address.
   absl::Status waitReady(std::chrono::milliseconds timeout);
 
@@ -94,6 +100,7 @@ class Channel {
   std::unique_ptr<v1::AdminService::Stub> admin_;
   std::unique_ptr<v1::SigningService::Stub> signing_;
   KnownBlobs known_blobs_;
+  std::function<absl::Status()> ended_;
 };
 
 }  // namespace tessera::client

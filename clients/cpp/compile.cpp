@@ -185,6 +185,8 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
     } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
                status.error_code() != grpc::StatusCode::CANCELLED) {
       return fromGrpc(status);
+    } else if (absl::Status why = channel.ended(); !why.ok()) {
+      return why;
     } else if (Clock::now() - last_sign_of_life > patience) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),
                                                  " has been away for too long; job ", job_id,

@@ -153,6 +153,7 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
     // A stream that was as long as it may be: the next one tells whether somebody is there still.
     if (answered && absl::IsDeadlineExceeded(why)) last_sign_of_life = Clock::now();
     if (!absl::IsUnavailable(why) && !absl::IsCancelled(why) && !absl::IsDeadlineExceeded(why)) return why;
+    if (absl::Status ended = channel.ended(); !ended.ok()) return ended;
     if (Clock::now() - last_sign_of_life > patience) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(), " has been away for too long"));
     }

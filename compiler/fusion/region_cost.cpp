@@ -6,6 +6,7 @@
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/region_planner.h"
 #include "compiler/fusion/slice_plan.h"
+#include "compiler/target/dealt.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -70,7 +71,7 @@ class RegionCost {
     for (size_t d = 0; d < slice.size(); ++d) region.slices *= ceilDiv(graph_.tensors[result].shape[d], slice[d]);
     const auto slices = static_cast<double>(region.slices);
     // Rounds in which some cores have no slice cost as much as full ones.
-    const auto rounds = static_cast<double>(ceilDiv(region.slices, chip_.cores()) * chip_.cores());
+    const double rounds = slices * dealtUnevenly(region.slices, chip_.cores());
 
     // Values that leave must be written exactly once: no overlap, no part left out.
     for (int tensor : results_)

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/target/dealt.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -82,14 +83,8 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
 double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
   Order dealt = plan.order;
   if (plan.blocks > 1) dealt.pop_back();  // blocks of a slice stay with its core
-  const double all = pointsBefore(chain, plan.tiles, dealt, plan.slices);
-  double most = 0, before = 0;
-  for (int core = 1; core <= cores; ++core) {
-    const double until = pointsBefore(chain, plan.tiles, dealt, plan.slices * core / cores);
-    most = std::max(most, until - before);
-    before = until;
-  }
-  return most * cores / all;
+  return dealtUnevenly(plan.slices, cores,
+                       [&](int64_t slices) { return pointsBefore(chain, plan.tiles, dealt, slices); });
 }
 
 class Slicer {

@@ -57,13 +57,14 @@ std::string GraphChoices::refusal(const std::string& kind, const std::string& pl
   return refused == refused_.end() ? std::string() : refused->second;
 }
 
-void GraphChoices::made(const std::string& kind, const std::string& place, const std::string& choice,
-                        const std::string& refusal) {
+v1::Choice& GraphChoices::made(const std::string& kind, const std::string& place, const std::string& choice,
+                               const std::string& refusal) {
   v1::Choice& made = made_.emplace_back();
   made.set_kind(kind);
   made.set_place(place);
   made.set_choice(choice);
   made.set_refusal(refusal);
+  return made;
 }
 
 void GraphChoices::refuse(const std::string& kind, const std::string& place, const std::string& why,
@@ -84,6 +85,12 @@ absl::Status GraphChoices::finish() {
                                 : absl::StrCat("places such as ", absl::StrJoin(places, ", ")));
   }
   return absl::OkStatus();
+}
+
+void addAlternative(v1::Choice& made, const std::string& choice, double price_us) {
+  v1::Choice::Alternative& other = *made.add_alternatives();
+  other.set_choice(choice);
+  other.set_price_us(price_us);
 }
 
 }  // namespace tessera::compiler

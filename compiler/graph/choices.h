@@ -39,8 +39,9 @@ class GraphChoices {
   /// or can.
   std::string refusal(const std::string& kind, const std::string& place) const;
 
-  void made(const std::string& kind, const std::string& place, const std::string& choice,
-            const std::string& refusal = "");
+  /// What is returned, until the next is made, is for those who decide by price to add that (addAlternative()).
+  v1::Choice& made(const std::string& kind, const std::string& place, const std::string& choice,
+                   const std::string& refusal = "");
   /// A pin cannot be followed. Only the first one is kept.
   void refuse(const std::string& kind, const std::string& place, const std::string& why, const std::string& accepted);
 
@@ -58,5 +59,8 @@ class GraphChoices {
   std::vector<v1::Choice> made_;
   absl::Status status_;
 };
+
+/// What a pin could say instead, in microseconds.
+void addAlternative(v1::Choice& made, const std::string& choice, double price_us);
 
 }  // namespace tessera::compiler

@@ -124,6 +124,90 @@ TEST_F(Bounded, TwoRangesAreTwoInputsThatSayHowMuchCounts) {
   EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(1, 0, 3, 4));
 }
 
+/// z = Concat(past, x, past) + mask, where the mask's dimension is named by what it follows from.
+ModelBuilder maskedBy(const std::string& formula) {
+  ModelBuilder b;
+  b.input("mask", {-1}).input("past", {-1}).input("x", {2}).output("z");
+  b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param(
+      formula);
+  setAttribute(b.node("Concat", {"past", "x", "past"}, {"all"}), "axis", int64_t{0});
+  b.node("Add", {"all", "mask"}, {"z"});
+  return b;
+}
+
+absl::StatusOr<ImportedModel> maskedModel(mlir::MLIRContext& context, const std::string& formula,
+                                          const std::map<std::string, int64_t>& dimensions) {
+  ImportOptions options;
+  options.dimensions = dimensions;
+  return importBytes(context, maskedBy(formula).model.SerializeAsString(), options);
+}
+
+/// No size is given for it, and it is one with what the graph computes.
+TEST_F(Bounded, ADimensionThatIsNamedByOthersFollowsThem) {
+  for (const char* formula : {"2*N + 2", "N + 2 + N", "2*(N + 1)", "2*N + 4 - 2", "floor((4*N + 5)/2)",
+                              "ceiling((4*N + 3)/2)", "(4*N + 5)//2", "N*2/1 + 2", "N/2 + 3*N/2 + 2"}) {
+    mlir::MLIRContext context;
+    const auto model = maskedModel(context, formula, {{"N", -4}});
+    ASSERT_TRUE(model.ok()) << formula << ": " << model.status();
+    ASSERT_EQ(model->dimensions.size(), 2U);
+    EXPECT_EQ(model->dimensions[0].name(), formula);
+    EXPECT_EQ(model->inputs[3].name(), formula);
+    EXPECT_THAT(model->inputs[0].bounded_dims(), ElementsAre(0));
+    EXPECT_THAT(model->inputs[0].bounded_by(), ElementsAre(0));
+    EXPECT_EQ(model->dimensions[0].size(), -10);
+    Shapes shapes;
+    const auto outputs = referenceRun(*model,
+                                      {bytesOf<float>({10, 20, 30, 40, 9, 9, 9, 9, 9, 9}), bytesOf<float>({1, 9, 9, 9}),
+                                       bytesOf<float>({2, 3}), bytesOf<int64_t>({4}), bytesOf<int64_t>({1})},
+                                      &shapes);
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_THAT(shapes, ElementsAre(ElementsAre(4)));
+    EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(11, 22, 33, 41));
+  }
+}
+
+TEST_F(Bounded, WhatADimensionIsNamedByMayHaveOneSize) {
+  mlir::MLIRContext context;
+  const auto known = maskedModel(context, "2*N + 2", {{"N", 3}});
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(known->dimensions[0].size(), 8);
+  EXPECT_EQ(known->inputs.size(), 3U);
+  // A variant for one element is exact, and the dimension a range all the same, as in the other variants.
+  const auto exact = maskedModel(context, "2*N + 2", {{"N", -1}});
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_EQ(exact->dimensions[0].size(), -4);
+  EXPECT_THAT(exact->inputs[0].bounded_dims(), ElementsAre());
+  EXPECT_EQ(exact->inputs.size(), 5U);
+  // Sizes of all are what they are given as, whatever the name says.
+  const auto both = maskedModel(context, "3*N", {{"N", 3}, {"3*N", 8}});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->dimensions[0].size(), 8);
+  EXPECT_TRUE(maskedModel(context, "2*N + 2", {{"N", -3}, {"2*N + 2", -8}}).ok());
+}
+
+TEST_F(Bounded, ANameThatContradictsIsRefused) {
+  mlir::MLIRContext context;
+  const auto message = [&](const std::string& formula, const std::map<std::string, int64_t>& dimensions) {
+    const auto model = maskedModel(context, formula, dimensions);
+    EXPECT_FALSE(model.ok()) << formula;
+    const v1::Failure failure = failureOf(model.status());
+    return absl::StrCat(failure.message(), "; ", failure.found(), "; ", failure.accepted(), "; ", failure.fix());
+  };
+  EXPECT_THAT(message("2*N + 2", {{"N", -3}, {"2*N + 2", -16}}),
+              HasSubstr("'2*N + 2' is given a size, and follows from others; up to 16; up to 8; leave it out"));
+  EXPECT_THAT(message("2*N + 2", {{"N", -3}, {"2*N + 2", 7}}), HasSubstr("follows from others; 7; up to 8"));
+  EXPECT_THAT(message("2*N + 2", {{"N", 3}, {"2*N + 2", -8}}), HasSubstr("follows from others; up to 8; 8"));
+  EXPECT_THAT(message("N - 1", {{"N", -1}}),
+              HasSubstr("'N - 1' has no size for N=1; 0; sizes for which it is 1 or more"));
+  EXPECT_THAT(message("N/2", {{"N", 3}}), HasSubstr("'N/2' has no size for N=3"));
+  EXPECT_THAT(message("N - 4", {{"N", 3}}), HasSubstr("a negative number"));
+  // The graph adds what is 2 more.
+  EXPECT_THAT(message("2*N", {{"N", -3}}), HasSubstr("8"));
+  // Names that say nothing want a size.
+  for (const char* name : {"N + M", "N ** 2", "past + 1"}) EXPECT_THAT(message(name, {{"N", -3}}), HasSubstr(name));
+  EXPECT_THAT(message("2*N + 2", {}), HasSubstr("--dim N=1 (several"));
+}
+
 TEST_F(Bounded, KnownDataGiveKnownShapes) {
   ModelBuilder b;
   b.input("x", {4}).output("y");

@@ -230,6 +230,10 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
       }
     } else if (auto known = dim_params.find(dim.dim_param()); known != dim_params.end()) {
       spec.add_shape(known->second);
+    } else if (dimensions_.follows(dim.dim_param(), dim_params)) {
+      TESSERA_ASSIGN_OR_RETURN(const int64_t size, dimensions_.followed(dim.dim_param(), dim_params));
+      dim_params.emplace(dim.dim_param(), size);
+      spec.add_shape(size);
     } else {
       absl::Status problem = unbound(absl::StrCat("the unbound dimension '", declared[i], "' at position ", i));
       if (!check_) return problem;
@@ -239,44 +243,6 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   }
   TESSERA_RETURN_IF_ERROR(checkShape(Shape(spec.shape().begin(), spec.shape().end()), *dtype, what));
   return spec;
-}
-
-absl::Status GraphImporter::bindRange(int dimension, const std::vector<const onnx::ValueInfoProto*>& inputs,
-                                      Scope& scope) {
-  const std::string& name = result_.dimensions[static_cast<size_t>(dimension)].name();
-  for (const auto* input : inputs) {
-    if (input->name() != name) continue;
-    return fault(v1::Failure::INVALID_INPUT,
-                 absl::StrCat("dimension '", printable(name), "' cannot be a range: an input has its name"),
-                 {.attribute = name, .accepted = "sizes, as in 1,4,8"});
-  }
-  mlir::Block& entry = main_.getBody().front();
-  Emitter e = emitter("inputs");
-  const mlir::Value count =
-      entry.addArgument(e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(name))));
-  const bool exact = options_.dimensions.at(name) == -1;  // at most one element: nothing can be behind it
-  followed_.addRange(dimension, count, -options_.dimensions.at(name));
-  for (size_t i = 0; i < inputs.size() && !exact; ++i) {
-    const auto& dims = inputs[i]->type().tensor_type().shape().dim();
-    Tensor& tensor = scope.values[inputs[i]->name()];
-    for (int d = 0; d < dims.size(); ++d) {
-      if (dims[d].dim_param() != name || tensor.unknown) continue;
-      if (fixed_.contains(inputs[i]->name())) {
-        return fault(v1::Failure::INVALID_INPUT, "the value of an input with a ranged dimension is fixed",
-                     {.attribute = inputs[i]->name(), .found = printable(name), .accepted = "one size"});
-      }
-      tensor.extents[d] = count;
-      auto spec = std::find_if(result_.inputs.begin(), result_.inputs.end(),
-                               [&](const v1::TensorSpec& known) { return known.name() == inputs[i]->name(); });
-      if (spec == result_.inputs.end()) continue;
-      spec->add_bounded_dims(d);
-      spec->add_bounded_by(dimension);
-    }
-  }
-  v1::TensorSpec& spec = result_.inputs.emplace_back();
-  spec.set_name(name);
-  spec.set_dtype(v1::DATA_TYPE_I64);
-  return absl::OkStatus();
 }
 
 absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& scope) {
@@ -302,25 +268,34 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   }
   TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
-  const std::vector<std::string> symbolic = symbolicDimensions(inputs);
-  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, symbolic)));
+  dimensions_ = NamedDimensions(symbolicDimensions(inputs), options_.dimensions);
+  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, dimensions_.names())));
   std::map<std::string, int64_t> dim_params = options_.dimensions;
   for (auto& [name, size] : dim_params) size = std::abs(size);
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
-  for (const bool given : {true, false}) {
+  const auto passOf = [&](const onnx::ValueInfoProto* input) {
+    if (givenShape(input->name()) != nullptr) return 0;
+    const auto& dims = input->type().tensor_type().shape().dim();
+    return std::any_of(dims.begin(), dims.end(),
+                       [&](const auto& dim) { return dimensions_.formulaOf(dim.dim_param()); })
+               ? 2  // follows from the others
+               : 1;
+  };
+  for (const int pass : {0, 1, 2}) {
     for (const auto* input : inputs) {
-      if ((givenShape(input->name()) != nullptr) != given) continue;
+      if (passOf(input) != pass) continue;
       absl::StatusOr<v1::TensorSpec> spec = inputSpec(*input, inputs, dim_params);
       TESSERA_RETURN_IF_ERROR(tolerate(spec.status()));
       if (spec.ok()) specs[input] = *std::move(spec);
     }
   }
-  for (const std::string& name : symbolic) {
+  for (const std::string& name : dimensions_.names()) {
     if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
     binding.set_name(name);
-    const auto asked = options_.dimensions.find(name);
-    binding.set_size(asked == options_.dimensions.end() ? dim_params.at(name) : asked->second);
+    const absl::StatusOr<int64_t> size = dimensions_.bound(name, dim_params);
+    TESSERA_RETURN_IF_ERROR(tolerate(size.status()));
+    binding.set_size(size.ok() ? *size : dim_params.at(name));
   }
   Emitter e = emitter("inputs");
   for (const auto* input : inputs) {
@@ -345,10 +320,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     scope.values[input->name()] =
         isNarrow(type) ? Emitter::wrap(argument, type) : e.cast(Emitter::wrap(argument, border), type);
   }
-  for (size_t d = 0; d < result_.dimensions.size(); ++d) {
-    if (result_.dimensions[d].size() < 0) TESSERA_RETURN_IF_ERROR(bindRange(static_cast<int>(d), inputs, scope));
-  }
-  return absl::OkStatus();
+  return bindRanges(inputs, scope);
 }
 
 absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, const Scope& scope,

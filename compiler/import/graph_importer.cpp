@@ -6,6 +6,7 @@
 #include "compiler/import/graph_order.h"
 #include "compiler/import/half_precision.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/ops/live_slice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx/onnx.pb.h"
@@ -68,6 +69,7 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
   result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
+  forgetWindows(main_);
 
   std::string errors;
   mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
@@ -254,17 +256,30 @@ absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) co
 absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator& op, Node& node) {
   TESSERA_ASSIGN_OR_RETURN(auto folded, tryFold(op, node));
   if (folded) return *std::move(folded);
-  Emitter e = emitter(node.label());
-  const bool bounded = hasBoundedInput(node);
-  if (bounded && !op.extents) {
-    TESSERA_RETURN_IF_ERROR(refuseExtents(node, absl::StrCat(op.name, " needs to know it")));
-  }
-  TESSERA_ASSIGN_OR_RETURN(auto results, lowerOperator(op, node, e));
-  if (bounded) {
-    TESSERA_RETURN_IF_ERROR(op.extents(node, e, results));
-  }
-  TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
-  return results;
+  const auto applied = [&]() -> absl::StatusOr<std::vector<Tensor>> {
+    Emitter e = emitter(node.label());
+    const bool bounded = hasBoundedInput(node);
+    if (bounded && !op.extents) {
+      TESSERA_RETURN_IF_ERROR(refuseExtents(node, absl::StrCat(op.name, " needs to know it")));
+    }
+    TESSERA_ASSIGN_OR_RETURN(auto results, lowerOperator(op, node, e));
+    if (bounded) {
+      TESSERA_RETURN_IF_ERROR(op.extents(node, e, results));
+    }
+    TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
+    return results;
+  };
+  absl::StatusOr<std::vector<Tensor>> results = applied();
+  const auto hasWindow = [](const Tensor& tensor) {
+    return std::any_of(tensor.extents.begin(), tensor.extents.end(),
+                       [](const auto& extent) { return isWindow(extent.second); });
+  };
+  if (results.ok() || std::none_of(node.inputs().begin(), node.inputs().end(), hasWindow)) return results;
+  const std::vector<Tensor> inputs = node.exchangeInputs(wholeWindows(node.inputs()));
+  absl::StatusOr<std::vector<Tensor>> of_whole = applied();
+  if (of_whole.ok()) return of_whole;
+  node.exchangeInputs(inputs);
+  return results;  // which says more
 }
 
 absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {

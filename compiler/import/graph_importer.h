@@ -11,6 +11,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/model_check.h"
 #include "compiler/import/model_file.h"
+#include "compiler/import/named_dimensions.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/refused_sizes.h"
@@ -84,8 +85,11 @@ class GraphImporter {
   std::vector<std::string> inputsBehind(const Tensor& value) const;
   /// The shape the caller gave for an input, by itself or with a value; null when neither.
   const Shape* givenShape(const std::string& input) const;
-  /// Adds the input that says how much of a range, one of result_.dimensions, counts, and marks the inputs' dimensions.
-  absl::Status bindRange(int dimension, const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
+  /// Adds the inputs that say how much of each range counts, and marks the inputs' dimensions.
+  absl::Status bindRanges(const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
+  /// `extent`: how much of a range, one of result_.dimensions, counts.
+  absl::Status markRange(int dimension, mlir::Value extent, const std::vector<const onnx::ValueInfoProto*>& inputs,
+                         Scope& scope);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   /// What is wrong with an output of the graph; `names` are those before it.
   absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;
@@ -116,6 +120,8 @@ class GraphImporter {
   std::map<std::string, const onnx::FunctionProto*> functions_;  ///< "domain:name"
 
   std::map<std::string, ConstantPtr> fixed_;  ///< inputs with a given value
+
+  NamedDimensions dimensions_;  ///< of the inputs
 
   ImportedModel result_;
   mlir::func::FuncOp main_;

@@ -290,6 +290,15 @@ std::optional<std::pair<int64_t, int64_t>> Node::bounds(const Tensor& extent) co
   return result;
 }
 
+std::optional<int64_t> Node::mostOf(const Tensor& extent) const {
+  const auto* examples = environment_.examples ? environment_.examples(extent) : nullptr;
+  if (!examples) return std::nullopt;
+  const int64_t most = examples->front()->integerAt(0);  // all ranges at their greatest
+  const bool grows = std::all_of(examples->begin(), examples->end(),
+                                 [&](const ConstantPtr& example) { return example->integerAt(0) <= most; });
+  return grows ? std::optional(most) : std::nullopt;
+}
+
 bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }

@@ -110,6 +110,8 @@ class Node {
   /// The least and the greatest that an extent is at the examples of the ranges that decide it; nothing when something
   /// else does.
   std::optional<std::pair<int64_t, int64_t>> bounds(const Tensor& extent) const;
+  /// What an extent that ranges alone decide is at their greatest sizes, unless it is more at another example.
+  std::optional<int64_t> mostOf(const Tensor& extent) const;
   /// Whether two extents are the same number in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 

@@ -98,6 +98,21 @@ void addShapes(std::vector<Case>& all) {
                    b.node("Slice", {"x", "last", "end", "one"}, {"l"});
                    b.node("Mul", {"x", "l"}, {"y"});
                  }});
+  all.push_back(
+      {"the last ones, and those behind, as many as there are", {{"x", {-1, 3}}}, {"y", "z"}, [](ModelBuilder& b) {
+         b.initializer("table", {9, 3}, weights(27));
+         b.initializer("none", {0});
+         b.initializer("one", {1});
+         b.initializer("end", {INT64_MAX});
+         b.node("Shape", {"x"}, {"shape"});
+         b.node("Slice", {"shape", "none", "one"}, {"n"});
+         b.node("Neg", {"n"}, {"back"});
+         b.node("Slice", {"table", "back", "end", "none"}, {"last"});
+         b.node("Add", {"last", "x"}, {"y"});
+         setAttribute(b.node("Concat", {"x", "x"}, {"twice"}), "axis", int64_t{0});
+         b.node("Slice", {"twice", "n", "end", "none"}, {"behind"});
+         b.node("Mul", {"behind", "x"}, {"z"});
+       }});
   const auto sizesOf = [](ModelBuilder& b, const std::string& of, const std::string& name) {
     b.initializer("two", {2});
     b.initializer("four", {4});

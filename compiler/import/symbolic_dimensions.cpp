@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/fault.h"
+#include "compiler/import/named_dimensions.h"
 #include "onnx/onnx.pb.h"
 
 namespace tessera::compiler {
@@ -38,8 +39,10 @@ absl::Status checkDimensionNames(const std::map<std::string, int64_t>& given, co
 std::string bindingHint(const GraphInputs& inputs, const onnx::ValueInfoProto& input,
                         const std::map<std::string, int64_t>& bound) {
   std::string dims;
-  for (const std::string& name : symbolicDimensions(inputs)) {
-    if (!bound.contains(name)) absl::StrAppend(&dims, dims.empty() ? "" : " ", "--dim ", printable(name), "=1");
+  const NamedDimensions named(symbolicDimensions(inputs), bound);
+  for (const std::string& name : named.names()) {
+    if (!bound.contains(name) && !named.formulaOf(name))
+      absl::StrAppend(&dims, dims.empty() ? "" : " ", "--dim ", printable(name), "=1");
   }
   std::string shape;
   bool nameless = false;

@@ -21,7 +21,7 @@ std::vector<std::string> symbolicDimensions(const GraphInputs& inputs);
 absl::Status checkDimensionNames(const std::map<std::string, int64_t>& given, const std::vector<std::string>& known);
 
 /// What to type so that `input` and, with it, every other input of the graph has a static shape: --dim for each name
-/// that is not in `bound`, and the --shape that does the same for this input alone.
+/// that is not in `bound` and does not follow from others, and the --shape that does the same for this input alone.
 std::string bindingHint(const GraphInputs& inputs, const onnx::ValueInfoProto& input,
                         const std::map<std::string, int64_t>& bound);
 

@@ -64,6 +64,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   }
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
+  if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
   followRanges(inputs);
   bindCaller(inputs, outputs);
   const Bound& bound = bound_[variant_];

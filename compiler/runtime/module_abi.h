@@ -129,9 +129,10 @@ typedef struct {
 } tessera_module_extent;
 
 /* A symbolic dimension of the model, bound; a negative size: a range, at most so many (-1: exactly one). What is a
- * range is one in all variants of an artifact. Each has an input of its name behind the model's own, an i64 without
- * dimensions, in the order of the dimensions: a run gives there how many of the elements along the dimensions that
- * follow it count. */
+ * range is one in all variants of an artifact. A range whose name says how it follows from other dimensions, as
+ * "past + 1", is so large in every run (ir/dimension_formula.h). Each has an input of its name behind the model's own,
+ * an i64 without dimensions, in the order of the dimensions: a run gives there how many of the elements along the
+ * dimensions that follow it count. */
 typedef struct {
   const char* name;
   int64_t size;

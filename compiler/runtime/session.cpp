@@ -145,6 +145,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
   bound.given.resize(static_cast<size_t>(module_.num_inputs));
   bound.counts.resize(static_cast<size_t>(ranges));
+  if (!bound.followed.empty()) bound.sizes.resize(static_cast<size_t>(variant.num_dimensions));
   for (int32_t o = 0; o < module_.num_outputs; ++o) {
     const tessera_module_tensor& output = variant.outputs[o];
     bound.first_dimension.push_back(bound.output_shapes.size());
@@ -210,7 +211,8 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
     const tessera_module_dimension& dimension = tables().dimensions[d];
     if (dimension.size >= 0) continue;
     const int64_t count = valueOf(inputs[count_input++]);
-    if (count < 0 || count > -dimension.size || (dimension.size == -1 && count != 1)) {
+    if (count < 0 || count > -dimension.size ||
+        (dimension.size == -1 && count != 1 && !bound_[variant_].followed.has(d))) {
       return runtimeError(TESSERA_INVALID_ARGUMENT,
                           "input '%.100s' says that %lld count, the chosen variant takes 0 to %lld", dimension.name,
                           static_cast<long long>(count), static_cast<long long>(-dimension.size));
@@ -282,6 +284,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   }
   const RunningGuard guard(running_);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
+  if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
   followRanges(inputs);
   bindCaller(inputs, outputs);
@@ -311,6 +314,17 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
     const auto tensor = static_cast<size_t>(slot.tensor);
     bound.operands[slot.operand] = slot.output ? outputs[tensor].data : bound.given[tensor];
   }
+}
+
+RuntimeStatus Session::checkFollowed(std::span<const tessera_const_buffer> inputs) {
+  Bound& bound = bound_[variant_];
+  if (bound.followed.empty()) return {};
+  size_t input = firstCount(module_, tables());
+  for (size_t d = 0; d < bound.sizes.size(); ++d) {
+    const int64_t size = tables().dimensions[d].size;
+    bound.sizes[d] = size < 0 ? valueOf(inputs[input++]) : size;
+  }
+  return bound.followed.check(bound.sizes, {tables().inputs, inputs.size()});
 }
 
 void Session::followRanges(std::span<const tessera_const_buffer> inputs) {

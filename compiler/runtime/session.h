@@ -8,6 +8,7 @@
 #include "compiler/runtime/arena_layout.h"
 #include "compiler/runtime/dense_inputs.h"
 #include "compiler/runtime/faults.h"
+#include "compiler/runtime/followed_sizes.h"
 #include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/runtime/memory_region.h"
@@ -101,7 +102,8 @@ class Session {
   };
   /// What the steps of one variant are called with.
   struct Bound {
-    Bound(const tessera_module_variant& variant, int32_t num_inputs) : arena(variant), dense(variant, num_inputs) {}
+    Bound(const tessera_module_variant& variant, int32_t num_inputs)
+        : arena(variant), dense(variant, num_inputs), followed(variant) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
@@ -114,10 +116,14 @@ class Session {
     bool follows_counts = false;          // whether grids and arena are those of `counts`
     ArenaLayout arena;
     DenseInputs dense;
+    FollowedSizes followed;
+    std::vector<int64_t> sizes;  // of all dimensions, of the latest run; where any follow
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
   RuntimeStatus prepare();
+  /// Whether ranges that follow from others have the sizes that they must have.
+  RuntimeStatus checkFollowed(std::span<const tessera_const_buffer> inputs);
   /// By how many rows of each range the run has: shortens the grids, and lays out the arena.
   void followRanges(std::span<const tessera_const_buffer> inputs);
   void cutGrids();

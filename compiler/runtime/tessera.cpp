@@ -15,6 +15,7 @@
 #include "proto/version/version.h"
 
 using tessera::compiler::ArtifactFile;
+using tessera::compiler::FollowedSizes;
 using tessera::compiler::GuardedMemory;
 using tessera::compiler::LoadedArtifact;
 using tessera::compiler::RuntimeStatus;
@@ -365,6 +366,15 @@ tessera_status tessera_artifact_find_variant(const tessera_artifact* artifact, c
   const VariantQuery query{{inputs, num_inputs}, {dimensions, num_dimensions}};
   if (const char* problem = malformed(query)) return invalid(problem);
   return guarded([&] { return findVariant(artifact->loaded->module(), query, variant); });
+}
+
+tessera_status tessera_artifact_complete_sizes(const tessera_artifact* artifact, size_t variant, int64_t* sizes,
+                                               size_t num_dimensions) {
+  return ofVariant(artifact, variant, [&](const tessera_module&, const tessera_module_variant& tables) {
+    if (num_dimensions != static_cast<size_t>(tables.num_dimensions)) return invalid("there is not one size for each");
+    if (num_dimensions > 0 && !sizes) return invalid("the place for the sizes is null");
+    return guarded([&] { return FollowedSizes(tables).complete({sizes, num_dimensions}); });
+  });
 }
 
 tessera_status tessera_session_create(const tessera_artifact* artifact, int threads, tessera_session** session) {

@@ -200,6 +200,12 @@ TESSERA_API tessera_status tessera_artifact_find_variant(const tessera_artifact*
                                                          size_t num_inputs, const tessera_dimension* dimensions,
                                                          size_t num_dimensions, size_t* variant);
 
+/* Completes the sizes of a run: `sizes` has those of the variant's dimensions, in order, negative where not known.
+ * Ranges that are not known become as large as the variant, but for those that follow from others by their names, as
+ * "past + 1" does: no run has other sizes of these. Fails with INVALID_ARGUMENT where none follows ("N/2" of 3). */
+TESSERA_API tessera_status tessera_artifact_complete_sizes(const tessera_artifact* artifact, size_t variant,
+                                                           int64_t* sizes, size_t num_dimensions);
+
 /* ---- Sessions ---- */
 
 typedef struct tessera_session tessera_session;

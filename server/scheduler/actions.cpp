@@ -12,9 +12,11 @@
 namespace tessera::server {
 namespace {
 
-/// Versions are made beside a tune job's searches: the job shows those.
-bool isBesideSearch(const v1::Action& action, const std::string& phase) {
-  return action.tune().stage() == v1::TuneState::SEARCHING && phase != "search";
+/// Versions are made beside a tune job's searches, and choices are tried by compilations: the job shows searches and
+/// choices.
+bool isHidden(const v1::Action& action, const std::string& phase) {
+  return (action.tune().stage() == v1::TuneState::SEARCHING && phase != "search") ||
+         (action.tune().stage() == v1::TuneState::CHOOSING && phase != "choose");
 }
 
 void copyProgress(const v1::Action& action, v1::Job& job) {
@@ -71,7 +73,7 @@ absl::Status startAction(Step& step, v1::Action& action) {
 }
 
 absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& progress, bool can_wait) {
-  if (isBesideSearch(action, progress.phase())) {
+  if (isHidden(action, progress.phase())) {
     return step.tx.putAction(action);
   }
   if (google::protobuf::util::MessageDifferencer::Equals(progress, action.progress())) {
@@ -95,7 +97,7 @@ absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& pr
 }
 
 void notePhase(v1::Action& action, const std::string& phase, double wall_ms, double cpu_ms, int tasks) {
-  if (isBesideSearch(action, phase)) {
+  if (isHidden(action, phase)) {
     return;
   }
   v1::PhaseTime* time = action.add_phases();

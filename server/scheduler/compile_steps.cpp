@@ -10,6 +10,7 @@
 #include "proto/sha256.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/choices.h"
 #include "server/scheduler/knowledge.h"
 #include "server/scheduler/sharing.h"
 #include "server/scheduler/tasks.h"
@@ -282,6 +283,10 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
         return absl::StrCat("an artifact was assembled without the object of unit ", unit.file());
       }
     }
+    if (std::any_of(result.plan().open_choices().begin(), result.plan().open_choices().end(),
+                    [](const v1::OpenChoice& open) { return open.choices().empty(); })) {
+      return "an open choice is at no place";
+    }
     if (result.plan().has_assembled()) {
       names.push_back(result.plan().assembled().artifact_file());
     }
@@ -337,6 +342,9 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     if (!goes_on) {
       return absl::OkStatus();
     }
+  }
+  if (action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING) {
+    noteOpenChoices(plan, *action.mutable_tune());
   }
   // One process does both, and the rest of a small model; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());

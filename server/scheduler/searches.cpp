@@ -426,7 +426,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_workload_hash(unit.workload_hash());
   state.set_summary(unit.summary());
   *state.mutable_unit() = unit.unit();
-  *state.mutable_plan() = tune.tune().default_plan();
+  *state.mutable_plan() = tune.tune().base_plan();
   TESSERA_ASSIGN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
   state.set_method(method);
   state.set_seed(spec.seed());

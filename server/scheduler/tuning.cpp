@@ -14,6 +14,7 @@
 #include "proto/project.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/choices.h"
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/searches.h"
@@ -40,6 +41,14 @@ bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
          });
 }
 
+/// Times the steps of the artifact of `action.plan`.
+absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifact) {
+  action.mutable_tune()->set_stage(v1::TuneState::TIMING);
+  TESSERA_TRY(noteProgress(step, action, phaseProgress("time"), false));
+  TESSERA_TRY(measureModel(step, action, {.baseline = artifact}, kTimingRuns));
+  return step.tx.putAction(action);
+}
+
 /// Every workload with its share of the time, most first, and why it is left as it is.
 void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   std::map<std::string, Workload> workloads;
@@ -56,6 +65,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
     }
     model_ms += step.median_ms();
   }
+  tune.clear_workloads();
   std::vector<Workload> sorted;
   for (auto& [hash, workload] : workloads) {
     workload.set_default_ms(workload.share() / workload.steps());
@@ -84,9 +94,8 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   tune.set_model_ms(model_ms);
 }
 
-absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status beginSearching(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
-  listWorkloads(task.result().measure(), tune);
   tune.set_stage(v1::TuneState::SEARCHING);
   tune.set_search_start_us(step.now_us);
   std::map<std::string, const v1::Action::BuildRef*> units;
@@ -109,6 +118,24 @@ absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   return feedSearches(step, action.id());
 }
 
+absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  listWorkloads(task.result().measure(), tune);
+  if (tune.choices_end_us() == 0 && mayChoose(tune, step.now_us)) {
+    return beginChoosing(step, action);
+  }
+  return beginSearching(step, action);
+}
+
+absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
+  if (state == Choosing::kGoesOn) {
+    return absl::OkStatus();
+  }
+  const v1::TuneState& tune = action.tune();
+  notePhase(action, "choose", millis(step.now_us - tune.choices_start_us()), 0, tune.choices_tried());
+  return state == Choosing::kChanged ? timeSteps(step, action, tune.chosen_artifact()) : beginSearching(step, action);
+}
+
 /// How many searches are kept under way: a task for each slot, and one that can propose meanwhile.
 absl::StatusOr<int> searchesAtOnce(Step& step) {
   int slots = 0;
@@ -122,6 +149,10 @@ absl::StatusOr<int> searchesAtOnce(Step& step) {
   return slots + 1;
 }
 
+bool isChoosing(const v1::TuneState& tune) {
+  return tune.stage() == v1::TuneState::CHOOSING || tune.stage() == v1::TuneState::CONFIRMING_CHOICES;
+}
+
 double shareOf(const v1::TuneState& tune, const std::string& hash) {
   for (const Workload& workload : tune.workloads()) {
     if (workload.hash() == hash) {
@@ -133,19 +164,22 @@ double shareOf(const v1::TuneState& tune, const std::string& hash) {
 
 }  // namespace
 
-absl::Status measureModel(Step& step, const v1::Action& action, const v1::Digest& baseline, const v1::Digest& candidate,
-                          int runs) {
+absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs) {
   const v1::TuneState& tune = action.tune();
   v1::TaskSpec spec;
   spec.set_kind(v1::MEASURE);
   v1::MeasureTask& measure = *spec.mutable_measure();
-  *measure.mutable_plan() = action.plan();
-  *measure.mutable_baseline() = baseline;
-  *spec.add_inputs() = action.plan();
-  *spec.add_inputs() = baseline;
-  if (!candidate.sha256().empty()) {
-    *measure.mutable_candidate() = candidate;
-    *spec.add_inputs() = candidate;
+  *measure.mutable_plan() = artifacts.plan.sha256().empty() ? action.plan() : artifacts.plan;
+  *measure.mutable_baseline() = artifacts.baseline;
+  *spec.add_inputs() = measure.plan();
+  *spec.add_inputs() = measure.baseline();
+  if (!artifacts.candidate.sha256().empty()) {
+    *measure.mutable_candidate() = artifacts.candidate;
+    *spec.add_inputs() = measure.candidate();
+  }
+  if (!artifacts.plan.sha256().empty()) {
+    *measure.mutable_candidate_plan() = action.plan();
+    *spec.add_inputs() = measure.candidate_plan();
   }
   measure.set_threads(std::max(1, tune.spec().threads()));
   measure.set_seed(tune.spec().seed());
@@ -171,37 +205,73 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   return beginCompile(step, action);
 }
 
+absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, const v1::Pins& pins) {
+  TESSERA_ASSIGN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+  return text;
+}
+
+absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
+  v1::CompileSpec& compile = *action.mutable_compile();
+  TESSERA_ASSIGN(*compile.mutable_pins(), printedPins(step, action, pins));
+  action.mutable_tune()->set_tuned_key(
+      actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key);
+  action.clear_plan();
+  action.clear_weights();
+  action.clear_builds();
+  action.set_builds_done(0);
+  action.set_builds_reused(0);
+  TESSERA_TRY(step.tx.putAction(action));
+  return beginCompile(step, action);
+}
+
+bool isBeforeSearching(const v1::TuneState& tune) {
+  return tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING || isChoosing(tune);
+}
+
 std::string tunedKey(const v1::Action& action) {
   return action.tune().stage() == v1::TuneState::COMPILING ? action.tune().default_key() : action.tune().tuned_key();
 }
 
 absl::Status tuneAssembled(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
+  if (isChoosing(tune)) {
+    return choiceAssembled(step, action);
+  }
   if (tune.stage() != v1::TuneState::COMPILING) {
     return versionAssembled(step, action);
   }
   tune.set_default_artifact_id(action.result().artifact_id());
   *tune.mutable_default_artifact() = action.result().artifact();
-  *tune.mutable_default_plan() = action.plan();
+  *tune.mutable_base_plan() = action.plan();
   *tune.mutable_units() = action.builds();
-  tune.set_stage(v1::TuneState::TIMING);
   const int64_t deadline_us = tune.budget_end_us();
   const int64_t budget_us = tune.spec().budget_us() > 0 ? tune.spec().budget_us() : kDefaultBudgetUs;
   const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
-  TESSERA_TRY(noteProgress(step, action, phaseProgress("time"), false));
   TESSERA_TRY(defaultCompiled(step, action));
-  TESSERA_TRY(measureModel(step, action, tune.default_artifact(), {}, kTimingRuns));
-  return step.tx.putAction(action);
+  return timeSteps(step, action, tune.default_artifact());
 }
 
 absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) {
-  return action.tune().stage() == v1::TuneState::TIMING ? timed(step, action, task)
-                                                        : versionMeasured(step, action, task);
+  if (action.tune().stage() == v1::TuneState::TIMING) {
+    return timed(step, action, task);
+  }
+  if (!isChoosing(action.tune())) {
+    return versionMeasured(step, action, task);
+  }
+  TESSERA_ASSIGN(const Choosing state, choiceMeasured(step, action, task));
+  return afterChoosing(step, action, state);
 }
 
 absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
-  if (action.tune().stage() != v1::TuneState::COMPILING && action.tune().stage() != v1::TuneState::TIMING) {
+  const v1::TuneState& tune = action.tune();
+  if (isChoosing(tune)) {
+    TESSERA_ASSIGN(const Choosing state, choiceFailed(step, action, failure));
+    return afterChoosing(step, action, state);
+  }
+  if (tune.stage() != v1::TuneState::COMPILING && tune.stage() != v1::TuneState::TIMING) {
     return versionFailed(step, action, failure);
   }
   return failAction(step, action, failure);
@@ -222,7 +292,7 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
 absl::Status feedSearches(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
-  if (!isLiving(action) || tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING) {
+  if (!isLiving(action) || isBeforeSearching(tune)) {
     return absl::OkStatus();
   }
   TESSERA_TRY(growArtifact(step, tune_id));

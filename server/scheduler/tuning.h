@@ -4,12 +4,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/scheduler/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// A tune action's way: the model is compiled as it is by default and timed step by step; a search for each workload
-/// that takes enough of the time, as many at once as workers can feed, those first from which the model gains most; the
-/// trees that are confirmed make versions of its artifact (versions.h). Nothing that a candidate does ends it.
+/// A tune action's way: the model is compiled as it is by default and timed step by step; choices that its prices do
+/// not settle are measured (choices.h), and what is taken is timed again; then a search for each workload that takes
+/// enough of the time, as many at once as workers can feed, those first from which the model gains most; the trees that
+/// are confirmed make versions of its artifact (versions.h). Nothing that a candidate does ends it.
 namespace tessera::server {
 
 inline constexpr char kDefaultMethod[] = "walk";
@@ -19,12 +21,25 @@ inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 /// The first task of a new tune action, whose `compile` and `target` are set. `deadline_us` is its job's.
 absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode);
 
-/// Times the model that `action.plan` is of: `candidate` in turns with `baseline`, or, with none, that step by step.
-absl::Status measureModel(Step& step, const v1::Action& action, const v1::Digest& baseline, const v1::Digest& candidate,
-                          int runs);
+/// Artifacts of the model that `action.plan` is of.
+struct Measured {
+  v1::Digest baseline;
+  v1::Digest candidate = {};  ///< none: the baseline is timed alone, step by step
+  v1::Digest plan = {};  ///< the baseline's, where `action.plan` is the candidate's and steps that change are wanted
+};
+absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs);
+
+/// The blob of these decisions as a text.
+absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, const v1::Pins& pins);
+
+/// Compiles the action's model with them.
+absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins);
 
 /// The key under which the artifact that the action assembles now is found.
 std::string tunedKey(const v1::Action& action);
+
+/// Whether its searches have not begun.
+bool isBeforeSearching(const v1::TuneState& tune);
 
 /// Its artifact is stored: `action.result` names it.
 absl::Status tuneAssembled(Step& step, v1::Action& action);

@@ -128,6 +128,7 @@ v1::TuneResult tuneResult(const v1::Action& action) {
   if (tune.has_pins()) {
     *result.mutable_pins() = tune.pins();
   }
+  *result.mutable_choices() = tune.choices();
   result.set_trials(doneOf(tune));
   result.set_note(tune.note());
   return result;

@@ -14,6 +14,7 @@
 #include "server/action_key.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/choices.h"
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
@@ -190,37 +191,18 @@ absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
   return absl::OkStatus();
 }
 
-/// The trees as an ordinary pins text.
-absl::StatusOr<v1::Digest> printed(Step& step, const v1::Action& action, const Trees& trees) {
-  const v1::TuneState& tune = action.tune();
+/// The model with these trees, and the choices that were taken. While searches go on the job shows them, not this.
+absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
   v1::Pins pins;
+  pinTaken(action.tune(), pins);
   for (const Tree& tree : trees) {
-    const Workload* workload = workloadOf(tune, tree.workload_hash());
+    const Workload* workload = workloadOf(action.tune(), tree.workload_hash());
     compiler::pinWorkload(pins, tree.workload_hash(), workload == nullptr ? "" : workload->summary(), tree.schedule());
   }
-  TESSERA_ASSIGN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
-  return text;
-}
-
-/// The model with these trees. While searches go on the job shows them, not this.
-absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
-  v1::TuneState& tune = *action.mutable_tune();
-  TESSERA_ASSIGN(const v1::Digest text, printed(step, action, trees));
   *series.mutable_trying() = trees;
   series.set_stage(Series::COMPILING);
   TESSERA_TRY(step.tx.putSeries(series));
-  v1::CompileSpec& compile = *action.mutable_compile();
-  *compile.mutable_pins() = text;
-  tune.set_tuned_key(actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key);
-  action.clear_plan();
-  action.clear_weights();
-  action.clear_builds();
-  action.set_builds_done(0);
-  action.set_builds_reused(0);
-  TESSERA_TRY(step.tx.putAction(action));
-  return beginCompile(step, action);
+  return compileTuned(step, action, pins);
 }
 
 /// Everything that was found is in the job's result.
@@ -228,9 +210,11 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
   v1::TuneState& tune = *action.mutable_tune();
   if (series.published().empty()) {
     addNote(tune, "no tree is faster than the default's");
-    series.set_artifact_id(tune.default_artifact_id());
-    *series.mutable_artifact() = tune.default_artifact();
-    tune.mutable_compared()->set_best_ms(tune.compared().default_ms());
+    if (!tune.has_chosen_artifact()) {
+      series.set_artifact_id(tune.default_artifact_id());
+      *series.mutable_artifact() = tune.default_artifact();
+      tune.mutable_compared()->set_best_ms(tune.compared().default_ms());
+    }
   }
   if (series.versions() == 0) {
     TESSERA_TRY(publish(step, series));
@@ -260,6 +244,23 @@ absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   return feedSearches(step, action.id());
 }
 
+/// The job's artifact from now on, as it was compared.
+void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::Action& action, Series& series) {
+  const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
+  v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
+  told.set_default_ms(default_ms);
+  told.set_best_ms(ms);
+  told.set_noise(spreadOf(result.baseline_ms()));
+  *told.mutable_host() = result.host();
+  *series.mutable_artifact() = artifact;
+  series.set_artifact_id(artifact.sha256());  // an artifact's id is that of its file
+  action.mutable_result()->set_artifact_id(series.artifact_id());
+  *action.mutable_result()->mutable_artifact() = artifact;
+  series.set_published_speed(ms > 0 ? default_ms / ms : 0);
+  series.set_default_ms(default_ms);
+  series.set_ms(ms);
+}
+
 absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   const v1::MeasureTaskResult& result = task.result().measure();
@@ -280,23 +281,12 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
     }
     series.set_stage(Series::LOOKING);
     TESSERA_TRY(step.tx.putSeries(series));
-    TESSERA_TRY(measureModel(step, action, task.spec().measure().candidate(), {}, kLookingRuns));
+    TESSERA_TRY(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
     return step.tx.putAction(action);
   }
-  v1::TuneResult& told = *tune.mutable_compared();
-  told.set_default_ms(default_ms);
-  told.set_best_ms(ms);
-  told.set_noise(spreadOf(result.baseline_ms()));
-  *told.mutable_host() = result.host();
-  *series.mutable_artifact() = task.spec().measure().candidate();
-  series.set_artifact_id(series.artifact().sha256());  // an artifact's id is that of its file
+  take(task.spec().measure().candidate(), result, action, series);
   *tune.mutable_pins() = action.compile().pins();
-  action.mutable_result()->set_artifact_id(series.artifact_id());
-  *action.mutable_result()->mutable_artifact() = series.artifact();
   *series.mutable_published() = series.trying();
-  series.set_published_speed(speed);
-  series.set_default_ms(default_ms);
-  series.set_ms(ms);
   TESSERA_TRY(publish(step, series));
   return tryTheRest(step, action, series);
 }
@@ -347,6 +337,12 @@ absl::Status defaultCompiled(Step& step, const v1::Action& tune) {
   return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
 }
 
+absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result) {
+  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  take(tune.tune().chosen_artifact(), result, tune, series);
+  return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
+}
+
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
   TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
@@ -383,7 +379,7 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
 absl::Status growArtifact(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
-  if (!isLiving(action) || tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING) {
+  if (!isLiving(action) || isBeforeSearching(tune)) {
     return absl::OkStatus();
   }
   TESSERA_ASSIGN(Series series, seriesOf(step, action));
@@ -423,7 +419,8 @@ absl::Status versionAssembled(Step& step, v1::Action& action) {
   series.set_stage(Series::COMPARING);
   TESSERA_TRY(step.tx.putSeries(series));
   TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
-  TESSERA_TRY(measureModel(step, action, action.tune().default_artifact(), made, kComparingRuns));
+  TESSERA_TRY(
+      measureModel(step, action, {.baseline = action.tune().default_artifact(), .candidate = made}, kComparingRuns));
   return step.tx.putAction(action);
 }
 

@@ -23,6 +23,9 @@ absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode);
 /// The default is compiled: the first version, unless programs are to wait for the last one.
 absl::Status defaultCompiled(Step& step, const v1::Action& tune);
 
+/// The choices that were taken are faster than the default, as they were compared: the next version.
+absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result);
+
 /// Whether trees are wanted before the searches are over.
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 

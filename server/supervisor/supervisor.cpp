@@ -75,7 +75,7 @@ class Supervisor::Impl {
     });
   }
 
-  std::string gaveUp() const {
+  FinalEnd gaveUp() const {
     const std::lock_guard lock(mutex_);
     return gave_up_;
   }
@@ -145,7 +145,7 @@ class Supervisor::Impl {
       spdlog::warn(end);
       if (WIFEXITED(status) && absl::c_linear_search(options_.final_codes, WEXITSTATUS(status))) {
         worker.given_up = true;
-        gave_up_ = end;
+        gave_up_ = {end, WEXITSTATUS(status)};
       }
     }
     if (SteadyClock::now() - worker.started >= options_.settled_after) {
@@ -168,7 +168,7 @@ class Supervisor::Impl {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Worker> workers_;
-  std::string gave_up_;   ///< the last end that was final
+  FinalEnd gave_up_;
   bool leaving_ = false;  ///< nobody is started again
   bool ending_ = false;
   std::thread thread_;
@@ -180,7 +180,7 @@ Supervisor::~Supervisor() = default;
 void Supervisor::drain() { impl_->drain(); }
 bool Supervisor::running() const { return impl_->running(); }
 void Supervisor::kill() { impl_->kill(); }
-std::string Supervisor::gaveUp() const { return impl_->gaveUp(); }
+Supervisor::FinalEnd Supervisor::gaveUp() const { return impl_->gaveUp(); }
 std::vector<pid_t> Supervisor::pids() const { return impl_->pids(); }
 
 }  // namespace tessera::server

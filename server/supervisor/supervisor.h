@@ -43,9 +43,12 @@ class Supervisor {
   bool running() const;
   /// Ends every worker's process group now, and returns when they are gone. Idempotent.
   void kill();
-  /// The end of a worker that was given up ("worker local-0 ended: exit code 3"; its own log says why); empty: none
-  /// was.
-  std::string gaveUp() const;
+  struct FinalEnd {
+    std::string text;   ///< "worker local-0 ended: exit code 3"; its own log says why; empty: none was given up
+    int exit_code = 0;  ///< one of `final_codes`
+  };
+  /// The last end of a worker that was given up.
+  FinalEnd gaveUp() const;
   /// Process ids of the living workers, in order of their numbers; 0 for one that is down.
   std::vector<pid_t> pids() const;
 

@@ -126,8 +126,9 @@ TEST_F(SupervisorTest, GivesUpAWorkerThatSaysItCannotHelp) {
   SupervisorOptions options = shellWorkers(folder_, 2, "[ \"$2\" = local-1 ] && exit 3; exec sleep 1000");
   options.final_codes = {2, 3};
   Supervisor supervisor(options, collect());
-  ASSERT_TRUE(eventually([&] { return !supervisor.gaveUp().empty(); }));
-  EXPECT_EQ(supervisor.gaveUp(), "worker local-1 ended: exit code 3");
+  ASSERT_TRUE(eventually([&] { return !supervisor.gaveUp().text.empty(); }));
+  EXPECT_EQ(supervisor.gaveUp().text, "worker local-1 ended: exit code 3");
+  EXPECT_EQ(supervisor.gaveUp().exit_code, 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // many times the backoff
   EXPECT_EQ(endedCount(), 1u);
   EXPECT_THAT(supervisor.pids(), testing::ElementsAre(testing::Gt(0), 0));
@@ -138,7 +139,7 @@ TEST_F(SupervisorTest, OtherExitCodesAreTriedAgain) {
   options.final_codes = {2, 3};
   Supervisor supervisor(options, collect());
   EXPECT_TRUE(eventually([&] { return endedCount() >= 3; }));
-  EXPECT_EQ(supervisor.gaveUp(), "");
+  EXPECT_EQ(supervisor.gaveUp().text, "");
 }
 
 TEST(SpawnBound, ChildDiesWithItsParent) {

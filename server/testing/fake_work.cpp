@@ -23,6 +23,9 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   plan->set_weights_file("weights.bin");
   addFile(result, "plan.pb", "plan of " + model + "\n" + task.target().name() + " " + task.spec().pins().sha256());
   addFile(result, "weights.bin", "weights of " + model);
+  if (!task.spec().has_pins()) {
+    plan->mutable_open_choices()->Assign(open_choices.begin(), open_choices.end());
+  }
   std::string unit;
   while (units >> unit) {
     auto* entry = plan->add_units();
@@ -123,7 +126,7 @@ v1::TaskResult FakeWork::measure(const v1::MeasureTask& task) const {
   v1::MeasureTaskResult& measured = *result.mutable_measure();
   measured.add_baseline_ms(1);
   if (task.workload_hash().empty()) {
-    const std::string plan = get_(task.plan());
+    const std::string plan = get_(task.has_candidate_plan() ? task.candidate_plan() : task.plan());
     std::istringstream units(plan.substr(0, plan.find('\n')));
     std::string word;
     units >> word >> word >> word >> word;  // "plan of model <name>:"
@@ -138,6 +141,13 @@ v1::TaskResult FakeWork::measure(const v1::MeasureTask& task) const {
       v1::Digest digest;
       digest.set_sha256(pins);
       model(get_(digest), measured);
+    }
+    if (task.has_candidate_plan()) {
+      *measured.mutable_baseline_own_ms() = measured.baseline_ms();
+      *measured.mutable_candidate_own_ms() = measured.candidate_ms();
+      if (own) {
+        own(measured);
+      }
     }
     return result;
   }

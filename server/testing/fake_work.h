@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tessera/v1/task.pb.h"
 
@@ -26,9 +27,15 @@ class FakeWork {
   /// too.
   std::function<void(const std::string& workload, int number, v1::MeasureTaskResult& result)> trial;
 
+  /// Of every plan without pins.
+  std::vector<v1::OpenChoice> open_choices;
+
   /// Fills the result of measuring the whole model as it is with these pins; unless set, it is twice as fast as by
   /// default. Each step takes 1 ms.
   std::function<void(const std::string& pins, v1::MeasureTaskResult& result)> model;
+
+  /// Changes what the steps take that two artifacts do not share; unless set, as much as the whole model.
+  std::function<void(v1::MeasureTaskResult& result)> own;
 
  private:
   v1::TaskResult plan(const v1::PlanTask& task) const;

@@ -36,8 +36,7 @@ inline constexpr char kLivingActionsByKey[] =
 inline constexpr char kArtifactByKey[] =
     "SELECT body FROM artifact_keys JOIN artifacts ON artifacts.id = artifact_id WHERE action_key = ?";
 inline constexpr char kActionsByComponent[] =
-    "SELECT action_id, create_time FROM action_components WHERE project = ? AND name = ? AND hash = ? "
-    "ORDER BY create_time DESC LIMIT ?";
+    "SELECT action_id, create_time FROM action_components WHERE component = ? ORDER BY create_time DESC LIMIT ?";
 
 inline constexpr char kTask[] = "SELECT body FROM tasks WHERE id = ?";
 inline constexpr char kTaskParts[] = "SELECT body FROM task_parts WHERE task_id = ?";
@@ -128,13 +127,12 @@ inline constexpr char kPutVersion[] =
     "INSERT INTO artifact_versions (job_id, number, body) VALUES (?, ?, ?) "
     "ON CONFLICT (job_id, number) DO UPDATE SET body = excluded.body";
 inline constexpr char kInsertEvent[] = "INSERT INTO events (job_id, sequence, body) VALUES (?, ?, ?)";
-inline constexpr char kPutAction[] =
-    "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-    "key = excluded.key, state = excluded.state, create_time = excluded.create_time, body = excluded.body";
+inline constexpr char kUpdateAction[] =
+    "UPDATE actions SET key = ?2, state = ?3, create_time = ?4, body = ?5 WHERE id = ?1";
+inline constexpr char kInsertAction[] =
+    "INSERT INTO actions (id, key, state, create_time, body) VALUES (?, ?, ?, ?, ?)";
 inline constexpr char kPutComponent[] =
-    "INSERT INTO action_components (action_id, name, hash, create_time, project) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (action_id, name) DO UPDATE SET hash = excluded.hash, create_time = excluded.create_time "
-    "WHERE hash <> excluded.hash OR create_time <> excluded.create_time";
+    "INSERT INTO action_components (component, create_time, action_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
 inline constexpr char kPutTask[] =
     "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, project, worker, create_time, starting, "
     "body) "
@@ -230,7 +228,8 @@ inline constexpr char kEraseEvents[] = "DELETE FROM events WHERE job_id = ?";
 inline constexpr char kEraseJob[] = "DELETE FROM jobs WHERE id = ?";
 inline constexpr char kEraseLinks[] = "DELETE FROM action_tasks WHERE action_id = ?";
 inline constexpr char kEraseTask[] = "DELETE FROM tasks WHERE id = ?";
-inline constexpr char kEraseComponents[] = "DELETE FROM action_components WHERE action_id = ?";
+inline constexpr char kEraseComponent[] =
+    "DELETE FROM action_components WHERE component = ? AND create_time = ? AND action_id = ?";
 inline constexpr char kEraseAction[] = "DELETE FROM actions WHERE id = ?";
 inline constexpr char kEraseArtifactKeys[] = "DELETE FROM artifact_keys WHERE artifact_id = ?";
 inline constexpr char kEraseArtifact[] = "DELETE FROM artifacts WHERE id = ?";

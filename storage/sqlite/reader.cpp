@@ -139,7 +139,7 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   std::map<std::string, Candidate> by_id;
   for (const v1::KeyComponent& component : components) {
     Statement row = database_.prepare(sql::kActionsByComponent);
-    row.bind(project).bind(component.name()).bind(component.hash()).bind(std::max(limit, kMinCandidates));
+    row.bind(sharedComponent(project, component)).bind(std::max(limit, kMinCandidates));
     while (true) {
       absl::StatusOr<bool> more = row.step();
       if (!more.ok()) return more.status();
@@ -159,6 +159,7 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   for (const Candidate& candidate : candidates) {
     if (static_cast<int>(actions.size()) >= limit) break;
     absl::StatusOr<v1::Action> action = getAction(candidate.id);
+    if (absl::IsNotFound(action.status())) continue;  // of a release whose actions did not say their components
     if (!action.ok()) return action.status();
     actions.push_back(*std::move(action));
   }

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "proto/project.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"
 #include "storage/sqlite/transaction.h"
@@ -167,8 +168,17 @@ absl::Status SqliteTransaction::eraseAction(const std::string& id) {
     if (!others.ok()) return others.status();
     if (others->empty()) status = database_.prepare(sql::kEraseTask).bind(task.id()).run();
   }
-  for (const char* sql : {sql::kEraseLog, sql::kEraseComponents})
-    if (status.ok()) status = database_.prepare(sql).bind(id).run();
+  if (status.ok()) status = database_.prepare(sql::kEraseLog).bind(id).run();
+  const absl::StatusOr<v1::Action> action = getAction(id);
+  if (status.ok() && !absl::IsNotFound(action.status())) status = action.status();
+  if (!status.ok()) return status;
+  for (int i = 0; status.ok() && action.ok() && i < action->components_size(); ++i) {
+    status = database_.prepare(sql::kEraseComponent)
+                 .bind(sharedComponent(projectOf(*action), action->components(i)))
+                 .bind(action->create_time_us())
+                 .bind(id)
+                 .run();
+  }
   return status.ok() ? database_.prepare(sql::kEraseAction).bind(id).run() : status;
 }
 

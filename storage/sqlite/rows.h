@@ -11,8 +11,14 @@
 #include "storage/sqlite/queries.h"
 #include "storage/store.h"
 
-/// From rows to messages. In every statement here the message is column 0.
+/// From rows to messages, and what some are found by. In every statement here the message is column 0.
 namespace tessera::storage {
+
+/// What actions with the same component of their key are found by: as many digits of the hash as tell some millions
+/// apart, since one that is found by mistake is compared whole.
+inline std::string sharedComponent(const std::string& project, const v1::KeyComponent& component) {
+  return absl::StrCat(component.name(), " ", component.hash().substr(0, 16), " ", project);
+}
 
 template <typename Message>
 absl::StatusOr<Message> messageOf(const Statement& row) {

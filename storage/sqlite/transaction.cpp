@@ -9,6 +9,7 @@
 #include "proto/sha256.h"
 #include "storage/columns.h"
 #include "storage/sqlite/queries.h"
+#include "storage/sqlite/rows.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
@@ -83,16 +84,19 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
 
 absl::Status SqliteTransaction::putAction(const v1::Action& action) {
   if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
-  absl::Status status =
-      put(database_, sql::kPutAction, action, action.id(), action.key(), action.state(), action.create_time_us());
+  const auto write = [&](const char* sql) {
+    return put(database_, sql, action, action.id(), action.key(), action.state(), action.create_time_us());
+  };
+  // Project, components and time of creation never change: they are those of the first time.
+  absl::Status status = write(sql::kUpdateAction);
+  if (!status.ok() || database_.changes() > 0) return status;
+  status = write(sql::kInsertAction);
   for (const v1::KeyComponent& component : action.components()) {
     if (!status.ok()) return status;
     status = database_.prepare(sql::kPutComponent)
-                 .bind(action.id())
-                 .bind(component.name())
-                 .bind(component.hash())
+                 .bind(sharedComponent(projectOf(action), component))
                  .bind(action.create_time_us())
-                 .bind(projectOf(action))
+                 .bind(action.id())
                  .run();
   }
   return status;

@@ -199,6 +199,31 @@ def one_artifact_slices_anywhere(service, oracle):
             np.testing.assert_allclose(found["sum"], x[:, start:end].sum(1), rtol=1e-6, err_msg=f"from {start} to {end}")
 
 
+def one_artifact_has_its_window_anywhere(service, oracle):
+    """x[:, i : i + 3] with i of the data: what must know how long it is takes it for whole; as a result, it may be shorter."""
+    x = random.standard_normal((2, 8, 5)).astype(np.float32)
+    constants = {"three": np.array([3]), "one": np.array([1]), "axis": np.array([1]), "merge": np.array([2, -1]),
+                 "kernel": random.standard_normal((4, 3, 2)).astype(np.float32), "beside": random.standard_normal((3, 5)).astype(np.float32),
+                 "w": random.standard_normal((1, 16, 5)).astype(np.float32), "r": random.standard_normal((1, 16, 4)).astype(np.float32)}
+    nodes = [node("Add", ["i", "three"], ["end"]), node("Slice", ["x", "i", "end", "axis"], ["window"]),
+             node("Reshape", ["window", "merge"], ["merged"]), node("Conv", ["window", "kernel"], ["convolved"]),
+             node("Add", ["window", "beside"], ["sum"]), node("LSTM", ["window", "w", "r"], ["", "last"], hidden_size=4),
+             node("Add", ["i", "one"], ["next"]), node("Slice", ["x", "i", "next", "axis"], ["row"]), node("Squeeze", ["row", "axis"], ["own"])]
+    outputs = {"merged": (F32, 2), "convolved": (F32, 3), "sum": (F32, 3), "last": (F32, 3), "own": (F32, 2)}
+    starts = {"x": x, "i": np.array([2])}
+    for name, kept, places in (("whole", outputs, (0, 2, 5, -8)), ("shorter", {"window": (F32, 3)}, (0, 5, 6, 7, 8, -1, -3, -20))):
+        path = model_of(service, f"windows-{name}", nodes if name == "whole" else nodes[:2], starts, kept, constants)
+        session, artifact = oracle.load(path), service.compile(path, None).artifact
+        for place in places:
+            arrays = {"x": x, "i": np.array([place])}
+            expected, _ = session.run(arrays)
+            results, _ = service.run(artifact, arrays)
+            for key, wanted in expected.items():
+                check_equal(results[key].shape, wanted.shape, f"{key} at {place}")
+                check(np.allclose(results[key], wanted, 1e-4, 1e-5), f"{key} at {place} differs")
+        session.close()
+
+
 def what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Reshape", ["w", "whole"], ["y"])],
@@ -225,7 +250,7 @@ def main():
                  for name, each in table().items()]
         cases += [(case.__name__, lambda case=case: case(service, oracle))
                   for case in (one_artifact_gives_many_shapes, one_artifact_slices_anywhere,
-                            what_needs_the_extent_is_refused)]
+                            one_artifact_has_its_window_anywhere, what_needs_the_extent_is_refused)]
         return run("data_dependent", cases)
 
 

@@ -15,6 +15,12 @@ prices {
 """
 
 
+# Nothing that a fusion, a split or a transform gains is beyond the error of its price.
+DOUBTFUL_GAINS = """
+prices { gains { slices_share: 0.6 overlapping_share: 0.6 regions_share: 0.6 winograd_share: 0.6 } }
+"""
+
+
 def _file(service, name, text):
     path = service.scratch(f"{name}.textproto")
     path.write_text(text.replace('name: "host"', f'name: "{name}"', 1))
@@ -29,6 +35,11 @@ def _host(service):
 def calibrated(service):
     """A file of this host's description as it is."""
     return _file(service, "calibrated", _host(service))
+
+
+def doubtful(service):
+    """A file of it that trusts no price of a choice."""
+    return _file(service, "doubtful", _host(service) + DOUBTFUL_GAINS)
 
 
 def miscalibrated(service):

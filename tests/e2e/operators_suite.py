@@ -174,6 +174,28 @@ def image_cases():
                                                        constants={"s": np.array(size, np.int64)})
 
 
+def old_cases():
+    """Written by converters of CoreML and Windows ML; in no released operator set, or in other versions of it than today's."""
+    image = lambda: {"x": floats(2, 3, 5, 6, low=-2, high=2)}  # noqa: E731
+    yield "Affine", one("Affine", image(), opset=7, alpha=2.0, beta=0.5)
+    yield "Affine as it is", one("Affine", image(), opset=7)
+    yield "Scale", one("Scale", image(), opset=7, scale=0.3)
+    yield "ImageScaler", one("ImageScaler", image(), opset=7, scale=2.0, bias=[0.1, 0.2, -0.3])
+    yield "ScaledTanh", one("ScaledTanh", image(), opset=7, alpha=2.0, beta=0.5)
+    yield "ParametricSoftplus", one("ParametricSoftplus", image(), opset=7, alpha=2.0, beta=0.5)
+    for opset in (1, 7, 9):
+        yield f"ThresholdedRelu {opset}", one("ThresholdedRelu", image(), opset=opset, alpha=0.5)
+    for across, normalizes in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        yield f"MeanVarianceNormalization {across} {normalizes}", one(
+            "MeanVarianceNormalization", image(), opset=8, across_channels=across, normalize_variance=normalizes)
+    yield "MeanVarianceNormalization by default", one("MeanVarianceNormalization", image(), opset=7)
+    yield "Crop", one("Crop", image(), opset=7, border=[1, 2, 3, 1])
+    yield "Crop to a size", one("Crop", image(), opset=7, border=[1, 2, 2, 2], scale=[2, 3])
+    bounds = {"s": np.array([1, -3]), "e": np.array([4, 100])}
+    yield "DynamicSlice", one("DynamicSlice", image(), opset=7, constants=bounds)
+    yield "DynamicSlice of axes", one("DynamicSlice", image(), opset=7, constants={**bounds, "a": np.array([3, 2])})
+
+
 def signal_cases():
     for name in ("Hann", "Hamming", "Blackman"):
         for periodic in (0, 1):
@@ -435,7 +457,7 @@ def agrees(service, oracle, name, case):
 
 
 def main():
-    groups = (attention_cases, normalization_cases, image_cases, signal_cases, element_cases, microsoft_attention_cases,
+    groups = (attention_cases, normalization_cases, image_cases, old_cases, signal_cases, element_cases, microsoft_attention_cases,
               grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:

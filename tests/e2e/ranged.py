@@ -38,7 +38,8 @@ def rows_left_behind_change_nothing(artifact, runs, what):
         variant = min((each for each in model.variants if all(
             size <= room for tensor in each.inputs if tensor.name in arrays
             for size, room in zip(arrays[tensor.name].shape, tensor.shape))), key=lambda each: abs(np.prod(list(each.dimensions.values()))))
-        session.run({tensor.name: np.full(tensor.shape, np.nan, np.float32) for tensor in variant.inputs if tensor.name in arrays})
+        session.run({tensor.name: np.full(tensor.shape, np.nan if tensor.numpy_dtype.kind == "f" else 0, tensor.numpy_dtype)
+                     for tensor in variant.inputs if tensor.name in arrays})
         same(session.run(arrays), expected, f"{what} after a run of NaN")
 
 

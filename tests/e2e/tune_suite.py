@@ -13,6 +13,7 @@ import sys
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.matching import matches
+from e2e.miscalibrated import doubtful
 from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, wait_until
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
@@ -79,6 +80,33 @@ def tuned_is_right(service, oracle, spec, method):
     main = max(result["workloads"], key=lambda each: each["share"])
     trees = {str(each["schedule"]) for each in records(service, f'workload = "{main["hash"]}"')}
     check(len(trees) > main["trials"] / 2, f"{len(trees)} trees on record after {main['trials']} trials")
+
+
+def open_choices_are_measured(service, oracle, spec):
+    """Choices that prices do not settle are measured, and the pins say what was taken."""
+    target = doubtful(service)
+    shapes = shapes_of(model_inputs(spec, 1))
+    open_ones = service.cli("explain", model_path(spec), "--target", target, *shape_flags(spec)).out
+    check("OPEN CHOICES" in open_ones, open_ones[-2000:])
+    pins = service.scratch("choices.pins")
+    answer = service.cli("tune", model_path(spec), "--target", target, "--json", "--choices", 4, "--trials", 1, "--top", 1,
+                         "--budget", "90s", "-o", pins, *shape_flags(spec), timeout=600).json["job"]
+    check_equal(answer["state"], "SUCCEEDED", answer)
+    result = answer["tune_result"]
+    measured = [each for each in result["choices"] if each["ms"] > 0]
+    taken = [each for each in result["choices"] if each["taken"]]
+    print(f"   {spec}: {len(result['choices'])} open choices, {len(measured)} measured, {len(taken)} taken")
+    check(1 <= len(measured) <= 4, f"{len(measured)} choices were measured: {result['choices']}")
+    for each in result["choices"]:
+        check(each["taken"] != bool(each["untaken"]), f"taken, or the reason why not: {each}")
+    lines = [line for line in pins.read_text().splitlines() if line.startswith("choice ")]
+    places = [pin["place"] for each in taken for pin in each["open"]["choices"]]
+    check_equal(len(lines), len(places), "choice lines of the pins")
+    check("choose" in [phase["phase"] for phase in answer["phases"]], f"phases: {answer['phases']}")
+    matches(service, oracle, spec, 1, target=target, flags=("--pin", pins))
+    pinned = ["--pin", pins] if result.get("pins") else []
+    again = service.compile(model_path(spec), shapes, *pinned, target=target)
+    check_equal(again.job["compile_result"]["artifact_id"], result["artifact_id"], "the artifact of its pins")
 
 
 def earlier_records_are_tried_first(service):
@@ -218,6 +246,7 @@ def main():
         cases = [(f"{spec}: what tuning finds is right",
                   lambda spec=spec: tuned_is_right(service, oracle, spec, "walk")) for spec in MODELS]
         cases += [("the same by chance", lambda: tuned_is_right(service, oracle, "conv:h=7,w=5", "random")),
+                  ("open choices are measured", lambda: open_choices_are_measured(service, oracle, "bert_tiny")),
                   ("earlier records are tried first", lambda: earlier_records_are_tried_first(service)),
                   ("suggestions are followed where they can be",
                    lambda: suggestions_are_followed_where_they_can_be(service, oracle)),

@@ -1,15 +1,20 @@
 #!/usr/bin/python3
-"""Local workers that can never work: tesserad ends and says why, and loses nothing, instead of letting jobs wait."""
+"""Local workers that can never work: tesserad ends and says why, and loses nothing, instead of letting jobs wait.
+A client of a server of its own (`--local`) says so at once too."""
 # suite: timeout=300
 
 import pathlib
+import shutil
+import subprocess
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_path
+from e2e import python_package
+from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_path, wait_until
 from suite import check, check_equal, run
 
+REPLACED = "replaced"  # a folder of programs whose worker is of another build
 ANOTHER_RELEASE = "#!/bin/sh\necho 'the server refuses this worker' >&2\nexit 3\n"
 
 
@@ -18,15 +23,15 @@ def detached_job(service):
     return service.cli("compile", model_path("tiny:seed=1"), "--target", "host", "--shape", "x=1x8", "--detach", "--json").json["id"]
 
 
-def ends_with(service, *arguments):
-    """What tesserad says when it is started with these and ends by itself."""
+def ends_with(service, code, *arguments):
+    """What tesserad says when it is started with these and ends by itself, with that exit code."""
     before = len(service.log)
     service._arguments = ["--workers", "1", *arguments]  # the next start's
     try:
         service.start()
     except AssertionError:
         pass  # it was quicker than the first answer
-    check_equal(service.process.wait(timeout=PATIENCE_S), 1, "exit code")
+    check_equal(service.process.wait(timeout=PATIENCE_S), code, "exit code")
     return service.log[before:]
 
 
@@ -36,10 +41,10 @@ def a_job_outlives_them(service):
     program = service.scratch("tessera-worker")
     program.write_text(ANOTHER_RELEASE)
     program.chmod(0o755)
-    said = ends_with(service, "--worker-binary", program)
+    said = ends_with(service, 3, "--worker-binary", program)
     for text in ("worker local-0 ended: exit code 3", "of one release", "no job is lost"):
         check(text in said, f"tesserad does not say {text!r}:\n{said}")
-    said = ends_with(service, "--worker-arg=--no-such-flag")
+    said = ends_with(service, 1, "--worker-arg=--no-such-flag")
     check("worker local-0 ended: exit code 2" in said and "--worker-arg" in said, said)
     service._arguments = ["--workers", "1", "--worker-binary", BIN / "tessera-worker"]
     service.start()
@@ -47,9 +52,82 @@ def a_job_outlives_them(service):
     check_equal(service.cli("job", job, "--json").json["state"], "SUCCEEDED", "state with a worker that can")
 
 
+def local_compile(service, programs, data):
+    """`tessera compile --local` by the programs in that folder, of a model that no other case compiles, already running."""
+    return subprocess.Popen([programs / "tessera", "compile", model_path("tiny:seed=2"), "--target", "host", "--shape", "x=1x8",
+                             "--local", "--data-dir", data, "--workers", "1", "-o", service.scratch("local.tsra")],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=service._env)
+
+
+def error_of(command):
+    """What it said to standard error before it ended, far sooner than it waits for a server that is away."""
+    try:
+        return command.communicate(timeout=PATIENCE_S)[1]
+    finally:
+        command.kill()
+
+
+def programs_replaced_under_a_local_server_are_told(service):
+    programs = service.folder / REPLACED
+    programs.mkdir()
+    for name in ("tessera", "tesserad"):
+        shutil.copy2(BIN / name, programs / name)
+    worker = programs / "tessera-worker"
+    worker.write_text(ANOTHER_RELEASE.replace("exit 3", "sleep 2; exit 3"))  # by then the client waits for its job
+    worker.chmod(0o755)
+    said = error_of(local_compile(service, programs, service.scratch("replaced-data")))
+    for text in ("are of different builds", "build or install all of them", "is kept in", "tesserad.log"):
+        check(text in said, f"the client does not say {text!r}:\n{said}")
+
+
+PYTHON = """
+import tessera
+with tessera.local({folder!r}, workers=1, binary={binary!r}) as client:
+    try:
+        client.compile(b"C[i,j] += A[i,k] * B[k,j]", format="te", shapes={{"A": (2, 3), "B": (3, 2)}}).result()
+    except tessera.errors.Unreachable as error:
+        print(error)
+"""
+
+
+def and_to_python_programs(service):
+    binary = service.folder / REPLACED / "tesserad"
+    program = python_package.script(service.folder, "replaced.py",
+                                    PYTHON.format(folder=str(service.scratch("python-data")), binary=str(binary)))
+    code, out, err = python_package.run(program)
+    check_equal((code, err), (0, ""), "the program's end")
+    for text in ("are of different builds", "fix: build or install all of them"):
+        check(text in out, f"the package does not say {text!r}:\n{out}")
+
+
+def a_local_server_of_another_build_is_not_used(service):
+    told = service.data / "tesserad.build"
+    build = told.read_text().split()
+    check_equal(build[1], str(service.process.pid), "process that is told")
+    told.write_text("0.0.0+of-yesterday\n" + build[1] + "\n")
+    said = error_of(local_compile(service, BIN, service.data))
+    told.write_text("\n".join(build) + "\n")
+    for text in (f"(process {build[1]})", "are of different builds: 0.0.0+of-yesterday and " + build[0], "end that tesserad"):
+        check(text in said, f"the client does not say {text!r}:\n{said}")
+
+
+def a_local_server_that_another_ended_is_told(service):
+    service.stop()
+    service._arguments = ["--workers", "0"]
+    service.start()
+    command = local_compile(service, BIN, service.data)
+    wait_until(lambda: len(service.cli("jobs", "--json", "--filter", "state = QUEUED").json["jobs"]) == 1, "the job is there")
+    service.stop()
+    said = error_of(command)
+    for text in ("was not started by this command and has ended", "run this again"):
+        check(text in said, f"the client does not say {text!r}:\n{said}")
+
+
 def main():
     with Service(workers=0) as service:
-        return run("useless_workers", [("a_job_outlives_them", lambda: a_job_outlives_them(service))])
+        cases = (a_job_outlives_them, programs_replaced_under_a_local_server_are_told, and_to_python_programs,
+                 a_local_server_of_another_build_is_not_used, a_local_server_that_another_ended_is_told)
+        return run("useless_workers", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
 
 if __name__ == "__main__":

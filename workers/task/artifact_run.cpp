@@ -147,15 +147,39 @@ void ArtifactRun::takeSizes(const v1::TensorSpec& given, size_t index, v1::Tenso
   }
 }
 
-std::optional<int64_t> ArtifactRun::rangeOf(const std::string& input) const {
+absl::Status ArtifactRun::completeSizes(const TaskContext& task,
+                                        const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                                        std::map<std::string, int64_t>& sizes) const {
   tessera_variant_info info = {};
   tessera_artifact_variant(artifact_.get(), variant_, &info);
-  for (size_t d = 0; d < info.num_dimensions; ++d) {
-    tessera_dimension dimension = {};
-    tessera_artifact_variant_dimension(artifact_.get(), variant_, d, &dimension);
-    if (dimension.size < 0 && input == dimension.name) return -dimension.size;
+  std::vector<tessera_dimension> dimensions(info.num_dimensions);
+  std::vector<int64_t> all(info.num_dimensions, -1);
+  bool counted = false;  // by a value: inputs as large as the variant do not say how much counts
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    tessera_artifact_variant_dimension(artifact_.get(), variant_, d, &dimensions[d]);
+    if (dimensions[d].size >= 0) continue;
+    const auto count = std::find_if(given.begin(), given.end(), [&](const v1::TensorValue& each) {
+      return each.spec().name() == dimensions[d].name;
+    });
+    if (count == given.end()) continue;
+    if (count->has_blob()) {
+      auto path = task.input(count->blob().sha256());
+      if (!path.ok()) return path.status();
+      if (absl::Status status = readFile(*path, &all[d], sizeof(all[d])); !status.ok()) return status;
+    } else if (count->data().size() == sizeof(all[d])) {
+      memcpy(&all[d], count->data().data(), sizeof(all[d]));
+    }
+    counted |= all[d] >= 0;
   }
-  return std::nullopt;
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    const auto own = sizes.find(dimensions[d].name);
+    if (own != sizes.end() && all[d] < 0 && (!counted || own->second != -dimensions[d].size)) all[d] = own->second;
+  }
+  const tessera_status status = tessera_artifact_complete_sizes(artifact_.get(), variant_, all.data(), all.size());
+  if (status != TESSERA_OK) return runtimeFailure(status, "sizes");
+  for (size_t d = 0; d < dimensions.size(); ++d)
+    if (dimensions[d].size < 0) sizes[dimensions[d].name] = all[d];
+  return absl::OkStatus();
 }
 
 absl::Status ArtifactRun::bindInputs(const TaskContext& task,
@@ -163,7 +187,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
                                      const Fill& fill) {
   std::vector<v1::TensorSpec> accepted;
   std::vector<int64_t> sizes;
-  std::map<std::string, int64_t> ranges;  // how much of each the values have
+  std::map<std::string, int64_t> ranges;  // how much of each a run has; inputs that are filled, all of the variant
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
     tessera_tensor_info info;
     if (tessera_status status = tessera_artifact_variant_input(artifact_.get(), variant_, i, &info);
@@ -178,6 +202,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
     sizes.push_back(static_cast<int64_t>(tessera_dtype_size(info.dtype)));
     for (const int64_t extent : accepted.back().shape()) sizes.back() *= extent;
   }
+  if (absl::Status status = completeSizes(task, given, ranges); !status.ok()) return status;
   for (size_t i = 0; i < accepted.size(); ++i) {
     const v1::TensorSpec& spec = accepted[i];
     const auto value = std::find_if(given.begin(), given.end(),
@@ -194,9 +219,8 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
         memcpy(*bytes, fixed, static_cast<size_t>(sizes[i]));  // there is only one value it can have
         continue;
       }
-      if (const auto room = rangeOf(spec.name())) {
-        const auto own = ranges.find(spec.name());  // or the inputs are filled, as large as the variant
-        memcpy(*bytes, own == ranges.end() ? &*room : &own->second, sizeof(*room));
+      if (const auto own = ranges.find(spec.name()); own != ranges.end()) {
+        memcpy(*bytes, &own->second, sizeof(own->second));
         continue;
       }
       if (!fill.allowed) {

@@ -66,8 +66,11 @@ class ArtifactRun {
   /// the names of the ranges.
   void takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
                  std::map<std::string, int64_t>& sizes) const;
-  /// The greatest size of the range whose use the input `input` tells; nothing for another input.
-  std::optional<int64_t> rangeOf(const std::string& input) const;
+  /// Adds the sizes of ranges that `sizes` lacks, by the names of the ranges: as the inputs say that tell them, by what
+  /// they follow from, or the greatest. A size of `sizes` that is all of the variant counts only where no such input
+  /// is.
+  absl::Status completeSizes(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                             std::map<std::string, int64_t>& sizes) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                           const Fill& fill);
   absl::Status allocateOutputs();

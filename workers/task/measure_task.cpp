@@ -2,6 +2,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
@@ -90,19 +91,51 @@ class Measurement {
   }
 
   absl::Status measure(v1::MeasureTaskResult& result);
+  /// Of two artifacts: which steps one of them alone has.
+  absl::Status findOwnSteps(const v1::Plan& baseline, const v1::Plan& candidate);
   absl::Status timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result);
 
  private:
   /// How the results differ; empty: they agree.
   absl::StatusOr<std::string> compareResults();
-  absl::StatusOr<double> timed(ArtifactRun& run);
+  struct Side {
+    ArtifactRun& run;
+    std::vector<size_t> own;  ///< positions of steps
+    std::vector<double> ms = {}, own_ms = {};
+  };
+  absl::StatusOr<double> timed(ArtifactRun& run, std::vector<int64_t>* step_ns = nullptr);
+  absl::Status timeOnce(Side& side);
   int least() const { return spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kRepeat; }
 
   const v1::MeasureTask& spec_;
   ArtifactRun& baseline_;
   ArtifactRun* candidate_;
+  std::vector<size_t> baseline_own_, candidate_own_;
   std::vector<char> flush_;
 };
+
+absl::Status checkSteps(const v1::Plan& plan, const ArtifactRun& run) {
+  if (plan.steps_size() == static_cast<int>(run.steps())) return absl::OkStatus();
+  return failureStatus(v1::Failure::INVALID_INPUT, "the plan and the artifact have different steps");
+}
+
+/// Steps of `plan` whose workload `other` runs less often.
+std::vector<size_t> stepsBeside(const v1::Plan& plan, const v1::Plan& other) {
+  std::map<std::string, int> equal;
+  for (const v1::Step& step : other.steps()) ++equal[other.workloads(step.workload()).hash()];
+  std::vector<size_t> own;
+  for (int at = 0; at < plan.steps_size(); ++at)
+    if (--equal[plan.workloads(plan.steps(at).workload()).hash()] < 0) own.push_back(static_cast<size_t>(at));
+  return own;
+}
+
+absl::Status Measurement::findOwnSteps(const v1::Plan& baseline, const v1::Plan& candidate) {
+  if (absl::Status status = checkSteps(baseline, baseline_); !status.ok()) return status;
+  if (absl::Status status = checkSteps(candidate, *candidate_); !status.ok()) return status;
+  baseline_own_ = stepsBeside(baseline, candidate);
+  candidate_own_ = stepsBeside(candidate, baseline);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::string> Measurement::compareResults() {
   for (const bool positive : {false, true}) {
@@ -124,9 +157,20 @@ absl::StatusOr<std::string> Measurement::compareResults() {
   return "";
 }
 
-absl::StatusOr<double> Measurement::timed(ArtifactRun& run) {
+absl::StatusOr<double> Measurement::timed(ArtifactRun& run, std::vector<int64_t>* step_ns) {
   for (size_t at = 0; at < flush_.size(); at += 64) flush_[at] = static_cast<char>(flush_[at] + 1);
-  return run.run();
+  return run.run(step_ns);
+}
+
+absl::Status Measurement::timeOnce(Side& side) {
+  std::vector<int64_t> step_ns(side.run.steps());
+  auto ms = timed(side.run, baseline_own_.empty() && candidate_own_.empty() ? nullptr : &step_ns);
+  if (!ms.ok()) return ms.status();
+  side.ms.push_back(*ms);
+  double own_ns = 0;
+  for (const size_t step : side.own) own_ns += static_cast<double>(step_ns[step]);
+  side.own_ms.push_back(own_ns / 1e6);
+  return absl::OkStatus();
 }
 
 absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
@@ -147,24 +191,24 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
       std::max(least(), static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, *first))));
   const int most = std::max(enough, spec_.rules().most() > 0 ? spec_.rules().most() : kMostTimes * least());
   const double stable = spec_.rules().stable() > 0 ? spec_.rules().stable() : kStable;
-  std::vector<double> baseline, candidate;
+  Side baseline{baseline_, baseline_own_}, candidate{*candidate_, candidate_own_};
   for (int round = 0; round < most; ++round) {
-    if (round >= enough && spreadOf(baseline) <= stable && spreadOf(candidate) <= stable) break;
+    if (round >= enough && spreadOf(baseline.ms) <= stable && spreadOf(candidate.ms) <= stable) break;
     for (const bool second : {false, true}) {
       const bool of_candidate = second != (round % 2 == 1);  // whoever was last is first
-      auto ms = timed(of_candidate ? *candidate_ : baseline_);
-      if (!ms.ok()) return ms.status();
-      (of_candidate ? candidate : baseline).push_back(*ms);
+      if (absl::Status status = timeOnce(of_candidate ? candidate : baseline); !status.ok()) return status;
     }
   }
-  result.mutable_baseline_ms()->Assign(baseline.begin(), baseline.end());
-  result.mutable_candidate_ms()->Assign(candidate.begin(), candidate.end());
+  result.mutable_baseline_ms()->Assign(baseline.ms.begin(), baseline.ms.end());
+  result.mutable_candidate_ms()->Assign(candidate.ms.begin(), candidate.ms.end());
+  if (baseline_own_.empty() && candidate_own_.empty()) return absl::OkStatus();
+  result.mutable_baseline_own_ms()->Assign(baseline.own_ms.begin(), baseline.own_ms.end());
+  result.mutable_candidate_own_ms()->Assign(candidate.own_ms.begin(), candidate.own_ms.end());
   return absl::OkStatus();
 }
 
 absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result) {
-  if (plan.steps_size() != static_cast<int>(baseline_.steps()))
-    return failureStatus(v1::Failure::INVALID_INPUT, "the plan and the artifact have different steps");
+  if (absl::Status status = checkSteps(plan, baseline_); !status.ok()) return status;
   baseline_.refill(spec_.seed(), false);
   if (auto warm = baseline_.run(); !warm.ok()) return warm.status();
   std::vector<std::vector<double>> times(baseline_.steps());
@@ -188,14 +232,20 @@ absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult&
   return absl::OkStatus();
 }
 
+absl::Status readPlan(const TaskContext& task, const v1::Digest& digest, v1::Plan& plan) {
+  auto path = task.input(digest.sha256());
+  return path.ok() ? readMessage(*path, plan) : path.status();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   const v1::MeasureTask& spec = task.spec().measure();
-  v1::Plan plan;
-  auto path = task.input(spec.plan().sha256());
-  if (!path.ok()) return path.status();
-  if (absl::Status status = readMessage(*path, plan); !status.ok()) return status;
+  v1::Plan plan, candidate_plan;
+  if (absl::Status status = readPlan(task, spec.plan(), plan); !status.ok()) return status;
+  if (spec.has_candidate_plan()) {
+    if (absl::Status status = readPlan(task, spec.candidate_plan(), candidate_plan); !status.ok()) return status;
+  }
   std::vector<std::string> files;
   for (const auto& [digest, name] :
        {std::pair(&spec.baseline(), "baseline.tsra"), {&spec.candidate(), "candidate.tsra"}}) {
@@ -219,6 +269,10 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   *measured.mutable_host() = compiler::hostInfo();
   if (double load = 0; getloadavg(&load, 1) == 1) measured.set_load_average(load);
   Measurement measurement(spec, *runs[0], runs.size() > 1 ? runs[1].get() : nullptr);
+
+  if (runs.size() > 1 && spec.has_candidate_plan()) {
+    if (absl::Status status = measurement.findOwnSteps(plan, candidate_plan); !status.ok()) return status;
+  }
 
   if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
   absl::Status status = runs.size() > 1 ? measurement.measure(measured) : measurement.timeSteps(plan, measured);

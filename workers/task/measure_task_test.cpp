@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "compiler/artifact/ir_kernels.h"
+#include "compiler/pipeline.h"
 #include "workers/task_run.h"
 #include "workers/testing/temporary_folder.h"
 
@@ -40,6 +41,24 @@ void put(AttemptFolder& folder, v1::TaskSpec& task, char name, const google::pro
   std::ofstream(folder.input(digest.sha256()), std::ios::binary) << message.SerializeAsString();
 }
 
+/// The model's artifact as an input of that name.
+void putArtifact(AttemptFolder& folder, v1::TaskSpec& task, char name, const compiler::SmallModel& model,
+                 const std::string& scratch, v1::Digest& digest) {
+  digest.set_sha256(std::string(64, name));
+  *task.add_inputs() = digest;
+  compiler::AssembleRequest request;
+  request.name = "small";
+  request.plan = model.plan;
+  request.objects = model.objects;
+  request.weights_path = scratch + "/weights-" + name;
+  request.artifact_path = folder.input(digest.sha256());
+  std::ofstream(request.weights_path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(model.weights.data()),
+             static_cast<std::streamsize>(model.weights.size() * 4));
+  const auto manifest = compiler::assemble(request);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+}
+
 v1::TaskResult measure(const v1::BuiltObject& candidate, int64_t timeout_us = 60'000'000) {
   const compiler::SmallModel model(kN);
   const TemporaryFolder temporary;
@@ -72,6 +91,41 @@ TEST(MeasureTask, TimesARightOneInTurns) {
   EXPECT_EQ(result.measure().baseline_ms_size(), result.measure().candidate_ms_size());
   for (const double ms : result.measure().candidate_ms()) EXPECT_GT(ms, 0);
   EXPECT_FALSE(result.measure().host().hostname().empty());
+}
+
+TEST(MeasureTask, OfTwoArtifactsTheStepsThatDifferAreSummed) {
+  const compiler::SmallModel before(kN);
+  compiler::SmallModel after(kN);
+  after.plan.mutable_workloads(1)->set_hash("another mirror");
+  for (v1::BuiltObject& object : after.objects)
+    if (object.info().workload_hash() == "mirror") object.mutable_info()->set_workload_hash("another mirror");
+  const TemporaryFolder temporary;
+  adoptOrphans();
+  auto scratch = *Scratch::open(temporary.path() + "/scratch");
+  AttemptFolder folder = *scratch->newAttempt();
+  v1::TaskSpec task;
+  task.set_kind(v1::MEASURE);
+  task.set_run_timeout_us(60'000'000);
+  v1::MeasureTask& spec = *task.mutable_measure();
+  spec.set_seed(7);
+  put(folder, task, 'a', before.plan, *spec.mutable_plan());
+  put(folder, task, 'b', after.plan, *spec.mutable_candidate_plan());
+  putArtifact(folder, task, 'c', before, temporary.path(), *spec.mutable_baseline());
+  putArtifact(folder, task, 'd', after, temporary.path(), *spec.mutable_candidate());
+  TaskRunner runner;
+  runner.binary = TESSERA_TASK;
+  Cancellation attempt;
+  const v1::TaskResult result = runTask(runner, task, folder, [](const v1::Progress&) {}, attempt);
+  ASSERT_FALSE(result.has_failure()) << result.DebugString();
+  const v1::MeasureTaskResult& measured = result.measure();
+  EXPECT_EQ(measured.wrong(), "");
+  ASSERT_GT(measured.baseline_ms_size(), 0);
+  ASSERT_EQ(measured.baseline_own_ms_size(), measured.baseline_ms_size());
+  ASSERT_EQ(measured.candidate_own_ms_size(), measured.candidate_ms_size());
+  for (int run = 0; run < measured.baseline_ms_size(); ++run) {
+    EXPECT_GT(measured.baseline_own_ms(run), 0);
+    EXPECT_LT(measured.baseline_own_ms(run), measured.baseline_ms(run)) << "without the step that both have";
+  }
 }
 
 TEST(MeasureTask, AWrongOneIsNotTimed) {

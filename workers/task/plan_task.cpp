@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/pipeline.h"
+#include "compiler/schedule/open_choices.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 
@@ -12,6 +13,8 @@ namespace tessera::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostOpenChoices = 32;  // told of a plan
 
 constexpr char kWeights[] = "weights.bin";
 constexpr char kArtifact[] = "artifact.tsra";
@@ -78,6 +81,12 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_import_ms(planned->import_ms);
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
+  if (!spec.spec().has_pins()) {
+    for (v1::OpenChoice& open : compiler::openChoices(planned->plan.report())) {
+      if (static_cast<size_t>(plan.open_choices_size()) == kMostOpenChoices) break;
+      *plan.add_open_choices() = std::move(open);
+    }
+  }
   // Nothing is left to do for other tasks then, which would find these files in a worker's cache.
   const bool finishes = spec.finish_small() && isSmall(task, *planned);
   const auto output = finishes ? encloseOutput : writeOutput;

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
+from tessera import errors
 from tessera._transfer import KnownBlobs
 from tessera.identity import Identity
 from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_service_pb2_grpc, execution_service_pb2_grpc,
@@ -74,6 +76,8 @@ class Connection(_Methods):
 
     def __init__(self, address: str, identity: Identity) -> None:
         self.address = address
+        #: asked when no server answers: why none ever will again; None while it may come back
+        self.ended: Callable[[], errors.TesseraError | None] = lambda: None
         self._channel = _channel(grpc, address, identity)
         super().__init__(self._channel, identity)
 

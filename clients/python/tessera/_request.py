@@ -138,7 +138,8 @@ def _sizes_of_range(name: str, text: str) -> list[int]:
             raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
                                       accepted="e.g. '..8,..64'")
         return [-size for size in chosen]
-    ends = [int(end) if end.isdecimal() else 0 for end in text.split("..")]
+    # A run of none of it takes the variant for 2.
+    ends = [max(int(end), 1) if end.isdecimal() else 0 for end in text.split("..")]
     if len(ends) != 2 or not 1 <= ends[0] < ends[1]:
         raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
                                   accepted="e.g. '1..64' or '..64'")

@@ -92,6 +92,8 @@ def drive(steps: Steps[T], connection: Any) -> T:
             answer = _perform(step, connection)
         except grpc.RpcError as refused:
             error = errors.of_rpc(refused, connection.address)
+            if isinstance(error, errors.Unreachable):
+                error = connection.ended() or error
         except BaseException as other:  # its `finally` clauses are to run
             error = other
 

@@ -18,7 +18,7 @@ _MODES = {"async": artifact_versions_pb2.ASYNC, "sync": artifact_versions_pb2.SY
 
 
 def tuning(mode: str, method: str, trials: int, budget: float | None, threads: int, seed: int, workloads: Sequence[str],
-           top: int, cold: bool, records: bool) -> artifact_versions_pb2.CreateTuningRequest:
+           top: int, cold: bool, records: bool, choices: int | None) -> artifact_versions_pb2.CreateTuningRequest:
     """What a search is told, without the model."""
     if mode not in _MODES:
         raise errors.InvalidInput("there is no such mode", attribute="mode", found=mode, accepted=", ".join(_MODES))
@@ -27,6 +27,8 @@ def tuning(mode: str, method: str, trials: int, budget: float | None, threads: i
     spec.method, spec.trials, spec.threads, spec.seed = method, trials, threads, seed
     spec.budget_us = seconds_to_us("budget", budget)
     spec.top, spec.cold, spec.ignore_records = top, cold, not records
+    if choices is not None:
+        spec.choices = choices
     spec.workloads.extend([workloads] if isinstance(workloads, str) else workloads)
     return request
 

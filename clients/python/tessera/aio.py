@@ -75,12 +75,13 @@ class Client:
              external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
              name: str | None = None, mode: str = "async", method: str = "", trials: int = 0, budget: float | None = None,
              threads: int = 1, seed: int = 1, workloads: Sequence[str] = (), top: int = 0, cold: bool = False,
-             records: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
-             total_timeout: float | None = None, on_progress: OnProgress | None = None) -> Tuning:
+             records: bool = True, choices: int | None = None, priority: int = 0, request_id: str | None = None,
+             queue_timeout: float | None = None, total_timeout: float | None = None,
+             on_progress: OnProgress | None = None) -> Tuning:
         """Begins to search; await what it returns for the artifact with what was found."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
         options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
-        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records)
+        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records, choices)
         return Tuning(self, request, options, search, on_progress)
 
     async def versions(self, job_id: str) -> Table[Version]:

@@ -95,8 +95,9 @@ class Client:
              external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
              name: str | None = None, mode: str = "async", method: str = "", trials: int = 0, budget: float | None = None,
              threads: int = 1, seed: int = 1, workloads: Sequence[str] = (), top: int = 0, cold: bool = False,
-             records: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
-             total_timeout: float | None = None, on_progress: OnProgress | None = None) -> Tuning:
+             records: bool = True, choices: int | None = None, priority: int = 0, request_id: str | None = None,
+             queue_timeout: float | None = None, total_timeout: float | None = None,
+             on_progress: OnProgress | None = None) -> Tuning:
         """Searches schedules for a model by measuring them on workers; returns at once with a future.
 
         The model's arguments are those of ``compile``. The future's ``result()`` is the artifact with what was found;
@@ -113,11 +114,13 @@ class Client:
         :param top: only so many workloads, those with the most time; 0 stands for all.
         :param cold: operands are out of all caches before each timed run.
         :param records: False does not begin with the best that was measured before.
+        :param choices: of the graph (algorithms, fusions, splits) that prices do not settle, measured the other way; 0:
+            none; 8 where it is left out.
         :param on_progress: called with each Progress, in a thread of the tuning's.
         """
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
         options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
-        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records)
+        search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records, choices)
         return Tuning(self, request, options, search, on_progress)
 
     def versions(self, job_id: str) -> Table[Version]:

@@ -16,6 +16,8 @@ from tessera.client import Client
 from tessera.identity import Identity
 
 _PATIENCE_S = 30.0
+_AWAY_FOR_GOOD_S = 5.0  # a server takes its address away when it ends and when it starts; longer than between the two
+_OTHER_BUILD = 3  # tesserad's exit code (proto/server_exit.h)
 _LONGEST_SOCKET_PATH = 107  # a deep data folder takes a port instead
 
 
@@ -70,6 +72,7 @@ class LocalService:
         self._binary = binary
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
+        self._unannounced_since: float | None = None
 
     def start(self) -> Client:
         """Returns a client of it."""
@@ -79,6 +82,7 @@ class LocalService:
             raise errors.of_os(error) from error
         self.address = _running(self.folder) or self._start()
         self._client = Client(self.address, Identity())  # the environment is of another service
+        self._client._connection.ended = self._ended
         return self._client
 
     def _start(self) -> str:
@@ -107,6 +111,26 @@ class LocalService:
             time.sleep(0.01)
         self.stop()
         raise errors.DeadlineExceeded(f"{binary} did not answer within {_PATIENCE_S:.0f} s; see {log}")
+
+    def _ended(self) -> errors.TesseraError | None:
+        """Why it will never answer again, or None while it may."""
+        log, again = self.folder / "tesserad.log", "run this again: what it had acknowledged is kept"
+        if self._process:
+            code = self._process.poll()
+            if code is None:
+                return None
+            if code == _OTHER_BUILD:
+                return errors.Unreachable(f"tesserad ended: it and the tessera-worker or tessera-task beside it are of different "
+                                          f"builds, replaced while it ran or not built together; see {log}",
+                                          fix=f"build or install all of them, then {again}")
+            return errors.Unreachable(f"tesserad ended with exit code {code}; see {log}", fix=again)
+        if (self.folder / "tesserad.addr").exists():
+            self._unannounced_since = None
+            return None
+        since = self._unannounced_since = self._unannounced_since or time.monotonic()
+        if time.monotonic() - since < _AWAY_FOR_GOOD_S:
+            return None
+        return errors.Unreachable(f"the tesserad that served {self.folder} was not started here and has ended; see {log}", fix=again)
 
     def stop(self) -> None:
         """Drains it, if it was started here."""

@@ -92,7 +92,10 @@ class OuterProductKernel final : public StreamedProductKernel {
  protected:
   bool takes(const Nest& /*nest*/, const Chip& /*chip*/, const Roles& /*roles*/) const override { return true; }
   TileDemands demands(const Chip& /*chip*/) const override { return {}; }
-  void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override { unrollReductions(nest, chip, plan); }
+  void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
+    unrollReductions(nest, chip, plan);
+    separateSteps(nest, chip, plan);
+  }
 };
 
 /// Neighbouring points read the same vectors at other steps of the innermost reductions: steps run within points, so

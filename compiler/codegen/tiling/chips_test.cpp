@@ -128,6 +128,33 @@ TEST(Chips, LongSumsAreNotSideBySideWhereCoresWouldWait) {
   EXPECT_EQ(gridOf(two, 100), 1) << "not worth a core";
 }
 
+/// The first layer of a network: a window over three planes into `outputs` channels of an image `width` results wide.
+std::string firstLayer(int64_t window, int64_t stride, int64_t width, int64_t outputs = 64) {
+  WorkloadText text;
+  const int64_t extent = ((width - 1) * stride) + window, blocks = outputs / 16;
+  const std::string s = std::to_string(stride);
+  return text.finish(
+      {text.generic({text.argument({3, extent, extent}), text.argument({blocks, 3, window, window, 16})},
+                    {"d4, d1 * " + s + " + d5, d2 * " + s + " + d6", "d0, d4, d5, d6, d3", "d0, d1, d2, d3"},
+                    text.fill({blocks, width, width, 16}, "0.0"), 7, "pppprrr",
+                    "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32")});
+}
+
+// Windows that overlap read what their neighbours read at another step. Written out, LLVM would load it once and, with
+// no register left, keep it in memory: that took up to twice the time.
+TEST(Chips, StepsThatReadTheSameAreNotWrittenOutWhereRegistersAreFull) {
+  const v1::Target chip = builtin("sapphirerapids");
+  const auto tree = [&](int64_t window, int64_t stride, int64_t width) {
+    return printSchedule(treeFor(chip, firstLayer(window, stride, width)));
+  };
+  using ::testing::ContainsRegex;
+  using ::testing::HasSubstr;
+  EXPECT_THAT(tree(7, 2, 112), ContainsRegex("tile [^ ]*i3:16,r6:2 ")) << "even columns and odd ones";
+  EXPECT_THAT(tree(3, 1, 112), ContainsRegex("tile [^ ]*i3:16 ")) << "every step reads the neighbour's";
+  EXPECT_THAT(tree(7, 8, 28), HasSubstr("r6:7 ")) << "windows that do not overlap";
+  EXPECT_THAT(tree(7, 2, 2), HasSubstr("r6:7 ")) << "few enough to stay in registers";
+}
+
 class ManyCores : public ::testing::TestWithParam<int> {};
 
 TEST_P(ManyCores, AllHaveWork) {

@@ -4,6 +4,7 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/target/dealt.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -113,7 +114,8 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
     const int64_t blocks = ceilDiv(tiles, each), pieces = parts * blocks;
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores})
-      waiting += static_cast<double>(ceilDiv(pieces, threads) * threads * each) / static_cast<double>(parts * tiles);
+      waiting +=
+          dealtUnevenly(pieces, threads) * static_cast<double>(pieces * each) / static_cast<double>(parts * tiles);
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
     best = each;
@@ -137,13 +139,8 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
   for (int64_t each = largest; each >= smallest; --each) {
     double waiting = 0;
     for (const int64_t threads : shares) {
-      const int64_t blocks = ceilDiv(tiles, each);
-      int64_t longest = 0;
-      for (int64_t thread = 0; thread < threads; ++thread) {
-        const int64_t first = blocks * thread / threads * each, end = blocks * (thread + 1) / threads * each;
-        longest = std::max(longest, std::min(end, tiles) - first);
-      }
-      waiting += static_cast<double>(longest * threads) / static_cast<double>(tiles);
+      waiting +=
+          dealtUnevenly(ceilDiv(tiles, each), threads, [&](int64_t blocks) { return std::min(blocks * each, tiles); });
     }
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
@@ -167,8 +164,7 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
     const double ragged = static_cast<double>(pieces * rows * across) / static_cast<double>(parts * extent * width);
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores}) {
-      const int64_t rounds = ceilDiv(pieces, threads);
-      waiting += static_cast<double>(rounds * threads) / static_cast<double>(pieces) * (rounds < few ? ragged : 1);
+      waiting += dealtUnevenly(pieces, threads) * (ceilDiv(pieces, threads) < few ? ragged : 1);
     }
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;

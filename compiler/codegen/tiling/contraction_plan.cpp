@@ -115,7 +115,38 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
          tile <= chip.stayingBytes(chip.near());
 }
 
+/// Elements of the broadcast operand that a tile reads: distinct ones, and all.
+std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles, const TilePlan& plan) {
+  const Access& access = nest.statements[0].inputs[roles.a].access;
+  llvm::SmallVector<int> loops(roles.rows);
+  llvm::append_range(loops, plan.reductions);
+  llvm::SmallVector<int64_t> offsets = {0};
+  for (const int loop : loops) {
+    const size_t before = offsets.size();
+    for (int64_t at = 1; at < plan.tile[loop]; ++at)
+      for (size_t i = 0; i < before; ++i) offsets.push_back(offsets[i] + at * access.strides[loop]);
+  }
+  const auto all = static_cast<int64_t>(offsets.size());
+  llvm::sort(offsets);
+  return {std::distance(offsets.begin(), llvm::unique(offsets)), all};
+}
+
 }  // namespace
+
+void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan) {
+  const Roles roles = rolesOf(nest, plan);
+  if (roles.a < 0) return;
+  const int64_t spare = chip.vectorRegisters() - (plan.rows * plan.vectors) - plan.vectors;
+  bool whole = true;  // all further in: a loop outside is unrolled only then
+  for (const int loop : llvm::reverse(plan.reductions)) {
+    if (!whole) plan.tile[loop] = 1;
+    for (;; --plan.tile[loop]) {
+      const auto [distinct, all] = elementsOfTile(nest, roles, plan);
+      if (plan.tile[loop] == 1 || distinct == all || distinct <= spare) break;
+    }
+    whole = whole && plan.tile[loop] == nest.extents[loop];
+  }
+}
 
 ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands,
                            int lanes)

@@ -43,6 +43,11 @@ void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, c
 /// convolution with a short window.
 bool slides(const Nest& nest, const Chip& chip, const Roles& roles);
 
+/// Unrolls the reductions less far where rows of a tile would read what others read at another unrolled step, as
+/// windows do that overlap, and that does not stay in registers: LLVM loads it once and keeps it in memory as whole
+/// vectors.
+void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan);
+
 /// After the reductions are ordered and unrolled: what is packed, what is blocked, what is fetched, the levels.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
 

@@ -6,6 +6,7 @@
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
+#include "compiler/target/dealt.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
@@ -154,7 +155,7 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 double waitingShare(const Chip& chip, int64_t points) {
   const int64_t cores = chip.cores();
   if (cores <= chip.prices().grid().even_threads()) return 0;
-  return static_cast<double>(ceilDiv(points, cores) * cores) / static_cast<double>(points) - 1;
+  return dealtUnevenly(points, cores) - 1;
 }
 
 void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {

@@ -1,6 +1,10 @@
 #include "compiler/graph/layout/layout_choices.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,8 +29,72 @@ std::string nameOf(const LayoutGraph& graph, const LayoutNode& node, size_t form
   return layoutName(graph.layout(node.variables[form], label), rank - node.forms[form].channels.count + 1);
 }
 
+/// What other layouts of one operation cost while all others keep theirs: an upper bound, as the neighbours of a pin
+/// may follow it.
+class Alternatives {
+ public:
+  Alternatives(const LayoutGraph& graph, const Labelling& labelling)
+      : graph_(graph), labels_(labelling.labels), edges_(graph.problem().costs.size()) {
+    for (const LabellingProblem::Edge& edge : graph.problem().edges)
+      for (const int variable : {edge.a, edge.b}) edges_[variable].push_back(&edge);
+  }
+
+  /// "NCHW NCHW16c", as the labels are.
+  std::string name(const LayoutNode& node) const;
+  void addTo(v1::Choice& made, const LayoutNode& node);
+
+ private:
+  double ownPrice(const std::set<int>& variables) const;
+  double priceAround(const std::set<int>& variables) const;
+
+  const LayoutGraph& graph_;
+  std::vector<int> labels_;
+  std::vector<std::vector<const LabellingProblem::Edge*>> edges_;  // of each variable
+};
+
 int labelsOf(const LayoutGraph& graph, const LayoutNode& node, size_t form) {
   return static_cast<int>(graph.problem().costs[node.variables[form]].size());
+}
+
+double Alternatives::ownPrice(const std::set<int>& variables) const {
+  double price = 0;
+  for (const int variable : variables) price += graph_.problem().costs[variable][labels_[variable]];
+  return price;
+}
+
+/// Of the variables and of what they have to do with others.
+double Alternatives::priceAround(const std::set<int>& variables) const {
+  std::set<const LabellingProblem::Edge*> edges;
+  for (const int variable : variables) edges.insert(edges_[variable].begin(), edges_[variable].end());
+  std::vector<double> costs;
+  for (const LabellingProblem::Edge* edge : edges)
+    costs.push_back(edge->costs[(labels_[edge->a] * graph_.problem().costs[edge->b].size()) + labels_[edge->b]]);
+  std::ranges::sort(costs);  // equal operations have equal prices, in whatever order their edges lie in memory
+  return std::accumulate(costs.begin(), costs.end(), ownPrice(variables));
+}
+
+std::string Alternatives::name(const LayoutNode& node) const {
+  std::vector<std::string> names;
+  for (const size_t form : activationsOf(node))
+    names.push_back(nameOf(graph_, node, form, labels_[node.variables[form]]));
+  return absl::StrJoin(names, " ");
+}
+
+void Alternatives::addTo(v1::Choice& made, const LayoutNode& node) {
+  std::set<int> variables;
+  for (const size_t form : activationsOf(node)) variables.insert(node.variables[form]);
+  const double own = ownPrice(variables), around = priceAround(variables);
+  made.set_price_us(own);
+  for (const int variable : variables) {
+    const int chosen = labels_[variable];
+    for (int label = 0; label < static_cast<int>(graph_.problem().costs[variable].size()); ++label) {
+      if (label == chosen) continue;
+      labels_[variable] = label;
+      const double price = own + priceAround(variables) - around;
+      if (std::isfinite(price)) addAlternative(made, name(node), price);
+    }
+    labels_[variable] = chosen;
+  }
 }
 
 }  // namespace
@@ -82,12 +150,12 @@ void refuseTogether(const std::vector<AnchorLayouts>& anchors, GraphChoices& cho
 }
 
 void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph& graph, const Labelling& labelling,
-                   GraphChoices& choices) {
+                   double error, GraphChoices& choices) {
+  Alternatives alternatives(graph, labelling);
   for (const AnchorLayouts& anchor : anchors) {
-    std::vector<std::string> names;
-    for (size_t form : activationsOf(*anchor.node))
-      names.push_back(nameOf(graph, *anchor.node, form, labelling.labels[anchor.node->variables[form]]));
-    choices.made(kLayoutChoice, anchor.place, absl::StrJoin(names, " "));
+    v1::Choice& made = choices.made(kLayoutChoice, anchor.place, alternatives.name(*anchor.node));
+    made.set_error(error);
+    alternatives.addTo(made, *anchor.node);
   }
 }
 

@@ -24,7 +24,8 @@ LabellingProblem pinLayouts(const std::vector<AnchorLayouts>& anchors, const Lay
 /// Pins of which each can be followed, but not all.
 void refuseTogether(const std::vector<AnchorLayouts>& anchors, GraphChoices& choices);
 
+/// `error`: share of an operation's price by which layouts may be priced wrong.
 void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph& graph, const Labelling& labelling,
-                   GraphChoices& choices);
+                   double error, GraphChoices& choices);
 
 }  // namespace tessera::compiler

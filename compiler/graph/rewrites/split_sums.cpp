@@ -14,6 +14,7 @@
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
+#include "compiler/target/dealt.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -160,9 +161,7 @@ class SplitPrices {
     return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
   }
   /// The busiest core's share of equal pieces.
-  double busiest(int64_t pieces) const {
-    return static_cast<double>(ceilDiv(pieces, int64_t{chip_.cores()})) / static_cast<double>(pieces);
-  }
+  double busiest(int64_t pieces) const { return dealtUnevenly(pieces, chip_.cores()) / chip_.cores(); }
 
   const Sum& sum_;
   const Chip& chip_;
@@ -315,7 +314,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
       choices.refuse(kSplitChoice, place, "no such number of parts",
                      absl::StrCat(kWhole, ", or 2 to ", sum->steps, " parts"));
     }
-    choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
+    v1::Choice& made = choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
     if (best == 1 && parts == 1) continue;
     v1::Decision& decision = decisions.emplace_back();
     decision.set_kind(kSplitChoice);
@@ -326,6 +325,9 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     const double whole = prices.whole(), split = prices.inParts(told);
     decision.set_cost(parts > 1 ? split : whole);
     decision.set_alternative_cost(parts > 1 ? whole : split);
+    made.set_price_us(decision.cost());
+    made.set_error(chip.prices().gains().slices_share());
+    addAlternative(made, parts > 1 ? kWhole : absl::StrCat(told), decision.alternative_cost());
     decision.set_reason(
         absl::StrFormat("%d results of sums of %d steps are %d pieces for %d cores: whole %.1f us, in %d parts %.1f "
                         "us, %.1f of them for "

@@ -57,6 +57,7 @@ class FusionChooser {
   void summarize(const fusion::Selection& together, double gain);
   std::vector<bool> toTell() const;
   std::string whyNot(const FusionOffer& offer) const;
+  void addPrices(int at, v1::Choice& made) const;
   v1::Decision settle(int at);
 
   std::vector<Group>& groups_;
@@ -179,6 +180,23 @@ std::string FusionChooser::whyNot(const FusionOffer& offer) const {
              : absl::StrCat(": parts of it belong to ", others.size(), " others that gain more together");
 }
 
+/// Fusing what was left apart ends what was taken in its place.
+void FusionChooser::addPrices(int at, v1::Choice& made) const {
+  const FusionOffer& offer = offers_[at];
+  const v1::FusionProfit& profit = offer.decision.profit();
+  made.set_error(offer.error);
+  made.set_price_us(isTaken(at) ? profit.fused_us() : profit.apart_us());
+  if (isTaken(at)) return addAlternative(made, kApart, profit.apart_us());
+  if (!offer.possible) return;
+  std::set<int> displaced;
+  for (const int group : offer.groups)
+    if (taken_by_[group] >= 0) displaced.insert(taken_by_[group]);
+  double price = profit.fused_us();
+  for (const int other : displaced)
+    price += offers_[other].decision.profit().apart_us() - offers_[other].decision.profit().fused_us();
+  addAlternative(made, kFused, price);
+}
+
 v1::Decision FusionChooser::settle(int at) {
   FusionOffer& offer = offers_[at];
   v1::Decision& decision = offer.decision;
@@ -186,7 +204,8 @@ v1::Decision FusionChooser::settle(int at) {
   if (offer.wanted && !taken) decision.set_reason(absl::StrCat(decision.reason(), whyNot(offer)));
   if (offer.choice.kind().empty()) return decision;
   offer.choice.set_choice(taken ? kFused : kApart);
-  choices_.made(offer.choice.kind(), offer.choice.place(), offer.choice.choice(), offer.choice.refusal());
+  addPrices(at,
+            choices_.made(offer.choice.kind(), offer.choice.place(), offer.choice.choice(), offer.choice.refusal()));
   if (!taken) return decision;
   decision.set_taken(true);
   const double apart = decision.cost();

@@ -65,6 +65,7 @@ class ChainFinder {
   void declineWinograd(const Candidate& candidate);
   v1::Decision record(const Candidate& candidate) const;
   void ask(Candidate& candidate);
+  static bool can(const Candidate& candidate, const fusion::ChainDecision& decision);
   bool takes(const Candidate& candidate, const fusion::ChainDecision& decision) const;
   void refuse(const Candidate& candidate, const std::string& why);
 
@@ -236,8 +237,12 @@ void ChainFinder::refuse(const Candidate& candidate, const std::string& why) {
   choices_.refuse(kChainChoice, candidate.place, why, kApart);
 }
 
+bool ChainFinder::can(const Candidate& candidate, const fusion::ChainDecision& decision) {
+  return isSliced(decision) && candidate.refusal.empty();
+}
+
 bool ChainFinder::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
-  if (!isSliced(decision) || !candidate.refusal.empty()) return false;
+  if (!can(candidate, decision)) return false;
   return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
 }
 
@@ -267,7 +272,9 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   offer.groups = candidate.groups;
   offer.site = site_;
   offer.pinned = candidate.pinned;
+  offer.possible = can(candidate, decision);
   offer.wanted = takes(candidate, decision);
+  offer.error = decision.least;
   offer.stops_at_rows = !links_.heavy(candidate.groups.back());
   offer.choice.set_kind(kChainChoice);
   offer.choice.set_place(candidate.place);

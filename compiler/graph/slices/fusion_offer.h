@@ -17,8 +17,10 @@ struct FusionOffer {
   v1::Decision decision;    ///< as if it was not taken
   v1::Choice choice = {};   ///< what pins know it by; without a kind there is nothing to choose
   std::string pinned = {};
+  bool possible = false;       ///< when it is asked for
   bool wanted = false;         ///< may be taken: it is possible, and pays or is asked for
-  double gain_us = 0;          ///< beyond the error of its price
+  double error = 0;            ///< share of a price by which it may be wrong
+  double gain_us = 0;          ///< beyond that
   bool stops_at_rows = false;  ///< ends behind a product: waits where an offer goes on from there
   Group merged = {};           ///< without choice and profit
 };

@@ -144,9 +144,10 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
   const bool pays = gain >= least && region.traffic_bytes < bytes;
   offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
   absl::StatusOr<Group> group = merged(region, bytes);
-  const bool possible = group.ok() && choice.refusal().empty();
-  offer.wanted = possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
-  if (!possible && offer.pinned == kFused)
+  offer.possible = group.ok() && choice.refusal().empty();
+  offer.error = least;
+  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
+  if (!offer.possible && offer.pinned == kFused)
     choices_.refuse(kRegionChoice, choice.place(),
                     group.ok() ? choice.refusal() : std::string(group.status().message()), kApart);
   if (!group.ok()) {

@@ -300,6 +300,20 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
 
 constexpr char kAlgorithmChoice[] = "algorithm";
 
+void addPrices(v1::Choice& made, const Comparison& all, double error) {
+  made.set_error(error);
+  const auto add = [&](const std::string& name, double price_us) {
+    if (name == made.choice()) {
+      made.set_price_us(price_us);
+    } else {
+      addAlternative(made, name, price_us);
+    }
+  };
+  add(kDirect, all.direct);
+  for (const auto& [algorithm, price] : llvm::zip_equal(winogradAlgorithms(), all.prices))
+    add(algorithm.name, price.total());
+}
+
 std::string acceptedAlgorithms() {
   std::string text = kDirect;
   for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) text += std::string(", ") + algorithm.name;
@@ -331,7 +345,8 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
     const bool taken = wanted != algorithms.end() || (pinned.empty() && all.worst[best] < most * all.direct_worst);
     report.decisions.push_back(decisionFor(*candidate, all, best, taken));
-    choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
+    addPrices(choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect), all,
+              chip.prices().gains().winograd_share());
     if (!taken) continue;
     Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
         .run(all.direct - all.prices[best].total());

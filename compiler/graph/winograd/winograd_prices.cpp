@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/target/dealt.h"
 
 namespace tessera::compiler {
 double WinogradPrices::arithmeticUs(double operations) const {
@@ -48,14 +49,10 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   return price;
 }
 
-/// Work of the core with the most rows of blocks over the average, with slices of so many dealt to all.
 double WinogradPrices::idleFactor(int64_t images, int64_t rows, int64_t slice) const {
-  const int64_t each = ceilDiv(rows, slice), cores = chip_.cores();
-  auto rowsBefore = [&](int64_t slices) { return slices / each * rows + std::min(slices % each * slice, rows); };
-  int64_t most = 0;
-  for (int64_t core = 0; core < cores; ++core)
-    most = std::max(most, rowsBefore(images * each * (core + 1) / cores) - rowsBefore(images * each * core / cores));
-  return static_cast<double>(most * cores) / static_cast<double>(images * rows);
+  const int64_t each = ceilDiv(rows, slice);
+  return dealtUnevenly(images * each, chip_.cores(),
+                       [&](int64_t slices) { return (slices / each * rows) + std::min(slices % each * slice, rows); });
 }
 
 /// What lies between the stages is then written and read at the private cache's rate; in exchange the filters are

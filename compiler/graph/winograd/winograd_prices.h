@@ -34,6 +34,7 @@ class WinogradPrices {
 
  private:
   double bytesPerUs(double bytes) const;
+  /// Work of the core with the most rows of blocks over the average, with slices of so many dealt to all.
   double idleFactor(int64_t images, int64_t rows, int64_t slice) const;
   void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;
 

@@ -1,6 +1,7 @@
 // Activation functions.
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/import/ops/elementwise.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -121,6 +122,56 @@ Value softplus(const Scalars& s, Value x) {
   return s.add(s.max(x, s.constant(0)), tail);
 }
 
+/// alpha * x + beta
+Results lowerAffine(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 0));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    return s.add(s.mul(v[0], s.constant(alpha)), s.constant(beta));
+  })}};
+}
+
+Results lowerScale(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double scale, n.real("scale", 1));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)},
+                         [=](const Scalars& s, ValueRange v) { return s.mul(v[0], s.constant(scale)); })}};
+}
+
+/// scale * x + bias, one for each channel
+Results lowerImageScaler(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
+  TESSERA_ASSIGN_OR_RETURN(const double scale, n.real("scale", 1));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<double> bias, n.reals("bias"));
+  if (static_cast<int64_t>(bias.size()) != x.shape[1]) {
+    return n.invalid("there is not one bias for each channel",
+                     {.attribute = "bias", .found = absl::StrCat(bias.size()), .accepted = absl::StrCat(x.shape[1])});
+  }
+  const std::vector<float> values(bias.begin(), bias.end());
+  std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  const Tensor of_channels =
+      e.cast(Emitter::wrap(makeConstant(v1::DATA_TYPE_F32, {x.shape[1], 1, 1}, std::move(bytes))), x.dtype);
+  return {{e.elementwise(x.dtype, {x, of_channels},
+                         [=](const Scalars& s, ValueRange v) { return s.add(s.mul(v[0], s.constant(scale)), v[1]); })}};
+}
+
+/// ONNX Runtime wants both.
+Results lowerScaledTanh(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha"));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta"));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    return s.mul(s.constant(alpha), s.math<math::TanhOp>(s.mul(v[0], s.constant(beta))));
+  })}};
+}
+
+Results lowerParametricSoftplus(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha"));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta"));
+  return {{e.elementwise(n.in(0).dtype, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
+    return s.mul(s.constant(alpha), softplus(s, s.mul(v[0], s.constant(beta))));
+  })}};
+}
+
 Results lowerShrink(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double lambd, n.real("lambd", 0.5));
   TESSERA_ASSIGN_OR_RETURN(const double bias, n.real("bias", 0.0));
@@ -202,7 +253,13 @@ std::vector<Operator> activationOperators() {
       {
           {"Relu", 1, 1, 1, lowerRelu, kNumbers},
           {"LeakyRelu", 1, 1, 1, withAlpha<leakyRelu, 0.01>, kFloats},
-          {"ThresholdedRelu", 10, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
+          {"ThresholdedRelu", 1, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
+          // Never part of a released operator set, but written by converters of CoreML and Windows ML.
+          {"Affine", 1, 1, 1, lowerAffine, kFloats},
+          {"Scale", 1, 1, 1, lowerScale, kFloats},
+          {"ImageScaler", 1, 1, 1, lowerImageScaler, kFloats},
+          {"ScaledTanh", 1, 1, 1, lowerScaledTanh, kFloats},
+          {"ParametricSoftplus", 1, 1, 1, lowerParametricSoftplus, kFloats},
           {"Elu", 1, 1, 1, withAlpha<elu, 1.0>, kFloats},
           {"Celu", 12, 1, 1, withAlpha<celu, 1.0>, kFloats},
           {"Selu", 1, 1, 1, lowerSelu, kFloats},

@@ -4,6 +4,11 @@
 #include <numeric>
 
 #include "compiler/import/bounded.h"
+#include "compiler/import/evaluate.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace tessera::compiler {
 namespace {
@@ -23,6 +28,88 @@ Tensor liveBound(Emitter& e, const Tensor& bound, const Tensor& count) {
 Tensor boundAt(const Node& n, Emitter& e, int input, int64_t at) {
   const ConstantPtr& known = n.in(input).constant;
   return known ? scalarI64(known->integerAt(at)) : n.sizeAt(e, input, at);
+}
+
+constexpr const char* kWindow = "tessera.window";
+constexpr int64_t kMostElements = 64;                               // of integers that a bound is computed of
+constexpr size_t kMostOperations = 400;                             // which compute it
+constexpr int64_t kSteps = 1 << 14;                                 // scalar operations for one example
+constexpr int64_t kExamples[] = {0, 3, 2'000'000'011, -1, -7, 12};  // beyond either end, and in front of it
+
+bool isSmallIntegers(mlir::Type type) {
+  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  return tensor ? tensor.hasStaticShape() && tensor.getNumElements() <= kMostElements &&
+                      tensor.getElementType().isIntOrIndex()
+                : type.isIntOrIndex();
+}
+
+/// What integers are at examples of those that the data decide: of whatever is no arithmetic of a few integers.
+std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values) {
+  mlir::Block* body = Value(values.front()).getParentBlock();
+  llvm::SetVector<Value> reached(values.begin(), values.end());
+  llvm::SetVector<mlir::Operation*> operations;
+  llvm::SetVector<Value> leaves;
+  for (size_t i = 0; i < reached.size(); ++i) {
+    mlir::Operation* op = reached[i].getDefiningOp();
+    if (op && op->getBlock() != body) continue;  // within the body of one of the operations
+    if (!op && mlir::cast<mlir::BlockArgument>(reached[i]).getOwner() != body) continue;
+    llvm::SetVector<Value> read;
+    bool computes = op != nullptr;
+    if (op) {
+      op->walk([&](mlir::Operation* inner) { read.insert(inner->operand_begin(), inner->operand_end()); });
+      for (Value each : read) {
+        const bool from_outside = each.getParentBlock() == body;
+        computes &= !from_outside || isSmallIntegers(each.getType());
+      }
+    }
+    if (!computes) {
+      if (!isSmallIntegers(reached[i].getType())) return {};
+      leaves.insert(reached[i]);
+      continue;
+    }
+    operations.insert(op);
+    reached.insert(read.begin(), read.end());
+    if (operations.size() > kMostOperations) return {};
+  }
+  std::vector<mlir::Operation*> ordered(operations.begin(), operations.end());
+  std::sort(ordered.begin(), ordered.end(), [](auto* a, auto* b) { return a->isBeforeInBlock(b); });
+  std::vector<std::vector<int64_t>> results;
+  for (const int64_t example : kExamples) {
+    mlir::OpBuilder b(body->getParentOp()->getContext());
+    mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
+    b.setInsertionPointToEnd(scratch->getBody());
+    mlir::IRMapping mapping;
+    int64_t number = example;
+    for (const Value leaf : leaves) {
+      auto type = mlir::dyn_cast<mlir::RankedTensorType>(leaf.getType());
+      if (!type) return {};
+      const unsigned width = type.getElementType().isIndex() ? 64 : type.getElementTypeBitWidth();
+      const llvm::APInt bits(width, static_cast<uint64_t>(number), /*isSigned=*/true, /*implicitTrunc=*/true);
+      mapping.map(
+          leaf,
+          mlir::arith::ConstantOp::create(b, b.getUnknownLoc(), mlir::DenseElementsAttr::get(type, bits)).getResult());
+      number += 17;  // no two are the same
+    }
+    for (mlir::Operation* op : ordered) b.clone(*op, mapping);
+    llvm::SmallVector<Value> wanted;
+    for (const Value value : values) wanted.push_back(mapping.lookupOrDefault(value));
+    const std::vector<v1::DataType> types(values.size(), v1::DATA_TYPE_I64);
+    int64_t steps = kSteps;
+    const auto constants = evaluate(*scratch->getBody(), wanted, types, steps);
+    if (!constants) return {};
+    std::vector<int64_t>& row = results.emplace_back();
+    for (const ConstantPtr& constant : *constants) row.push_back(constant->integerAt(0));
+  }
+  return results;
+}
+
+/// The number that all examples have in a column.
+std::optional<int64_t> always(const std::vector<std::vector<int64_t>>& examples, size_t column) {
+  if (examples.empty()) return std::nullopt;
+  const int64_t first = examples.front()[column];
+  const bool same =
+      std::all_of(examples.begin(), examples.end(), [&](const auto& row) { return row[column] == first; });
+  return same ? std::optional(first) : std::nullopt;
 }
 
 /// Whether an input is a list of integers that a run computes, one for each of a known number of dimensions.
@@ -47,11 +134,40 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   range.sizes[dim] = (range.sizes[dim] + step - 1) / step;
   range.starts[dim] = e.value(start);
   range.extents[dim] = e.value(size);
-  // One window, wherever it lies: what follows may want the number.
+  // A window, wherever it lies, is as long as its range: what follows may want the number.
+  if (const auto most = n.mostOf(size); most && *most >= 1) range.sizes[dim] = std::min(range.sizes[dim], *most);
   const auto bounds = n.bounds(size);
-  if (!bounds || bounds->first != bounds->second || bounds->first < 1) return;
-  range.sizes[dim] = bounds->first;
-  range.extents.erase(dim);
+  if (bounds && bounds->first == bounds->second && bounds->first == range.sizes[dim]) range.extents.erase(dim);
+  if (bounds) return;
+  // A window of the data: as long as its end is behind its start, where all of it lies inside.
+  const Tensor length = e.elementwise(v1::DATA_TYPE_I64, {boundAt(n, e, 2, at), boundAt(n, e, 1, at)},
+                                      [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
+  const auto examples = atExamplesOfData({e.value(size), e.value(length)});
+  const auto whole = always(examples, 0), behind = always(examples, 1);
+  const int64_t most = range.sizes[dim];
+  if (whole && *whole >= 1 && *whole <= most) {
+    range.sizes[dim] = *whole;
+    range.extents.erase(dim);
+  } else if (behind && *behind >= 1 && (*behind + step - 1) / step <= most) {
+    range.sizes[dim] = (*behind + step - 1) / step;
+    range.extents[dim].getDefiningOp()->setAttr(kWindow, mlir::UnitAttr::get(e.b.getContext()));
+  }
+}
+
+bool isWindow(Value extent) {
+  mlir::Operation* op = extent.getDefiningOp();
+  return op && op->hasAttr(kWindow);
+}
+
+void forgetWindows(mlir::Operation* function) {
+  function->walk([](mlir::Operation* op) { op->removeAttr(kWindow); });
+}
+
+std::vector<Tensor> wholeWindows(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> whole = inputs;
+  for (Tensor& tensor : whole)
+    std::erase_if(tensor.extents, [](const auto& extent) { return isWindow(extent.second); });
+  return whole;
 }
 
 absl::StatusOr<SliceRange> readLiveRange(Node& n, Emitter& e, const absl::Status& refused) {

@@ -22,4 +22,12 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
 /// The range of a slice whose starts or ends only the data decide; `refused`: what to answer when they must be known.
 absl::StatusOr<SliceRange> readLiveRange(Node& n, Emitter& e, const absl::Status& refused);
 
+/// Whether an extent is that of a window whose place the data decide, from a start to the start and a number: shorter
+/// only where it reaches over an end. What has to know how long it is, takes it for whole.
+bool isWindow(mlir::Value extent);
+/// Without the extents of windows.
+std::vector<Tensor> wholeWindows(const std::vector<Tensor>& inputs);
+/// Removes what isWindow() goes by.
+void forgetWindows(mlir::Operation* function);
+
 }  // namespace tessera::compiler

@@ -257,6 +257,20 @@ Results lowerMeanVarianceNormalization(Node& n, Emitter& e) {
   })}};
 }
 
+/// Before version 9: axes by name, the variance without anything added, or none.
+Results lowerOldMeanVarianceNormalization(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
+  TESSERA_ASSIGN_OR_RETURN(const bool across, n.flag("across_channels", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool normalizes, n.flag("normalize_variance", true));
+  std::vector<int64_t> axes = {0};
+  for (int64_t d = across ? 1 : 2; d < n.in(0).rank(); ++d) axes.push_back(d);
+  Moments m = moments(e, n.in(0), axes);
+  if (!normalizes) return {{std::move(m.centered)}};
+  return {{e.elementwise(m.centered.dtype, {m.centered, m.variance}, [](const Scalars& s, ValueRange v) {
+    return s.div(v[0], s.math<mlir::math::SqrtOp>(v[1]));
+  })}};
+}
+
 /// y = x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels) ^ beta
 Results lowerLrn(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
@@ -365,6 +379,7 @@ std::vector<Operator> normalizationOperators() {
       {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchNormalizationExtents},
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", instanceExtents},
       {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
+      {"MeanVarianceNormalization", 1, 1, 1, lowerOldMeanVarianceNormalization, kFloats, 1, 8},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats, 1, INT_MAX, "", lrnExtents},
       {"LpNormalization", 1, 1, 1, lowerLpNormalization, kFloats, 1, INT_MAX, "", alongAxisExtents},

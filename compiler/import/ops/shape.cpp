@@ -6,6 +6,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/live_shape.h"
+#include "compiler/import/ops/live_slice.h"
 #include "compiler/import/ops/reshape.h"
 
 namespace tessera::compiler {
@@ -284,7 +285,7 @@ Results lowerDropout(Node& n, Emitter& e) {
 }
 
 Results lowerShape(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
+  const Tensor x = wholeWindows({n.in(0)})[0];
   TESSERA_ASSIGN_OR_RETURN(int64_t start, n.integer("start", 0));
   TESSERA_ASSIGN_OR_RETURN(int64_t end, n.integer("end", x.rank()));
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank()); };
@@ -299,7 +300,7 @@ Results lowerShape(Node& n, Emitter& e) {
 }
 
 Results lowerSize(Node& n, Emitter& e) {
-  const Tensor& x = n.in(0);
+  const Tensor x = wholeWindows({n.in(0)})[0];
   if (x.extents.empty()) return {{scalarI64(x.elements())}};
   int64_t known = 1;
   for (int64_t d = 0; d < x.rank(); ++d) known *= x.extents.contains(d) ? 1 : x.shape[d];

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/live_shape.h"
@@ -67,7 +68,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
   std::vector<bool> follows;  // ends that follow a range
-  if (n.opset() < 10) {
+  if (n.opset() < 10 && n.opType() == "Slice") {
     TESSERA_ASSIGN_OR_RETURN(starts, n.integers("starts"));
     TESSERA_ASSIGN_OR_RETURN(ends, n.integers("ends"));
     axes.resize(starts.size());
@@ -166,6 +167,30 @@ Results lowerSlice(Node& n, Emitter& e) {
   });
   result.extents = std::move(range.extents);
   return {{std::move(result)}};
+}
+
+/// Of images without a border of (left, top, right, bottom), or, behind left and top, `scale` rows and columns.
+Results lowerCrop(Node& n, Emitter& e) {
+  const Tensor& x = n.in(0);
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<int64_t> border, n.integers("border"));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<int64_t> scale, n.integers("scale", std::vector<int64_t>()));
+  const auto fault = [&](const std::string& attribute, const std::vector<int64_t>& found) {
+    return n.invalid(absl::StrCat("the ", attribute, " does not fit an image of ", x.shape[2], "x", x.shape[3]),
+                     {.attribute = attribute,
+                      .found = absl::StrJoin(found, ", "),
+                      .accepted = attribute == "border" ? "left, top, right, bottom" : "rows, columns"});
+  };
+  const bool negative = std::any_of(border.begin(), border.end(), [](int64_t size) { return size < 0; });
+  if (border.size() != 4 || negative || border[1] > x.shape[2] || border[0] > x.shape[3])
+    return fault("border", border);
+  if (!scale.empty() && scale.size() != 2) return fault("scale", scale);
+  Shape shape = {x.shape[0], x.shape[1], x.shape[2] - border[1] - std::min(border[3], x.shape[2]),
+                 x.shape[3] - border[0] - std::min(border[2], x.shape[3])};
+  if (!scale.empty()) std::copy(scale.begin(), scale.end(), shape.begin() + 2);
+  if (shape[2] < 1 || shape[3] < 1 || shape[2] > x.shape[2] - border[1] || shape[3] > x.shape[3] - border[0])
+    return scale.empty() ? fault("border", border) : fault("scale", scale);
+  return {{e.slice(x, {0, 0, border[1], border[0]}, shape, {1, 1, 1, 1})}};
 }
 
 Results lowerSplit(Node& n, Emitter& e) {
@@ -396,6 +421,9 @@ Results lowerTrilu(Node& n, Emitter& e) {
 std::vector<Operator> sliceOperators() {
   return {
       {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
+      // Never part of a released operator set, but written by converters of their time.
+      {"DynamicSlice", 1, 3, 4, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
+      {"Crop", 1, 1, 1, lowerCrop, kFloats, 1, INT_MAX, "", batchExtents},
       {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Pad", 1, 1, 4, lowerPad, kStored, 1, INT_MAX, "", extentsByLowering},
       {"Trilu", 14, 1, 2, lowerTrilu, kAll, 1, INT_MAX, "", keptExtents},

@@ -1,0 +1,64 @@
+#include "compiler/schedule/open_choices.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace tessera::compiler {
+namespace {
+
+using Alternative = v1::Choice::Alternative;
+
+double possibleGain(const v1::Choice& made, const Alternative& other) {
+  return made.price_us() * (1 + made.error()) - other.price_us() * (1 - made.error());
+}
+
+const Alternative* bestOf(const v1::Choice& made) {
+  const Alternative* best = nullptr;
+  for (const Alternative& other : made.alternatives())
+    if (possibleGain(made, other) > 0 && (!best || possibleGain(made, other) > possibleGain(made, *best)))
+      best = &other;
+  return best;
+}
+
+/// Places whose layouts are priced for direct convolutions, which they are not any more.
+std::set<std::string> transformedPlaces(const v1::GraphReport& report) {
+  std::set<std::string> places;
+  for (const v1::Choice& made : report.choices())
+    if (made.kind() == "algorithm" && made.choice() != "direct") places.insert(made.place());
+  return places;
+}
+
+}  // namespace
+
+std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report) {
+  using Key = std::tuple<std::string, std::string, std::string, double, double>;
+  std::map<Key, size_t> known;
+  std::vector<v1::OpenChoice> open;
+  const std::set<std::string> transformed = transformedPlaces(report);
+  for (const v1::Choice& made : report.choices()) {
+    if (made.kind() == "layout" && transformed.contains(made.place())) continue;
+    const Alternative* other = bestOf(made);
+    if (!other) continue;
+    const Key key{made.kind(), made.choice(), other->choice(), made.price_us(), other->price_us()};
+    const auto [place, is_new] = known.emplace(key, open.size());
+    v1::OpenChoice& group = is_new ? open.emplace_back() : open[place->second];
+    group.set_instead_of(made.choice());
+    group.set_price_us(group.price_us() + made.price_us());
+    group.set_alternative_us(group.alternative_us() + other->price_us());
+    group.set_possible_gain_us(group.possible_gain_us() + possibleGain(made, *other));
+    v1::Choice& pin = *group.add_choices();
+    pin.set_kind(made.kind());
+    pin.set_place(made.place());
+    pin.set_choice(other->choice());
+  }
+  std::ranges::sort(open, {}, [](const v1::OpenChoice& each) {
+    return std::tuple(-each.possible_gain_us(), each.choices(0).kind(), each.choices(0).place());
+  });
+  return open;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "tessera/v1/plan.pb.h"
+
+/// Which of a plan's choices its prices do not settle (hardware adaptation, 6.2: what lies within the error of its
+/// price is measured when trials are allowed, and left at the safer choice else).
+namespace tessera::compiler {
+
+/// An alternative is open while it would win if both prices were wrong by their error in its favour. Those of
+/// `report`, at most one alternative for each place, the one that may gain most; equal ones together. In the order of
+/// `possible_gain_us`, most first.
+std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,81 @@
+#include "compiler/schedule/open_choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace tessera::compiler {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+void add(v1::GraphReport& report, const std::string& place, const std::string& choice, double price_us,
+         const std::vector<std::pair<std::string, double>>& alternatives, const std::string& kind = "algorithm",
+         double error = 0.1) {
+  v1::Choice& made = *report.add_choices();
+  made.set_kind(kind);
+  made.set_place(place);
+  made.set_choice(choice);
+  made.set_price_us(price_us);
+  made.set_error(error);
+  for (const auto& [name, other_us] : alternatives) {
+    v1::Choice::Alternative& other = *made.add_alternatives();
+    other.set_choice(name);
+    other.set_price_us(other_us);
+  }
+}
+
+std::vector<std::string> placesOf(const v1::OpenChoice& open) {
+  std::vector<std::string> places;
+  for (const v1::Choice& pin : open.choices()) places.push_back(pin.place());
+  return places;
+}
+
+TEST(OpenChoices, PricesWithinTheirErrorsAreOpenAndOthersAreNot) {
+  v1::GraphReport report;
+  add(report, "near", "direct", 100, {{"winograd-2x2", 120}});
+  add(report, "far", "direct", 100, {{"winograd-2x2", 160}});
+  add(report, "exact", "direct", 100, {{"winograd-2x2", 101}}, "algorithm", /*error=*/0);
+  add(report, "without a price", "direct", 0, {});
+  const auto open = openChoices(report);
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_THAT(placesOf(open[0]), ElementsAre("near"));
+  EXPECT_EQ(open[0].choices(0).choice(), "winograd-2x2");
+  EXPECT_EQ(open[0].choices(0).price_us(), 0) << "a pin";
+  EXPECT_EQ(open[0].instead_of(), "direct");
+  EXPECT_NEAR(open[0].possible_gain_us(), 100 * 1.1 - 120 * 0.9, 1e-9);
+}
+
+TEST(OpenChoices, EqualOnesAreOneAndTheMostThatCanBeGainedIsFirst) {
+  v1::GraphReport report;
+  add(report, "small", "direct", 10, {{"winograd-2x2", 10}});
+  add(report, "one", "direct", 100, {{"winograd-2x2", 130}, {"winograd-4x4", 110}});
+  add(report, "another", "direct", 100, {{"winograd-2x2", 130}, {"winograd-4x4", 110}});
+  add(report, "of the other kind", "winograd-4x4", 100, {{"winograd-2x2", 130}, {"direct", 110}});
+  const auto open = openChoices(report);
+  ASSERT_EQ(open.size(), 3u);
+  EXPECT_THAT(placesOf(open[0]), ElementsAre("one", "another"));
+  EXPECT_EQ(open[0].choices(1).choice(), "winograd-4x4") << "of several the one that may gain most";
+  EXPECT_EQ(open[0].price_us(), 200);
+  EXPECT_EQ(open[0].alternative_us(), 220);
+  EXPECT_THAT(placesOf(open[1]), ElementsAre("of the other kind"));
+  EXPECT_THAT(placesOf(open[2]), ElementsAre("small"));
+}
+
+TEST(OpenChoices, LayoutsOfWhatIsNoDirectConvolutionAreNot) {
+  v1::GraphReport report;
+  add(report, "in the domain", "NCHW16c NCHW16c", 100, {{"NHWC NCHW16c", 101}}, "layout");
+  add(report, "in the domain", "winograd-2x2", 50, {{"direct", 200}});
+  add(report, "direct", "NCHW16c NCHW16c", 100, {{"NHWC NCHW16c", 101}}, "layout");
+  const auto open = openChoices(report);
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_THAT(placesOf(open[0]), ElementsAre("direct"));
+}
+
+TEST(OpenChoices, AModelWithoutChoicesHasNone) { EXPECT_THAT(openChoices({}), IsEmpty()); }
+
+}  // namespace
+}  // namespace tessera::compiler

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+/// How a grid's parts are dealt: of n parts, core c of so many gets those from n * c / cores on, to n * (c + 1) /
+/// cores.
+namespace tessera::compiler {
+
+/// Work of the core with the most over the average; at least 1. `before(i)` is the work of the first i parts.
+template <typename Before>
+double dealtUnevenly(int64_t parts, int64_t cores, const Before& before) {
+  double most = 0, until = 0;
+  for (int64_t core = 1; core <= cores; ++core) {
+    const double first = until;
+    until = static_cast<double>(before(parts * core / cores));
+    most = std::max(most, until - first);
+  }
+  return most * static_cast<double>(cores) / until;
+}
+
+/// The same of equal parts.
+inline double dealtUnevenly(int64_t parts, int64_t cores) {
+  const int64_t rounds = (parts + cores - 1) / cores;
+  return static_cast<double>(rounds * cores) / static_cast<double>(parts);
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,216 @@
+// Choices that prices do not settle, measured before trees are searched.
+#include "server/scheduler/choices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/testing/scheduler_bench.h"
+
+namespace tessera::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+v1::OpenChoice openChoice(const std::string& place, double possible_gain_us = 500) {
+  v1::OpenChoice open;
+  v1::Choice& pin = *open.add_choices();
+  pin.set_kind("algorithm");
+  pin.set_place(place);
+  pin.set_choice("winograd-2x2");
+  open.set_instead_of("direct");
+  open.set_price_us(1000);
+  open.set_alternative_us(1100);
+  open.set_possible_gain_us(possible_gain_us);
+  return open;
+}
+
+class Choices : public testing::Test {
+ protected:
+  Choices() { bench.registerWorker("w"); }
+
+  std::string tune(const std::vector<std::string>& places, int trials = 5, int most = -1) {
+    for (const std::string& place : places) bench.work.open_choices.push_back(openChoice(place));
+    v1::CreateJobRequest request = bench.request("m", "m", "a b");
+    v1::TuneSpec spec;
+    *spec.mutable_compile() = request.compile();
+    spec.set_trials(trials);
+    if (most >= 0) spec.set_choices(most);
+    *request.mutable_tune() = spec;
+    return bench.create(request)->id();
+  }
+
+  /// The model's time in milliseconds is the product of these for what its pins say; the default takes 1, and what a
+  /// candidate is compared with is the fastest so far.
+  void factors(const std::map<std::string, double>& factors) {
+    bench.work.model = [this, factors](const std::string& pins, v1::MeasureTaskResult& result) {
+      double ms = 1;
+      for (const auto& [piece, factor] : factors)
+        if (absl::StrContains(pins, piece)) ms *= factor;
+      tried.push_back(pins);
+      if (result.candidate_ms_size() == 0) return;
+      result.set_baseline_ms(0, best_ms);
+      result.set_candidate_ms(0, ms);
+      best_ms = std::min(best_ms, ms);
+    };
+  }
+
+  v1::Job finished(const std::string& id) {
+    bench.runAll("w");
+    v1::Job job = bench.job(id);
+    EXPECT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+    return job;
+  }
+
+  static std::vector<std::string> taken(const v1::Job& job) {
+    std::vector<std::string> places;
+    for (const v1::TuneResult::ChoiceTrial& trial : job.tune_result().choices())
+      if (trial.taken()) places.push_back(trial.open().choices(0).place());
+    return places;
+  }
+
+  SchedulerBench bench;
+  std::vector<std::string> tried;  // pins of what was measured
+  double best_ms = 1;
+};
+
+TEST_F(Choices, WhatIsFasterIsTakenAndTheNextIsTriedOnTopOfIt) {
+  factors({{"\"first\"", 0.9}, {"\"second\"", 1.2}, {"\"third\"", 0.8}});
+  const v1::Job job = finished(tune({"first", "second", "third"}));
+  EXPECT_THAT(taken(job), ElementsAre("first", "third"));
+  const auto& second = job.tune_result().choices(1);
+  EXPECT_THAT(second.untaken(), HasSubstr("times as fast"));
+  EXPECT_NEAR(second.ms() / second.before_ms(), 1.2, 1e-9) << "compared with the best before, not with the default";
+  ASSERT_GE(tried.size(), 3u);
+  EXPECT_THAT(tried[2], HasSubstr("\"first\""));
+  EXPECT_THAT(tried[2], Not(HasSubstr("\"second\"")));
+  const std::string pins = bench.get(job.tune_result().pins());
+  EXPECT_THAT(pins, HasSubstr("choice algorithm \"first\" \"winograd-2x2\""));
+  EXPECT_THAT(pins, HasSubstr("\"third\""));
+  EXPECT_THAT(pins, Not(HasSubstr("\"second\"")));
+  EXPECT_NE(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+}
+
+TEST_F(Choices, TreesAreSearchedOnTopOfThem) {
+  factors({{"\"first\"", 0.9}, {"workload a", 0.5}});
+  bench.work.trial = [](const std::string& workload, int number, v1::MeasureTaskResult& result) {
+    result.set_candidate_ms(0, workload == "a" && number == 2 ? 0.5 : 1.5);
+  };
+  const v1::Job job = finished(tune({"first"}));
+  const std::string pins = bench.get(job.tune_result().pins());
+  EXPECT_THAT(pins, HasSubstr("\"first\""));
+  EXPECT_THAT(pins, HasSubstr("workload a"));
+  std::vector<std::string> phases;
+  for (const v1::PhaseTime& phase : job.phases()) phases.push_back(phase.phase());
+  EXPECT_THAT(phases, testing::Contains("choose"));
+}
+
+TEST_F(Choices, WhatIsNotFasterTogetherIsDroppedAndTheSearchBeginsWithTheDefault) {
+  bench.work.model = [](const std::string& pins, v1::MeasureTaskResult& result) {
+    if (result.candidate_ms_size() == 0) return;
+    const bool both = absl::StrContains(pins, "one") && absl::StrContains(pins, "two");
+    static int both_seen = 0;
+    result.set_candidate_ms(0, both && ++both_seen > 1 ? 1.3 : 0.9);
+  };
+  const v1::Job job = finished(tune({"one", "two"}, 1));
+  EXPECT_THAT(taken(job), ElementsAre());
+  EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("with all of them the model was not faster"));
+  EXPECT_EQ(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+}
+
+TEST_F(Choices, WhatCannotBeCompiledOrIsWrongIsLeft) {
+  const std::string id = tune({"refused", "wrong", "right"}, 1);
+  bench.work.model = [](const std::string& pins, v1::MeasureTaskResult& result) {
+    if (absl::StrContains(pins, "wrong")) result.set_wrong("off by 7");
+  };
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    const v1::CompileSpec& compile = lease.task().plan().spec();
+    const bool refused = compile.has_pins() && absl::StrContains(bench.get(compile.pins()), "refused");
+    ASSERT_TRUE(
+        bench.report("w", lease, refused ? failedResult(v1::Failure::INVALID_SCHEDULE) : bench.work.run(lease.task()))
+            .ok());
+  }
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  EXPECT_THAT(taken(job), ElementsAre("right"));
+  EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("could not be compiled"));
+  EXPECT_THAT(job.tune_result().choices(1).untaken(), HasSubstr("off by 7"));
+}
+
+TEST_F(Choices, OnlySoManyAreTriedAndNoneWhoseGainCannotBeSeen) {
+  bench.work.open_choices = {openChoice("tiny", 0.001)};
+  const v1::Job job = finished(tune({"first", "second", "third"}, 1, 2));
+  EXPECT_THAT(taken(job), ElementsAre("first", "second"));
+  EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("too little for a compilation"));
+  EXPECT_THAT(job.tune_result().choices(3).untaken(), HasSubstr("not among the 2"));
+}
+
+TEST_F(Choices, WhatIsFasterItselfAndSlowsTheRestIsLeft) {
+  bench.work.model = [](const std::string& pins, v1::MeasureTaskResult& result) {
+    if (absl::StrContains(pins, "slows")) result.set_candidate_ms(0, 1.5);
+  };
+  bench.work.own = [](v1::MeasureTaskResult& result) { result.set_candidate_own_ms(0, 0.5); };
+  const v1::Job job = finished(tune({"slows"}, 1));
+  EXPECT_THAT(taken(job), ElementsAre());
+  EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("2.000 times as fast, but others slower"));
+}
+
+TEST_F(Choices, ARequestMayAskForNone) {
+  const v1::Job job = finished(tune({"first"}, 1, 0));
+  EXPECT_THAT(taken(job), ElementsAre());
+  EXPECT_EQ(job.tune_result().choices(0).untaken(), "the request asks for none");
+}
+
+TEST_F(Choices, AThirdOfTheBudgetIsTheirsAndTheSearchHasTheRest) {
+  const std::string id = tune({"first", "second"}, 1);
+  while (bench.job(id).progress().phase() != "choose") {
+    const v1::Lease lease = bench.lease("w");
+    ASSERT_FALSE(lease.task_id().empty());
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  bench.clock.advance(int64_t{101} * 1'000'000);  // of five minutes
+  bench.registerWorker("w");
+  const v1::Job job = finished(id);
+  EXPECT_THAT(job.tune_result().choices(1).untaken(), HasSubstr("was used up"));
+  EXPECT_EQ(job.tune_result().trials(), 2);
+}
+
+TEST_F(Choices, AServerThatIsKilledGoesOnWithTheNext) {
+  factors({{"\"first\"", 0.9}, {"\"second\"", 0.9}});
+  const std::string id = tune({"first", "second"}, 1);
+  bool restarted = false;
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+    if (restarted || bench.job(id).progress().done() != 1 || bench.job(id).progress().phase() != "choose") continue;
+    restarted = true;
+    bench.restart();
+    bench.registerWorker("w");
+  }
+  EXPECT_TRUE(restarted);
+  EXPECT_THAT(taken(finished(id)), ElementsAre("first", "second"));
+}
+
+TEST_F(Choices, ACancelledJobHasTheDefault) {
+  const std::string id = tune({"first", "second"});
+  while (bench.job(id).progress().done() != 1 || bench.job(id).progress().phase() != "choose") {
+    const v1::Lease lease = bench.lease("w");
+    ASSERT_FALSE(lease.task_id().empty());
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  ASSERT_TRUE(bench.scheduler().cancelJob(id).ok());
+  const v1::Job job = bench.job(id);
+  EXPECT_EQ(job.state(), v1::Job::CANCELLED);
+  EXPECT_EQ(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+  EXPECT_FALSE(job.tune_result().has_pins());
+}
+
+}  // namespace
+}  // namespace tessera::server

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# suite: timeout=900
+"""Dimensions that exporters name by how they follow from others, "past + 1" or "floor(N/2)", as ranges: at every size against
+ONNX Runtime; no size is given for them, and a run of another one is refused."""
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.ranged import f32s, ranged_against_oracle, save, tessera
+from e2e.tessera_e2e import Service, save_npz
+from oracle.oracle import Oracle
+from suite import check, check_equal, run
+
+F32, I64, HEADS, WIDTH, VOCABULARY = TensorProto.FLOAT, TensorProto.INT64, 2, 8, 11
+node = helper.make_node
+
+
+def decoder(service, random, tokens, together, behind_past=False):
+    """As optimum exports a decoder with past keys and values: token ids [batch, tokens], a mask of 0 and 1 [batch, together],
+    positions counted by it, logits and the new state out. Of the positions the last ones are taken, as many as tokens, or those
+    `behind_past`."""
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    nodes = [
+        node("CumSum", ["mask", "axis"], ["counted"]), node("Sub", ["counted", "one"], ["from_0"]),
+        node("Max", ["from_0", "zero"], ["positions"]), 
+        *([node("Shape", ["past_key"], ["state_shape"]), node("Gather", ["state_shape", "two"], ["first"])] if behind_past else
+          [node("Shape", ["ids"], ["ids_shape"]), node("Gather", ["ids_shape", "one"], ["tokens"]), node("Neg", ["tokens"], ["first"])]),
+        node("Unsqueeze", ["first", "axes0"], ["start"]),
+        node("Slice", ["positions", "start", "open", "axes1"], ["own_positions"]), node("Gather", ["places", "own_positions"], ["p"]),
+        node("Gather", ["words", "ids"], ["w"]), node("Add", ["w", "p"], ["h"])]
+    for part in "qkv":
+        nodes += [node("MatMul", ["h", "w" + part], [part + "0"]), node("Reshape", [part + "0", "split"], [part + "1"]),
+                  node("Transpose", [part + "1"], [part], perm=[0, 2, 1, 3])]
+    nodes += [
+        node("Concat", ["past_key", "k"], ["present_key"], axis=2), node("Concat", ["past_value", "v"], ["present_value"], axis=2),
+        node("Transpose", ["present_key"], ["turned"], perm=[0, 1, 3, 2]), node("MatMul", ["q", "turned"], ["scores"]),
+        node("Cast", ["mask"], ["mask_f"], to=F32), node("Sub", ["one_f", "mask_f"], ["masked"]), node("Mul", ["masked", "lowest"], ["bias"]),
+        node("Unsqueeze", ["bias", "axes12"], ["bias4"]), node("Add", ["scores", "bias4"], ["biased"]),
+        node("Softmax", ["biased"], ["weights"], axis=-1), node("MatMul", ["weights", "present_value"], ["mixed"]),
+        node("Transpose", ["mixed"], ["mixed_t"], perm=[0, 2, 1, 3]), node("Reshape", ["mixed_t", "merge"], ["merged"]),
+        node("MatMul", ["merged", "out"], ["logits"])]
+    past = ["batch", HEADS, "past_sequence_length", WIDTH // HEADS]
+    return save(service, nodes, [("ids", I64, ["batch", tokens]), ("mask", I64, ["batch", together]), ("past_key", F32, past), ("past_value", F32, past)],
+                [(name, F32, None) for name in ("logits", "present_key", "present_value")],
+                [("axis", np.array(1)), ("one", np.array(1)), ("two", np.array(2)), ("zero", np.array(0)), ("axes0", np.array([0])), ("axes1", np.array([1])),
+                 ("axes12", np.array([1, 2])), ("open", np.array([2**63 - 1])), ("split", np.array([0, 0, HEADS, WIDTH // HEADS])),
+                 ("merge", np.array([0, 0, WIDTH])), ("one_f", np.float32(1)), ("lowest", np.float32(-1e9)), ("places", w(96, WIDTH)),
+                 ("words", w(VOCABULARY, WIDTH)), ("out", w(WIDTH, VOCABULARY)), *(("w" + part, w(WIDTH, WIDTH)) for part in "qkv")])
+
+
+def decoder_inputs(random, past, batch, tokens):
+    mask = np.ones((batch, past + tokens), np.int64)
+    mask[0, :past // 2] = 0  # padded on the left
+    state = lambda: f32s(random, batch, HEADS, past, WIDTH // HEADS)  # noqa: E731
+    return {"ids": random.integers(0, VOCABULARY, (batch, tokens)), "mask": mask, "past_key": state(), "past_value": state()}
+
+
+def decoders_step_by_step(service, oracle):
+    random = np.random.default_rng(41)
+    path = decoder(service, random, 1, "past_sequence_length + 1")
+    sizes = [(past, batch) for past in (0, 1, 2, 3, 7, 8, 17, 62, 63) for batch in (1, 3, 4)]
+    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..63", "batch": "1..4"}, sizes,
+                          lambda past, batch: decoder_inputs(random, past, batch, 1), "a decoder, token by token", threads=("2",))
+
+
+def decoders_of_several_tokens(service, oracle):
+    random = np.random.default_rng(42)
+    sizes = [(0, 1), (0, 9), (1, 1), (5, 4), (16, 1), (23, 12), (31, 2)]
+    for behind_past in (False, True):
+        path = decoder(service, random, "tokens", "past_sequence_length + tokens", behind_past)
+        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "..31", "tokens": "..12", "batch": "1"}, sizes,
+                              lambda past, tokens: decoder_inputs(random, past, 1, tokens), "a decoder of several tokens", threads=("2",))
+
+
+def arithmetic_in_names(service, oracle):
+    """x of 2N beside y of N, pairs of elements of x, x without its last, all of them side by side."""
+    random = np.random.default_rng(43)
+    nodes = [node("Concat", ["y", "y"], ["yy"], axis=0), node("Add", ["yy", "x"], ["sum"]),
+             node("Slice", ["x", "zero", "open", "axes", "two"], ["evens"]), node("Add", ["evens", "half"], ["halves"]),
+             node("Slice", ["y", "zero", "last", "axes"], ["front"]), node("Add", ["front", "short"], ["shortened"]),
+             node("Conv", ["image", "kernel"], ["strided"], strides=[2], pads=[1, 1]), node("Add", ["strided", "map"], ["mapped"])]
+    path = save(service, nodes,
+                [("x", F32, ["2*N", 3]), ("y", F32, ["N", 3]), ("half", F32, ["(2*N)/2", 3]), ("short", F32, ["N - 1", 3]),
+                 ("image", F32, [1, 2, "N"]), ("map", F32, [1, 4, "floor(N/2 - 1/2) + 1"])],
+                [(name, F32, None) for name in ("sum", "halves", "shortened", "mapped")],
+                [("zero", np.array([0])), ("open", np.array([2**63 - 1])), ("axes", np.array([0])), ("two", np.array([2])),
+                 ("last", np.array([-1])), ("kernel", f32s(random, 4, 2, 3))])
+    ranged_against_oracle(service, oracle, path, {"N": "2..14"}, [(n,) for n in range(2, 15)],
+                          lambda n: {"x": f32s(random, 2 * n, 3), "y": f32s(random, n, 3), "half": f32s(random, n, 3), "short": f32s(random, n - 1, 3),
+                                     "image": f32s(random, 1, 2, n), "map": f32s(random, 1, 4, (n - 1) // 2 + 1)},
+                          "arithmetic in names", threads=("2",))
+
+
+def others_are_refused(service):
+    random = np.random.default_rng(44)
+    path = decoder(service, random, 1, "past_sequence_length + 1")
+    compiled = service.compile(path, None, "--dim", "past_sequence_length=..9", "--dim", "batch=1")
+    long = dict(decoder_inputs(random, 4, 1, 1), mask=np.ones((1, 8), np.int64))
+    given, said = service.scratch("long.npz"), "input 'mask' has 8 along 'past_sequence_length + 1', which is 5 for past_sequence_length=4"
+    save_npz(given, long)
+    for words in ((), ("--guard",), ("--sandbox",)):
+        answer = service.cli("run", compiled.artifact, "--input", given, *words, expect=None)
+        check(answer.code != 0 and said in answer.err + answer.out, f"{words}: {answer}")
+    try:
+        tessera.load(compiled.artifact).session().run(long)
+        check(False, "a mask of another length ran from Python")
+    except tessera.errors.InvalidInput as error:
+        check(said in str(error), str(error))
+    # Sizes by name alone, here, in the sandbox and by a worker.
+    for words in ((), ("--sandbox",)):
+        answer = service.cli("run", compiled.artifact, "--random", "--dim", "past_sequence_length=4", *words).out
+        check("float32[1,2,5,4]" in answer, f"{words}: {answer}")
+    profiled = service.cli("profile", compiled.job["compile_result"]["artifact_id"], "--dim", "past_sequence_length=4", "--repeat", "1", "--json").json
+    check(profiled["result"]["kernels"], "cannot be profiled")
+    for given, said in ((["past_sequence_length + 1=1..80"], "follows from others"), (["past_sequence_length + 1=1,2"], "follows from others")):
+        answer = service.cli("compile", path, "--dim", "past_sequence_length=..9", "--dim", "batch=1",
+                             *(word for each in given for word in ("--dim", each)), expect=None)
+        check(answer.code != 0 and said in answer.err and "leave it out" in answer.err, f"{given}: {answer.err}")
+    answer = service.cli("compile", path, "--dim", "batch=1", expect=None).err
+    check("--dim past_sequence_length=1" in answer and "+ 1=" not in answer, answer)
+    # A name with what no input has is a name.
+    unknown = decoder(service, random, 1, "total + 1")
+    answer = service.cli("compile", unknown, "--dim", "past_sequence_length=4", "--dim", "batch=1", expect=None).err
+    check("--dim total + 1=1" in answer, answer)
+    exact = service.compile(unknown, None, "--dim", "past_sequence_length=4", "--dim", "batch=1", "--dim", "total + 1=5")
+    check_equal(exact.job["state"], "SUCCEEDED", "each size given")
+    report = service.cli("check", path, "--json", expect=None).json
+    check_equal(report["unbound_dimensions"], ["batch", "past_sequence_length"], "what a check says to bind")
+
+
+def main():
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        return run("named_dimensions", [
+            ("decoders step by step", lambda: decoders_step_by_step(service, oracle)),
+            ("decoders of several tokens", lambda: decoders_of_several_tokens(service, oracle)),
+            ("arithmetic in names", lambda: arithmetic_in_names(service, oracle)),
+            ("others are refused", lambda: others_are_refused(service))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
