@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
 absl::Status LocalService::waitUntilReady(const std::string& binary) {
   const auto give_up = std::chrono::steady_clock::now() + kStartPatience;
   while (std::chrono::steady_clock::now() < give_up) {
-    const absl::Status why = ended();
+    absl::Status why = ended();
     if (!why.ok() && child_ == 0) {
       // Another command may have started one at the same moment: the folder has one owner.
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
