@@ -198,6 +198,8 @@ void fillFromCache(const v1::Artifact& artifact, v1::Job& job) {
   v1::CompileResult* result = job.mutable_compile_result();
   result->set_artifact_id(artifact.id());
   *result->mutable_artifact() = artifact.blob();
+  result->set_workloads(artifact.manifest().kernels());  // one of each
+  result->set_workloads_reused(artifact.manifest().kernels());
 }
 
 /// A finished job that points at the artifact an earlier one built.
@@ -206,9 +208,6 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
   std::string action_id;
   if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
     action_id = *std::move(built_by);
-    TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
-    job.mutable_compile_result()->set_workloads(action.result().workloads());
-    job.mutable_compile_result()->set_workloads_reused(action.result().workloads());
   }
   noteEnd(step, job);
   return insertJob(step, admission, job, action_id);

@@ -36,6 +36,9 @@ def second_is_a_hit(service):
     check_equal(second.job["action_key"], first.job["action_key"], "action key")
     check_equal(digest(second.artifact), digest(first.artifact), "artifact")
     check_equal(digest(first.artifact), first.job["compile_result"]["artifact_id"], "id of the artifact")
+    made = first.job["compile_result"]["workloads"]
+    check_equal((second.job["compile_result"]["workloads"], second.job["compile_result"]["workloads_reused"]), (made, made),
+                "workloads of the hit")
     print(f"   cached answer after {second.times_ms['answer']:.1f} ms")
 
 
