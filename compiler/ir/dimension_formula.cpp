@@ -36,7 +36,7 @@ struct Fraction {
   }
   bool multiply(const Fraction& other) {
     std::array<int64_t, 4> products{};
-    if (__builtin_mul_overflow(least, other.least, &products[0]) ||
+    if (__builtin_mul_overflow(least, other.least, products.data()) ||
         __builtin_mul_overflow(least, other.greatest, &products[1]) ||
         __builtin_mul_overflow(greatest, other.least, &products[2]) ||
         __builtin_mul_overflow(greatest, other.greatest, &products[3])) {

@@ -20,7 +20,7 @@ class DimensionFormula {
   /// One step on a stack of fractions: pushes a number or a dimension's size, combines the last two, divides the last
   /// by a number, or rounds it.
   struct Step {
-    Kind kind;
+    Kind kind = Kind::kNumber;
     int64_t number = 0;  ///< or position among the names
   };
   static constexpr size_t kMostSteps = 64;

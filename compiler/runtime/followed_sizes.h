@@ -26,7 +26,7 @@ class FollowedSizes {
 
  private:
   struct Followed {
-    int32_t dimension;
+    int32_t dimension = 0;
     DimensionFormula formula;
   };
   const Followed* find(int32_t dimension) const;
