@@ -24,7 +24,6 @@ absl::Status completed(v1::Failure failure) {
   failure.set_message(absl::StrCat("node '", failure.node(), "' uses ", failure.found(),
                                    ", an operator that Tessera does not compile"));
   failure.set_accepted("the operators that `tessera ops` lists");
-  failure.set_fix("replace the operator, or lower it before export");
   return failureStatus(failure);
 }
 

@@ -20,6 +20,29 @@ absl::Status checkName(const std::string& name, const std::string& what) {
 
 std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
+/// What to do about operators that are not compiled, by the domain they are of.
+struct Remedy {
+  const char* domain;
+  const char* fix;
+};
+constexpr Remedy kRemedies[] = {
+    {"ai.onnx.ml",
+     "convert the estimator to tensor operations before export, as hummingbird-ml does for scikit-learn, LightGBM and "
+     "XGBoost"},
+    {"ai.onnx.contrib", "cut off tokenizers and decoders of files, and run those in front of the artifact"},
+    {"ai.onnx.preview.training", "export the model for inference, without its optimizer"},
+    {"ai.onnx.training", "export the model for inference, without its gradients"},
+    {"com.microsoft", "export without ONNX Runtime's fusions: the model as it was before its optimizer"},
+    {"org.pytorch.aten", "export with operators of ONNX alone: operator_export_type=OperatorExportTypes.ONNX"},
+};
+
+const char* remedyFor(const std::string& domain, const std::string& op) {
+  const std::string of = op == "ATen" ? "org.pytorch.aten" : domain;
+  for (const Remedy& remedy : kRemedies)
+    if (of == remedy.domain) return remedy.fix;
+  return "replace the operator, or lower it before export";
+}
+
 template <typename Imports>
 absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& imports) {
   std::map<std::string, int64_t> versions;
@@ -112,6 +135,7 @@ std::optional<v1::Failure> GraphImporter::unsupportedOperator(const NodeVisit& v
   } else {
     failure.set_found(printable(full));
   }
+  failure.set_fix(remedyFor(domain, node.op_type()));
   return failure;
 }
 
@@ -137,7 +161,7 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
                             rest > 0 ? absl::StrCat("; and ", rest, " more") : ""),
                {.found = faults[0].found(),
                 .accepted = "the operators that `tessera ops` lists",
-                .fix = "replace the operator, or lower it before export",
+                .fix = faults[0].fix(),
                 .node = faults[0].node(),
                 .op_type = faults[0].op_type()});
 }

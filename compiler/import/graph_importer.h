@@ -64,7 +64,7 @@ class GraphImporter {
   void visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit, std::set<std::string>& entered) const;
   void visitWithSubgraphs(const onnx::NodeProto& node, int index, const std::map<std::string, int64_t>& opsets,
                           const Visitor& visit, std::vector<std::string>& calls) const;
-  /// A failure without reason and message when the operator is not in the table.
+  /// A failure without reason and message when the operator is not in the table; its fix is by the operator's domain.
   std::optional<v1::Failure> unsupportedOperator(const NodeVisit& visit) const;
   /// While a model is checked: notes the error and answers OK.
   absl::Status tolerate(absl::Status status);

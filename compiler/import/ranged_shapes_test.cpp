@@ -113,6 +113,24 @@ void addShapes(std::vector<Case>& all) {
          b.node("Slice", {"twice", "n", "end", "none"}, {"behind"});
          b.node("Mul", {"behind", "x"}, {"z"});
        }});
+  all.push_back({"numbers from a count on, and from a number on", {{"x", {-1, 3}}}, {"y", "z"}, [](ModelBuilder& b) {
+                   setAttribute(b.node("Shape", {"x"}, {"shape"}), "end", int64_t{1});
+                   b.initializer("none", std::vector<int64_t>{0});
+                   b.initializer("two", std::vector<int64_t>{2});
+                   b.node("Squeeze", {"shape"}, {"n"});
+                   b.node("Squeeze", {"two"}, {"from"});
+                   b.initializer("one", std::vector<int64_t>{1});
+                   b.node("Squeeze", {"one"}, {"step"});
+                   b.node("Add", {"n", "n"}, {"twice"});
+                   b.node("Range", {"n", "twice", "step"}, {"later"});
+                   b.node("Add", {"n", "from"}, {"end"});
+                   b.node("Range", {"from", "end", "step"}, {"places"});
+                   b.initializer("table", {10, 3}, weights(30));
+                   b.node("Gather", {"table", "later"}, {"l"});
+                   b.node("Add", {"l", "x"}, {"y"});
+                   b.node("Gather", {"table", "places"}, {"p"});
+                   b.node("Mul", {"p", "x"}, {"z"});
+                 }});
   const auto sizesOf = [](ModelBuilder& b, const std::string& of, const std::string& name) {
     b.initializer("two", {2});
     b.initializer("four", {4});

@@ -223,6 +223,50 @@ def shape_cases():
                                     outputs=("y", "after"), constants={"w": floats(6, 4, 3)})
 
 
+def crop_cases():
+    """Regions that the data decide, and tf.image.crop_and_resize as tf2onnx writes it: a Loop that takes one box at a time."""
+    def corners(*box):
+        return np.array([0, 0, box[0], box[1], 1, 1, box[2], box[3]], np.float32)
+    none, sizes = np.zeros(0, np.float32), np.array([1, 3, 4, 5])
+    crops = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.0}
+    for mode in ("linear", "nearest"):
+        for name, box in (("inside", (0.1, 0.2, 0.8, 0.9)), ("whole", (0, 0, 1, 1)), ("beyond", (-0.2, 0.3, 1.3, 0.7)), ("mirrored", (0.8, 0.9, 0.1, 0.2))):
+            yield f"region {name}, {mode}", Case(
+                [node("Resize", ["x", "roi", "none", "sizes"], ["y"], mode=mode, **crops)], {"x": floats(1, 3, 7, 9), "roi": corners(*box)},
+                opset=13, constants={"none": none, "sizes": sizes})
+    yield "region of one", Case([node("Resize", ["x", "roi", "none", "sizes"], ["y"], mode="linear", **crops)],
+                                {"x": floats(1, 3, 7, 9), "roi": corners(0.1, 0.2, 0.8, 0.9)}, opset=13,
+                                constants={"none": none, "sizes": np.array([1, 3, 1, 1])})
+    one = body([
+        node("Add", ["at", "b1"], ["next"]), node("Slice", ["images_of", "at", "next"], ["image"]), node("Add", ["image", "b1"], ["behind"]),
+        node("Slice", ["x", "image", "behind", "b0"], ["own"]), node("Transpose", ["own"], ["channels_first"], perm=[0, 3, 1, 2]),
+        node("Slice", ["boxes", "at", "next", "b0"], ["box"]), node("Reshape", ["box", "b4"], ["flat"]),
+        node("Slice", ["flat", "b0", "b2"], ["low"]), node("Slice", ["flat", "b2", "b4"], ["high"]),
+        node("Concat", ["zeros", "low"], ["starts"], axis=0), node("Concat", ["ones", "high"], ["ends"], axis=0),
+        node("Concat", ["starts", "ends"], ["roi"], axis=0), node("Shape", ["channels_first"], ["all"]), node("Slice", ["all", "b0", "b2"], ["kept"]),
+        node("Concat", ["kept", "crop"], ["sizes"], axis=0),
+        node("Resize", ["channels_first", "roi", "none", "sizes"], ["resized"], mode="linear", **crops),
+        node("Transpose", ["resized"], ["channels_last"], perm=[0, 2, 3, 1]), node("Squeeze", ["channels_last", "b0"], ["cropped"]),
+        node("Identity", ["go"], ["again"])], [("at", I64), ("go", BOOL)], [("again", BOOL), ("cropped", F32)])
+    one.input[0].type.tensor_type.shape.dim.add().dim_value = 1  # a list, unlike ONNX's own
+    boxes = np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.2, 0.3, 0.5, 1.4]], np.float32)
+    yield "crops of boxes", Case(
+        [node("Shape", ["images_of"], ["boxes_there"]), node("Loop", ["boxes_there", "true"], ["y"], body=one)],
+        {"x": floats(2, 7, 9, 3), "boxes": boxes, "images_of": np.array([0, 1, 0])}, opset=13,
+        constants={"true": np.array(True), "zeros": np.zeros(2, np.float32), "ones": np.ones(2, np.float32), "none": none,
+                   "crop": np.array([4, 5]), **{f"b{i}": np.array([i]) for i in (0, 1, 2, 4)}})
+
+
+def estimators_are_refused(service):
+    """scikit-learn's operators: the answer says what to do."""
+    nodes = [node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.5], scale=[2.0]), node("Relu", ["scaled"], ["y"])]
+    path = Case(nodes, {"x": floats(2, 3)}).save(service.scratch("estimator.onnx"))
+    failure = service.cli("compile", path, "--target", "host", "--json", expect=4).failure
+    check("ai.onnx.ml.Scaler" in failure["found"] and "hummingbird-ml" in failure["fix"], f"no advice: {failure}")
+    report = service.cli("check", path, "--json", expect=None).json
+    check("hummingbird-ml" in report["problems"][0]["fix"], f"no advice of a check: {report}")
+
+
 def refused(service, _):
     """Inputs that are no tensors: the answer says what to do."""
     sequence = helper.make_tensor_sequence_value_info("s", F32, None)
@@ -240,8 +284,9 @@ def main():
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
         cases = [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                 for group in (padding_cases, loop_cases, bag_cases, mask_cases, shape_cases) for name, case in group()]
-        return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle))])
+                 for group in (padding_cases, loop_cases, bag_cases, mask_cases, shape_cases, crop_cases) for name, case in group()]
+        return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle)),
+                                            ("estimators", lambda: estimators_are_refused(service))])
 
 
 if __name__ == "__main__":

@@ -21,19 +21,20 @@ F32, I64, HEADS, WIDTH, VOCABULARY = TensorProto.FLOAT, TensorProto.INT64, 2, 8,
 node = helper.make_node
 
 
-def decoder(service, random, tokens, together, behind_past=False):
+def decoder(service, random, tokens, together, positions="last"):
     """As optimum exports a decoder with past keys and values: token ids [batch, tokens], a mask of 0 and 1 [batch, together],
-    positions counted by it, logits and the new state out. Of the positions the last ones are taken, as many as tokens, or those
-    `behind_past`."""
+    logits and the new state out. Positions are counted by the mask, of which the last ones are taken, as many as tokens, or
+    those "behind" the past; or they are numbers from the length of the past on ("numbered")."""
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
+    counted = [
+        node("CumSum", ["mask", "axis"], ["counted"]), node("Sub", ["counted", "one"], ["from_0"]), node("Max", ["from_0", "zero"], ["positions"]),
+        *([node("Neg", ["tokens"], ["first"])] if positions == "last" else [node("Identity", ["past"], ["first"])]),
+        node("Unsqueeze", ["first", "axes0"], ["start"]), node("Slice", ["positions", "start", "open", "axes1"], ["own_positions"])]
     nodes = [
-        node("CumSum", ["mask", "axis"], ["counted"]), node("Sub", ["counted", "one"], ["from_0"]),
-        node("Max", ["from_0", "zero"], ["positions"]), 
-        *([node("Shape", ["past_key"], ["state_shape"]), node("Gather", ["state_shape", "two"], ["first"])] if behind_past else
-          [node("Shape", ["ids"], ["ids_shape"]), node("Gather", ["ids_shape", "one"], ["tokens"]), node("Neg", ["tokens"], ["first"])]),
-        node("Unsqueeze", ["first", "axes0"], ["start"]),
-        node("Slice", ["positions", "start", "open", "axes1"], ["own_positions"]), node("Gather", ["places", "own_positions"], ["p"]),
-        node("Gather", ["words", "ids"], ["w"]), node("Add", ["w", "p"], ["h"])]
+        node("Shape", ["ids"], ["ids_shape"]), node("Gather", ["ids_shape", "one"], ["tokens"]),
+        node("Shape", ["past_key"], ["state_shape"]), node("Gather", ["state_shape", "two"], ["past"]),
+        *([node("Add", ["past", "tokens"], ["end"]), node("Range", ["past", "end", "one"], ["own_positions"])] if positions == "numbered" else counted),
+        node("Gather", ["places", "own_positions"], ["p"]), node("Gather", ["words", "ids"], ["w"]), node("Add", ["w", "p"], ["h"])]
     for part in "qkv":
         nodes += [node("MatMul", ["h", "w" + part], [part + "0"]), node("Reshape", [part + "0", "split"], [part + "1"]),
                   node("Transpose", [part + "1"], [part], perm=[0, 2, 1, 3])]
@@ -72,10 +73,10 @@ def decoders_step_by_step(service, oracle):
 def decoders_of_several_tokens(service, oracle):
     random = np.random.default_rng(42)
     sizes = [(0, 1), (0, 9), (1, 1), (5, 4), (16, 1), (23, 12), (31, 2)]
-    for behind_past in (False, True):
-        path = decoder(service, random, "tokens", "past_sequence_length + tokens", behind_past)
-        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "..31", "tokens": "..12", "batch": "1"}, sizes,
-                              lambda past, tokens: decoder_inputs(random, past, 1, tokens), "a decoder of several tokens", threads=("2",))
+    for positions in ("last", "behind", "numbered"):
+        path = decoder(service, random, "tokens", "past_sequence_length + tokens", positions)
+        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..31", "tokens": "..12", "batch": "1"}, sizes,
+                              lambda past, tokens: decoder_inputs(random, past, 1, tokens), f"a decoder of several tokens, {positions}", threads=("2",))
 
 
 def arithmetic_in_names(service, oracle):

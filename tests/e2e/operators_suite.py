@@ -174,6 +174,13 @@ def image_cases():
                                                        constants={"s": np.array(size, np.int64)})
 
 
+def triangle_cases():
+    """Which diagonal, the data decide."""
+    for upper in (0, 1):
+        for k in (-9, -1, 0, 2, 9):
+            yield f"Trilu {upper} from {k}", one("Trilu", {"x": floats(2, 4, 5), "k": np.array(k)}, opset=14, upper=upper)
+
+
 def old_cases():
     """Written by converters of CoreML and Windows ML; in no released operator set, or in other versions of it than today's."""
     image = lambda: {"x": floats(2, 3, 5, 6, low=-2, high=2)}  # noqa: E731
@@ -457,7 +464,7 @@ def agrees(service, oracle, name, case):
 
 
 def main():
-    groups = (attention_cases, normalization_cases, image_cases, old_cases, signal_cases, element_cases, microsoft_attention_cases,
+    groups = (attention_cases, normalization_cases, image_cases, triangle_cases, old_cases, signal_cases, element_cases, microsoft_attention_cases,
               grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:

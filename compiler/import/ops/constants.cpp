@@ -65,16 +65,23 @@ Results lowerRange(Node& n, Emitter& e) {
   if (n.in(0).dtype == v1::DATA_TYPE_I64 && n.in(2).constant && n.in(2).constant->integerAt(0) == 1) {
     TESSERA_ASSIGN_OR_RETURN(const SizeList start, n.sizes(0, "start"));
     TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
-    if (start.follows.size() == 1 && start.follows[0] && limit.most.size() == 1) {
-      // As many elements for every size of the range: numbers that begin later.
-      const int64_t count = std::max<int64_t>(limit.most[0] - start.most[0], 0);
-      begin = n.sizeAt(e, 0, 0);
-      if (!n.sameExtent(scaledExtent(e, begin, 1, count).value, n.sizeAt(e, 1, 0).value)) {
-        return n.unsupported(
-            "a start that is known only at run time, of another number of elements at each size",
-            {.attribute = "start", .found = "a run-time value", .accepted = "limit - start is constant"});
+    const bool single = start.most.size() == 1 && limit.most.size() == 1;
+    if (single && (start.follows[0] || (limit.follows[0] && start.most[0] != 0))) {
+      begin = start.follows[0] ? n.sizeAt(e, 0, 0) : scalarI64(start.most[0]);
+      const Tensor end = limit.follows[0] ? n.sizeAt(e, 1, 0) : scalarI64(limit.most[0]);
+      const Tensor count = e.elementwise(v1::DATA_TYPE_I64, {end, begin}, [](const Scalars& s, ValueRange v) {
+        return s.max(s.sub(v[0], v[1]), s.integer(0));
+      });
+      // As many elements for every size, perhaps: numbers that begin later.
+      const int64_t all = std::max<int64_t>(limit.most[0] - start.most[0], 0);
+      const bool same = n.sameExtent(scaledExtent(e, begin, 1, all).value, end.value);
+      const std::optional<int64_t> most = same ? all : n.mostOf(count);
+      if (!most) {
+        return n.unsupported("a start that is known only at run time, of fewer elements at larger sizes",
+                             {.attribute = "start", .found = "a run-time value", .accepted = "limit - start grows"});
       }
-      bounds = {integerConstant({0}), integerConstant({count}), integerConstant({1})};
+      if (!same) extent = count;
+      bounds = {integerConstant({0}), integerConstant({*most}), integerConstant({1})};
     }
   }
   for (int i = 0; i < 3 && bounds.size() < 3; ++i) {
@@ -122,7 +129,7 @@ Results lowerRange(Node& n, Emitter& e) {
     }
     return s.fma(step, s.integer(bounds[2]->integerAt(0)), s.integer(bounds[0]->integerAt(0)));
   });
-  if (begin.value) {
+  if (begin.value || begin.constant) {
     result = e.elementwise(dtype, {result, begin}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
   }
   if (extent.value) result.extents[0] = extent.value;

@@ -1,6 +1,7 @@
 #include "compiler/import/ops/live_resize.h"
 
 #include "compiler/import/ops/coordinates.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 namespace tessera::compiler {
@@ -112,6 +113,53 @@ Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, con
                      const Value mixed = s.fma(s.sub(s.constant(1), v[2]), element, s.mul(v[2], other));
                      return s.select(s.compare(Relation::kEqual, v[2], s.constant(0)), element, mixed);
                    });
+}
+
+Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
+                   const Tensor& region, int64_t start, int64_t end) {
+  const bool linear = mode.interpolation == Interpolation::kLinear;
+  const int64_t input = x.shape[axis];
+  const Value corners = e.value(region);
+  const Tensor places = e.generate(v1::DATA_TYPE_F64, {outputs}, [&](const Scalars& f, ValueRange at) {
+    const auto corner = [&](int64_t which) {
+      const Value place = mlir::arith::ConstantIndexOp::create(f.b, f.loc, which);
+      const Scalars given = f.as(region.dtype);
+      return given.cast(e.extract(given, corners, {place}), v1::DATA_TYPE_F64);
+    };
+    const Value from = corner(start), to = corner(end), last = f.constant(static_cast<double>(input - 1));
+    if (outputs == 1) return f.mul(f.mul(f.constant(0.5), f.add(from, to)), last);
+    const Value output = f.as(v1::DATA_TYPE_I64).cast(position(f, at[0]), v1::DATA_TYPE_F64);
+    const Value way = f.mul(f.mul(output, f.sub(to, from)), last);
+    return f.add(f.mul(from, last), f.div(way, f.constant(static_cast<double>(outputs - 1))));
+  });
+  Shape shape = x.shape;
+  shape[axis] = outputs;
+  const auto rank = static_cast<unsigned>(x.rank());
+  const AffineMap along = AffineMap::get(
+      rank, 0, {mlir::getAffineDimExpr(static_cast<unsigned>(axis), e.b.getContext())}, e.b.getContext());
+  const llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
+  const Value source = e.value(x);
+  return e.generic(
+      x.dtype, shape, {{places, along}}, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
+      [&](const Scalars& any, ValueRange v) -> Value {
+        const Scalars s = any.as(x.dtype), f = any.as(v1::DATA_TYPE_F64), whole = any.as(v1::DATA_TYPE_I64);
+        const Value below = linear ? f.math<mlir::math::FloorOp>(v[0]) : liveNearest(f, mode.rounding, v[0]);
+        llvm::SmallVector<Value> from;
+        for (unsigned d = 0; d < rank; ++d) from.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+        const Value first = f.cast(below, v1::DATA_TYPE_I64);
+        from[axis] = clampedCoordinate(s, first, input);
+        Value result = e.extract(s, source, from);
+        if (linear) {
+          from[axis] = clampedCoordinate(s, whole.add(first, whole.integer(1)), input);
+          const Value other = e.extract(s, source, from), weight = f.cast(f.sub(v[0], below), x.dtype);
+          const Value mixed = s.fma(s.sub(s.constant(1), weight), result, s.mul(weight, other));
+          result = s.select(s.compare(Relation::kEqual, weight, s.constant(0)), result, mixed);
+        }
+        const Value inside =
+            f.logicalAnd(f.compare(Relation::kGreaterOrEqual, v[0], f.constant(0)),
+                         f.compare(Relation::kLessOrEqual, v[0], f.constant(static_cast<double>(input - 1))));
+        return s.select(inside, result, s.constant(mode.extrapolation));
+      });
 }
 
 }  // namespace tessera::compiler

@@ -18,4 +18,10 @@ bool isLiveMode(const ResizeMode& mode);
 Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
                  const LiveDimension& live);
 
+/// Crops a dimension from where element `start` of `region` says to where element `end` does, in parts of its length,
+/// and resizes that to `outputs` elements: nearest, or between two. Beyond the input the result is
+/// `mode.extrapolation`.
+Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
+                   const Tensor& region, int64_t start, int64_t end);
+
 }  // namespace tessera::compiler

@@ -76,6 +76,23 @@ TEST(LiveSlice, WhatMustKnowHowLongItIsTakesItForWhole) {
   EXPECT_THAT(window.at(4), ElementsAre(4, 5, 6));
 }
 
+/// How many of a window are not 0, the data decide, whatever its length.
+TEST(LiveSlice, WhatTheDataCountOfAWindowIsNoWindow) {
+  ModelBuilder b;
+  b.input("x", {8}).input("i", {1}, kI64).output("z");
+  b.initializer("three", std::vector<int64_t>{3});
+  behind(b);
+  b.node("Slice", {"x", "from", "to"}, {"y"});
+  b.node("NonZero", {"y"}, {"places"});
+  b.node("Shape", {"places"}, {"z"});
+  mlir::MLIRContext context;
+  auto model = importBytes(context, b.model.SerializeAsString());
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto outputs = referenceRun(*std::move(model), {bytesOf<float>({0, 1, 2, 3, 0, 5, 0, 7}), bytesOf<int64_t>({4})});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(valuesOf<int64_t>((*outputs)[0]), ElementsAre(1, 1));
+}
+
 TEST(LiveSlice, AStartThatIsKeptInsideLeavesAllOfTheWindow) {
   const Sliced window([](ModelBuilder& b) {
     b.initializer("five", std::vector<int64_t>{5});

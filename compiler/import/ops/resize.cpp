@@ -348,8 +348,6 @@ absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* f
 
 /// The region of interest: starts, then ends, per dimension, in [0, 1] of the input.
 absl::Status readRegion(Node& n, ResizeMode& mode) {
-  if (!n.has(1))
-    return n.invalid("input 'roi' is missing", {.attribute = "roi", .accepted = "two values per dimension"});
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr roi, n.constantInput(1, "roi"));
   TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
   const auto count = static_cast<int64_t>(axes.size()), rank = n.in(0).rank();
@@ -368,6 +366,33 @@ absl::Status readRegion(Node& n, ResizeMode& mode) {
   return absl::OkStatus();
 }
 
+/// The same of a region that the data decide, as that of each box of TensorFlow's CropAndResize.
+Results cropAndResize(Node& n, Emitter& e, const ResizeMode& mode) {
+  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "a region of it is resized"));
+  TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
+  TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 2, 3));
+  const auto count = static_cast<int64_t>(axes.size());
+  if (n.in(1).shape != Shape{2 * count} || !isFloat(n.in(1).dtype)) {
+    return n.invalid(
+        "the region does not fit the input",
+        {.attribute = "roi", .found = shapeText(n.in(1).shape), .accepted = absl::StrCat(2 * count, " numbers")});
+  }
+  Tensor x = n.in(0);
+  if (mode.interpolation == Interpolation::kCubic ||
+      (mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype)))
+    return n.unsupported("a region that is known only at run time",
+                         {.attribute = "mode",
+                          .found = mode.interpolation == Interpolation::kCubic ? "cubic" : typeName(x.dtype),
+                          .accepted = "nearest, or linear of floating point"});
+  if (elementCount(plan.sizes) == 0) return {{Emitter::wrap(makeConstant(x.dtype, plan.sizes, ""))}};
+  for (int64_t i = 0; i < count; ++i) {
+    // Of one element all are that one.
+    if (x.shape[axes[i]] == 1 && plan.sizes[axes[i]] == 1) continue;
+    x = applyRegion(e, x, axes[i], plan.sizes[axes[i]], mode, n.in(1), i, count + i);
+  }
+  return {{std::move(x)}};
+}
+
 Results lowerResize(Node& n, Emitter& e) {
   ResizeMode mode;
   TESSERA_ASSIGN_OR_RETURN(mode.interpolation, readInterpolation(n, true));
@@ -380,7 +405,12 @@ Results lowerResize(Node& n, Emitter& e) {
   if (n.opset() >= 18) {
     TESSERA_ASSIGN_OR_RETURN(mode.antialias, n.flag("antialias", false));
   }
-  if (mode.coordinates == Coordinates::kTfCropAndResize) TESSERA_RETURN_IF_ERROR(readRegion(n, mode));
+  if (mode.coordinates == Coordinates::kTfCropAndResize) {
+    if (!n.has(1))
+      return n.invalid("input 'roi' is missing", {.attribute = "roi", .accepted = "two values per dimension"});
+    if (!n.in(1).constant) return cropAndResize(n, e, mode);
+    TESSERA_RETURN_IF_ERROR(readRegion(n, mode));
+  }
   TESSERA_ASSIGN_OR_RETURN(const ResizePlan plan, readPlan(n, 2, 3));
   return resize(n, e, plan, mode);
 }

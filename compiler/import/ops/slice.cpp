@@ -399,17 +399,25 @@ Results lowerTrilu(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
   TESSERA_ASSIGN_OR_RETURN(const bool upper, n.flag("upper", true));
-  int64_t diagonal = 0;
+  std::vector<Tensor> operands = {x};
   if (n.has(1)) {
-    TESSERA_ASSIGN_OR_RETURN(const ConstantPtr k, n.constantInput(1, "k"));
-    if (k->elements() != 1 || !isInteger(k->dtype)) return n.invalid("k is not one integer", {.attribute = "k"});
-    diagonal = std::clamp<int64_t>(k->integerAt(0), -INT32_MAX, INT32_MAX);
+    if (n.in(1).elements() != 1 || n.in(1).dtype != v1::DATA_TYPE_I64)
+      return n.invalid("k is not one integer",
+                       {.attribute = "k",
+                        .found = absl::StrCat(typeName(n.in(1).dtype), " ", shapeText(n.in(1).shape)),
+                        .accepted = "one i64"});
+    operands.push_back(e.reshape(n.in(1), {}));
   }
   if (x.elements() == 0) return {{x}};
-  return {{e.elementwise(x.dtype, {x}, [&](const Scalars& s, ValueRange v) {
+  return {{e.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
     Value row = mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(x.rank() - 2));
     Value column = mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(x.rank() - 1));
-    Value edge = arith::AddIOp::create(s.b, s.loc, row, indexConstant(s, diagonal));
+    Value edge = row;
+    if (v.size() > 1) {
+      const Scalars whole = s.as(v1::DATA_TYPE_I64);
+      Value k = whole.min(whole.max(v[1], whole.integer(-INT32_MAX)), whole.integer(INT32_MAX));
+      edge = arith::AddIOp::create(s.b, s.loc, row, arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), k));
+    }
     Value keep =
         arith::CmpIOp::create(s.b, s.loc, upper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle, column, edge);
     return s.select(keep, v[0], s.constant(0));
