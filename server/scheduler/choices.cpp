@@ -187,9 +187,9 @@ bool mayChoose(v1::TuneState& tune, int64_t now_us) {
   return wanted > 0;
 }
 
-absl::Status beginChoosing(Step& step, v1::Action& action) {
+absl::StatusOr<Choosing> beginChoosing(Step& step, v1::Action& action) {
   action.mutable_tune()->set_stage(v1::TuneState::CHOOSING);
-  return tryNext(step, action).status();
+  return tryNext(step, action);
 }
 
 absl::Status choiceAssembled(Step& step, v1::Action& action) {

@@ -19,14 +19,14 @@ void noteOpenChoices(const v1::PlanTaskResult& plan, v1::TuneState& tune);
 /// The default has been timed: whether any is worth trying. Those that are left out get the reason.
 bool mayChoose(v1::TuneState& tune, int64_t now_us);
 
-/// Begins with the first one.
-absl::Status beginChoosing(Step& step, v1::Action& action);
-
 /// The model is compiled with the choice that is tried: `action.result` names it.
 absl::Status choiceAssembled(Step& step, v1::Action& action);
 
 /// Whether choosing goes on, or is over: with the default's plan, or with another one, which is to be timed.
 enum class Choosing { kGoesOn, kDefaultStays, kChanged };
+
+/// Begins with the first one, where there is time for any.
+absl::StatusOr<Choosing> beginChoosing(Step& step, v1::Action& action);
 
 /// A MEASURE task is DONE while the action is CHOOSING or CONFIRMING_CHOICES.
 absl::StatusOr<Choosing> choiceMeasured(Step& step, v1::Action& action, const v1::Task& task);

@@ -183,6 +183,16 @@ TEST_F(Choices, AThirdOfTheBudgetIsTheirsAndTheSearchHasTheRest) {
   EXPECT_EQ(job.tune_result().trials(), 2);
 }
 
+TEST_F(Choices, ABudgetThatIsUsedUpAlreadyLeavesThemAll) {
+  bench.work.open_choices = {openChoice("first")};
+  v1::CreateJobRequest request = bench.request("m", "m", "a");
+  *request.mutable_tune()->mutable_compile() = bench.request("m", "m", "a").compile();
+  request.mutable_tune()->set_budget_us(1);
+  const v1::Job job = finished(bench.create(request)->id());
+  EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("was used up"));
+  EXPECT_EQ(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+}
+
 TEST_F(Choices, AServerThatIsKilledGoesOnWithTheNext) {
   factors({{"\"first\"", 0.9}, {"\"second\"", 0.9}});
   const std::string id = tune({"first", "second"}, 1);

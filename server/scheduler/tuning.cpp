@@ -118,15 +118,6 @@ absl::Status beginSearching(Step& step, v1::Action& action) {
   return feedSearches(step, action.id());
 }
 
-absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
-  v1::TuneState& tune = *action.mutable_tune();
-  listWorkloads(task.result().measure(), tune);
-  if (tune.choices_end_us() == 0 && mayChoose(tune, step.now_us)) {
-    return beginChoosing(step, action);
-  }
-  return beginSearching(step, action);
-}
-
 absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
   if (state == Choosing::kGoesOn) {
     return absl::OkStatus();
@@ -134,6 +125,16 @@ absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
   const v1::TuneState& tune = action.tune();
   notePhase(action, "choose", millis(step.now_us - tune.choices_start_us()), 0, tune.choices_tried());
   return state == Choosing::kChanged ? timeSteps(step, action, tune.chosen_artifact()) : beginSearching(step, action);
+}
+
+absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  listWorkloads(task.result().measure(), tune);
+  if (tune.choices_end_us() == 0 && mayChoose(tune, step.now_us)) {
+    TESSERA_ASSIGN(const Choosing state, beginChoosing(step, action));
+    return afterChoosing(step, action, state);
+  }
+  return beginSearching(step, action);
 }
 
 /// How many searches are kept under way: a task for each slot, and one that can propose meanwhile.
