@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/median.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/searches.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/versions.h"
 #include "server/status_macros.h"
@@ -17,8 +18,6 @@ namespace {
 
 using Trial = v1::TuneResult::ChoiceTrial;
 
-constexpr int kComparingRuns = 15;
-constexpr double kLeastGain = 1.01;    // of the steps that a choice changes
 constexpr double kLeastShare = 0.001;  // of the model's time: what may gain less is not worth a compilation
 constexpr int64_t kBudgetParts = 3;    // one of so many is for choices, the rest for trees
 
@@ -28,10 +27,6 @@ std::string nameOf(const v1::OpenChoice& open) {
       open.choices_size() > 1 ? absl::StrCat(" and ", open.choices_size() - 1, " more like it") : "";
   return absl::StrCat(open.choices(0).choice(), " instead of ", open.instead_of(), " at ", open.choices(0).place(),
                       more);
-}
-
-double wantedGain(const v1::TuneSpec& spec) {
-  return spec.measuring().least_gain() > 0 ? spec.measuring().least_gain() : kLeastGain;
 }
 
 v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
@@ -106,7 +101,7 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
   if (trial.before_ms() == 0) {
     return decided(step, action, "no step changes with it");
   }
-  const double least = std::max(wantedGain(tune.spec()), 1 + trial.noise());
+  const double least = std::max(leastGain(tune.spec().measuring()), 1 + trial.noise());
   const double speed = trial.ms() > 0 ? trial.before_ms() / trial.ms() : 0;
   if (speed < least) {
     return decided(step, action, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
@@ -197,8 +192,7 @@ absl::Status choiceAssembled(Step& step, v1::Action& action) {
   const v1::Digest made = action.result().artifact();
   const v1::Digest& before = tune.has_chosen_artifact() ? tune.chosen_artifact() : tune.default_artifact();
   // Until all that are taken are confirmed, the job's artifact is the default's.
-  action.mutable_result()->set_artifact_id(tune.default_artifact_id());
-  *action.mutable_result()->mutable_artifact() = tune.default_artifact();
+  resultIs(tune.default_artifact(), action);
   const v1::Digest& plan = tune.has_chosen_artifact() ? tune.chosen_plan() : tune.base_plan();
   TESSERA_TRY(measureModel(step, action, {.baseline = before, .candidate = made, .plan = plan}, kComparingRuns));
   return step.tx.putAction(action);

@@ -160,10 +160,6 @@ absl::Status finish(Step& step, v1::Action search) {
   return absl::OkStatus();
 }
 
-double leastGain(const v1::SearchState& state) {
-  return state.rules().least_gain() > 0 ? state.rules().least_gain() : kLeastGain;
-}
-
 /// The best once more against the default, with more runs.
 absl::Status confirm(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
@@ -177,7 +173,7 @@ absl::Status conclude(Step& step, v1::Action search) {
   const v1::SearchState& state = search.search();
   TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
   const bool known = canonicalBytes(heard.confirmed.schedule()) == canonicalBytes(state.best().schedule());
-  const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state);
+  const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
   return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
 }
 
@@ -310,7 +306,7 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
   *confirmation.mutable_schedule() = state.best().schedule();
   confirmation.set_speed(speed);
-  confirmation.set_stands(speed >= leastGain(state));
+  confirmation.set_stands(speed >= leastGain(state.rules()));
   TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
   if (!confirmation.stands()) {  // it was luck, or it is wrong
     TESSERA_TRY(dropCandidate(step, state.best()));
@@ -457,6 +453,8 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   }
   return search.id();
 }
+
+double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 0 ? rules.least_gain() : kLeastGain; }
 
 double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
 

@@ -26,6 +26,9 @@ absl::Status beginBatch(Step& step, v1::Action search);
 /// grows with every batch.
 absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id);
 
+/// The default's time over a candidate's from which that is faster.
+double leastGain(const v1::MeasuringRules& rules);
+
 /// What the next batch may add to the workload's speed, as a share of it.
 double expectedGain(const v1::SearchState& search);
 

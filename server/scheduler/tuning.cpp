@@ -227,6 +227,11 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
   return beginCompile(step, action);
 }
 
+void resultIs(const v1::Digest& artifact, v1::Action& action) {
+  action.mutable_result()->set_artifact_id(artifact.sha256());  // an artifact's id is that of its file
+  *action.mutable_result()->mutable_artifact() = artifact;
+}
+
 bool isBeforeSearching(const v1::TuneState& tune) {
   return tune.stage() == v1::TuneState::COMPILING || tune.stage() == v1::TuneState::TIMING || isChoosing(tune);
 }

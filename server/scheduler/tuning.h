@@ -16,6 +16,7 @@ namespace tessera::server {
 
 inline constexpr char kDefaultMethod[] = "walk";
 inline constexpr int kDefaultTrials = 64;
+inline constexpr int kComparingRuns = 15;  ///< of whole models in turns
 inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 
 /// The first task of a new tune action, whose `compile` and `target` are set. `deadline_us` is its job's.
@@ -34,6 +35,9 @@ absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, con
 
 /// Compiles the action's model with them.
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins);
+
+/// The artifact that the action's jobs have from now on.
+void resultIs(const v1::Digest& artifact, v1::Action& action);
 
 /// The key under which the artifact that the action assembles now is found.
 std::string tunedKey(const v1::Action& action);

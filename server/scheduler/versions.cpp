@@ -30,7 +30,7 @@ using Tree = v1::ArtifactSeries::Tree;
 using Trees = google::protobuf::RepeatedPtrField<Tree>;
 using Workload = v1::TuneResult::Workload;
 
-constexpr int kComparingRuns = 15, kLookingRuns = 7;
+constexpr int kLookingRuns = 7;
 constexpr double kAsFast = 0.99;  // of the version before: two measurements of whole models differ by as much
 
 /// A job that an earlier release began has none yet.
@@ -229,8 +229,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
       workload.clear_best();
     }
   }
-  action.mutable_result()->set_artifact_id(series.artifact_id());
-  *action.mutable_result()->mutable_artifact() = series.artifact();
+  resultIs(series.artifact(), action);
   const v1::TuneResult result = tuneResult(action);
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
 }
@@ -253,9 +252,8 @@ void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::A
   told.set_noise(spreadOf(result.baseline_ms()));
   *told.mutable_host() = result.host();
   *series.mutable_artifact() = artifact;
-  series.set_artifact_id(artifact.sha256());  // an artifact's id is that of its file
-  action.mutable_result()->set_artifact_id(series.artifact_id());
-  *action.mutable_result()->mutable_artifact() = artifact;
+  series.set_artifact_id(artifact.sha256());
+  resultIs(artifact, action);
   series.set_published_speed(ms > 0 ? default_ms / ms : 0);
   series.set_default_ms(default_ms);
   series.set_ms(ms);
@@ -414,8 +412,7 @@ absl::Status versionAssembled(Step& step, v1::Action& action) {
   TESSERA_ASSIGN(Series series, seriesOf(step, action));
   const v1::Digest made = action.result().artifact();
   // Until it has been compared, the job's artifact is the one before.
-  action.mutable_result()->set_artifact_id(series.artifact_id());
-  *action.mutable_result()->mutable_artifact() = series.artifact();
+  resultIs(series.artifact(), action);
   series.set_stage(Series::COMPARING);
   TESSERA_TRY(step.tx.putSeries(series));
   TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
