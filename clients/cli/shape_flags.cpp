@@ -34,9 +34,9 @@ bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
   const std::vector<absl::string_view> tail = absl::StrSplit(ends[1], ':');
   if (tail.size() > 2 || !absl::SimpleAtoi(tail[0], &last) || last < first) return false;
   if (tail.size() == 2 && (!absl::SimpleAtoi(tail[1], &step) || step < 1)) return false;
-  const int64_t count = (last - first) / step + 1;
-  if (count > kMostVariants) return false;
-  for (int64_t i = 0; i < count; ++i) sizes.push_back(first + i * step);
+  const int64_t steps = (last - first) / step;
+  if (steps >= kMostVariants) return false;
+  for (int64_t i = 0; i <= steps; ++i) sizes.push_back(first + i * step);
   return true;
 }
 

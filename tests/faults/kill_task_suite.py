@@ -86,7 +86,8 @@ class TaskCampaign(Campaign):
             if kills >= CRASHES_BEFORE_QUARANTINE:
                 break
             print(f"   only {kills} kills hit the planning in time, once more")
-        check_equal(kills, CRASHES_BEFORE_QUARANTINE, "task processes of the job that were killed")
+        # More where one was killed before it was the task: its attempt starts another, and that is no crash of the job.
+        check(kills >= CRASHES_BEFORE_QUARANTINE, f"only {kills} task processes of the job were killed")
         check_equal((job["state"], job["failure"]["reason"]), ("FAILED", "QUARANTINED"), "state and reason")
         check_equal(faults.failed_attempts(events), ["CRASHED"] * CRASHES_BEFORE_QUARANTINE, "reasons of failed attempts")
         check_equal(job["failure"]["signal"], 9, "signal")
