@@ -135,7 +135,10 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
   Schedules schedules(target, request.spec, request.pins);
-  for (const Bindings& bindings : *variants) {
+  std::vector<v1::Decision> left_out;  // suggestions that a variant was planned again without
+  std::optional<std::vector<v1::Choice>> suggested;
+  for (auto next = variants->begin(); next != variants->end();) {
+    const Bindings& bindings = *next;
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -159,7 +162,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
                          .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
                          .memory = memoryOf(request),
-                         .pins = choicesOf(request.pins, variantText(model->inputs))};
+                         .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // another pass over the weights
       if (bytes - told < kToldEvery) return;
@@ -170,7 +173,12 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // What slices cannot be is known when code is planned.
     options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
     absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
-    if (!graph.ok()) return inVariant(bindings, count, graph.status());
+    if (!graph.ok()) {
+      suggested = options.pins;
+      if (request.spec.pin_use() == v1::SUGGESTIONS && leaveOut(graph.status(), *suggested, left_out)) continue;
+      return inVariant(bindings, count, graph.status());
+    }
+    for (const v1::Decision& decision : left_out) *graph->plan.mutable_report()->add_decisions() = decision;
     if (request.spec.pin_use() == v1::WHOLE_PLAN) {
       if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
         return inVariant(bindings, count, status);
@@ -182,6 +190,9 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     result.plan_ms += graph_time.ms();
     report(progress, "import", merger.plan().variants_size() + 1, count,
            count == 1 ? nodes : absl::StrCat(bindings.text(), ": ", nodes));
+    ++next;
+    suggested.reset();
+    left_out.clear();
   }
   const Stopwatch plan_time;
   result.plan = std::move(merger.plan());

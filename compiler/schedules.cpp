@@ -139,6 +139,20 @@ std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& varia
   return result;
 }
 
+bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, std::vector<v1::Decision>& decisions) {
+  const v1::Failure failure = failureOf(failed);
+  const auto at = std::ranges::find_if(suggested, [&](const v1::Choice& each) {
+    return each.kind() == failure.attribute() && each.place() == failure.node();
+  });
+  if (failure.reason() != v1::Failure::INVALID_SCHEDULE || at == suggested.end()) return false;
+  v1::Decision& decision = decisions.emplace_back();
+  decision.set_kind(at->kind());
+  decision.set_place(at->place());
+  decision.set_reason(absl::StrCat("the suggestion \"", at->choice(), "\" is left out: ", failure.message()));
+  suggested.erase(at);
+  return true;
+}
+
 absl::Status allPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins) {
   std::set<std::pair<std::string, std::string>> known;
   for (const v1::Choice& pin : pins) known.emplace(pin.kind(), pin.place());

@@ -55,6 +55,10 @@ class Schedules {
 /// The pinned choices for a variant (variantText), those for it alone before those for all.
 std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& variant);
 
+/// Suggested choices are followed where they can be. Leaves out the one that planning a variant failed for, and says so
+/// in `decisions`; false: it failed for something else.
+bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, std::vector<v1::Decision>& decisions);
+
 /// INVALID_SCHEDULE with the first choice that `pins` leave open.
 absl::Status allPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins);
 

@@ -25,6 +25,8 @@ Key keyOf(const v1::TuningRecord& record) {
           record.job_id().empty() ? record.seed() : 0};
 }
 
+constexpr char kChoiceMode[] = "choice";  // measured once: nobody searched
+
 }  // namespace
 
 std::vector<LearningCurve> curvesOf(std::vector<v1::TuningRecord> records) {
@@ -35,6 +37,7 @@ std::vector<LearningCurve> curvesOf(std::vector<v1::TuningRecord> records) {
   std::map<Key, size_t> known;
   std::map<Key, int64_t> begun;
   for (const v1::TuningRecord& record : records) {
+    if (record.mode() == kChoiceMode) continue;
     const Key key = keyOf(record);
     const auto [place, met] = known.try_emplace(key, curves.size());
     if (met) {

@@ -37,6 +37,13 @@ TEST(LearningCurve, TheBestSoFarNeverRisesAndFailuresCountAsTrials) {
   EXPECT_DOUBLE_EQ(curves[0].points[3].best_speed, 1.6);
 }
 
+TEST(LearningCurve, AChoiceOfTheGraphIsNone) {
+  v1::TuningRecord choice = trial("a", 1, 3, 20);
+  choice.set_workload_hash("question");
+  choice.set_mode("choice");
+  EXPECT_EQ(curvesOf({trial("a", 1, 4, 10), choice}).size(), 1U);
+}
+
 TEST(LearningCurve, IsDrawnOverTrialsOrTime) {
   const auto curves = curvesOf({trial("a", 1, 0, 0), trial("a", 2, 4, 1'000'000), trial("a", 3, 2, 5'000'000)});
   const Curve trials = drawnCurve(curves[0], CurveOver::kTrials, CurveOf::kMs);

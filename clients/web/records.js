@@ -18,6 +18,7 @@ const FIELDS = [
       ["profile", "profile"],
       ["search", "search"],
       ["confirmed", "confirmed"],
+      ["choice", "choice"],
     ],
   },
   {name: "job", title: "Job", hint: "job-…"},

@@ -1,5 +1,8 @@
 #include "compiler/codegen/codegen.h"
 
+#include <set>
+#include <string>
+
 #include "compiler/codegen/access_check.h"
 #include "compiler/codegen/bufferize.h"
 #include "compiler/codegen/decision/decide.h"
@@ -10,6 +13,7 @@
 #include "compiler/codegen/spares.h"
 #include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/workspace.h"
+#include "compiler/schedule/text.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 
@@ -104,6 +108,17 @@ absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const Sc
   auto list = choosePhases(prepared->func, prepared->chip, request);
   if (!list.ok()) return list.status();
   return scheduleOf(*list, prepared->chip);
+}
+
+std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
+  const std::optional<std::vector<int>> packings[] = {std::nullopt, {{}}, {{0}}, {{1}}, {{0, 1}}};
+  std::set<std::string> seen = {printSchedule(unit.schedule())};
+  std::vector<v1::Schedule> forms;
+  for (const auto& packed : packings) {
+    absl::StatusOr<v1::Schedule> form = defaultSchedule(unit, {.packed = packed});
+    if (form.ok() && seen.insert(printSchedule(*form)).second) forms.push_back(*std::move(form));
+  }
+  return forms;
 }
 
 absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {

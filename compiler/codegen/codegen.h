@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -10,12 +13,19 @@ struct ScheduleRequest {
   v1::ChainTiling slices = {};  ///< proposed by the graph level; without an order: none
   bool scalar = false;          ///< plain loops for all nests (CompileOptions.opt_level 1)
   bool row_regions = true;      ///< whether passes over the same rows may run slice by slice unasked
+  /// Inputs of products outside of slices that are copied to panels, where they can be, and no others; unset: where the
+  /// prices say that it pays.
+  std::optional<std::vector<int>> packed = std::nullopt;
 };
 
 /// Decides everything that build() follows, from the workload's access functions and the unit's register file and
 /// memory levels. Deterministic. `unit.schedule` has no part in it.
 /// Errors: INVALID_INPUT that names the operation and the dimension when the proposed slices cannot be.
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request = {});
+
+/// Default trees of another form than `unit.schedule` and than each other, in a fixed order: without its slices, and
+/// with other operands of products in panels. What no step of a search reaches begins there.
+std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit);
 
 /// Compiles one workload: bufferize into the caller's result buffers, split into phases, emit vector code,
 /// lower to LLVM, emit a relocatable object. Every phase has the signature tessera_kernel_fn

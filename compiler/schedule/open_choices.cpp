@@ -7,10 +7,15 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
+
 namespace tessera::compiler {
 namespace {
 
 using Alternative = v1::Choice::Alternative;
+
+constexpr size_t kLongestSummary = 1000;  // of what many operators are in
 
 double possibleGain(const v1::Choice& made, const Alternative& other) {
   return made.price_us() * (1 + made.error()) - other.price_us() * (1 - made.error());
@@ -24,6 +29,16 @@ const Alternative* bestOf(const v1::Choice& made) {
   return best;
 }
 
+/// A question that has the same answer wherever it is asked. A layout's depends on what lies around it, which its
+/// prices stand for.
+void ask(const v1::Choice& made, const Alternative& other, v1::OpenChoice& open) {
+  std::string question =
+      absl::StrCat(made.kind(), " ", other.choice(), " instead of ", made.choice(), ": ", made.subject());
+  open.set_summary(question.substr(0, kLongestSummary));
+  if (made.kind() == "layout") absl::StrAppend(&question, "\n", made.price_us(), " ", other.price_us());
+  open.set_hash(sha256Hex(question));
+}
+
 /// Places whose layouts are priced for direct convolutions, which they are not any more.
 std::set<std::string> transformedPlaces(const v1::GraphReport& report) {
   std::set<std::string> places;
@@ -35,7 +50,7 @@ std::set<std::string> transformedPlaces(const v1::GraphReport& report) {
 }  // namespace
 
 std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report) {
-  using Key = std::tuple<std::string, std::string, std::string, double, double>;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, double, double>;
   std::map<Key, size_t> known;
   std::vector<v1::OpenChoice> open;
   const std::set<std::string> transformed = transformedPlaces(report);
@@ -43,9 +58,10 @@ std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report) {
     if (made.kind() == "layout" && transformed.contains(made.place())) continue;
     const Alternative* other = bestOf(made);
     if (!other) continue;
-    const Key key{made.kind(), made.choice(), other->choice(), made.price_us(), other->price_us()};
+    const Key key{made.kind(), made.subject(), made.choice(), other->choice(), made.price_us(), other->price_us()};
     const auto [place, is_new] = known.emplace(key, open.size());
     v1::OpenChoice& group = is_new ? open.emplace_back() : open[place->second];
+    if (is_new) ask(made, *other, group);
     group.set_instead_of(made.choice());
     group.set_price_us(group.price_us() + made.price_us());
     group.set_alternative_us(group.alternative_us() + other->price_us());

@@ -10,7 +10,7 @@ namespace tessera::compiler {
 
 /// An alternative is open while it would win if both prices were wrong by their error in its favour. Those of
 /// `report`, at most one alternative for each place, the one that may gain most; equal ones together. In the order of
-/// `possible_gain_us`, most first.
+/// `possible_gain_us`, most first. What was measured of one answers all of the same hash, in other models too.
 std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report);
 
 }  // namespace tessera::compiler

@@ -14,11 +14,12 @@ using testing::IsEmpty;
 
 void add(v1::GraphReport& report, const std::string& place, const std::string& choice, double price_us,
          const std::vector<std::pair<std::string, double>>& alternatives, const std::string& kind = "algorithm",
-         double error = 0.1) {
+         double error = 0.1, const std::string& subject = "conv2d 3x3, f32") {
   v1::Choice& made = *report.add_choices();
   made.set_kind(kind);
   made.set_place(place);
   made.set_choice(choice);
+  made.set_subject(subject);
   made.set_price_us(price_us);
   made.set_error(error);
   for (const auto& [name, other_us] : alternatives) {
@@ -73,6 +74,38 @@ TEST(OpenChoices, LayoutsOfWhatIsNoDirectConvolutionAreNot) {
   const auto open = openChoices(report);
   ASSERT_EQ(open.size(), 1u);
   EXPECT_THAT(placesOf(open[0]), ElementsAre("direct"));
+}
+
+TEST(OpenChoices, TheSameQuestionHasTheSameHashInEveryModel) {
+  const auto hashOf = [](const std::string& place, const std::string& choice, const std::string& other,
+                         const std::string& subject, double price_us, const std::string& kind = "algorithm") {
+    v1::GraphReport report;
+    add(report, place, choice, price_us, {{other, price_us + 1}}, kind, 0.1, subject);
+    const auto open = openChoices(report);
+    return open.empty() ? std::string("none") : open[0].hash();
+  };
+  const std::string hash = hashOf("Conv_1", "direct", "winograd-2x2", "conv2d 3x3, f32", 100);
+  EXPECT_EQ(hashOf("Conv_7", "direct", "winograd-2x2", "conv2d 3x3, f32", 90), hash) << "prices are no part of it";
+  EXPECT_NE(hashOf("Conv_1", "winograd-2x2", "direct", "conv2d 3x3, f32", 100), hash) << "the other way round";
+  EXPECT_NE(hashOf("Conv_1", "direct", "winograd-2x2", "conv2d 3x3, bf16", 100), hash);
+  const std::string layout = hashOf("Conv_1", "NCHW", "NHWC", "conv2d 3x3, f32", 100, "layout");
+  EXPECT_EQ(hashOf("Conv_7", "NCHW", "NHWC", "conv2d 3x3, f32", 100, "layout"), layout);
+  EXPECT_NE(hashOf("Conv_1", "NCHW", "NHWC", "conv2d 3x3, f32", 90, "layout"), layout) << "other neighbours";
+}
+
+TEST(OpenChoices, AreToldInWords) {
+  v1::GraphReport report;
+  add(report, "Conv_1", "direct", 100, {{"winograd-2x2", 101}});
+  EXPECT_EQ(openChoices(report)[0].summary(), "algorithm winograd-2x2 instead of direct: conv2d 3x3, f32");
+  report.mutable_choices(0)->set_subject(std::string(5000, 'x'));
+  EXPECT_LE(openChoices(report)[0].summary().size(), 1000u) << "a record's summary is not endless";
+}
+
+TEST(OpenChoices, OfEqualPricesAndDifferentSubjectsAreTwo) {
+  v1::GraphReport report;
+  add(report, "one", "direct", 100, {{"winograd-2x2", 110}});
+  add(report, "another", "direct", 100, {{"winograd-2x2", 110}}, "algorithm", 0.1, "conv2d 3x3 g2, f32");
+  EXPECT_EQ(openChoices(report).size(), 2u);
 }
 
 TEST(OpenChoices, AModelWithoutChoicesHasNone) { EXPECT_THAT(openChoices({}), IsEmpty()); }

@@ -177,8 +177,8 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   if (keep_us == 0) {
     return absl::OkStatus();
   }
-  // What was learned stays: the fastest of each group, which searches begin with, and what was confirmed, which
-  // compilations take before all others.
+  // What was learned stays: the fastest of each group, which searches begin with; what was confirmed, which
+  // compilations take before all others; and what was measured of choices, where the newest has the say.
   std::set<std::string> fastest;
   storage::BestQuery query;
   query.top = kFastestKept;
@@ -194,7 +194,8 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   } while (!query.page_token.empty());
   return reader.forEach(Kind::kRecord, [&](const Stored& stored) {
     const auto& record = static_cast<const v1::TuningRecord&>(*stored.message);
-    if (stored.time_us < before && !fastest.contains(stored.id) && record.mode() != kConfirmedMode) {
+    if (stored.time_us < before && !fastest.contains(stored.id) && record.mode() != kConfirmedMode &&
+        record.mode() != kChoiceMode) {
       victims.push_back({Kind::kRecord, stored.id});
     }
     return absl::OkStatus();

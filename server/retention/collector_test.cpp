@@ -221,6 +221,28 @@ TEST_F(Collection, BytesThatNoRowSpeaksOfGoWhenTheyAreOld) {
   EXPECT_FALSE(bench_.blobs->contains(row->sha256()));
 }
 
+TEST_F(Collection, WhatWasMeasuredOfChoicesStaysAlsoWhereItWasSlower) {
+  ASSERT_TRUE(bench_.store
+                  ->transact([&](storage::Transaction& tx) -> absl::Status {
+                    v1::TuningRecord record;
+                    record.set_target_name("chip");
+                    record.set_workload_hash("question");
+                    record.set_create_time_us(bench_.clock.nowMicros());
+                    for (int i = 0; i < 12; ++i) {
+                      record.set_id(std::to_string(i));
+                      record.set_mode(i == 11 ? "choice" : "search");
+                      record.set_median_ms(1 + i);
+                      TESSERA_TRY(tx.putRecord(record));
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  bench_.clock.advance(2 * kDay);
+  (void)collect(keeping(kDay));
+  EXPECT_TRUE(bench_.store->read([&](storage::Reader& reader) { return reader.getRecord("11").status(); }).ok())
+      << "the newest answer";
+}
+
 TEST_F(Collection, TheFastestRecordsOfEachGroupStay) {
   ASSERT_TRUE(bench_.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {

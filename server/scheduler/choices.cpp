@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/median.h"
+#include "proto/project.h"
 #include "server/scheduler/actions.h"
+#include "server/scheduler/knowledge.h"
 #include "server/scheduler/searches.h"
+#include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/versions.h"
 #include "server/status_macros.h"
@@ -75,6 +79,12 @@ absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   return Choosing::kGoesOn;
 }
 
+v1::TuningRecord recordOfTried(const Step& step, const v1::Action& action, const v1::Task& task,
+                               const TrialOutcome& outcome) {
+  const int tried = action.tune().choices_tried();
+  return choiceRecord(step, action, task, action.tune().choices(tried).open(), tried + 1, outcome);
+}
+
 /// The one that is tried is taken, or not.
 absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::string& why_not) {
   v1::TuneState& tune = *action.mutable_tune();
@@ -88,23 +98,33 @@ absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::stri
   return tryNext(step, action);
 }
 
+/// The same of what was measured, and stores that.
+absl::StatusOr<Choosing> left(Step& step, v1::Action& action, const v1::TuningRecord& record,
+                              const std::string& why_not) {
+  TESSERA_TRY(step.tx.putRecord(record));
+  return decided(step, action, why_not);
+}
+
 absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   Trial& trial = *tune.mutable_choices(tune.choices_tried());
   const v1::MeasureTaskResult& result = task.result().measure();
   if (!result.wrong().empty()) {
-    return decided(step, action, absl::StrCat("the model's results change with it: ", result.wrong()));
+    const TrialOutcome wrong{v1::TuningRecord::WRONG_RESULT, result.wrong(), nullptr};
+    return left(step, action, recordOfTried(step, action, task, wrong),
+                absl::StrCat("the model's results change with it: ", result.wrong()));
   }
-  trial.set_before_ms(medianOf(result.baseline_own_ms()));
-  trial.set_ms(medianOf(result.candidate_own_ms()));
-  trial.set_noise(spreadOf(result.baseline_own_ms()));
+  v1::TuningRecord record = recordOfTried(step, action, task, {v1::TuningRecord::PASSED, "", &result});
+  trial.set_before_ms(record.baseline_ms());
+  trial.set_ms(record.median_ms());
+  trial.set_noise(record.host_noise());
   if (trial.before_ms() == 0) {
     return decided(step, action, "no step changes with it");
   }
   const double least = std::max(leastGain(tune.spec().measuring()), 1 + trial.noise());
   const double speed = trial.ms() > 0 ? trial.before_ms() / trial.ms() : 0;
   if (speed < least) {
-    return decided(step, action, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
+    return left(step, action, record, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
   }
   const double before_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
   if (ms > before_ms * (1 + spreadOf(result.baseline_ms()))) {
@@ -115,6 +135,7 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
   *tune.mutable_chosen_artifact() = task.spec().measure().candidate();
   *tune.mutable_chosen_plan() = action.plan();
   *tune.mutable_chosen_units() = action.builds();
+  *tune.add_unconfirmed() = std::move(record);
   return decided(step, action, "");
 }
 
@@ -130,6 +151,7 @@ Choosing dropAll(v1::Action& action, const std::string& why) {
   tune.clear_chosen_artifact();
   tune.clear_chosen_plan();
   tune.clear_chosen_units();
+  tune.clear_unconfirmed();
   return Choosing::kDefaultStays;
 }
 
@@ -149,17 +171,36 @@ absl::StatusOr<Choosing> confirmed(Step& step, v1::Action& action, const v1::Tas
   v1::Pins pins;
   pinTaken(tune, pins);
   TESSERA_ASSIGN(*tune.mutable_pins(), printedPins(step, action, pins));
+  for (const v1::TuningRecord& record : tune.unconfirmed()) {
+    TESSERA_TRY(step.tx.putRecord(record));
+  }
+  tune.clear_unconfirmed();
   TESSERA_TRY(choicesConfirmed(step, action, result));
   return Choosing::kChanged;
 }
 
 }  // namespace
 
-void noteOpenChoices(const v1::PlanTaskResult& plan, v1::TuneState& tune) {
-  tune.clear_choices();
+absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Action& action) {
+  std::vector<Trial> faster, others;
   for (const v1::OpenChoice& open : plan.open_choices()) {
-    *tune.add_choices()->mutable_open() = open;
+    Trial trial;
+    *trial.mutable_open() = open;
+    const int threads = std::max(1, action.tune().spec().threads());
+    TESSERA_ASSIGN(const v1::TuningRecord answer,
+                   knownAnswer(step.tx, {projectOf(action), open.hash(), action.target(), threads}));
+    const bool known = !answer.id().empty();
+    if (known && !saysFaster(answer) && answer.compiler_version() == step.rules.compiler_version) {
+      trial.set_untaken(answer.median_ms() > 0 ? absl::StrFormat("%.3f times as fast, as record %s says",
+                                                                 answer.baseline_ms() / answer.median_ms(), answer.id())
+                                               : absl::StrCat(answer.reason(), ", as record ", answer.id(), " says"));
+    }
+    (known && saysFaster(answer) ? faster : others).push_back(std::move(trial));
   }
+  v1::TuneState& tune = *action.mutable_tune();
+  tune.mutable_choices()->Assign(faster.begin(), faster.end());
+  tune.mutable_choices()->Add(others.begin(), others.end());
+  return absl::OkStatus();
 }
 
 bool mayChoose(v1::TuneState& tune, int64_t now_us) {
@@ -167,6 +208,9 @@ bool mayChoose(v1::TuneState& tune, int64_t now_us) {
   const double least_us = 1000 * tune.model_ms() * kLeastShare;
   int wanted = 0;
   for (Trial& trial : *tune.mutable_choices()) {
+    if (!trial.untaken().empty()) {
+      continue;
+    }
     if (trial.open().possible_gain_us() < least_us) {
       trial.set_untaken(
           absl::StrFormat("it may gain %.1f us, too little for a compilation", trial.open().possible_gain_us()));
@@ -203,12 +247,17 @@ absl::StatusOr<Choosing> choiceMeasured(Step& step, v1::Action& action, const v1
                                                           : confirmed(step, action, task);
 }
 
-absl::StatusOr<Choosing> choiceFailed(Step& step, v1::Action& action, const v1::Failure& failure) {
+absl::StatusOr<Choosing> choiceFailed(Step& step, v1::Action& action, const v1::Task& task,
+                                      const v1::Failure& failure) {
   const std::string why = absl::StrCat("the model could not be compiled or run with it: ", failure.message());
-  if (action.tune().stage() == v1::TuneState::CHOOSING) {
+  if (action.tune().stage() != v1::TuneState::CHOOSING) {
+    return dropAll(action, why);
+  }
+  const auto outcome = outcomeOf(task.spec().kind(), failure.reason());
+  if (!outcome) {
     return decided(step, action, why);
   }
-  return dropAll(action, why);
+  return left(step, action, recordOfTried(step, action, task, {*outcome, failure.message(), nullptr}), why);
 }
 
 void pinTaken(const v1::TuneState& tune, v1::Pins& pins) {

@@ -30,6 +30,8 @@ v1::OpenChoice openChoice(const std::string& place, double possible_gain_us = 50
   open.set_price_us(1000);
   open.set_alternative_us(1100);
   open.set_possible_gain_us(possible_gain_us);
+  open.set_hash("hash of " + place);
+  open.set_summary("algorithm winograd-2x2 instead of direct: " + place);
   return open;
 }
 
@@ -39,7 +41,7 @@ class Choices : public testing::Test {
 
   std::string tune(const std::vector<std::string>& places, int trials = 5, int most = -1) {
     for (const std::string& place : places) bench.work.open_choices.push_back(openChoice(place));
-    v1::CreateJobRequest request = bench.request("m", "m", "a b");
+    v1::CreateJobRequest request = bench.request("request " + std::to_string(++requests), "m", "a b");
     v1::TuneSpec spec;
     *spec.mutable_compile() = request.compile();
     spec.set_trials(trials);
@@ -77,7 +79,30 @@ class Choices : public testing::Test {
     return places;
   }
 
+  /// What is filed of choices: speed by summary, 0 for what failed.
+  std::map<std::string, double> filed() {
+    std::map<std::string, double> speeds;
+    EXPECT_TRUE(bench.store
+                    ->read([&](storage::Reader& reader) -> absl::Status {
+                      storage::ListQuery query;
+                      query.page_size = 100;
+                      query.filter = "mode = choice";
+                      const auto page = reader.listRecords(query);
+                      if (!page.ok()) return page.status();
+                      for (const v1::TuningRecord& record : page->items) {
+                        const std::string& summary = record.workload_summary();
+                        speeds[summary.substr(summary.find(": ") + 2)] = record.outcome() == v1::TuningRecord::PASSED
+                                                                             ? record.baseline_ms() / record.median_ms()
+                                                                             : 0;
+                      }
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return speeds;
+  }
+
   SchedulerBench bench;
+  int requests = 0;
   std::vector<std::string> tried;  // pins of what was measured
   double best_ms = 1;
 };
@@ -97,6 +122,42 @@ TEST_F(Choices, WhatIsFasterIsTakenAndTheNextIsTriedOnTopOfIt) {
   EXPECT_THAT(pins, HasSubstr("\"third\""));
   EXPECT_THAT(pins, Not(HasSubstr("\"second\"")));
   EXPECT_NE(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+}
+
+TEST_F(Choices, WhatWasMeasuredIsFiledAndTheNextJobBeginsWithIt) {
+  factors({{"\"good\"", 0.8}, {"\"bad\"", 1.25}});
+  EXPECT_THAT(taken(finished(tune({"bad", "good"}, 1))), ElementsAre("good"));
+  EXPECT_THAT(filed(), testing::UnorderedElementsAre(testing::Pair("good", testing::DoubleNear(1.25, 1e-9)),
+                                                     testing::Pair("bad", testing::DoubleNear(0.8, 1e-9))));
+  best_ms = 1;
+  tried.clear();
+  bench.work.open_choices.clear();
+  const v1::Job again = finished(tune({"bad", "good"}, 2));
+  EXPECT_THAT(taken(again), ElementsAre("good"));
+  const auto& choices = again.tune_result().choices();
+  EXPECT_EQ(choices.at(0).open().choices(0).place(), "good") << "what is known to be faster is first";
+  EXPECT_THAT(choices.at(1).untaken(), HasSubstr("0.800 times as fast, as record"));
+  for (const std::string& pins : tried) EXPECT_THAT(pins, Not(HasSubstr("\"bad\""))) << "measured once more";
+}
+
+TEST_F(Choices, WhatAnEarlierCompilerMeasuredSlowerIsMeasuredAgain) {
+  ASSERT_TRUE(bench.store
+                  ->transact([&](storage::Transaction& tx) {
+                    v1::TuningRecord record;
+                    record.set_id("old");
+                    record.set_workload_hash("hash of first");
+                    record.set_target_name("test-target");
+                    record.set_threads(1);
+                    record.set_mode("choice");
+                    record.set_outcome(v1::TuningRecord::PASSED);
+                    record.set_median_ms(2);
+                    record.set_baseline_ms(1);
+                    record.set_compiler_version("an earlier one");
+                    return tx.putRecord(record);
+                  })
+                  .ok());
+  factors({{"\"first\"", 0.9}});
+  EXPECT_THAT(taken(finished(tune({"first"}, 1))), ElementsAre("first"));
 }
 
 TEST_F(Choices, TreesAreSearchedOnTopOfThem) {
@@ -124,6 +185,7 @@ TEST_F(Choices, WhatIsNotFasterTogetherIsDroppedAndTheSearchBeginsWithTheDefault
   EXPECT_THAT(taken(job), ElementsAre());
   EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("with all of them the model was not faster"));
   EXPECT_EQ(job.tune_result().artifact_id(), job.tune_result().default_artifact_id());
+  EXPECT_THAT(filed(), testing::IsEmpty()) << "each seemed faster, and together they were not";
 }
 
 TEST_F(Choices, WhatCannotBeCompiledOrIsWrongIsLeft) {
@@ -143,6 +205,10 @@ TEST_F(Choices, WhatCannotBeCompiledOrIsWrongIsLeft) {
   EXPECT_THAT(taken(job), ElementsAre("right"));
   EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("could not be compiled"));
   EXPECT_THAT(job.tune_result().choices(1).untaken(), HasSubstr("off by 7"));
+  const std::map<std::string, double> speeds = filed();
+  EXPECT_EQ(speeds.at("refused"), 0);
+  EXPECT_EQ(speeds.at("wrong"), 0);
+  EXPECT_GT(speeds.at("right"), 1);
 }
 
 TEST_F(Choices, OnlySoManyAreTriedAndNoneWhoseGainCannotBeSeen) {

@@ -142,21 +142,41 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   return absl::OkStatus();
 }
 
-/// Puts what the records say about the plan's workloads into the action: trees are suggestions to a plan of its own.
-/// Whether the action goes on with this plan; else it has begun another, or was answered by an artifact that was made
-/// of the same request and the same records.
+/// Suggests them to the action's next plan.
+absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
+  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
+  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+  *action.mutable_compile()->mutable_pins() = text;
+  action.mutable_compile()->set_pin_use(v1::SUGGESTIONS);
+  return absl::OkStatus();
+}
+
+/// Puts what the records say about the plan into the action, as suggestions to a plan of its own: first about its open
+/// choices, then trees for the workloads that these make. Whether the action goes on with this plan; else it has begun
+/// another, or was answered by an artifact that was made of the same request and the same records.
 absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::PlanTaskResult& plan) {
   v1::CompileSpec& compile = *action.mutable_compile();
-  TESSERA_ASSIGN(const v1::Pins pins,
-                 knownTrees(step.tx, projectOf(action), compile.options().knowledge(), action.target(), plan));
+  const v1::Knowledge& knowledge = compile.options().knowledge();
+  v1::Pins pins;
+  if (action.known_choices().empty()) {
+    TESSERA_ASSIGN(const std::vector<v1::Choice> choices,
+                   knownChoices(step.tx, projectOf(action), knowledge, action.target(), plan));
+    if (!choices.empty()) {
+      action.mutable_known_choices()->Assign(choices.begin(), choices.end());
+      *pins.mutable_choices() = action.known_choices();
+      TESSERA_TRY(suggest(step, action, pins));
+      TESSERA_TRY(step.tx.putAction(action));
+      TESSERA_TRY(beginCompile(step, action));
+      return false;
+    }
+  }
+  TESSERA_ASSIGN(pins, knownTrees(step.tx, projectOf(action), knowledge, action.target(), plan));
+  *pins.mutable_choices() = action.known_choices();
   action.set_knows(true);
   compile.mutable_options()->clear_knowledge();
   if (!pins.workloads().empty()) {
-    TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-    TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
-    TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
-    *compile.mutable_pins() = text;
-    compile.set_pin_use(v1::SUGGESTIONS);
+    TESSERA_TRY(suggest(step, action, pins));
   }
   if (!action.skip_cache()) {
     const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key;
@@ -344,7 +364,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     }
   }
   if (action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING) {
-    noteOpenChoices(plan, *action.mutable_tune());
+    TESSERA_TRY(noteOpenChoices(step, plan, action));
   }
   // One process does both, and the rest of a small model; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());

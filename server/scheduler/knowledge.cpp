@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, co
   return std::move(page.items);
 }
 
-/// Records with a tree of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
+/// Records of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
 absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by, int look) {
   storage::ListQuery list;
@@ -119,18 +119,27 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
   TESSERA_ASSIGN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   const std::string chip = compiler::targetHash(query.target);
   std::erase_if(page.items, [&](const v1::TuningRecord& record) {
-    return !hasTree(record) || (!record.target_hash().empty() && record.target_hash() != chip);
+    return !record.target_hash().empty() && record.target_hash() != chip;
   });
   return std::move(page.items);
 }
 
-/// Those of them that were timed and did not fail.
+/// Those of them with a tree that were timed and did not fail.
 absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by) {
   TESSERA_ASSIGN(std::vector<v1::TuningRecord> records,
                  filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
-  std::erase_if(records, failed);
+  std::erase_if(records, [](const v1::TuningRecord& record) { return failed(record) || !hasTree(record); });
   return records;
+}
+
+KnowledgeQuery queryFor(const std::string& project, const std::string& hash, const v1::Target& target,
+                        const v1::Knowledge& knowledge) {
+  KnowledgeQuery query{project, hash, target, std::max(1, knowledge.threads())};
+  if (knowledge.mode() == v1::Knowledge::SNAPSHOT) {
+    query.until_us = knowledge.until_us();
+  }
+  return query;
 }
 
 /// Of many trials the fastest is the luckiest: one that nobody measured again must be faster by more than its times
@@ -205,6 +214,9 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
       filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kLookConfirmed));
   std::set<std::string> judged;
   for (const v1::TuningRecord& record : confirmations) {
+    if (!hasTree(record)) {
+      continue;
+    }
     const bool newest = judged.insert(canonicalBytes(record.schedule())).second;  // which has the say
     if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= least_gain) {
       takeFaster(record);
@@ -225,9 +237,34 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
   return best;
 }
 
+absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query) {
+  TESSERA_ASSIGN(const std::vector<v1::TuningRecord> answers,
+                 filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kLook));
+  return answers.empty() ? v1::TuningRecord() : answers.front();
+}
+
+bool saysFaster(const v1::TuningRecord& answer) {
+  return answer.outcome() == v1::TuningRecord::PASSED &&
+         speedOf(answer) >= std::max(kLeastGain, 1 + answer.host_noise());
+}
+
 bool wantsKnowledge(const v1::CompileSpec& spec) {
   const v1::Knowledge::Mode mode = spec.options().knowledge().mode();
   return mode == v1::Knowledge::NEWEST || mode == v1::Knowledge::SNAPSHOT;
+}
+
+absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, const std::string& project,
+                                                     const v1::Knowledge& knowledge, const v1::Target& target,
+                                                     const v1::PlanTaskResult& plan) {
+  std::vector<v1::Choice> choices;
+  for (const v1::OpenChoice& open : plan.open_choices()) {
+    TESSERA_ASSIGN(const v1::TuningRecord answer,
+                   knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
+    if (saysFaster(answer)) {
+      choices.insert(choices.end(), open.choices().begin(), open.choices().end());
+    }
+  }
+  return choices;
 }
 
 absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& project, const v1::Knowledge& knowledge,
@@ -238,11 +275,8 @@ absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& 
     if (!seen.insert(unit.workload_hash()).second) {
       continue;
     }
-    KnowledgeQuery query{project, unit.workload_hash(), target, std::max(1, knowledge.threads())};
-    if (knowledge.mode() == v1::Knowledge::SNAPSHOT) {
-      query.until_us = knowledge.until_us();
-    }
-    TESSERA_ASSIGN(const v1::TuningRecord best, bestKnown(reader, query, kLeastGain));
+    TESSERA_ASSIGN(const v1::TuningRecord best,
+                   bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kLeastGain));
     if (!best.id().empty()) {
       compiler::pinWorkload(pins, unit.workload_hash(), unit.summary(), best.schedule());
     }

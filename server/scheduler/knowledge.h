@@ -39,8 +39,19 @@ std::optional<double> shapeDistance(const std::string& one, const std::string& o
 /// Equal records, equal answer.
 absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain);
 
+/// What was measured of an open choice (its hash is the query's): the newest record has the say. No id: there is none.
+absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query);
+
+/// Whether it says that the choice is to be made the other way: right, and faster beyond the noise.
+bool saysFaster(const v1::TuningRecord& answer);
+
 /// Whether a compilation takes trees of records.
 bool wantsKnowledge(const v1::CompileSpec& spec);
+
+/// Those of a plan's open choices that records say are to be made the other way, as pins.
+absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, const std::string& project,
+                                                     const v1::Knowledge& knowledge, const v1::Target& target,
+                                                     const v1::PlanTaskResult& plan);
 
 /// The best known trees of a plan's workloads. Equal records and, with a snapshot, all later ones too: equal trees.
 absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& project, const v1::Knowledge& knowledge,

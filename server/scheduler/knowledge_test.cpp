@@ -200,6 +200,51 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
   EXPECT_NEAR(known.trees(0).speed(), 1.6, 1e-9);
 }
 
+TEST_F(KnowledgeTest, AChoiceThatWasMeasuredFasterIsTakenAndTreesAreOfWhatItMakes) {
+  const auto openChoice = [](const std::string& place) {
+    v1::OpenChoice open;
+    open.set_hash("question " + place);
+    for (const char* where : {"", "#2"}) {
+      v1::Choice& pin = *open.add_choices();
+      pin.set_kind("algorithm");
+      pin.set_place(place + where);
+      pin.set_choice("winograd-2x2");
+    }
+    return open;
+  };
+  const auto answer = [](const std::string& id, const std::string& place, double speed, int64_t time_us) {
+    v1::TuningRecord result = record(id, 0, speed, time_us);
+    result.set_workload_hash("question " + place);
+    result.clear_schedule();
+    result.set_mode("choice");
+    return result;
+  };
+  bench_.work.open_choices = {openChoice("slower"), openChoice("faster"), openChoice("unknown"), openChoice("noisy"),
+                              openChoice("wrong")};
+  EXPECT_EQ(compile("nothing is known", v1::Knowledge::NEWEST), "");
+  const std::string by_default = artifact_;
+  file(answer("was slower then", "faster", 0.9, 10));
+  file(answer("is faster now", "faster", 1.2, 20));
+  file(answer("slower", "slower", 0.8, 20));
+  v1::TuningRecord noisy = answer("noisy", "noisy", 1.05, 20);
+  noisy.set_host_noise(0.1);
+  file(noisy);
+  v1::TuningRecord wrong = answer("wrong", "wrong", 3, 20);
+  wrong.set_outcome(v1::TuningRecord::WRONG_RESULT);
+  file(wrong);
+  const std::string taken =
+      "choice algorithm \"faster\" \"winograd-2x2\"\nchoice algorithm \"faster#2\" "
+      "\"winograd-2x2\"\n";
+  EXPECT_EQ(compile("a choice", v1::Knowledge::NEWEST), taken);
+  EXPECT_NE(artifact_, by_default);
+  file(record("tree", 128, 1.5, 30));
+  const std::string both = compile("a choice and a tree", v1::Knowledge::NEWEST);
+  EXPECT_THAT(both, HasSubstr(taken));
+  EXPECT_THAT(both, HasSubstr("vectors 128"));
+  EXPECT_EQ(compile("as it was", v1::Knowledge::SNAPSHOT, 15), "") << "the answer of that time";
+  EXPECT_EQ(artifact_, by_default);
+}
+
 TEST(ShapeDistance, ComparesNumbersOfTheSameOperators) {
   EXPECT_EQ(shapeDistance("matmul 64x128", "matmul 64x128"), 0);
   EXPECT_LT(*shapeDistance("matmul 64x128", "matmul 64x160"), *shapeDistance("matmul 64x128", "matmul 8x128"));

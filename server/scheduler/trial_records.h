@@ -13,6 +13,7 @@ namespace tessera::server {
 
 inline constexpr char kSearchMode[] = "search";
 inline constexpr char kConfirmedMode[] = "confirmed";  ///< the best once more, with more runs
+inline constexpr char kChoiceMode[] = "choice";        ///< of the graph: the steps that change with it, without a tree
 
 struct TrialOutcome {
   v1::TuningRecord::Outcome outcome = v1::TuningRecord::PASSED;
@@ -23,6 +24,11 @@ struct TrialOutcome {
 /// `task` built or measured the tree; `number` is the trial's.
 absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
                        int number, double build_ms, const char* mode, const TrialOutcome& outcome);
+
+/// The same of the `number`th open choice of a tune action, to be stored by the caller. What was measured are times of
+/// the steps that change with it.
+v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
+                              const v1::OpenChoice& open, int number, const TrialOutcome& outcome);
 
 /// What a failed candidate counts as; nothing where it is not its own fault.
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason);

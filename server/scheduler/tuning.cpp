@@ -274,7 +274,7 @@ absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) 
 absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
   const v1::TuneState& tune = action.tune();
   if (isChoosing(tune)) {
-    TESSERA_ASSIGN(const Choosing state, choiceFailed(step, action, failure));
+    TESSERA_ASSIGN(const Choosing state, choiceFailed(step, action, task, failure));
     return afterChoosing(step, action, state);
   }
   if (tune.stage() != v1::TuneState::COMPILING && tune.stage() != v1::TuneState::TIMING) {

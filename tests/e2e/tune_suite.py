@@ -108,6 +108,26 @@ def open_choices_are_measured(service, oracle, spec):
     again = service.compile(model_path(spec), shapes, *pinned, target=target)
     check_equal(again.job["compile_result"]["artifact_id"], result["artifact_id"], "the artifact of its pins")
 
+    # What was found is known to whoever asks: another tune job, and a compilation of what is called otherwise.
+    kept = {each["workload_hash"]: each for each in records(service, f'mode = "choice" AND job = "{answer["id"]}"')}
+    for each in measured:
+        record = kept[each["open"]["hash"]]
+        check_equal((record["workload_summary"], record["outcome"]), (each["open"]["summary"], "PASSED"), "what is filed")
+        check_equal(record["median_ms"], each["ms"], "its time")
+    once_more = service.cli("tune", model_path(spec), "--target", target, "--json", "--choices", 1, "--trials", 1, "--top",
+                            1, "--budget", "60s", *shape_flags(spec), timeout=600).json["job"]["tune_result"]
+    known = {each["open"]["hash"]: each["taken"] for each in measured}
+    for each in once_more["choices"]:
+        if known.get(each["open"]["hash"]) is False:
+            check("as record" in each["untaken"], f"measured again: {each}")
+    learned = service.compile(model_path(spec), shapes, "--knowledge", "newest", "--name", "learned", target=target)
+    report = service.cli("explain", learned.artifact, "--json").json["plan"]["report"]
+    for each in measured:
+        for pin in each["open"]["choices"]:
+            found = [made["choice"] for made in report["choices"]
+                     if (made["kind"], made["place"]) == (pin["kind"], pin["place"])]
+            check(not each["taken"] or found == [pin["choice"]], f"{pin} was measured to be faster, and is {found}")
+
 
 def earlier_records_are_tried_first(service):
     result, _ = tune(service, GEMM, trials=4)

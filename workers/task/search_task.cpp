@@ -95,6 +95,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
                                                                    .vector_registers = unit.registers().vector_count(),
                                                                    .known = *std::move(known)});
   if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
+  for (const v1::Schedule& schedule : compiler::otherForms(unit)) (*search)->suggest(schedule);
   for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
   if (absl::Status status = replay(spec.log(), **search); !status.ok()) return status;
 

@@ -100,7 +100,7 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
   }
   mergeAllLoops(*list);
   if (!request.scalar) chooseInstructions(func, *list, chip);
-  planPhases(*list, chip, request.scalar);
+  planPhases(*list, chip, request);
   if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
   splitGrids(*list, chip);
   forEachPlan(*list, [&](const Nest& nest, TilePlan& plan) {

@@ -23,10 +23,13 @@ absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
 
 }  // namespace
 
-void planPhases(PhaseList& list, const Chip& chip, bool scalar) {
+void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& request) {
+  Wanted wanted;
+  if (request.packed) wanted.packed.emplace(request.packed->begin(), request.packed->end());
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region
-    for (const Nest& nest : phase.nests) phase.plans.push_back(scalar ? planScalar(nest, chip) : planTile(nest, chip));
+    for (const Nest& nest : phase.nests)
+      phase.plans.push_back(request.scalar ? planScalar(nest, chip) : planTile(nest, chip, wanted));
   }
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
+#include "compiler/codegen/codegen.h"
 #include "compiler/codegen/phases.h"
 
 namespace tessera::compiler::codegen {
 
-/// Fills Phase::plans where they are empty: a plan for each nest, by analysis.
-void planPhases(PhaseList& list, const Chip& chip, bool scalar);
+/// Fills Phase::plans where they are empty: a plan for each nest, by analysis; plain loops with `request.scalar`.
+void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& request);
 
 /// The same from the leaves of a tree. Errors: INVALID_SCHEDULE, see planOf.
 absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree);

@@ -67,7 +67,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     return input == roles.b ? plan.vector_loop : roles.rows.empty() ? -1 : roles.rows[0];
   };
   if (wanted.packed) {
-    for (int input : {roles.a, roles.b})
+    for (int input : {roles.b, roles.a})
       if (llvm::is_contained(*wanted.packed, input) && loopOf(input) >= 0 && canPack(nest, input))
         plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
     return;

@@ -55,6 +55,19 @@ TEST_P(Trees, ThroughTextGiveTheSameObject) {
   EXPECT_EQ(direct->SerializeAsString(), replayed->SerializeAsString()) << text;
 }
 
+TEST_P(Trees, OfOtherFormsComputeTheSame) {
+  const TreeWorkload workload = treeWorkload(GetParam());
+  v1::BuildUnit unit = unitOf(workload);
+  auto schedule = defaultSchedule(unit, workload.request);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  *unit.mutable_schedule() = *schedule;
+  std::set<std::string> known = {printSchedule(*schedule)};
+  for (const v1::Schedule& form : otherForms(unit)) {
+    EXPECT_TRUE(known.insert(printSchedule(form)).second) << "twice:\n" << printSchedule(form);
+    checkTree(workload, form, GetParam());
+  }
+}
+
 TEST_P(Trees, HaveNoFieldWithoutEffect) {
   constexpr size_t kMostTried = 150;
   std::mt19937 random(1000 + GetParam());
@@ -187,6 +200,27 @@ void changeLeaf(const std::function<bool(v1::Tile&)>& holds, const std::function
 v1::Stage* stageOf(v1::Tile& leaf, const std::function<bool(const v1::Stage&)>& holds) {
   const auto found = std::ranges::find_if(*leaf.mutable_stages(), holds);
   return found == leaf.mutable_stages()->end() ? nullptr : &*found;
+}
+
+TEST(Tree, OtherFormsCopyEveryOtherSetOfOperands) {
+  WorkloadText text;
+  const Tensor product =
+      text.named("matmul", {text.argument({67, 96}), text.argument({96, 130})}, text.fill({67, 130}, "0.0"));
+  v1::BuildUnit unit = hostUnit(text.finish({product}));
+  auto schedule = defaultSchedule(unit);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  *unit.mutable_schedule() = *schedule;
+  const auto packedOf = [](const v1::Schedule& tree) {
+    std::set<int> operands;
+    for (const v1::Tile& phase : tree.phases())
+      for (const v1::Stage& stage : phase.stages()) operands.insert(stage.operand());
+    return operands;
+  };
+  std::set<std::set<int>> packed = {packedOf(*schedule)};
+  const std::vector<v1::Schedule> forms = otherForms(unit);
+  for (const v1::Schedule& form : forms) packed.insert(packedOf(form));
+  EXPECT_EQ(forms.size(), 3u);
+  EXPECT_EQ(packed, (std::set<std::set<int>>{{}, {0}, {1}, {0, 1}}));
 }
 
 TEST(Tree, SaysHowFarAheadCopiesWithinBlocksAreFetched) {

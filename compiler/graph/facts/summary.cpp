@@ -121,7 +121,35 @@ std::string linalgName(LinalgOp op) {
                       shapeText(op.getDpsInputOperand(0)->get().getType()));
 }
 
+/// What a person would call it; empty for what goes without saying.
+std::string operationName(mlir::Operation* op) {
+  if (auto linalg_op = mlir::dyn_cast<LinalgOp>(op)) {
+    if (op->hasAttr(kStageOf)) {
+      auto algorithm = op->getAttrOfType<mlir::StringAttr>(kAlgorithm);
+      return algorithm ? op->getAttrOfType<mlir::StringAttr>(kConvolution).str() + " " + algorithm.str() : "";
+    }
+    return mlir::isa<mlir::linalg::FillOp>(op) ? "" : linalgName(linalg_op);
+  }
+  if (auto pad = mlir::dyn_cast<mlir::tensor::PadOp>(op)) return absl::StrCat("pad to ", shapeText(pad.getType()));
+  return kindOf(op) == OpKind::kOpaque ? op->getName().stripDialect().str() : "";
+}
+
 }  // namespace
+
+std::string operationsText(llvm::ArrayRef<mlir::Operation*> operations) {
+  std::vector<std::string> names, elements;
+  for (mlir::Operation* op : operations) {
+    if (std::string name = operationName(op); !name.empty()) names.push_back(std::move(name));
+    llvm::SmallVector<mlir::Type> types(op->getOperandTypes());
+    llvm::append_range(types, op->getResultTypes());
+    for (mlir::Type type : types) {
+      std::string element;
+      llvm::raw_string_ostream(element) << mlir::getElementTypeOrSelf(type);
+      if (!llvm::is_contained(elements, element)) elements.push_back(std::move(element));
+    }
+  }
+  return absl::StrCat(absl::StrJoin(names, " + "), ", ", absl::StrJoin(elements, " "));
+}
 
 std::string convolutionText(LinalgOp op) {
   auto dims = mlir::linalg::inferConvolutionDims(op);
@@ -150,22 +178,15 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
   for (mlir::Type type : function.getResultTypes()) facts.bytes += tensorBytes(type);
   std::vector<std::string> names;
   for (mlir::Operation& op : function.getBody().front().without_terminator()) {
-    if (auto linalg_op = mlir::dyn_cast<LinalgOp>(op)) {
-      facts.flops += flopsOf(linalg_op);
-      if (op.hasAttr(kStageOf)) {
-        auto algorithm = op.getAttrOfType<mlir::StringAttr>(kAlgorithm);
-        if (!algorithm) continue;
-        facts.algorithm = algorithm.str();
-        if (auto rows = op.getAttrOfType<mlir::IntegerAttr>(kSliceRows)) facts.slice_rows = rows.getInt();
-        names.push_back(op.getAttrOfType<mlir::StringAttr>(kConvolution).str() + " " + facts.algorithm);
-        continue;
-      }
+    if (std::string name = operationName(&op); !name.empty()) names.push_back(std::move(name));
+    auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
+    if (!linalg_op) continue;
+    facts.flops += flopsOf(linalg_op);
+    if (!op.hasAttr(kStageOf)) {
       if (isConvolution(linalg_op)) facts.algorithm = "direct";
-      if (!mlir::isa<mlir::linalg::FillOp>(op)) names.push_back(linalgName(linalg_op));
-    } else if (auto pad = mlir::dyn_cast<mlir::tensor::PadOp>(op)) {
-      names.push_back(absl::StrCat("pad to ", shapeText(pad.getType())));
-    } else if (kindOf(&op) == OpKind::kOpaque) {
-      names.push_back(op.getName().stripDialect().str());
+    } else if (auto algorithm = op.getAttrOfType<mlir::StringAttr>(kAlgorithm)) {
+      facts.algorithm = algorithm.str();
+      if (auto rows = op.getAttrOfType<mlir::IntegerAttr>(kSliceRows)) facts.slice_rows = rows.getInt();
     }
   }
   if (names.empty()) names.emplace_back("fill");

@@ -19,6 +19,10 @@ struct WorkloadFacts {
 /// Arithmetic operations of one operation over all its points; multiply and add count as two.
 int64_t flopsOf(mlir::linalg::LinalgOp op);
 
+/// Operations in words, and the types of the elements that they work on: "conv2d 3x3 s1 64->64 56x56 + add, f32". Equal
+/// operations, equal words.
+std::string operationsText(llvm::ArrayRef<mlir::Operation*> operations);
+
 /// A convolution in words: "conv2d 3x3 s1 64->64 56x56".
 std::string convolutionText(mlir::linalg::LinalgOp op);
 

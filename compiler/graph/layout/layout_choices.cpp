@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/graph/facts/node_names.h"
+#include "compiler/graph/facts/summary.h"
 
 namespace tessera::compiler {
 namespace {
@@ -154,6 +155,7 @@ void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph&
   Alternatives alternatives(graph, labelling);
   for (const AnchorLayouts& anchor : anchors) {
     v1::Choice& made = choices.made(kLayoutChoice, anchor.place, alternatives.name(*anchor.node));
+    made.set_subject(operationsText(anchor.node->op));
     made.set_error(error);
     alternatives.addTo(made, *anchor.node);
   }

@@ -316,6 +316,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     }
     v1::Choice& made = choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
     if (best == 1 && parts == 1) continue;
+    made.set_subject(operationsText(op.getOperation()));
     v1::Decision& decision = decisions.emplace_back();
     decision.set_kind(kSplitChoice);
     decision.set_place(place);

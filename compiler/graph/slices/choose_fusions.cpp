@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/selection.h"
+#include "compiler/graph/facts/summary.h"
 #include "compiler/graph/slices/fuse_chains.h"
 #include "compiler/graph/slices/tile_regions.h"
 
@@ -184,6 +185,7 @@ std::string FusionChooser::whyNot(const FusionOffer& offer) const {
 void FusionChooser::addPrices(int at, v1::Choice& made) const {
   const FusionOffer& offer = offers_[at];
   const v1::FusionProfit& profit = offer.decision.profit();
+  made.set_subject(operationsText(offer.merged.ops));
   made.set_error(offer.error);
   made.set_price_us(isTaken(at) ? profit.fused_us() : profit.apart_us());
   if (isTaken(at)) return addAlternative(made, kApart, profit.apart_us());

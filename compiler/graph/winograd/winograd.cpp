@@ -345,8 +345,9 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
     const bool taken = wanted != algorithms.end() || (pinned.empty() && all.worst[best] < most * all.direct_worst);
     report.decisions.push_back(decisionFor(*candidate, all, best, taken));
-    addPrices(choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect), all,
-              chip.prices().gains().winograd_share());
+    v1::Choice& made = choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
+    made.set_subject(operationsText(op.getOperation()));
+    addPrices(made, all, chip.prices().gains().winograd_share());
     if (!taken) continue;
     Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
         .run(all.direct - all.prices[best].total());
