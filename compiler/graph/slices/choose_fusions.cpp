@@ -33,6 +33,8 @@ class FusionChooser {
     const double gain = takeBest(/*waiting=*/false) + takeBest(/*waiting=*/true);
     summarize(together, gain);
     std::vector<bool> told = toTell();
+    for (size_t i = 0; i < offers_.size(); ++i)
+      if (told[i]) offers_[i].choice.set_subject(subjectOf(offers_[i]));
     std::vector<v1::Decision> decisions;
     for (size_t i = 0; i < offers_.size(); ++i)
       if (told[i]) decisions.push_back(settle(static_cast<int>(i)));
@@ -57,6 +59,7 @@ class FusionChooser {
   double takeBest(bool waiting);
   void summarize(const fusion::Selection& together, double gain);
   std::vector<bool> toTell() const;
+  std::string subjectOf(const FusionOffer& offer) const;
   std::string whyNot(const FusionOffer& offer) const;
   void addPrices(int at, v1::Choice& made) const;
   v1::Decision settle(int at);
@@ -169,6 +172,13 @@ std::vector<bool> FusionChooser::toTell() const {
   return told;
 }
 
+/// Before any is settled, which moves operations.
+std::string FusionChooser::subjectOf(const FusionOffer& offer) const {
+  std::vector<mlir::Operation*> operations;
+  for (const int group : offer.groups) llvm::append_range(operations, groups_[group].ops);
+  return operationsText(operations);
+}
+
 /// Of one that could be taken.
 std::string FusionChooser::whyNot(const FusionOffer& offer) const {
   std::set<int> others;
@@ -185,7 +195,7 @@ std::string FusionChooser::whyNot(const FusionOffer& offer) const {
 void FusionChooser::addPrices(int at, v1::Choice& made) const {
   const FusionOffer& offer = offers_[at];
   const v1::FusionProfit& profit = offer.decision.profit();
-  made.set_subject(operationsText(offer.merged.ops));
+  made.set_subject(offer.choice.subject());
   made.set_error(offer.error);
   made.set_price_us(isTaken(at) ? profit.fused_us() : profit.apart_us());
   if (isTaken(at)) return addAlternative(made, kApart, profit.apart_us());
