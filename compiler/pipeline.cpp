@@ -101,21 +101,6 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
   return failureStatus(failure);
 }
 
-/// Chips of other families are described, mapped and priced (compiler/intrinsic), but no code is made for them.
-absl::Status codeIsGeneratedFor(const v1::Target& target) {
-  if (target.family() == v1::Target::X86_64 || target.family() == v1::Target::AARCH64) return absl::OkStatus();
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_TARGET);
-  failure.set_message(absl::StrCat("target ", target.name(), " is of family ", v1::Target::Family_Name(target.family()),
-                                   ", for which no code is generated"));
-  failure.set_attribute("family");
-  failure.set_found(v1::Target::Family_Name(target.family()));
-  failure.set_accepted("X86_64, AARCH64");
-  failure.set_fix(absl::StrCat("name a target of these families; `tessera mappings --target ", target.name(),
-                               "` shows what its instructions could compute"));
-  return failureStatus(failure);
-}
-
 }  // namespace
 
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {

@@ -22,6 +22,8 @@ absl::Status checkRange(std::string_view field, int64_t value, int64_t least, in
 /// 1 to `longest` bytes of valid text without control characters; empty where `optional`.
 absl::Status checkText(std::string_view field, std::string_view text, int longest, bool optional);
 absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64_t max_bytes);
+/// `fillable`: a tensor without a value is filled, its shape counts.
+absl::Status checkTensor(const std::string& field, const v1::TensorValue& value, bool fillable, const Limits& limits);
 absl::Status checkSha256(std::string_view field, std::string_view sha256);
 
 /// All of a CreateJob request but its target, which the catalog resolves.

@@ -88,6 +88,8 @@ Failure ofExit(const ChildEnd& end, const ChildSpec& spec) {
       return outOfMemory(end, spec.limits);
     case kTaskCannotStart:
       return make(Failure::WORKER_FAULT, "the task process could not set itself up");
+    case kTaskOtherBuild:
+      return otherBuild("the task program is of another build than its worker");
     case kTaskCannotReport:
       return make(Failure::WORKER_FAULT, "the task could not write its result");
     default:
@@ -117,6 +119,11 @@ Failure classify(const ChildEnd& end, const ChildSpec& spec) {
 }
 
 }  // namespace
+
+v1::Failure otherBuild(std::string message) {
+  return make(Failure::WORKER_FAULT, std::move(message),
+              "start the worker again, and its server where that is of the former build too");
+}
 
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec) {
   Failure failure = classify(end, spec);

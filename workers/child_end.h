@@ -19,8 +19,12 @@ namespace tessera::worker {
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
 /// | SIGBUS, but of generated code                   | WORKER_FAULT          |
 /// | kTaskCannotStart, kTaskCannotReport             | WORKER_FAULT          |
+/// | kTaskOtherBuild                                 | WORKER_FAULT          |
 /// | exit code 0                                     | INTERNAL              |
 /// | any other signal or exit code                   | CRASHED               |
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec);
+
+/// Of a task that was not done because the program for it is of another build than the worker began with.
+v1::Failure otherBuild(std::string message);
 
 }  // namespace tessera::worker

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "workers/fork_request.h"
 #include "workers/serve_forks.h"
@@ -33,7 +34,8 @@ bool waitFor(int fd) {
 
 }  // namespace
 
-ForkServer::ForkServer(std::string binary, bool many) : binary_(std::move(binary)), many_(many) {}
+ForkServer::ForkServer(std::string binary, std::string build, bool many)
+    : binary_(std::move(binary)), build_(std::move(build)), many_(many) {}
 
 ForkServer::~ForkServer() { stop(); }
 
@@ -80,13 +82,21 @@ absl::Status ForkServer::startLocked() {
   socket_ = std::move(ours);
   theirs.reset();
   // A task's time is not to pass while its program gets ready.
-  char ready = 0;
-  if (const bool answers = waitFor(socket_.get()); !answers || read(socket_.get(), &ready, 1) != 1) {
+  char ready[256];
+  const bool answers = waitFor(socket_.get());
+  const ssize_t got = answers ? read(socket_.get(), ready, sizeof(ready)) : 0;
+  if (got <= 0) {
     stop();
     return absl::FailedPreconditionError(
         absl::StrCat(binary_, " ", kServeFlag, answers ? " ended before it was ready" : " does not get ready"));
   }
-  return absl::OkStatus();
+  // Not one request is sent to another build: it may read it otherwise.
+  const std::string build(ready, static_cast<size_t>(got));
+  if (build_.empty() || build == build_) return absl::OkStatus();
+  stop();
+  return absl::AbortedError(absl::StrCat("the task program ", binary_,
+                                         " is of another build than its worker: this is build ",
+                                         absl::CHexEscape(build), ", the worker began with ", build_));
 }
 
 void ForkServer::stop() {

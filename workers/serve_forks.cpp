@@ -86,13 +86,16 @@ void tellFailure(int report, const FailedStep& step) {
 
 }  // namespace
 
-std::vector<std::string> serveForks() {
+std::vector<std::string> serveForks(const std::string& build) {
   const pid_t worker = getppid();
   // The first takes 4, so that whatever is opened from here on lies above what setUpChild assigns.
   const FileDescriptor low(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   if (!null.valid()) _exit(kTaskCannotStart);
-  if (send(kSocket, "", 1, MSG_NOSIGNAL) != 1) _exit(kTaskCannotStart);  // ready
+  // Ready; who asks compares builds before it sends anything.
+  if (send(kSocket, build.data(), build.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(build.size())) {
+    _exit(kTaskCannotStart);
+  }
   while (auto received = receiveForkRequest(kSocket)) {
     Pipe reaped = openPipe();
     Pipe told = openPipe();

@@ -11,10 +11,10 @@ inline constexpr char kServeFlag[] = "--serve";
 inline constexpr char kManyFlag[] = "--many";
 
 /// For a task program that was started with kServeFlag: waits for requests at descriptor 3 and becomes one more process
-/// for each, having said there that it is ready, a child of this one's parent as if that had executed the program, but
-/// with its libraries linked already (50 ms of processor time for a compiler). Returns in the new processes only, set
-/// up (child_setup.h), with the arguments asked for. Ends with the other end of the descriptor. Call it before the
-/// first thread is started and before anything that a task may change is read.
-std::vector<std::string> serveForks();
+/// for each, having said there that it is ready and of `build` (proto/version), a child of this one's parent as if that
+/// had executed the program, but with its libraries linked already (50 ms of processor time for a compiler). Returns in
+/// the new processes only, set up (child_setup.h), with the arguments asked for. Ends with the other end of the
+/// descriptor. Call it before the first thread is started and before anything that a task may change is read.
+std::vector<std::string> serveForks(const std::string& build);
 
 }  // namespace tessera::worker

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/child_end.h"
+#include "workers/exit_codes.h"
 #include "workers/progress_stream.h"
 #include "workers/spawn.h"
 
@@ -59,6 +60,7 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
   ChildSpec spec;
   // By a path from within: what leads to the folder is closed to another user.
   spec.argv = {runner.binary, "..", "--profile", execute ? "execute" : "compile"};
+  if (!runner.build.empty()) spec.argv.insert(spec.argv.end(), {"--build", runner.build});
   spec.environment = cleanEnvironment();
   for (const char* name : {"HOME", "TMPDIR"}) spec.environment.push_back(absl::StrCat(name, "=."));
   spec.working_folder = folder + "/tmp";
@@ -103,7 +105,11 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
         if (auto progress = decoder.feed(bytes)) on_progress(*progress);
       },
       spawn);
-  if (!child.ok()) return failedHere(std::string(child.status().message()));
+  if (!child.ok()) {
+    if (!absl::IsAborted(child.status())) return failedHere(std::string(child.status().message()));
+    if (runner.on_other_build) runner.on_other_build();
+    return failed(otherBuild(std::string(child.status().message())));
+  }
   ChildEnd end;
   {
     const OnCancel stop(attempt, [&](StopReason reason) { (*child)->stop(reason); });
@@ -117,6 +123,7 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
   const bool whole = end.exited && end.exit_code == 0 && end.stopped == StopReason::kNone &&
                      readResult(folder.path() + "/result.pb", result);
   if (!whole) result = failed(failureOfEnd(end, spec));
+  if (end.exited && end.exit_code == kTaskOtherBuild && runner.on_other_build) runner.on_other_build();
   if (!end.stderr_tail.empty()) spdlog::debug("task process {} printed: {}", (*child)->pid(), end.stderr_tail);
   v1::Usage& usage = *result.mutable_usage();
   usage.set_wall_ms(end.wall_ms);

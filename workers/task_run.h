@@ -18,6 +18,9 @@ struct TaskRunner {
   std::string binary;
   int64_t default_memory_bytes = 0;  ///< address space of a task that states no limit
   Milliseconds kill_grace{1000};
+  std::string build;  ///< of `binary` when the worker began (proto/version): tasks run by no other; empty: any
+  /// Called when `binary` turns out to have been replaced by another build, in which case the task was not done.
+  std::function<void()> on_other_build;
   std::shared_ptr<ForkServer> forks;  ///< of `binary`; null: it is executed for every task
   SandboxPlan sandbox;
 };

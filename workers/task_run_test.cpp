@@ -50,7 +50,7 @@ class TaskRunFixture : public testing::Test {
 
   void useProgram(const std::string& binary, Start start) {
     runner_.binary = binary;
-    if (start == Start::kForked) runner_.forks = std::make_shared<ForkServer>(binary);
+    if (start == Start::kForked) runner_.forks = std::make_shared<ForkServer>(binary, runner_.build);
   }
 
   void TearDown() override {
@@ -231,6 +231,31 @@ TEST_P(TaskRunTest, ProgressArrivesInOrder) {
   EXPECT_EQ(done.back(), 3);
 }
 
+TEST_P(TaskRunTest, ProgramReplacedByAnotherBuildDoesNoTask) {
+  const std::string program = temporary_.path() + "/task";
+  std::filesystem::copy_file(TESSERA_MISBEHAVING_TASK, program);
+  std::ofstream(program + ".build") << "former";
+  int told = 0;
+  runner_.build = "former";
+  runner_.on_other_build = [&] { ++told; };
+  useProgram(program, GetParam());
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+
+  std::ofstream(program + ".build") << "latter";
+  if (runner_.forks) kill(runner_.forks->pid(), SIGKILL);
+  EXPECT_EQ(told, 0);
+  const Failure failure = failureOf("succeed");
+  EXPECT_EQ(failure.reason(), Failure::WORKER_FAULT);
+  EXPECT_THAT(failure.message(), testing::HasSubstr("is of another build than its worker"));
+  EXPECT_THAT(failure.message(), testing::HasSubstr("build latter, "));
+  EXPECT_THAT(failure.message(), testing::HasSubstr("began with former"));
+  EXPECT_THAT(failure.fix(), testing::HasSubstr("start the worker again"));
+  EXPECT_EQ(told, 1);
+
+  std::ofstream(program + ".build") << "former";
+  EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+}
+
 // ---- The program that has started ----
 
 class ForkServerTest : public TaskRunFixture {
@@ -267,6 +292,12 @@ TEST_F(ForkServerTest, StartWaitsUntilTheProgramIsReady) {
   const absl::Status started = runner_.forks->start();
   EXPECT_EQ(started.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(started.message(), testing::HasSubstr("/bin/false --serve ended before it was ready"));
+}
+
+TEST_F(ForkServerTest, StartNamesAnotherBuild) {
+  const absl::Status started = ForkServer(TESSERA_MISBEHAVING_TASK, "another").start();
+  EXPECT_EQ(started.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(started.message(), testing::HasSubstr("build test, the worker began with another"));
 }
 
 TEST_F(ForkServerTest, StepThatFailsIsNamed) {

@@ -18,6 +18,14 @@ constexpr Milliseconds kSpareTime{3'000};  // beyond the poll, before a call cou
 
 }  // namespace
 
+Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
+  options_.runner.on_other_build = [this] {
+    spdlog::error("{} was replaced by another build while this worker, which began with {}, ran: it ends",
+                  options_.runner.binary, options_.runner.build);
+    fail(kWorkerVersionMismatch);
+  };
+}
+
 int Worker::run() {
   auto scratch = Scratch::open(options_.scratch);
   if (!scratch.ok()) {

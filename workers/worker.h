@@ -27,7 +27,7 @@ struct WorkerOptions {
 /// The lease loop: as many threads as there are slots, each asking for a task and working it off.
 class Worker {
  public:
-  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+  explicit Worker(WorkerOptions options);
 
   /// Works until drained or stopped. Returns the process's exit code (proto/worker_exit.h).
   int run();
@@ -43,7 +43,7 @@ class Worker {
              v1::LeaseTaskResponse& response);
   void fail(int exit_code);
 
-  const WorkerOptions options_;
+  WorkerOptions options_;
   Cancellation draining_;
   Cancellation stopping_;
   std::atomic<int> exit_code_{0};

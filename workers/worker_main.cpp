@@ -124,6 +124,7 @@ int run(Flags& flags, const sigset_t& signals) {
     spdlog::error("{}", std::string(identity.status().message()));
     return kWorkerFailed;
   }
+  flags.options.runner.build = identity->compiler_version();
   identity->set_worker_id(flags.id);
   identity->set_slots(flags.slots);
   identity->set_measuring_cores(flags.measuring_cores);
@@ -143,7 +144,8 @@ int run(Flags& flags, const sigset_t& signals) {
         tasks, flags.options.runner.default_memory_bytes >> 20, identity->host().memory_bytes() >> 20);
   }
   if (!flags.execute_tasks) {
-    flags.options.runner.forks = std::make_shared<ForkServer>(flags.options.runner.binary, !flags.no_huge_pages);
+    flags.options.runner.forks =
+        std::make_shared<ForkServer>(flags.options.runner.binary, identity->compiler_version(), !flags.no_huge_pages);
     if (const absl::Status started = flags.options.runner.forks->start(); !started.ok()) {
       spdlog::error("{}", std::string(started.message()));
       return kWorkerFailed;

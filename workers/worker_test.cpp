@@ -50,9 +50,11 @@ class WorkerTest : public testing::Test {
     options.cache_bytes = 1 << 20;
     options.min_free_bytes = min_free_bytes;
     options.poll = Milliseconds(100);
-    options.runner.binary = TESSERA_MISBEHAVING_TASK;
+    options.runner.binary = program_;
+    options.runner.build = "test";
     options.runner.kill_grace = Milliseconds(100);
-    options.runner.forks = std::make_shared<ForkServer>(options.runner.binary);
+    options.runner.forks = std::make_shared<ForkServer>(options.runner.binary, options.runner.build);
+    forks_ = options.runner.forks;
     options.identity.set_worker_id("worker");
     options.identity.set_compiler_version("test");
     options.identity.set_slots(slots);
@@ -81,6 +83,8 @@ class WorkerTest : public testing::Test {
   }
 
   TemporaryFolder temporary_;
+  std::weak_ptr<ForkServer> forks_;
+  std::string program_ = TESSERA_MISBEHAVING_TASK;
   FakeServer server_;
   std::unique_ptr<Worker> worker_;
   std::thread thread_;
@@ -101,6 +105,22 @@ TEST_F(WorkerTest, InputsBecomeOutputs) {
   EXPECT_EQ(server_.blob(report.result().files(0).digest().sha256()), "first second");
   EXPECT_GT(report.result().usage().wall_ms(), 0);
   EXPECT_EQ(finish(), 0);
+}
+
+TEST_F(WorkerTest, EndsWhenItsTaskProgramWasReplacedByAnotherBuild) {
+  program_ = temporary_.path() + "/task";
+  fs::copy_file(TESSERA_MISBEHAVING_TASK, program_);
+  server_.start();
+  startWorker();
+  expectWorking();
+  std::ofstream(program_ + ".build") << "latter";
+  expectWorking();  // by the program that has started
+  kill(forks_.lock()->pid(), SIGKILL);
+  const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:1")));
+  EXPECT_EQ(report.result().failure().reason(), Failure::WORKER_FAULT) << report.ShortDebugString();
+  thread_.join();
+  EXPECT_EQ(exit_code_, kWorkerVersionMismatch);
+  worker_.reset();
 }
 
 TEST_F(WorkerTest, CrashIsReported) {

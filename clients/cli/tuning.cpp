@@ -11,6 +11,7 @@
 #include "clients/cpp/transfer.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/summary.h"
+#include "proto/search_methods.h"
 
 namespace tessera::client {
 
@@ -32,7 +33,7 @@ void TuneFlags::addTo(CLI::App* command) {
       ->add_option("--method", method,
                    "of the search: walk (the default; goes where directions have gained), q (learns their value), p "
                    "(every direction), random, evolutionary, model (what a cost model expects most of)")
-      ->check(CLI::IsMember({"walk", "q", "p", "random", "evolutionary", "model"}));
+      ->check(CLI::IsMember(std::vector<std::string>(kSearchMethods.begin(), kSearchMethods.end())));
   command
       ->add_option(
           "--mode", mode,

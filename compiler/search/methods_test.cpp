@@ -13,6 +13,7 @@
 #include "compiler/search/moves.h"
 #include "compiler/search/q_network.h"
 #include "compiler/search/search.h"
+#include "proto/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {
@@ -125,7 +126,8 @@ TEST(Methods, WhatOthersMeasuredShortensASearch) {
 }
 
 TEST(Methods, EqualSeedsAndAnswersGiveEqualProposals) {
-  for (const std::string& method : searchMethods()) {
+  for (const char* const name : kSearchMethods) {
+    const std::string method(name);
     auto one = made(method, {.seed = 7}), other = made(method, {.seed = 7});
     for (int trial = 0; trial < 60; ++trial) {
       const auto a = one->propose(), b = other->propose();
@@ -138,7 +140,8 @@ TEST(Methods, EqualSeedsAndAnswersGiveEqualProposals) {
 }
 
 TEST(Methods, BatchesRepeatNothingAndAreAnsweredInAnyOrder) {
-  for (const std::string& method : searchMethods()) {
+  for (const char* const name : kSearchMethods) {
+    const std::string method(name);
     auto search = made(method, {.seed = 3});
     std::set<std::string> seen = {printSchedule(start())};
     for (int round = 0; round < 8; ++round) {

@@ -11,22 +11,16 @@
 #include "compiler/search/draw.h"
 #include "compiler/search/methods.h"
 #include "compiler/search/transfer.h"
+#include "proto/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {
 
 constexpr double kGamma = 8;  // a start that takes 10 % longer than the best is half as likely
 
-struct Method {
-  const char* name;
-  std::unique_ptr<Search> (*make)(const v1::Schedule&, const SearchOptions&);
-};
-constexpr std::array kMethods = {Method{"walk", &makeWalk},
-                                 Method{"q", &makeQLearning},
-                                 Method{"p", &makeEveryDirection},
-                                 Method{"random", &makeRandom},
-                                 Method{"evolutionary", &makeEvolutionary},
-                                 Method{"model", &makeModelGuided}};
+/// In the order of kSearchMethods.
+constexpr std::array<std::unique_ptr<Search> (*)(const v1::Schedule&, const SearchOptions&), kSearchMethods.size()>
+    kMakers = {&makeWalk, &makeQLearning, &makeEveryDirection, &makeRandom, &makeEvolutionary, &makeModelGuided};
 
 }  // namespace
 
@@ -123,21 +117,12 @@ void Search::observe(const Candidate& candidate, Outcome outcome) {
   learn(candidate, reward);
 }
 
-const std::vector<std::string>& searchMethods() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Method& method : kMethods) all.emplace_back(method.name);
-    return all;
-  }();
-  return names;
-}
-
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
                                                    const SearchOptions& options) {
-  for (const Method& each : kMethods)
-    if (method == each.name) return each.make(start, options);
+  for (size_t i = 0; i < kSearchMethods.size(); ++i)
+    if (method == kSearchMethods[i]) return kMakers[i](start, options);
   return absl::InvalidArgumentError(
-      absl::StrCat("search method '", method, "' is unknown; accepted: ", absl::StrJoin(searchMethods(), ", ")));
+      absl::StrCat("search method '", method, "' is unknown; accepted: ", absl::StrJoin(kSearchMethods, ", ")));
 }
 
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,

@@ -106,17 +106,7 @@ class Search {
   int trials_ = 0;
 };
 
-/// Names of the methods:
-///   walk          starts drawn by their speed; goes where directions of the same type have gained most on average, now
-///                 and then anywhere
-///   q             the same starts; the direction with the highest Q value of a network that learns while it searches
-///   p             the same starts; every direction of each
-///   random        any point, any direction
-///   evolutionary  offspring of the fastest: one to three steps from one parent, or a step that another one took
-///   model         what a cost model expects most of, learned from SearchOptions.known and from the trials
-const std::vector<std::string>& searchMethods();
-
-/// INVALID_ARGUMENT with those there are for any other name.
+/// INVALID_ARGUMENT for what is none of kSearchMethods (proto/search_methods.h).
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
                                                    const SearchOptions& options);
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start, uint64_t seed);

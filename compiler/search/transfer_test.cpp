@@ -6,6 +6,7 @@
 
 #include "compiler/schedule/text.h"
 #include "compiler/search/search.h"
+#include "proto/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {
@@ -57,7 +58,8 @@ TEST(Transfer, WhatIsKnownComesFirstInItsOrder) {
   SearchOptions options;
   options.extents = {{{0, "i0"}, 61}, {{0, "i1"}, 700}, {{0, "r2"}, 500}};
   options.known = {{own, 1.5, true, true}, {parsed(kKnown), 2, false, true}, {own, 1.4, true, false}};
-  for (const std::string& method : searchMethods()) {
+  for (const char* const name : kSearchMethods) {
+    const std::string method(name);
     auto search = makeSearch(method, parsed(kStart), options);
     ASSERT_TRUE(search.ok()) << search.status();
     const auto first = (*search)->propose(), second = (*search)->propose(), third = (*search)->propose();

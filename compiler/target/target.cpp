@@ -87,6 +87,20 @@ absl::Status problemStatus(const std::string& target_name, const std::vector<v1:
   return failureStatus(failure);
 }
 
+absl::Status codeIsGeneratedFor(const v1::Target& target) {
+  if (target.family() == v1::Target::X86_64 || target.family() == v1::Target::AARCH64) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(absl::StrCat("target ", target.name(), " is of family ", v1::Target::Family_Name(target.family()),
+                                   ", for which no code is generated"));
+  failure.set_attribute("family");
+  failure.set_found(v1::Target::Family_Name(target.family()));
+  failure.set_accepted("X86_64, AARCH64");
+  failure.set_fix(absl::StrCat("name a target of these families; `tessera mappings --target ", target.name(),
+                               "` shows what its instructions could compute"));
+  return failureStatus(failure);
+}
+
 v1::Target canonicalTarget(v1::Target target) {
   target.clear_summary();
   auto* features = target.mutable_code()->mutable_features();

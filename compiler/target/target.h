@@ -28,6 +28,10 @@ absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 /// Status form of problems: OK for none, else INVALID_TARGET with one line per problem.
 absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
 
+/// INVALID_TARGET for chips of families that are described, mapped and priced (compiler/intrinsic), but for which no
+/// code is made.
+absl::Status codeIsGeneratedFor(const v1::Target& target);
+
 /// The description with everything removed that changes no decision: `summary` is cleared, features are
 /// sorted and each stands once.
 v1::Target canonicalTarget(v1::Target target);

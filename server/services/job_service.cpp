@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/target/target.h"
+#include "proto/failure.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
@@ -34,6 +36,18 @@ v1::Job forList(v1::Job job) {
   return job;
 }
 
+/// Questions may be about any chip, code is made for some.
+absl::Status checkCoded(const std::string& field, const v1::Target& target) {
+  const absl::Status status = compiler::codeIsGeneratedFor(target);
+  if (status.ok()) {
+    return status;
+  }
+  v1::Failure failure = failureOf(status);
+  failure.set_message(absl::StrCat(field, ": ", failure.message()));
+  failure.set_attribute(absl::StrCat(field, ".", failure.attribute()));
+  return failureStatus(failure);
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
@@ -55,10 +69,12 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   v1::Target target;
   if (request.has_compile()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.compile().target()));
+    TESSERA_TRY(checkCoded("compile.target", target));
   } else if (request.has_analyze()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.analyze().compile().target()));
   } else if (request.has_tune()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
+    TESSERA_TRY(checkCoded("tune.compile.target", target));
   }
   v1::CreateJobRequest named = request;
   // Who is known has one share, however it calls itself.

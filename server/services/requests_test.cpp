@@ -63,6 +63,48 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.top", [](auto& r) { tuneInstead(r).set_top(-1); }},
       {"tune.least_share", [](auto& r) { tuneInstead(r).set_least_share(1.5); }},
       {"tune.method", [](auto& r) { tuneInstead(r).set_method("a\nb"); }},
+      {"tune.method", [](auto& r) { tuneInstead(r).set_method("Walk"); }},  // a name, and none of ours
+      {"tune.compile.target.family",
+       [](auto& r) { tuneInstead(r).mutable_compile()->mutable_target()->set_name("systolic-128"); }},
+      {"compile.target.family", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("systolic-128"); }},
+      {"compile.specializations[2]",
+       [](auto& r) {
+         for (const int size : {1, 2, 1}) {
+           auto* dimension = r.mutable_compile()->add_specializations()->add_dimensions();
+           dimension->set_name("batch");
+           dimension->set_size(size);
+         }
+       }},
+      {"compile.fixed_inputs",
+       [](auto& r) {
+         r.mutable_compile()->set_format(v1::MLIR_TEXT);
+         r.mutable_compile()->add_fixed_inputs();
+       }},
+      {"compile.fixed_inputs[0].data",
+       [](auto& r) {
+         auto* fixed = r.mutable_compile()->add_fixed_inputs();
+         fixed->mutable_spec()->set_name("shape");
+         fixed->mutable_spec()->set_dtype(v1::DATA_TYPE_I64);
+         fixed->mutable_spec()->add_shape(2);
+         fixed->set_data(std::string(8, '\0'));  // one of the two
+       }},
+      {"execute.inputs[0].data",
+       [](auto& r) {
+         r.mutable_execute()->set_artifact_id(std::string(64, 'a'));
+         auto* input = r.mutable_execute()->add_inputs();
+         input->mutable_spec()->set_name("x");
+         input->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+         for (int i = 0; i < 3; ++i) input->mutable_spec()->add_shape(int64_t{1} << 30);  // 2^92 bytes
+         input->set_data(std::string(4, '\0'));
+       }},
+      {"profile.inputs[0].blob.size_bytes",
+       [](auto& r) {
+         r.mutable_profile()->set_artifact_id(std::string(64, 'a'));
+         auto* input = r.mutable_profile()->add_inputs();
+         input->mutable_spec()->set_name("x");
+         input->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+         *input->mutable_blob() = digestOf("seven b");
+       }},
       {"tune.workloads[0]", [](auto& r) { tuneInstead(r).add_workloads(); }},
       {"tune.measuring.repeat", [](auto& r) { tuneInstead(r).mutable_measuring()->set_repeat(-1); }},
       {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(1'000'000); }},

@@ -48,6 +48,12 @@ v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
   v1::Manifest* manifest = result.mutable_assemble()->mutable_manifest();
   manifest->set_name(task.name());
   manifest->set_kernels(task.objects_size());
+  v1::TensorSpec x;  // which a run may leave out
+  x.set_name("x");
+  x.set_dtype(v1::DATA_TYPE_F32);
+  x.add_shape(1);
+  *manifest->add_inputs() = x;
+  *manifest->add_fixed_inputs()->mutable_spec() = x;
   return result;
 }
 

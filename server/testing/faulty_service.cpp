@@ -160,7 +160,11 @@ absl::Status FaultyService::execute(const std::string& request_id, const std::st
   v1::CreateJobRequest request;
   request.set_request_id(request_id);
   request.mutable_execute()->set_artifact_id(compiled.compile_result().artifact_id());
-  *request.mutable_execute()->add_inputs()->mutable_blob() = digestOf(tensor);
+  v1::TensorValue& input = *request.mutable_execute()->add_inputs();
+  input.mutable_spec()->set_name("x");
+  input.mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
+  input.mutable_spec()->add_shape(1);
+  *input.mutable_blob() = digestOf(tensor);
   return create(request);
 }
 

@@ -3,8 +3,10 @@
 A client of a server of its own (`--local`) says so at once too."""
 # suite: timeout=300
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -50,6 +52,39 @@ def a_job_outlives_them(service):
     service.start()
     service.cli("watch", job)
     check_equal(service.cli("job", job, "--json").json["state"], "SUCCEEDED", "state with a worker that can")
+
+
+def a_task_program_of_another_build_does_nothing(service):
+    """Installed over the one that a worker began with, whose started process has ended."""
+    program = service.scratch("tessera-task")
+    shutil.copy2(BIN / "tessera-task", program)
+    service.stop()
+    service._arguments = ["--workers", "1", "--worker-arg=--task-binary", f"--worker-arg={program}"]
+    service.start()
+    quick = ["--target", "host", "--shape", "x=1x8"]
+    service.cli("compile", model_path("tiny:seed=3"), *quick)
+    build = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    other = build[:-12] + "0" * 12
+    content = program.read_bytes()
+    check(build.encode() in content, f"{program} does not hold its build {build}")
+    latter = service.scratch("tessera-task.latter")
+    latter.write_bytes(content.replace(build.encode(), other.encode()))
+    latter.chmod(0o755)
+    latter.rename(program)
+    service.cli("compile", model_path("tiny:seed=4"), *quick)  # by what has started
+    started = subprocess.run(["pgrep", "-f", f"{program} --serve"], capture_output=True, text=True, check=True).stdout.split()
+    for process in started:
+        os.kill(int(process), signal.SIGKILL)
+    before = len(service.log)
+    job = service.cli("compile", model_path("tiny:seed=5"), *quick, "--detach", "--json").json["id"]
+    check_equal(service.process.wait(timeout=PATIENCE_S), 3, "exit code of tesserad")
+    said = service.log[before:]
+    for text in (f"this is build {other}, the worker began with {build}", "was replaced by another build", "no job is lost"):
+        check(text in said, f"tesserad does not say {text!r}:\n{said}")
+    service._arguments = ["--workers", "1"]
+    service.start()
+    service.cli("watch", job)
+    check_equal(service.cli("job", job, "--json").json["state"], "SUCCEEDED", "state with programs of one build")
 
 
 def local_compile(service, programs, data):
@@ -125,7 +160,7 @@ def a_local_server_that_another_ended_is_told(service):
 
 def main():
     with Service(workers=0) as service:
-        cases = (a_job_outlives_them, programs_replaced_under_a_local_server_are_told, and_to_python_programs,
+        cases = (a_job_outlives_them, a_task_program_of_another_build_does_nothing, programs_replaced_under_a_local_server_are_told, and_to_python_programs,
                  a_local_server_of_another_build_is_not_used, a_local_server_that_another_ended_is_told)
         return run("useless_workers", [(case.__name__, lambda case=case: case(service)) for case in cases])
 

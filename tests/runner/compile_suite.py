@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -67,5 +68,21 @@ def another_text_is_compiled():
         check_equal(sums[0] == sums[1], False, "equal sums")
 
 
+def a_checkout_that_is_gone_is_not_asked():
+    with tempfile.TemporaryDirectory() as name:
+        folder, place = pathlib.Path(name), pathlib.Path(name) / "checkout"
+        (folder / "gone").mkdir()
+        place.symlink_to("gone")
+        Checkout(place).compile()
+        shutil.rmtree(folder / "gone")
+        place.unlink()
+        (folder / "later").mkdir()
+        place.symlink_to("later")  # under the same name
+        later = Checkout(place)
+        (later.root / "source.cpp").write_text("int three() { return 3 * one(); }\n")  # of which the cache has nothing
+        check_equal(later.compile(), False, "a later checkout finds")
+
+
 if __name__ == "__main__":
-    sys.exit(run("compile", [("checkouts_share", checkouts_share), ("another_text_is_compiled", another_text_is_compiled)]))
+    sys.exit(run("compile", [("checkouts_share", checkouts_share), ("another_text_is_compiled", another_text_is_compiled),
+                             ("a_checkout_that_is_gone_is_not_asked", a_checkout_that_is_gone_is_not_asked)]))

@@ -12,6 +12,7 @@
 #include "proto/element_size.h"
 #include "proto/failure.h"
 #include "proto/io_failure.h"
+#include "proto/tensor_text.h"
 #include "workers/task/seeded_tensor.h"
 #include "workers/task/tensor_check.h"
 
@@ -225,7 +226,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       }
       if (!fill.allowed) {
         return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
-                             describeTensor(spec));
+                             tensorText(spec));
       }
       fillSeeded(spec.dtype(), fill.seed + i, *bytes, sizes[i]);
       fillable_.push_back({i, spec.dtype(), *bytes});

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     // What fails here fails in the first task as well, and is said there.
     (void)compiler::warmUp();
     if (arguments.back() == kManyFlag) moveToHugePages();
-    arguments = serveForks();
+    arguments = serveForks(compilerVersion());
   }
   exitWhenMemoryRunsOut();
   llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { exitOutOfMemory(); });
@@ -99,6 +99,8 @@ int main(int argc, char** argv) {
   bool describe_host = false;
   auto* folder = app.add_option("scratch", scratch, "The scratch folder");
   app.add_option("--profile", profile, "What the task may ask of the kernel: compile or execute")->needs(folder);
+  std::string build;
+  app.add_option("--build", build, "Do it only if this program is of that build (--version)")->needs(folder);
   app.add_flag("--describe", describe_host,
                "Write this machine, compiler version and operators to descriptor 3, as a message")
       ->excludes(folder);
@@ -115,6 +117,9 @@ int main(int argc, char** argv) {
     return app.exit(error);
   }
   if (describe_host) _exit(describe());
+  if (!build.empty() && build != compilerVersion()) {
+    leave(kTaskOtherBuild, absl::StrCat("this is build ", compilerVersion(), ", the worker began with ", build));
+  }
   run(scratch, profile);
   // Tearing down a compiler costs more than the small tasks themselves; the kernel does it for nothing.
   _exit(0);

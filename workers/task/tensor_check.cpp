@@ -2,11 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "proto/failure.h"
+#include "proto/tensor_text.h"
 
 namespace tessera::worker {
 
@@ -16,13 +14,6 @@ v1::TensorSpec specOf(const tessera_tensor_info& info) {
   spec.set_dtype(static_cast<v1::DataType>(info.dtype));
   for (int32_t i = 0; i < info.rank; ++i) spec.add_shape(info.shape[i]);
   return spec;
-}
-
-std::string describeTensor(const v1::TensorSpec& spec) {
-  std::string dtype = v1::DataType_Name(spec.dtype());
-  if (dtype.empty()) dtype = absl::StrCat("dtype ", static_cast<int>(spec.dtype()));
-  const absl::string_view name = absl::StripPrefix(dtype, "DATA_TYPE_");
-  return absl::StrCat(absl::AsciiStrToLower(name), "[", absl::StrJoin(spec.shape(), ","), "]");
 }
 
 absl::Status tensorFailure(const std::string& name, const std::string& message, const std::string& found,
@@ -43,7 +34,7 @@ absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accep
       std::equal(spec.shape().begin(), spec.shape().end(), accepted.shape().begin(), accepted.shape().end());
   if (spec.dtype() != accepted.dtype() || !same_shape) {
     return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another type or shape"),
-                         describeTensor(spec), describeTensor(accepted));
+                         tensorText(spec), tensorText(accepted));
   }
   return absl::OkStatus();
 }

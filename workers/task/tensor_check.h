@@ -11,9 +11,6 @@ namespace tessera::worker {
 /// The runtime's description of a tensor as a spec.
 v1::TensorSpec specOf(const tessera_tensor_info& info);
 
-/// "f32[1,3,224,224]"
-std::string describeTensor(const v1::TensorSpec& spec);
-
 /// INVALID_INPUT unless dtype and shape are the accepted ones.
 absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accepted);
 

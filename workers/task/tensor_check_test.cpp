@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/failure.h"
+#include "proto/tensor_text.h"
 #include "workers/task/seeded_tensor.h"
 
 namespace tessera::worker {
@@ -29,8 +30,8 @@ v1::TensorValue value(const v1::TensorSpec& spec, size_t bytes) {
 }
 
 TEST(TensorCheckTest, DescribesTypeAndShape) {
-  EXPECT_EQ(describeTensor(spec(v1::DATA_TYPE_F32, {1, 3, 224, 224})), "f32[1,3,224,224]");
-  EXPECT_EQ(describeTensor(spec(v1::DATA_TYPE_BOOL, {})), "bool[]");
+  EXPECT_EQ(tensorText(spec(v1::DATA_TYPE_F32, {1, 3, 224, 224})), "f32[1,3,224,224]");
+  EXPECT_EQ(tensorText(spec(v1::DATA_TYPE_BOOL, {})), "bool[]");
 }
 
 TEST(TensorCheckTest, AcceptsWhatFits) {

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "tessera/v1/worker_service.pb.h"
+#include "workers/exit_codes.h"
 #include "workers/progress_stream.h"
 #include "workers/sandbox/memory_faults.h"
 #include "workers/sandbox/sandbox.h"
@@ -448,12 +449,27 @@ int describe() {
   return 0;
 }
 
+// What this program says it is built from: the word in FILE.build beside it.
+std::string buildOfThis() {
+  std::string build = "test";
+  std::ifstream(std::filesystem::read_symlink("/proc/self/exe").string() + ".build") >> build;
+  return build;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (!arguments.empty() && arguments.front() == kServeFlag) arguments = serveForks();
+  const std::string build = buildOfThis();
+  if (!arguments.empty() && arguments.front() == kServeFlag) arguments = serveForks(build);
   if (arguments == std::vector<std::string>{"--describe"}) return describe();
+  if (arguments.size() == 5 && arguments[3] == "--build") {
+    if (arguments[4] != build) {
+      fprintf(stderr, "this is build %s, the worker began with %s\n", build.c_str(), arguments[4].c_str());
+      return kTaskOtherBuild;
+    }
+    arguments.resize(3);
+  }
   if (arguments.size() != 3) return 98;
   exitWhenMemoryRunsOut();
   Task task;
