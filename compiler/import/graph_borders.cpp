@@ -4,6 +4,7 @@
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/operator.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
@@ -32,7 +33,7 @@ constexpr Remedy kRemedies[] = {
     {"ai.onnx.contrib", "cut off tokenizers and decoders of files, and run those in front of the artifact"},
     {"ai.onnx.preview.training", "export the model for inference, without its optimizer"},
     {"ai.onnx.training", "export the model for inference, without its gradients"},
-    {"com.microsoft", "export without ONNX Runtime's fusions: the model as it was before its optimizer"},
+    {kMicrosoft, "export without ONNX Runtime's fusions: the model as it was before its optimizer"},
     {"org.pytorch.aten", "export with operators of ONNX alone: operator_export_type=OperatorExportTypes.ONNX"},
 };
 
@@ -48,9 +49,13 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
   std::map<std::string, int64_t> versions;
   for (const auto& entry : imports) {
     const std::string domain = domainOf(entry.domain());
-    if (!versions.emplace(domain, entry.version()).second) {
-      return fault(v1::Failure::INVALID_MODEL, absl::StrCat("operator set '", printable(domain), "' is imported twice"),
-                   {.attribute = "opset_import", .found = domain, .accepted = "each domain once"});
+    // Once as "" and once as "ai.onnx", say, is no contradiction.
+    if (const auto known = versions.emplace(domain, entry.version()).first; known->second != entry.version()) {
+      return fault(v1::Failure::INVALID_MODEL,
+                   absl::StrCat("operator set '", printable(domain), "' is imported in two versions"),
+                   {.attribute = "opset_import",
+                    .found = absl::StrCat(known->second, " and ", entry.version()),
+                    .accepted = "one version of each domain"});
     }
     if (domain.empty() && (entry.version() < 1 || entry.version() > kNewestOpset)) {
       return fault(v1::Failure::UNSUPPORTED_OPERATOR,
@@ -65,6 +70,12 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
 }
 
 }  // namespace
+
+std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& opsets, const std::string& domain) {
+  if (const auto known = opsets.find(domain); known != opsets.end()) return known->second;
+  // ONNX Runtime's own tools leave out the import of its domain, which has one version.
+  return domain == kMicrosoft ? std::optional<int64_t>(1) : std::nullopt;
+}
 
 absl::Status GraphImporter::readOpsets() {
   TESSERA_ASSIGN_OR_RETURN(opsets_, readImports(model_->opset_import()));
@@ -120,18 +131,18 @@ void GraphImporter::visitWithSubgraphs(const onnx::NodeProto& node, int index,
 std::optional<v1::Failure> GraphImporter::unsupportedOperator(const NodeVisit& visit) const {
   const onnx::NodeProto& node = visit.node;
   const std::string domain = domainOf(node.domain());
-  const auto version = visit.opsets.find(domain);
-  if (visit.is_call || (version != visit.opsets.end() && findOperator(domain, node.op_type(), version->second))) {
+  const std::optional<int64_t> version = importedVersion(visit.opsets, domain);
+  if (visit.is_call || (version && findOperator(domain, node.op_type(), *version))) {
     return std::nullopt;
   }
   v1::Failure failure;
   failure.set_node(printable(nodeLabel(node, visit.index)));
   failure.set_op_type(printable(node.op_type()));
   const std::string full = domain.empty() ? node.op_type() : absl::StrCat(domain, ".", node.op_type());
-  if (version == visit.opsets.end()) {
+  if (!version) {
     failure.set_found(absl::StrCat(printable(full), " of the domain '", printable(domain), "' (not in opset_import)"));
   } else if (knowsOperator(domain, node.op_type())) {
-    failure.set_found(absl::StrCat(printable(full), " in version ", version->second));
+    failure.set_found(absl::StrCat(printable(full), " in version ", *version));
   } else {
     failure.set_found(printable(full));
   }

@@ -154,9 +154,8 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     inputs.push_back(value ? *value : Tensor{.unknown = !name.empty()});
   }
   const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  auto version = scope.opsets->find(domain);
   NodeEnvironment environment;
-  environment.opset = version == scope.opsets->end() ? 0 : version->second;
+  environment.opset = importedVersion(*scope.opsets, domain).value_or(0);
   environment.domain = domain;
   environment.function_attributes = scope.attributes;
   environment.read_tensor = [this](const onnx::AttributeProto& attribute) {

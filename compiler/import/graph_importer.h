@@ -36,6 +36,9 @@ struct Scope {
   const Tensor* find(const std::string& name) const;
 };
 
+/// The version in which a model or function that imports `opsets` means the operators of a domain.
+std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& opsets, const std::string& domain);
+
 /// One import: walks the model once and fills @main. Not reusable.
 class GraphImporter {
  public:

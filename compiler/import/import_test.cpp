@@ -24,8 +24,9 @@ class Import : public testing::Test {
   }
   /// The first output for the given inputs.
   template <typename T>
-  std::vector<T> run(const ModelBuilder& builder, const std::vector<std::string>& inputs) {
-    auto imported = import(builder);
+  std::vector<T> run(const ModelBuilder& builder, const std::vector<std::string>& inputs,
+                     const ImportOptions& options = {}) {
+    auto imported = import(builder, options);
     EXPECT_TRUE(imported.ok()) << imported.status();
     if (!imported.ok()) return {};
     auto results = referenceRun(*std::move(imported), inputs);
@@ -115,6 +116,42 @@ TEST_F(Import, BindsDimensionsByName) {
   EXPECT_EQ(unknown.reason(), v1::Failure::INVALID_INPUT);
   EXPECT_EQ(unknown.attribute(), "batch");
   EXPECT_EQ(unknown.accepted(), "N");
+}
+
+// As converters from Keras and Paddle write what they do not know.
+TEST_F(Import, TakesNegativeSizesForUnknown) {
+  ModelBuilder b;
+  b.input("x", {2, 3}).output("y");
+  b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(-1);
+  b.node("Relu", {"x"}, {"y"});
+  const v1::Failure unbound = failure(b);
+  EXPECT_EQ(unbound.reason(), v1::Failure::UNBOUND_DIMENSION);
+  EXPECT_EQ(unbound.found(), "?x3");
+  EXPECT_EQ(unbound.fix(), "bind it: --shape x=1x3");
+  EXPECT_THAT(run<float>(b, {bytesOf<float>({-1, 2, -3})}, {.input_shapes = {{"x", {1, 3}}}, .external_data = {}}),
+              ElementsAre(0, 2, 0));
+}
+
+TEST_F(Import, KnowsTheVersionOfADomainThatIsNotImported) {
+  ModelBuilder b;
+  b.input("x", {2}).output("y");
+  b.node("QuickGelu", {"x"}, {"y"}, "gelu").set_domain("com.microsoft");
+  EXPECT_THAT(run<float>(b, {bytesOf<float>({0, 100})}), ElementsAre(0, 100));
+  b.graph().mutable_node(0)->set_domain("own");
+  EXPECT_THAT(failure(b).found(), HasSubstr("of the domain 'own' (not in opset_import)"));
+}
+
+TEST_F(Import, ReadsAnOperatorSetThatIsNamedTwice) {
+  ModelBuilder b;
+  b.input("x", {2}).output("y");
+  b.node("Relu", {"x"}, {"y"});
+  auto* again = b.model.add_opset_import();
+  again->set_domain("ai.onnx");
+  again->set_version(13);
+  EXPECT_THAT(run<float>(b, {bytesOf<float>({-1, 2})}), ElementsAre(0, 2));
+  again->set_version(14);
+  EXPECT_EQ(failure(b).attribute(), "opset_import");
+  EXPECT_EQ(failure(b).found(), "13 and 14");
 }
 
 TEST_F(Import, FoldsShapeArithmetic) {

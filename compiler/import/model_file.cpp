@@ -48,6 +48,18 @@ absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& w
   return MappedFile{{static_cast<const char*>(data), size}, std::move(owner)};
 }
 
+namespace {
+
+/// Converters write -1 where an extent is not known; nothing else needs to know that there are two ways to say so.
+void forgetNegativeSizes(onnx::ValueInfoProto& info) {
+  if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) return;
+  for (auto& dim : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (dim.has_dim_value() && dim.dim_value() < 0) dim.clear_dim_value();
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(MappedFile file, mapFile(path, "the model"));
   if (file.bytes.empty()) {
@@ -72,6 +84,12 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
   if (!parsed->model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     return fault(v1::Failure::INVALID_MODEL, "the model is not a valid ONNX protobuf",
                  {.accepted = "a serialized onnx.ModelProto", .fix = "check the file with onnx.checker"});
+  }
+  if (parsed->model->has_graph()) {
+    onnx::GraphProto& graph = *parsed->model->mutable_graph();
+    for (auto* infos : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
+      for (auto& info : *infos) forgetNegativeSizes(info);
+    }
   }
   const onnx::ModelProto* model = parsed->model;
   return std::shared_ptr<const onnx::ModelProto>(std::move(parsed), model);
