@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/output.h"
@@ -48,6 +50,11 @@ int check(const CommandLine& line, const std::string& path) {
   return problems.empty() ? kExitOk : kExitInvalid;
 }
 
+/// Lines behind a description that leave it one.
+std::string commented(absl::string_view text) {
+  return "# " + absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "\n# "}}) + "\n";
+}
+
 int showDescribed(const CommandLine& line, const std::string& name) {
   auto target = describedTarget(line, name);
   if (!target.ok()) return reportError(target.status(), line.json);
@@ -68,11 +75,12 @@ int showDescribed(const CommandLine& line, const std::string& name) {
                     intrinsic.cycles_per_issue() > 0 ? absl::StrCat(intrinsic.cycles_per_issue()) : "-",
                     asked.empty() ? "" : absl::StrJoin(asked, " "), intrinsic.emit()});
   }
-  if (!rows.empty()) std::cout << table({"INSTRUCTION", "COMPUTES", "LATENCY", "CYCLES", "ASK FOR", "EMIT"}, rows);
+  if (!rows.empty())
+    std::cout << commented(table({"INSTRUCTION", "COMPUTES", "LATENCY", "CYCLES", "ASK FOR", "EMIT"}, rows));
   rows.clear();
   for (const compiler::PriceText& price : compiler::pricesOf(*target))
     rows.push_back({price.field, price.value, price.own ? "description" : "family"});
-  std::cout << "\n" << table({"PRICE", "VALUE", "FROM"}, rows);
+  std::cout << "\n" << commented(table({"PRICE", "VALUE", "FROM"}, rows));
   return kExitOk;
 }
 

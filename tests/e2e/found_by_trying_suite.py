@@ -196,8 +196,27 @@ def agrees(service, oracle, cases, target):
         check(not wrong, f"{len(wrong)} of {len(cases.outputs)} with {threads} threads: " + "; ".join(wrong))
 
 
+def ends_of_ranges():
+    """Powers, remainders and sines where numbers end: infinities, NaN, zeros of both signs, denormals, more than any bit behind
+    the point. Exact, but for the last bits."""
+    cases = Cases()
+    ends = [np.nan, np.inf, 0, np.finfo(np.float32).tiny / 4, 0.5, 1, 1.5, 2, 3, 20, 1e6, 1e10, 1e20, 3e38]
+    numbers = np.array([sign * end for end in ends for sign in (1, -1)], np.float32)
+    first, second = (each.ravel() for each in np.meshgrid(numbers, numbers))
+    for what, made in (("Pow", cases.op("Pow", cases.input(first), cases.input(second))),
+                       ("Mod", cases.op("Mod", cases.input(first), cases.input(second), fmod=1))):
+        cases.output(made, 1, what)
+        # Beside 3e38 a comparison by the largest magnitude sees nothing else.
+        small = cases.op("Less", cases.op("Abs", made), cases.constant(np.float32(100)))
+        cases.output(cases.op("Where", small, made, cases.constant(np.float32(1))), 1, f"small results of {what}")
+        cases.output(cases.op("Reciprocal", made), 1, f"signs of zeros of {what}")
+    for kind in ("Sin", "Cos"):
+        cases.output(cases.op(kind, cases.input(numbers[np.isfinite(numbers)])), 1, kind)
+    return cases
+
+
 TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, average_pools,
-         grid_sample, zero_vectors, regions)
+         grid_sample, zero_vectors, regions, ends_of_ranges)
 
 
 def main():

@@ -47,8 +47,8 @@ def the_file_is_a_target(service, oracle):
         check(re.search(part, text, re.MULTILINE), f"{part} is not in\n{text}")
     check(service.cli("target", "check", path, env=NOWHERE).out.startswith("valid; "), "check")
     shown = service.cli("target", "show", path, env=NOWHERE).out
-    check(re.search(r"^steps\.phase_cycles +\S+ +description$", shown, re.MULTILINE), "a price that was measured")
-    check(re.search(r"^steps\.nest_cycles +\S+ +family$", shown, re.MULTILINE), "a price that was not")
+    check(re.search(r"^# steps\.phase_cycles +\S+ +description$", shown, re.MULTILINE), "a price that was measured")
+    check(re.search(r"^# steps\.nest_cycles +\S+ +family$", shown, re.MULTILINE), "a price that was not")
     for spec, batch in (("mlp", 3), ("squeezenet1_1:size=64", 1)):
         matches(service, oracle, spec, batch, target=path)
 

@@ -242,6 +242,11 @@ def descriptions_are_files_by_any_name(service):
     check(shown.returncode == 0 and 'name: "npu"' in shown.stdout, str(shown))
     said = service.cli("target", "check", service.folder / "absent.textproto", expect=5).err
     check("No such file" in said, said)
+    # What the refusal of a broken one says to start from.
+    for name in ("x86-64-v3", "sm_80", "ascend-910-like", "aarch64"):
+        description.write_text(service.cli("target", "show", name).out)
+        said = service.cli("target", "check", description, expect=None)
+        check_equal(said.code, 0, f"`target show {name}` > FILE: {said}")
 
 
 def outputs_of_one_file_name(service):

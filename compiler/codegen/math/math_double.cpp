@@ -4,6 +4,8 @@
 
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
+#include "compiler/codegen/math/lanes.h"
+#include "compiler/codegen/math/quarter_turns.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -98,12 +100,16 @@ struct Turned {
 };
 
 /// Sine and cosine of x: x minus the nearest multiple n of pi / 2, which in three parts of 33 bits is exact for
-/// |n| < 2^20, then the kernels of fdlibm, exchanged and negated by quadrant. Of -0 those differences are +0, and the
-/// sine is x itself.
+/// |n| < 2^20 (further out by quarter_turns), then the kernels of fdlibm, exchanged and negated by quadrant. Of -0
+/// those differences are +0, and the sine is x itself.
 Turned sincos(Real x) {
   const Real n = (x * 6.36619772367581382433e-01).rounded();
-  const Real r = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
-                 n * 2.02226624871116645580e-21 - n * 8.47842766036889956997e-32;
+  const Real near = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
+                    n * 2.02226624871116645580e-21 - n * 8.47842766036889956997e-32;
+  const auto [quarter, r] = unlessRare<2>(isFarOut(x), {n, near}, [&]() -> std::array<Real, 2> {
+    const QuarterTurns turns = quarterTurnsOfDouble(x);
+    return {turns.quarter, turns.rest};
+  });
   const Real z = r * r;
   const Real s =
       r + r * z *
@@ -113,7 +119,7 @@ Turned sincos(Real x) {
                                       z.polynomial({4.16666666666666019037e-02, -1.38888888888741095749e-03,
                                                     2.48015872894767294178e-05, -2.75573143513906633035e-07,
                                                     2.08757232129817482790e-09, -1.13596475577881948265e-11}));
-  const Bits quadrant = integerOf(n);
+  const Bits quadrant = integerOf(quarter);
   const mlir::Value even = (quadrant & 1).isZero();
   const Real sine = choose(even, s, c), cosine = choose(even, c, s);
   return {choose(x == 0, x, choose((quadrant & 2).isZero(), sine, -sine)),

@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/math/math_double.h"
 #include "compiler/codegen/math/math_single.h"
+#include "compiler/codegen/math/powers.h"
+#include "compiler/codegen/math/remainder.h"
 #include "compiler/codegen/math/rescaling.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -185,35 +187,6 @@ struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// remf(x, y) = x - trunc(x / y) y in double precision, then corrected by one y where the rounded quotient was
-/// one too large.
-struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
-  using OpRewritePattern::OpRewritePattern;
-  mlir::LogicalResult matchAndRewrite(arith::RemFOp op, PatternRewriter& rewriter) const override {
-    const mlir::Location loc = op.getLoc();
-    const mlir::Type type = op.getType(), wide = withElement(type, rewriter.getF64Type());
-    Value x = op.getLhs(), y = op.getRhs();
-    if (type != wide) {
-      x = arith::ExtFOp::create(rewriter, loc, wide, x);
-      y = arith::ExtFOp::create(rewriter, loc, wide, y);
-    }
-    Value quotient = math::TruncOp::create(rewriter, loc, arith::DivFOp::create(rewriter, loc, x, y));
-    Value rest = math::FmaOp::create(rewriter, loc, arith::NegFOp::create(rewriter, loc, quotient), y, x);
-    // The sign of the remainder is that of x.
-    Value zero = splat(rewriter, loc, wide, 0);
-    Value product = arith::MulFOp::create(rewriter, loc, rest, x);
-    Value wrong = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, product, zero);
-    Value step = math::CopySignOp::create(rewriter, loc, y, x);
-    Value corrected =
-        arith::SelectOp::create(rewriter, loc, wrong, arith::AddFOp::create(rewriter, loc, rest, step), rest);
-    // The sign is put on behind the rounding: LLVM moves a rounding in front of it, and would then round the sign's
-    // operand from f64 to f16, for which chips have no instruction.
-    if (type != wide) corrected = arith::TruncFOp::create(rewriter, loc, type, corrected);
-    rewriter.replaceOpWithNewOp<math::CopySignOp>(op, corrected, op.getLhs());
-    return mlir::success();
-  }
-};
-
 }  // namespace
 
 mlir::LogicalResult expandMath(mlir::ModuleOp module, bool fuses_multiply_add) {
@@ -224,9 +197,11 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module, bool fuses_multiply_add) {
   populateSaturationPatterns(patterns);
   if (fuses_multiply_add) populateConstantDivisionPatterns(patterns);
   patterns.add<FunctionInSinglePrecision, ReadInSinglePrecision, MoveAsIntegers, Log10, MaximumOfNumbers,
-               TruncateInTwoSteps, Remainder>(context);
-  llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "tan",   "atanh", "asinh", "acosh", "exp2",
-                                              "powf", "fpowi", "ipowi", "round", "rsqrt"};
+               TruncateInTwoSteps>(context);
+  populatePowerPatterns(patterns);
+  populateRemainderPatterns(patterns);
+  llvm::SmallVector<mlir::StringRef> expanded{"ctlz", "tan",   "atanh", "asinh", "acosh",
+                                              "exp2", "fpowi", "ipowi", "round", "rsqrt"};
   math::populateExpansionPatterns(patterns, expanded);
   auto not_instruction = [](llvm::StringRef name) { return !isInstruction(name); };
   mlir::populateMathPolynomialApproximationPatterns(patterns, not_instruction);

@@ -4,6 +4,8 @@
 
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
+#include "compiler/codegen/math/lanes.h"
+#include "compiler/codegen/math/quarter_turns.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -131,8 +133,8 @@ struct Turned {
 
 /// Sine and cosine of x: x minus the nearest multiple n of pi / 2, in double precision, since a float next to a
 /// multiple keeps few bits of its own there; then polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
-/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20. Of -0 those differences are +0,
-/// and the sine is x itself.
+/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20; a float further out is reduced by
+/// quarter_turns. Of -0 those differences are +0, and the sine is x itself.
 Turned sincos(Real x) {
   mlir::PatternRewriter& rewriter = x.in->rewriter;
   const Reals wide{rewriter, x.in->loc, x.in->withElement(rewriter.getF64Type())};
@@ -141,8 +143,14 @@ Turned sincos(Real x) {
   };
   const Real w{&wide, mlir::arith::ExtFOp::create(rewriter, x.in->loc, wide.type, x.value)};
   const Real n = (w * 6.36619772367581382433e-01).rounded();
-  const Real r = narrowed((w - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11), z = r * r;
-  const Bits quadrant = (narrowed(n - (n * 0.25).rounded() * 4.0) + kShift).bits();
+  const Real near = (w - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11;
+  const auto [quarter, rest] =
+      unlessRare<2>(isFarOut(x), {n - (n * 0.25).rounded() * 4.0, near}, [&]() -> std::array<Real, 2> {
+        const QuarterTurns turns = quarterTurnsOfFloat(w);
+        return {turns.quarter, turns.rest};
+      });
+  const Real r = narrowed(rest), z = r * r;
+  const Bits quadrant = (narrowed(quarter) + kShift).bits();
   const Real s = r + r * z * z.polynomial({-1.666666666e-01, 8.333331864e-03, -1.984008108e-04, 2.724918508e-06});
   const Real c = 1.0 - (z * 0.5 - z * z * z.polynomial({4.166666465e-02, -1.388830036e-03, 2.454734865e-05}));
   const mlir::Value even = (quadrant & 1).isZero();

@@ -76,20 +76,6 @@ Value integerPower(const Scalars& s, Value x, Value y) {
   return s.select(s.compare(Relation::kLess, y, s.integer(0)), inverse, result);
 }
 
-/// x^y in floating point. math.powf answers for positive x: below 0 the sign follows from y's parity, and a y that is
-/// not whole has no power. x^0 is 1, whatever x is.
-Value realPower(const Scalars& s, Value x, Value y) {
-  Value magnitude = s.math<math::PowFOp>(s.abs(x), y);
-  Value half = s.mul(y, s.constant(0.5));
-  Value whole = s.compare(Relation::kEqual, y, s.math<math::FloorOp>(y));
-  Value even = s.compare(Relation::kEqual, half, s.math<math::FloorOp>(half));
-  Value zero = s.constant(0);
-  Value below = s.select(even, magnitude, s.sub(zero, magnitude));
-  below = s.select(whole, below, s.constant(std::numeric_limits<double>::quiet_NaN()));
-  Value power = s.select(s.compare(Relation::kLess, x, zero), below, magnitude);
-  return s.select(s.compare(Relation::kEqual, y, zero), s.constant(1), power);
-}
-
 Results lowerPow(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(auto operands, binaryOperands(n, e));
   const v1::DataType base = operands[0].dtype;
@@ -103,7 +89,7 @@ Results lowerPow(Node& n, Emitter& e) {
       Value x = s.cast(v[0], v1::DATA_TYPE_F64);
       Value y = s.as(exponent).cast(v[1], v1::DATA_TYPE_F64);
       // Powers of integers are often integers, which a result some ulp below would miss when it is cut off.
-      Value power = realPower(wide, x, y);
+      Value power = wide.math<math::PowFOp>(x, y);
       Value nearest = wide.math<math::RoundEvenOp>(power);
       Value distance = wide.abs(wide.sub(power, nearest));
       Value close = wide.compare(Relation::kLess, distance, wide.mul(wide.abs(power), wide.constant(1e-14)));
@@ -120,7 +106,7 @@ Results lowerPow(Node& n, Emitter& e) {
     const bool doubles = exponent == v1::DATA_TYPE_F64;
     const v1::DataType within = doubles ? exponent : half && exponent != base ? v1::DATA_TYPE_F32 : base;
     const Scalars wide = s.as(within);
-    return wide.cast(realPower(wide, s.cast(v[0], within), s.as(exponent).cast(v[1], within)), base);
+    return wide.cast(wide.math<math::PowFOp>(s.cast(v[0], within), s.as(exponent).cast(v[1], within)), base);
   })}};
 }
 
