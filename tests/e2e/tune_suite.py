@@ -210,6 +210,14 @@ def suggestions_are_followed_where_they_can_be(service, oracle):
         check_equal([(each["place"], each["taken"]) for each in decisions], [(hash_, taken)], "what became of it")
         check(taken or "bits of a vector" in decisions[0]["reason"], decisions)
         matches(service, oracle, GEMM, 1, flags=("--suggest", file))
+    # Of choices too: a place that there is not is left out, and the rest followed.
+    nowhere = service.scratch("nowhere.txt")
+    nowhere.write_text('choice algorithm "nowhere" winograd-2x2\n' + tree)
+    report = explained(service, GEMM, "--suggest", nowhere)["plan"]["report"]
+    decisions = [each for each in report["decisions"] if each["kind"] in ("algorithm", "schedule")]
+    check_equal([(each["place"], each["taken"]) for each in decisions], [("nowhere", False), (hash_, True)], "what became of it")
+    check("is left out: pinned choice" in decisions[0]["reason"], decisions)
+    matches(service, oracle, GEMM, 1, flags=("--suggest", nowhere))
     # What another model lacks is nothing to it.
     decisions = [each for each in explained(service, "mlp", "--suggest", plan)["plan"]["report"]["decisions"]
                  if each["kind"] == "schedule"]
