@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 
@@ -28,6 +29,26 @@ grpc::ChannelArguments channelArguments() {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;
+}
+
+/// What to do about it, by what gRPC says of its attempts.
+std::string whyNobodyAnswers(const std::string& address, absl::string_view said) {
+  auto contains = [&](absl::string_view part) { return absl::StrContains(said, part); };
+  if (contains("wrong version number"))
+    return absl::StrCat("the server at ", address, " does not talk TLS; leave out --tls-ca (TESSERA_TLS_CA)");
+  if (contains("handshake failed") || contains("peer certificate"))
+    return absl::StrCat("the server at ", address,
+                        " shows no certificate that the authority in --tls-ca (TESSERA_TLS_CA) made for this name, or "
+                        "does not take the one that is shown: ",
+                        said);
+  if (contains("Socket closed") || contains("onnection reset"))
+    return absl::StrCat("what listens at ", address,
+                        " hangs up: a service that talks TLS (name its authority with --tls-ca or TESSERA_TLS_CA), "
+                        "or no tesserad");
+  if (contains("DNS resolution failed"))
+    return absl::StrCat("there is no machine of that name: ", address, " (--server or TESSERA_SERVER)");
+  return absl::StrCat("no server answers at ", address,
+                      "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local");
 }
 
 }  // namespace
@@ -59,9 +80,12 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();
   if (absl::Status why = ended(); !why.ok()) return why;
+  // A call that does not wait tells why there is no connection.
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  v1::GetJobResponse none;
   return absl::UnavailableError(
-      absl::StrCat("no server answers at ", address_,
-                   "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local"));
+      whyNobodyAnswers(address_, jobs_->GetJob(&context, v1::GetJobRequest(), &none).error_message()));
 }
 
 absl::Status Channel::retry(const CallOptions& options,

@@ -5,6 +5,7 @@ nothing here. Each is refused before anything is done, with a message that names
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -175,6 +176,33 @@ def who_calls_and_whom(service):
 
 # Files.
 
+def who_listens_there(service):
+    """A server that is there and cannot be talked to is not one that is absent: TLS or none, whose certificate, which name."""
+    keys, other, data = service.scratch("keys"), service.scratch("other"), service.scratch("data")
+    for folder in (keys, other):
+        service.cli("admin", "certificates", folder, "--host", "localhost")
+    log = service.scratch("log")
+    with open(log, "wb") as out:
+        process = subprocess.Popen([BIN / "tesserad", "--data-dir", data, "--workers", "0", "--listen", "127.0.0.1:0", "--listen",
+                                    "127.0.0.2:0", "--tls-cert", keys / "server.pem", "--tls-key", keys / "server.key"],
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        wait_until(lambda: "ready on" in log.read_text(), "tesserad with TLS is ready")
+        first, second = re.findall(r"listening on (127\.0\.0\.[12]:\d+) ", log.read_text())
+        authority = ["--tls-ca", keys / "ca.pem"]
+        service.cli("jobs", *authority, env={"TESSERA_SERVER": first.replace("127.0.0.1", "localhost")})
+        for address, words, expected in (
+                (first, [], "hangs up"), (first, ["--tls-ca", other / "ca.pem"], "--tls-ca"), (second, authority, "for this name"),
+                (service.address, authority, "does not talk TLS"), ("no-such-host.invalid:7400", [], "no machine of that name"),
+                ("localhost:1", [], "no server answers at localhost:1")):
+            answer = service.cli("jobs", *words, env={"TESSERA_SERVER": address}, expect=8)
+            check(expected in answer.err and address in answer.err, f"{address} {words}: {answer.err}")
+            check_equal(answer.err.count("\n"), 1, f"lines of {answer.err}")
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def places_for_results(service):
     """Asked before the work, and nothing is put in the place of a folder, a device or a pipe."""
     model, artifact = model_path(TINY), service.compile(model_path(TINY), {"x": [1, 8]}).artifact
@@ -293,7 +321,7 @@ def main():
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
-            flags_that_mean_nothing_there, who_calls_and_whom, places_for_results, a_pipe_for_a_model, no_home_for_keys, folders_for_files, what_is_no_artifact,
+            flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results, a_pipe_for_a_model, no_home_for_keys, folders_for_files, what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
