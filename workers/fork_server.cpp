@@ -20,7 +20,7 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int kPatienceMs = 30'000;  // of a program that is still linking on a busy machine
+constexpr int kPatienceMs = 120'000;  // of a program that is still linking on a busy machine
 
 /// Whether there is something to read, or an end, within that time.
 bool waitFor(int fd) {
@@ -87,8 +87,10 @@ absl::Status ForkServer::startLocked() {
   const ssize_t got = answers ? read(socket_.get(), ready, sizeof(ready)) : 0;
   if (got <= 0) {
     stop();
-    return absl::FailedPreconditionError(
-        absl::StrCat(binary_, " ", kServeFlag, answers ? " ended before it was ready" : " does not get ready"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        binary_, " ", kServeFlag,
+        answers ? " ended before it was ready"
+                : absl::StrCat(" was not ready within ", kPatienceMs / 1000, " s; is the machine overloaded?")));
   }
   // Not one request is sent to another build: it may read it otherwise.
   const std::string build(ready, static_cast<size_t>(got));

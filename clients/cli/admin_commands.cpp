@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "clients/cli/certificates.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
@@ -149,8 +150,14 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
       ->capture_default_str();
   command->callback([&line, request] {
     line.action = [&line, request] {
-      const absl::Status status = makeCertificates(*request);
-      return status.ok() ? static_cast<int>(kExitOk) : reportError(status, line.json);
+      const auto written = makeCertificates(*request);
+      if (!written.ok()) return reportError(written.status(), line.json);
+      if (line.json) {
+        std::cout << "{\"files\":["
+                  << absl::StrJoin(*written, ",", [](auto* out, const auto& file) { *out += jsonString(file); })
+                  << "]}\n";
+      }
+      return static_cast<int>(kExitOk);
     };
   });
 }

@@ -54,7 +54,8 @@ File create(const std::string& path) {
   return File(file >= 0 ? fdopen(file, "w") : nullptr);
 }
 
-absl::Status write(const Pair& pair, const std::string& stem) {
+/// `written` gets the files.
+absl::Status write(const Pair& pair, const std::string& stem, std::vector<std::string>& written) {
   const File key = create(stem + ".key");
   const File certificate = create(stem + ".pem");
   if (!key || !certificate) return fileError(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
@@ -63,6 +64,7 @@ absl::Status write(const Pair& pair, const std::string& stem) {
       fflush(certificate.get()) != 0) {
     return failed(absl::StrCat("write ", stem, ".pem and .key"));
   }
+  for (const char* end : {".pem", ".key"}) written.push_back(stem + end);
   return absl::OkStatus();
 }
 
@@ -112,7 +114,7 @@ absl::StatusOr<Pair> issue(const Use& use, const Pair* authority, int days) {
   return made;
 }
 
-absl::StatusOr<Pair> authorityIn(const std::string& stem, int days) {
+absl::StatusOr<Pair> authorityIn(const std::string& stem, int days, std::vector<std::string>& written) {
   const File key(fopen((stem + ".key").c_str(), "r"));
   const File certificate(fopen((stem + ".pem").c_str(), "r"));
   if (key && certificate) {
@@ -124,7 +126,7 @@ absl::StatusOr<Pair> authorityIn(const std::string& stem, int days) {
   absl::StatusOr<Pair> made = issue(
       {"Tessera test authority", "critical,CA:TRUE,pathlen:0", "critical,keyCertSign,cRLSign", "", ""}, nullptr, days);
   if (!made.ok()) return made;
-  if (absl::Status status = write(*made, stem); !status.ok()) return status;
+  if (absl::Status status = write(*made, stem, written); !status.ok()) return status;
   return made;
 }
 
@@ -143,7 +145,8 @@ absl::Status checkName(const std::string& name) {
       absl::StrCat("'", name, "': found; accepted: 1 to 64 of letters, digits and .-_:@"));
 }
 
-absl::Status issueCaller(const CertificateRequest& request, const std::string& caller, const Pair& authority) {
+absl::Status issueCaller(const CertificateRequest& request, const std::string& caller, const Pair& authority,
+                         std::vector<std::string>& written) {
   const std::vector<std::string> parts = absl::StrSplit(caller, absl::MaxSplits(':', 1));
   const bool role = parts[0] == "reader" || parts[0] == "client" || parts[0] == "operator" || parts[0] == "worker";
   if (!role || parts.size() != 2) {
@@ -161,12 +164,13 @@ absl::Status issueCaller(const CertificateRequest& request, const std::string& c
                                     &authority, request.days);
   if (!made.ok()) return made.status();
   const std::string file = absl::StrCat(request.folder, "/", parts[0], "-", named[0]);
-  return write(*made, named.size() == 2 ? absl::StrCat(file, "-", named[1]) : file);
+  return write(*made, named.size() == 2 ? absl::StrCat(file, "-", named[1]) : file, written);
 }
 
 }  // namespace
 
-absl::Status makeCertificates(const CertificateRequest& request) {
+absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateRequest& request) {
+  std::vector<std::string> written;
   std::vector<std::string> names;
   for (const std::string& host : request.hosts) {
     if (absl::Status status = checkName(host); !status.ok()) return status;
@@ -176,19 +180,19 @@ absl::Status makeCertificates(const CertificateRequest& request) {
   fs::create_directories(request.folder, error);
   if (!error) fs::permissions(request.folder, fs::perms::owner_all, error);
   if (error) return fileError(error.value(), absl::StrCat("cannot make ", request.folder));
-  const absl::StatusOr<Pair> authority = authorityIn(request.folder + "/ca", request.days);
+  const absl::StatusOr<Pair> authority = authorityIn(request.folder + "/ca", request.days, written);
   if (!authority.ok()) return authority.status();
   if (!names.empty()) {
     absl::StatusOr<Pair> server =
         issue({request.hosts.front(), "CA:FALSE", "critical,digitalSignature", "serverAuth", absl::StrJoin(names, ",")},
               &*authority, request.days);
     if (!server.ok()) return server.status();
-    if (absl::Status status = write(*server, request.folder + "/server"); !status.ok()) return status;
+    if (absl::Status status = write(*server, request.folder + "/server", written); !status.ok()) return status;
   }
   for (const std::string& caller : request.callers) {
-    if (absl::Status status = issueCaller(request, caller, *authority); !status.ok()) return status;
+    if (absl::Status status = issueCaller(request, caller, *authority, written); !status.ok()) return status;
   }
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace tessera::client

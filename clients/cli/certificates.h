@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace tessera::client {
 
@@ -19,7 +19,7 @@ struct CertificateRequest {
 /// Writes ca.pem and ca.key (kept when they are there, so that more can be made later), server.pem and server.key, and
 /// ROLE-NAME.pem and .key (of a project ROLE-NAME-PROJECT) for each caller, whose role, name and project the server
 /// reads from the certificate's URI "tessera://ROLE/NAME" or "tessera://ROLE/NAME?project=PROJECT". Elliptic curve
-/// P-256, SHA-256.
-absl::Status makeCertificates(const CertificateRequest& request);
+/// P-256, SHA-256. Returns the files that were written.
+absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateRequest& request);
 
 }  // namespace tessera::client

@@ -124,7 +124,7 @@ std::string decisionTable(const v1::GraphReport& report, bool each) {
     places.push_back(1);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (places[i] > 1) absl::StrAppend(&rows[i][4], " and ", places[i] - 1, " more");
+    rows[i][4] += andMore(places[i] - 1);
   }
   return table({"DECISION", "KIND", "COST", "INSTEAD OF", "WHERE", "WHY"}, rows);
 }
@@ -208,7 +208,7 @@ std::vector<std::string> openChoiceHeader() { return {"KIND", "CHOSEN", "PRICE u
 
 std::vector<std::string> openChoiceCells(const v1::OpenChoice& open) {
   const v1::Choice& first = open.choices(0);
-  const std::string more = open.choices_size() > 1 ? absl::StrCat(" and ", open.choices_size() - 1, " more") : "";
+  const std::string more = andMore(open.choices_size() - 1);
   return {first.kind(),
           open.instead_of(),
           absl::StrFormat("%.1f", open.price_us()),

@@ -76,7 +76,7 @@ int showWorker(const CommandLine& line, Channel& channel, const std::string& id)
 
 std::vector<std::string> taskRow(const v1::TaskInfo& task) {
   std::string jobs = task.job_ids().empty() ? "-" : task.job_ids(0);
-  if (task.jobs() > 1) absl::StrAppend(&jobs, " and ", task.jobs() - 1, " more");
+  jobs += andMore(task.jobs() - 1);
   return {task.id(),
           kindText(task.kind()),
           absl::AsciiStrToLower(v1::TaskInfo::State_Name(task.state())),

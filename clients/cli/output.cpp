@@ -117,6 +117,8 @@ std::string dimensionText(const v1::DimensionBinding& dimension) {
   return absl::StrCat(dimension.name(), size < 0 ? "<=" : "=", size < 0 ? -size : size);
 }
 
+std::string andMore(int64_t others) { return others > 0 ? absl::StrCat(" and ", others, " more") : ""; }
+
 std::string typeText(const v1::TensorSpec& spec) {
   std::vector<std::string> extents;
   for (int64_t extent : spec.shape()) extents.push_back(absl::StrCat(extent));

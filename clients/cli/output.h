@@ -38,6 +38,9 @@ std::string bytesText(int64_t bytes);
 /// "float32[1,3,224,224]"; "int64[<=100,3]" where the data decide an extent.
 std::string typeText(const v1::TensorSpec& spec);
 
+/// " and 3 more" behind what is named of several; nothing behind all of them, 0 or less.
+std::string andMore(int64_t others);
+
 /// "batch=4"; "batch<=64" of a range.
 std::string dimensionText(const v1::DimensionBinding& dimension);
 /// "resnet50 for cascadelake", "execute 3f2a...".

@@ -229,8 +229,8 @@ int run(const CommandLine& line, const RunFlags& flags) {
   tessera_report_faults(line.json ? endByFault<true> : endByFault<false>);
   auto times_ms = timeRuns(session.get(), flags, buffers);
   if (!times_ms.ok()) return reportError(times_ms.status(), line.json);
+  OutputFolder folder(flags.output_folder);
   if (!flags.output_folder.empty()) {
-    OutputFolder folder(flags.output_folder);
     for (size_t i = 0; i < buffers.out.size(); ++i) {
       absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
                                                                    static_cast<size_t>(buffers.out_bytes[i])});
@@ -248,10 +248,10 @@ int run(const CommandLine& line, const RunFlags& flags) {
   const Latency latency = summarize(*std::move(times_ms));
   if (line.json) {
     std::cout << absl::StrFormat(
-        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d%s%s%s%s})",
+        R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d,"outputs":%s%s%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
-        flags.guard ? ",\"guarded\":true" : "", buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work),
-        memoryJson(session.get()),
+        outputsJson(buffers.output_specs, folder.files()), flags.guard ? ",\"guarded\":true" : "",
+        buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(session.get()),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;

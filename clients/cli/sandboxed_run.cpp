@@ -187,8 +187,7 @@ absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const
   return answer;
 }
 
-absl::Status writeOutputs(const std::string& path, const v1::ExecuteResult& result) {
-  OutputFolder folder(path);
+absl::Status writeOutputs(OutputFolder& folder, const v1::ExecuteResult& result) {
   for (const v1::TensorValue& output : result.outputs()) {
     const std::string& name = output.spec().name();
     // Made up by whoever made the artifact: it becomes the name of a file.
@@ -229,17 +228,20 @@ std::string stepTable(const v1::ProfileResult& profile) {
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }
 
-void print(const CommandLine& line, const SandboxedRun& run, const Answer& answer, const worker::Measures& measures) {
+void print(const CommandLine& line, const SandboxedRun& run, const Answer& answer,
+           const std::vector<std::string>& files, const worker::Measures& measures) {
   std::vector<double> times_ms(answer.profile.latency_ms().begin(), answer.profile.latency_ms().end());
   if (times_ms.empty()) times_ms = {answer.execute.latency_ms()};
   const Latency latency = summarize(std::move(times_ms));
   if (line.json) {
+    std::vector<v1::TensorSpec> specs;
+    for (const v1::TensorValue& output : answer.execute.outputs()) specs.push_back(output.spec());
     std::cout
         << absl::StrFormat(
                R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d)",
                latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, run.threads)
-        << (run.steps ? ",\"steps\":" + stepsJson(answer.profile) : "") << ",\"sandbox\":" << measuresJson(measures)
-        << "}\n";
+        << ",\"outputs\":" << outputsJson(specs, files) << (run.steps ? ",\"steps\":" + stepsJson(answer.profile) : "")
+        << ",\"sandbox\":" << measuresJson(measures) << "}\n";
     return;
   }
   std::cout << latency.text() << ", " << run.threads << (run.threads == 1 ? " thread" : " threads")
@@ -314,12 +316,13 @@ int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const Sandb
   if (!inputs.ok()) return reportError(inputs.status(), line.json);
   const auto answer = answerOf(sandbox, run, *inputs, *artifact, *timeout_us, cancellation);
   if (!answer.ok()) return reportError(answer.status(), line.json);
+  OutputFolder folder(run.output_folder);
   if (!run.output_folder.empty()) {
-    if (absl::Status status = writeOutputs(run.output_folder, answer->execute); !status.ok()) {
+    if (absl::Status status = writeOutputs(folder, answer->execute); !status.ok()) {
       return reportError(status, line.json);
     }
   }
-  print(line, run, *answer, sandbox.measures());
+  print(line, run, *answer, folder.files(), sandbox.measures());
   return 0;
 }
 

@@ -158,15 +158,13 @@ class Report {
     programs_ += programs_.empty() ? "" : "\n";
     programs_ += print(answer.program);
     entries_.push_back(jsonOf(subject, answer));
-    rows_.push_back(
-        {subject.nodes.front() +
-             (subject.nodes.size() > 1 ? absl::StrCat(" and ", subject.nodes.size() - 1, " more") : std::string()),
-         absl::StrCat(answer.program.choice.intrinsic.name(), answer.converted ? " (converted)" : ""),
-         mappingOf(answer), absl::StrCat(time.calls), absl::StrCat(time.copies + time.fills),
-         absl::StrFormat("%.0f", time.cycles), absl::StrFormat("%.0f", answer.predicted()),
-         absl::StrFormat("%.2f", time.cycles / std::max(answer.predicted(), 1e-9)),
-         absl::StrFormat("%.1f %%", 100 * time.utilization),
-         absl::StrFormat("%s %.0f %%", time.busiest, 100 * time.busy), checkText(answer)});
+    rows_.push_back({subject.nodes.front() + andMore(static_cast<int64_t>(subject.nodes.size()) - 1),
+                     absl::StrCat(answer.program.choice.intrinsic.name(), answer.converted ? " (converted)" : ""),
+                     mappingOf(answer), absl::StrCat(time.calls), absl::StrCat(time.copies + time.fills),
+                     absl::StrFormat("%.0f", time.cycles), absl::StrFormat("%.0f", answer.predicted()),
+                     absl::StrFormat("%.2f", time.cycles / std::max(answer.predicted(), 1e-9)),
+                     absl::StrFormat("%.1f %%", 100 * time.utilization),
+                     absl::StrFormat("%s %.0f %%", time.busiest, 100 * time.busy), checkText(answer)});
   }
 
   void leave(const std::string& reason, const Left& left) {

@@ -12,6 +12,7 @@
 #include "clients/cli/output.h"
 #include "clients/cpp/local_file.h"
 #include "proto/failure.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 namespace {
@@ -141,7 +142,19 @@ absl::Status OutputFolder::write(const v1::TensorSpec& spec, std::string_view by
   if (stem == "." || stem == "..") stem = "_";
   std::string name = stem;
   for (int next = 2; !taken_.insert(name).second; ++next) name = absl::StrCat(stem, "-", next);
-  return writeNpy(absl::StrCat(folder_, "/", name, ".npy"), spec, bytes);
+  files_.push_back(absl::StrCat(folder_, "/", name, ".npy"));
+  return writeNpy(files_.back(), spec, bytes);
+}
+
+std::string outputsJson(const std::vector<v1::TensorSpec>& outputs, const std::vector<std::string>& files) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const v1::TensorSpec& spec = outputs[i];
+    all.push_back(absl::StrCat("{\"name\":", jsonString(printable(spec.name())), ",\"dtype\":\"",
+                               dtypeName(spec.dtype()), "\",\"shape\":[", absl::StrJoin(spec.shape(), ","), "]",
+                               i < files.size() ? ",\"file\":" + jsonString(files[i]) : "", "}"));
+  }
+  return absl::StrCat("[", absl::StrJoin(all, ","), "]");
 }
 
 }  // namespace tessera::client

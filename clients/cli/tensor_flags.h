@@ -30,10 +30,16 @@ class OutputFolder {
   /// Writes DIR/<name>.npy; '/' in a name becomes '_', and a name that another output has by then ends in -2, -3, ...
   /// Makes the folder.
   absl::Status write(const v1::TensorSpec& spec, std::string_view bytes);
+  /// What was written, in that order.
+  const std::vector<std::string>& files() const { return files_; }
 
  private:
   std::string folder_;
   std::set<std::string> taken_;
+  std::vector<std::string> files_;
 };
+
+/// `[{"name":"y","dtype":"f32","shape":[1,8],"file":"out/y.npy"}, ...]`, `file` where there is one.
+std::string outputsJson(const std::vector<v1::TensorSpec>& outputs, const std::vector<std::string>& files);
 
 }  // namespace tessera::client

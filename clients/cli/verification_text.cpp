@@ -55,10 +55,10 @@ std::string verificationText(const v1::Plan& plan) {
   absl::StrAppend(&text, "\n");
   for (const auto& [reason, steps] : skipped) {
     constexpr size_t kNamed = 3;
-    const std::vector<std::string> named(steps.begin(), steps.begin() + std::min(kNamed, steps.size()));
+    const size_t count = std::min(kNamed, steps.size());
+    const std::vector<std::string> named(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(count));
     absl::StrAppend(&text, "  not verified: ", absl::StrJoin(named, ", "),
-                    steps.size() > kNamed ? absl::StrCat(" and ", steps.size() - kNamed, " more") : "", ": ", reason,
-                    "\n");
+                    andMore(static_cast<int64_t>(steps.size() - count)), ": ", reason, "\n");
   }
   return text;
 }

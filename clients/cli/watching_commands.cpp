@@ -1,9 +1,11 @@
 // tessera curve | trace: how searches went on, and who worked on a job when
 
 #include <iostream>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/learning_curve.h"
 #include "clients/cli/output.h"
@@ -21,12 +23,40 @@ struct CurveFlags {
   std::string filter, job, workload, output, by = "trials", what = "ms";
 };
 
-std::string filterOf(const CurveFlags& flags) {
+/// The records of a job's searches. Those of a search that another job had begun, which this one shared, are that
+/// one's.
+absl::StatusOr<std::string> searchesOf(Channel& channel, const std::string& id) {
+  const std::string own = absl::StrCat("job = \"", id, "\"");
+  v1::GetJobRequest get;
+  get.set_id(id);
+  const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);
+  if (absl::IsNotFound(job.status())) return own;  // records outlive jobs
+  if (!job.ok()) return job.status();
+  std::vector<std::string> shared;
+  for (const v1::TuneResult::Workload& workload : job->job().tune_result().workloads())
+    if (workload.shared()) shared.push_back(absl::StrCat("workload = \"", workload.hash(), "\""));
+  if (shared.empty()) return own;
+  const std::string workloads = absl::StrCat("(", absl::StrJoin(shared, " OR "), ")");
+  std::set<std::string> jobs;
+  absl::Status read = forEachRecord(channel,
+                                    absl::StrCat(workloads, " AND create_time >= ", job->job().create_time_us(),
+                                                 " AND create_time <= ", job->job().end_time_us()),
+                                    [&](const v1::TuningRecord& record) { jobs.insert(record.job_id()); });
+  if (!read.ok()) return read;
+  std::string all = own;
+  for (const std::string& each : jobs) {
+    if (each != id) absl::StrAppend(&all, " OR (job = \"", each, "\" AND ", workloads, ")");
+  }
+  return all;
+}
+
+/// `searches`: the records of the job that is named; empty: of all.
+std::string filterOf(const CurveFlags& flags, const std::string& searches) {
   std::string filter = flags.filter.empty() ? "" : absl::StrCat("(", flags.filter, ")");
   const auto add = [&](const char* field, const std::string& value) {
     if (!value.empty()) absl::StrAppend(&filter, filter.empty() ? "" : " AND ", field, " = \"", value, "\"");
   };
-  add("job", flags.job);
+  if (!searches.empty()) absl::StrAppend(&filter, filter.empty() ? "(" : " AND (", searches, ")");
   add("workload", flags.workload);
   return filter;
 }
@@ -34,7 +64,13 @@ std::string filterOf(const CurveFlags& flags) {
 int curve(const CommandLine& line, const CurveFlags& flags) {
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);
-  const std::string filter = filterOf(flags);
+  std::string searches;
+  if (!flags.job.empty()) {
+    auto found = searchesOf(**channel, flags.job);
+    if (!found.ok()) return reportError(found.status(), line.json);
+    searches = *std::move(found);
+  }
+  const std::string filter = filterOf(flags, searches);
   std::vector<v1::TuningRecord> records;
   const absl::Status read =
       forEachRecord(**channel, filter, [&](const v1::TuningRecord& record) { records.push_back(record); });

@@ -31,6 +31,18 @@ absl::Status fileError(int error, const std::string& what) {
   }
 }
 
+std::string behindLinks(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  fs::path file = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {
+    const fs::path next = fs::read_symlink(file, error);
+    if (error) break;
+    file = next.is_absolute() ? next : file.parent_path() / next;
+  }
+  return file.string();
+}
+
 absl::Status checkOutputPath(const std::string& path, bool regular) {
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
@@ -41,7 +53,9 @@ absl::Status checkOutputPath(const std::string& path, bool regular) {
       return absl::InvalidArgumentError(absl::StrCat(what, ": it is no ordinary file, and would be replaced by one"));
     if (!regular) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : fileError(errno, what);
   }
-  const fs::path parent = fs::path(path).parent_path();
+  const fs::path file = behindLinks(path);
+  if (fs::is_symlink(fs::symlink_status(file, error))) return fileError(ELOOP, what);
+  const fs::path parent = file.parent_path();
   const fs::path folder = parent.empty() ? fs::path(".") : parent;
   if (!fs::exists(folder, error))
     return absl::NotFoundError(absl::StrCat(what, ": there is no folder ", folder.string()));

@@ -15,4 +15,8 @@ absl::Status fileError(int error, const std::string& what);
 /// would take the device's own place: `regular`.
 absl::Status checkOutputPath(const std::string& path, bool regular = false);
 
+/// The file that is meant by `path`: where links lead, though nothing be there yet. What is made beside and renamed
+/// takes that file's place, as writing through the link would.
+std::string behindLinks(const std::string& path);
+
 }  // namespace tessera::client

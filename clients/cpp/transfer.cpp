@@ -177,10 +177,11 @@ absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256)
   return digest;
 }
 
-absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
+absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& given,
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;
-  if (absl::Status status = checkOutputPath(path, /*regular=*/true); !status.ok()) return status;
+  const std::string path = behindLinks(given);
+  if (absl::Status status = checkOutputPath(given, /*regular=*/true); !status.ok()) return status;
   const std::string part = absl::StrCat(path, ".part");
   absl::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

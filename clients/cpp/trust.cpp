@@ -65,10 +65,13 @@ absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::strin
 
 absl::Status checkKey(const std::string& what, const std::string& key, const std::string& trust_file) {
   if (keysOf(trust_file).contains(key)) return absl::OkStatus();
+  std::error_code error;
   return untrusted(
       what,
       trust_file.empty()
           ? "it is signed by a key, but there is no home folder to hold trusted ones; set TESSERA_TRUST to a file"
+      : !fs::exists(trust_file, error)
+          ? absl::StrCat("it is signed by a key, but there is no file ", trust_file, " of trusted ones")
           : absl::StrCat("it is signed by a key that ", trust_file, " does not hold"),
       key, "a key that is trusted",
       "compare it with what `tessera admin signing-key` of the service says, which --trust adds");
@@ -116,7 +119,7 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
 absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
   const auto signed_here = signatureOf(channel, artifact_id);
   if (!signed_here.ok()) return signed_here.status();
-  const std::string file = path + ".sig";
+  const std::string file = behindLinks(path + ".sig");
   std::error_code error;
   {
     std::ofstream out(file + ".part", std::ios::binary | std::ios::trunc);

@@ -101,7 +101,7 @@ TEST_F(Trust, AChangedFileIsNot) {
 
 TEST_F(Trust, AnUnknownKeyIsNot) {
   signWith(*SigningKey::ephemeral());
-  EXPECT_THAT(refusal(), HasSubstr("does not hold"));
+  EXPECT_THAT(refusal(), HasSubstr("there is no file " + trusted_ + " of trusted ones"));
   ASSERT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok());
   EXPECT_THAT(refusal(), HasSubstr("does not hold"));
 }

@@ -43,8 +43,8 @@ absl::Status checkCoded(const std::string& field, const v1::Target& target) {
     return status;
   }
   v1::Failure failure = failureOf(status);
-  failure.set_message(absl::StrCat(field, ": ", failure.message()));
   failure.set_attribute(absl::StrCat(field, ".", failure.attribute()));
+  failure.set_message(absl::StrCat(failure.attribute(), ": ", failure.message()));
   return failureStatus(failure);
 }
 

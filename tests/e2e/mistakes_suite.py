@@ -46,7 +46,8 @@ def certificates_are_read_at_the_start(service):
     keys, other, garbage = service.scratch("keys"), service.scratch("other"), service.scratch("garbage.pem")
     garbage.write_text("no PEM at all\n")
     for folder in (keys, other):
-        service.cli("admin", "certificates", folder, "--host", "localhost")
+        written = service.cli("admin", "certificates", folder, "--host", "localhost", "--caller", "reader:bob", "--json").json["files"]
+        check_equal(written, [f"{folder}/{name}{end}" for name in ("ca", "server", "reader-bob") for end in (".pem", ".key")], "written")
     good = {"--tls-cert": keys / "server.pem", "--tls-key": keys / "server.key", "--tls-client-ca": keys / "ca.pem"}
     secret = service.scratch("secret.key")
     subprocess.run(["openssl", "pkey", "-in", keys / "server.key", "-aes256", "-passout", "pass:x", "-out", secret],
@@ -226,6 +227,36 @@ def places_for_results(service):
     service.cli("run", artifact, "--random", "-o", file, expect=3)
 
 
+def links_are_written_through(service):
+    """As other tools do: the link stays, and the file behind it is there whole or not at all."""
+    folder, link = service.folder / "behind", service.folder / "link.tsra"
+    folder.mkdir()
+    for there in (False, True):  # a link to nothing yet, then to a file
+        link.symlink_to(pathlib.Path("behind") / "real.tsra")
+        if there:
+            (folder / "real.tsra").write_text("former")
+        service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "-o", link)
+        check(link.is_symlink(), "the link was replaced")
+        service.cli("run", link, "--random")
+        check_equal(sorted(each.name for each in folder.iterdir()), ["real.tsra"], "files behind the link")
+        link.unlink()
+        (folder / "real.tsra").unlink()
+    loop = service.folder / "loop.tsra"
+    loop.symlink_to(loop)
+    said = service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "-o", loop, expect=3).err
+    check("symbolic links" in said, said)
+    check(loop.is_symlink(), "a link to itself was replaced")
+
+
+def outputs_of_a_run_are_listed(service):
+    artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("outputs")
+    for words in ([], ["--sandbox"]):
+        listed = [service.cli("run", artifact, "--random", "--json", *words, *more).json["outputs"] for more in ([], ["-o", folder])]
+        y = {"name": "y", "dtype": "float32", "shape": [1, 8]}
+        check_equal(listed, [[y], [{**y, "file": f"{folder}/y.npy"}]], f"outputs with {words}")
+        check_equal(np.load(listed[1][0]["file"]).shape, (1, 8), "what lies there")
+
+
 def a_pipe_for_a_model(service):
     with open(model_path(TINY), "rb") as model:
         done = subprocess.run(f"cat | {BIN}/tessera compile /dev/stdin --shape x=1x8", shell=True, stdin=model, text=True,
@@ -321,7 +352,9 @@ def main():
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
-            flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results, a_pipe_for_a_model, no_home_for_keys, folders_for_files, what_is_no_artifact,
+flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
+            links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
+            what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])

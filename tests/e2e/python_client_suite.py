@@ -296,6 +296,16 @@ def nobody_answers(service):
 
 # Jobs.
 
+def a_closed_client_says_so(service):
+    client = tessera.connect(service.address)
+    compilation = client.compile(GEMM, format="te", shapes=SHAPES)
+    compilation.result(PATIENCE_S)
+    client.close()
+    client.close()  # twice is once
+    for call in (client.jobs, client.workers, lambda: client.compile(GEMM, format="te", shapes=SHAPES).result(PATIENCE_S)):
+        raised(errors.Closed, call, "the client is closed", fix="make another with tessera.connect")
+
+
 def cancelled_and_late():
     with Service(workers=0) as service:
         client = connected(service)
@@ -693,7 +703,7 @@ def main():
     alone = (it_says_who_calls, an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart)
     shared = (a_future_with_progress, the_command_line_finds_it_in_the_cache, what_a_model_is, explained_and_checked,
               a_search_is_a_future, a_followed_model_is_replaced,
-              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers,
+              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers, a_closed_client_says_so,
               transfers_of_every_size, a_download_goes_on_where_it_stopped,
               a_download_takes_no_device_s_place, a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
               targets_are_data, awaited, services_of_their_own, typed, examples)

@@ -52,6 +52,19 @@ def every_size_is_right(service, oracle, spec):
         same(service.run(ranged.artifact, inputs_of(spec, size))[0], wanted, f"{spec} of {size} beside the exact size")
 
 
+def an_empty_batch_is_one(service, oracle):
+    """As for ONNX Runtime: no rows in, no rows out."""
+    for spec in ("mlp", "conv:h=17,w=19,stride=2,relu=1"):
+        ranged = service.compile(model_path(spec), None, "--dim", f"N=1..{LARGEST}", timeout=300)
+        session = oracle.load(model_path(spec))
+        arrays = {name: array[:0] for name, array in model_inputs(spec, 3).items()}
+        expected, _ = session.run(arrays)
+        outputs, _ = service.run(ranged.artifact, arrays)
+        check_equal({name: array.shape for name, array in outputs.items()},
+                    {name: array.shape for name, array in expected.items()}, f"shapes of {spec} without rows")
+        session.close()
+
+
 def rows_in_the_middle(service, oracle):
     """The range is the second dimension of one input and the first of another; outputs have it in three places."""
     nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"]),
@@ -408,6 +421,7 @@ def main():
         service.wait_for_workers(2)
         return run("ranges", [
             *((f"every size of {spec}", lambda spec=spec: every_size_is_right(service, oracle, spec)) for spec in MODELS),
+            ("an empty batch is one", lambda: an_empty_batch_is_one(service, oracle)),
             ("rows in the middle", lambda: rows_in_the_middle(service, oracle)),
             ("padding changes nothing", lambda: padding_changes_nothing(service)),
             ("mixing nodes are named", lambda: mixing_nodes_are_named(service)),

@@ -99,7 +99,7 @@ def anothers_signature_does_not_count(service, artifact):
         check(signature_of(twin.artifact).read_text() != signature_of(artifact).read_text(), "keys differ")
         trusted = service.scratch("trusted-keys")
         env = {"TESSERA_TRUST": str(trusted)}
-        refused(service, twin.artifact, "does not hold", env=env)
+        refused(service, twin.artifact, f"there is no file {trusted} of trusted ones", env=env)
         key = service.cli("admin", "signing-key", "--trust", env=env).out.strip()
         check(trusted.read_text().startswith(key + " "), trusted.read_text())
         service.cli("run", artifact, "--random", env=env)
@@ -144,8 +144,9 @@ for strange, words in ((bare, "nobody vouches"), (changed, "was changed")):
         else:
             raise AssertionError(f"{strange} was loaded unasked")
     tessera.InferenceSession(strange, trust=False)
-for nobody in (empty, [], ["0" * 64], "/nowhere/keys"):
+for nobody in (empty, [], ["0" * 64]):
     refused(good, "does not hold", nobody)
+refused(good, "there is no file /nowhere/keys of trusted ones", "/nowhere/keys")
 with tessera.connect(where) as client:
     artifact = client.compile(open(sys.argv[0] + ".te", "rb").read(), format="te", shapes={"A": (2, 3), "B": (3, 2)}).artifact
     artifact.save(saved)

@@ -193,6 +193,9 @@ def equal_workloads_are_searched_once(service):
     results = [ended(service, name)["tune_result"] for name in (first, second)]
     check_equal([each["shared"] for each in results[1]["workloads"]], [True], "whose search it was")
     check_equal(trials_of(service, second), [], "trials of its own")
+    curves = [service.cli("curve", "--job", name, "--json").json["curves"] for name in (first, second)]
+    check_equal(curves[1], curves[0], "curves of the job that shared the search")
+    check(len(curves[1]) == 1 and curves[1][0]["job"] == first, curves[1])
     check_equal(*[each["workloads"][0]["best_ms"] for each in results], "what came of it")
 
 

@@ -55,9 +55,12 @@ class _Methods:
         self.identity = identity
         self.known_blobs = KnownBlobs()
         self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
+        self._closed = False
 
     def method(self, name: str) -> Any:
         """The callable behind "JobService.GetJob", which shows who calls."""
+        if self._closed:
+            raise errors.Closed("the client is closed", fix="make another with tessera.connect")
         service, _, method = name.partition(".")
         return functools.partial(getattr(self._stubs[service], method), metadata=self.identity.metadata())
 
@@ -82,6 +85,7 @@ class Connection(_Methods):
         super().__init__(self._channel, identity)
 
     def close(self) -> None:
+        self._closed = True
         self._channel.close()
 
 
@@ -94,4 +98,5 @@ class AsyncConnection(_Methods):
         super().__init__(self._channel, identity)
 
     async def close(self) -> None:
+        self._closed = True
         await self._channel.close()

@@ -169,7 +169,8 @@ def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progr
         raise errors.InvalidInput(f"cannot write {path}: it is no ordinary file", attribute="path")
     if path.exists() and (yield Work(lambda: _digests.of_file(path))).sha256 == digest.sha256:
         return path
-    part = path.with_name(path.name + ".part")
+    place = pathlib.Path(os.path.realpath(path))  # a link stays, as with any other writer
+    part = place.with_name(place.name + ".part")
     try:
         file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -182,7 +183,7 @@ def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progr
         yield from download(digest, file, have, progress)
     finally:
         os.close(file)
-    part.rename(path)
+    part.rename(place)
     return path
 
 

@@ -108,6 +108,10 @@ class Unreachable(TesseraError, ConnectionError):
     """No server answers, or it has no worker that can do this."""
 
 
+class Closed(TesseraError, ValueError):
+    """The client was closed before."""
+
+
 class Busy(TesseraError):
     """The session is running already."""
 

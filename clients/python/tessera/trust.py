@@ -101,10 +101,11 @@ def keep(signature: Signature, path: pathlib.Path) -> None:
 
 def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
     """Reads the whole open file, which was opened as `path`, and raises InvalidInput unless a trusted key signed it."""
+    file_of_keys = default_file() if trust is True else pathlib.Path(trust) if isinstance(trust, (str, os.PathLike)) else None
     if trust is True:
-        trusted, where = keys_of(default_file()), str(default_file() or "no file")
+        trusted, where = keys_of(file_of_keys), str(file_of_keys or "no file")
     elif isinstance(trust, (str, os.PathLike)):
-        trusted, where = keys_of(pathlib.Path(trust)), os.fspath(trust)
+        trusted, where = keys_of(file_of_keys), os.fspath(trust)
     else:
         trusted, where = set(trust or ()), "the program"
     name = os.fspath(path)
@@ -133,5 +134,7 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
         raise refuse("it is not what was signed: the file or its signature was changed", digest.hexdigest(),
                      signature.artifact, "fetch it again")
     if signature.key not in trusted:
-        raise refuse(f"it is signed by a key that {where} does not hold", signature.key, "a key that is trusted",
+        absent = isinstance(file_of_keys, pathlib.Path) and not file_of_keys.exists()
+        raise refuse(f"it is signed by a key, but there is no file {where} of trusted ones" if absent
+                     else f"it is signed by a key that {where} does not hold", signature.key, "a key that is trusted",
                      "compare it with what `tessera admin signing-key` of the service says, which --trust adds")
