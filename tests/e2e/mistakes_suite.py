@@ -352,7 +352,7 @@ def main():
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
-flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
+            flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
             links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
             what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
