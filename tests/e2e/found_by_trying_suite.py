@@ -165,6 +165,17 @@ def zero_vectors():
     return cases
 
 
+def truth_values():
+    """LLVM's instruction selection did not end for bytes at a stride that are compared."""
+    cases = Cases(opset=20)
+    x = cases.input(cases.values(2, 3, 4) > 0.8)
+    for count in (1, 2, 3):
+        for axes in itertools.combinations(range(3), count):
+            value = cases.op("ReduceMax", x, cases.constant(np.int64(axes)), keepdims=0)
+            cases.output(value, 3 - count, f"along {axes}", bool)
+    return cases
+
+
 def regions():
     cases = Cases()
     for mode, samples in itertools.product(("avg", "max"), (1, 2, 3)):
@@ -216,7 +227,7 @@ def ends_of_ranges():
 
 
 TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, average_pools,
-         grid_sample, zero_vectors, regions, ends_of_ranges)
+         grid_sample, zero_vectors, truth_values, regions, ends_of_ranges)
 
 
 def main():

@@ -19,7 +19,7 @@ mlir::Value loadStrided(mlir::OpBuilder& builder, int64_t stride, int lanes, int
     llvm::SmallVector<int64_t> picked;
     const int before = done;
     for (int lane = 0; lane < lanes; ++lane) {
-      const int64_t element = std::min(lane, active - 1) * stride;
+      const int64_t element = lane < active ? lane * stride : 0;
       const bool here = element >= from && element < from + lanes;
       if (lane < before) {
         picked.push_back(lane);
@@ -27,7 +27,7 @@ mlir::Value loadStrided(mlir::OpBuilder& builder, int64_t stride, int lanes, int
         picked.push_back((result ? lanes : 0) + element - from);
         if (lane < active) done = lane + 1;
       } else {
-        picked.push_back(0);  // comes with a later vector
+        picked.push_back(0);  // beyond, or comes with a later vector
       }
     }
     result = mlir::vector::ShuffleOp::create(builder, loc, result ? result : next, next, picked);
