@@ -104,8 +104,7 @@ class RegionCost {
       double bytes = sliceBytes(*shapes, node.output);
       for (const GraphNode::Input& input : node.inputs) bytes += sliceBytes(*shapes, input.tensor);
       const double flops = work(node, shapes->points(node.output));
-      const double rate = chip_.operationsPerSecond() * tileShare(node, *shapes);
-      compute += std::max(flops / rate, bytes / chip_.bytesPerSecond(memory));
+      compute += std::max(flops / chip_.operationsPerSecond(), bytes / chip_.bytesPerSecond(memory));
       done += flops * slices;
       needed += work(node, pointsOf(node.output));
     }
@@ -155,29 +154,6 @@ class RegionCost {
     return share;
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }
-
-  /// Of the rate that a product's register tiles reach: where a slice has one vector of columns, along which its
-  /// weights vary and what it multiplies does not, and the whole has several, rows are read for that vector alone.
-  double tileShare(const GraphNode& node, const SliceShapes& shapes) const {
-    const GraphTensor& result = graph_.tensors[node.output];
-    double columns = 1, all = 1;
-    for (size_t d = 0; d < result.shape.size(); ++d) {
-      const auto follows = [&](const GraphNode::Input& input) {
-        return std::ranges::any_of(input.access,
-                                   [&](const DimAccess& access) { return access.output_dim == static_cast<int>(d); });
-      };
-      bool weights = false, reused = false;
-      for (const GraphNode::Input& input : node.inputs) {
-        weights |= graph_.tensors[input.tensor].constant && follows(input);
-        reused |= !graph_.tensors[input.tensor].constant && !follows(input);
-      }
-      if (!weights || !reused) continue;
-      columns *= static_cast<double>(std::min(shapes.needed[node.output][d].size, result.shape[d]));
-      all *= static_cast<double>(result.shape[d]);
-    }
-    const double lanes = static_cast<double>(chip_.vectorBits()) / 8 / static_cast<double>(result.element_bytes);
-    return columns <= lanes && all > lanes ? chip_.prices().products().one_vector_share() : 1;
-  }
 
   /// Slices of a value that leaves tile it: each dimension whole, or slice-sized steps without offset.
   bool partitions(const SliceShapes& shapes, int tensor, const std::vector<int64_t>& slice) const {

@@ -221,26 +221,6 @@ TEST(RegionPlanner, SlicesAreWholeTransfers) {
   EXPECT_FALSE(planRegion(graph, {0, 1}, setting.chip(), setting.levels).has_value());
 }
 
-TEST(RegionPlanner, SlicesOfOneVectorOfColumnsAreDear) {
-  constexpr int64_t kLanes = 16;
-  RegionGraphBuilder b;
-  const int x = b.elementwise("before", {b.input("x", {1, 8, 64, 64})});
-  const int y = b.convolution("conv", x, 64, 7, 1, 3);
-  const RegionGraph graph = b.finish({b.elementwise("behind", {y})});
-  Setting setting = sixteenMegabytes();
-  setting.target.mutable_registers()->set_vector_bits(32 * kLanes);
-  setting.target.mutable_memory(0)->set_capacity_bytes(300 << 10);
-  setting.setLine(4);
-  const auto channels = [&](double share) {
-    setting.target.mutable_prices()->mutable_products()->set_one_vector_share(share);
-    const auto region = planRegion(graph, {1, 2}, setting.chip(), setting.levels);
-    EXPECT_TRUE(region);
-    return region ? region->slice[1] : 0;
-  };
-  EXPECT_LE(channels(1), kLanes) << "whole images of few channels: no row is computed twice";
-  EXPECT_GT(channels(0.1), kLanes);
-}
-
 TEST(RegionPlanner, OverheadMakesThemDear) {
   const RegionGraph graph = residualBlock(1, 64, 16, 64);
   Setting setting = sixteenMegabytes();
