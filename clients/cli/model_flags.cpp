@@ -20,7 +20,8 @@ void ModelFlags::addTo(CLI::App* command) {
   command->add_option("--fix", fixed,
                       "compiles for one value of an input that decides shapes: NAME=2,3 or NAME=@F.npy");
   command->add_option("--name", name, "what to call it (the model's stem)");
-  command->add_option("--external-data", external_data, "LOCATION=FILE for tensors kept outside the model");
+  command->add_option("--external-data", external_data,
+                      "LOCATION=FILE for tensors kept outside the model and not beside it");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
   command
       ->add_option("--precision", precision,

@@ -26,7 +26,7 @@ struct CurveFlags {
 /// The records of a job's searches. Those of a search that another job had begun, which this one shared, are that
 /// one's.
 absl::StatusOr<std::string> searchesOf(Channel& channel, const std::string& id) {
-  const std::string own = absl::StrCat("job = \"", id, "\"");
+  std::string own = absl::StrCat("job = \"", id, "\"");
   v1::GetJobRequest get;
   get.set_id(id);
   const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cpp/digest.h"
+#include "clients/cpp/external_data.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -81,7 +82,13 @@ absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileReques
     return absl::OkStatus();
   };
   if (absl::Status status = name(request.model_path, *spec.mutable_model()); !status.ok()) return status;
-  for (const auto& [location, path] : request.external_data) {
+  std::map<std::string, std::string> outside = request.external_data;
+  if (spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX) {
+    for (const std::string& location : externalLocations(request.model_path))
+      if (std::string beside = besideModel(request.model_path, location); !beside.empty())
+        outside.emplace(location, std::move(beside));
+  }
+  for (const auto& [location, path] : outside) {
     absl::Status status = name(path, (*spec.mutable_external_data())[location]);
     if (!status.ok()) return status;
   }

@@ -13,10 +13,12 @@ namespace tessera::client {
 
 struct CompileRequest {
   std::string model_path;
-  std::map<std::string, std::string> external_data;  ///< location in the model -> local file
-  std::string pins_path;                             ///< decisions to take over; empty: none
-  v1::CompileSpec spec;                              ///< model, external_data and pins are filled in from the paths
-  std::string request_id;                            ///< empty: one is made
+  /// Location in the model -> local file, of tensors that an ONNX model keeps outside; what is not named is looked for
+  /// beside the model.
+  std::map<std::string, std::string> external_data;
+  std::string pins_path;   ///< decisions to take over; empty: none
+  v1::CompileSpec spec;    ///< model, external_data and pins are filled in from the paths
+  std::string request_id;  ///< empty: one is made
   int64_t queue_timeout_us = 0;
   int64_t run_timeout_us = 0;
   int priority = 0;

@@ -177,12 +177,11 @@ absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256)
   return digest;
 }
 
-absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& given,
+absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;
-  const std::string path = behindLinks(given);
-  if (absl::Status status = checkOutputPath(given, /*regular=*/true); !status.ok()) return status;
-  const std::string part = absl::StrCat(path, ".part");
+  if (absl::Status status = checkOutputPath(path, /*regular=*/true); !status.ok()) return status;
+  const std::string file = behindLinks(path), part = absl::StrCat(file, ".part");
   absl::Status status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::error_code error;
@@ -208,8 +207,8 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       }
       if (!got.ok()) return got.status();
       if (got->sha256() == digest.sha256()) {
-        fs::rename(part, path, error);
-        if (error) return fileError(error.value(), absl::StrCat("cannot rename ", part, " to ", path));
+        fs::rename(part, file, error);
+        if (error) return fileError(error.value(), absl::StrCat("cannot rename ", part, " to ", file));
         return absl::OkStatus();
       }
       // What was there before the resume was not a prefix of this blob: start over.

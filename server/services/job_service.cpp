@@ -38,7 +38,7 @@ v1::Job forList(v1::Job job) {
 
 /// Questions may be about any chip, code is made for some.
 absl::Status checkCoded(const std::string& field, const v1::Target& target) {
-  const absl::Status status = compiler::codeIsGeneratedFor(target);
+  absl::Status status = compiler::codeIsGeneratedFor(target);
   if (status.ok()) {
     return status;
   }

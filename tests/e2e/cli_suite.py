@@ -12,6 +12,7 @@ import sys
 import zipfile
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -286,6 +287,26 @@ def run_takes_npy(service):
     check(np.array_equal(np.load(wanted / "y.npy"), by_npz["y"]), "npy and npz inputs give different outputs")
 
 
+def weights_lie_beside_the_model(service):
+    """What exporters write of large models: the file is found without a word, or named where it is elsewhere."""
+    folder = service.scratch("with spaces")
+    folder.mkdir()
+    model, weights = folder / "model.onnx", folder / "model.onnx.data"
+    onnx.save_model(onnx.load(model_path("mlp")), model, save_as_external_data=True, location=weights.name, size_threshold=0)
+    shapes, arrays = {"x": [3, 784]}, model_inputs("mlp", 3)
+    wanted, _ = service.run(service.compile(model_path("mlp"), shapes).artifact, arrays)
+    beside = service.compile(model, shapes)
+    check_equal(list(beside.job["compile"]["external_data"]), [weights.name], "what was uploaded with it")
+    found, _ = service.run(beside.artifact, arrays)
+    check(np.array_equal(found["y"], wanted["y"]), "other weights, other results")
+    elsewhere = weights.rename(service.scratch("elsewhere"))
+    failure = service.cli("compile", model, "--target", "host", "--shape", "x=3x784", "--json", expect=5).failure
+    check_equal((failure["reason"], failure["found"]), ("MISSING_BLOB", weights.name), "what is missing")
+    check("beside the model" in failure["fix"], f"what to do: {failure}")
+    named = service.compile(model, shapes, "--external-data", f"{weights.name}={elsewhere}")
+    check_equal(named.job["compile_result"]["artifact_id"], beside.job["compile_result"]["artifact_id"], "the artifact")
+
+
 def wrong_inputs_are_named(service):
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     path = service.scratch("in.npz")
@@ -513,7 +534,8 @@ def local_needs_no_server(service):
 CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target_lists_what_there_is,
          validate_only_stores_nothing, lists_filter_and_page, jobs_are_found_by_labels, tasks_and_one_worker_are_shown, page_tokens_are_checked, every_list_is_json, workers_drain,
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
-         artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, wrong_inputs_are_named,
+         artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, weights_lie_beside_the_model,
+         wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
          remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel, metaschedule_leaves_times,
          searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,

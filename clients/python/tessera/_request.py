@@ -12,7 +12,7 @@ from typing import Any, Protocol, Union, runtime_checkable
 
 import numpy as np
 
-from tessera import _digests, dtypes, errors, targets
+from tessera import _digests, _external, dtypes, errors, targets
 from tessera._transfer import Source
 from tessera.v1 import job_pb2, tensor_pb2
 
@@ -67,7 +67,7 @@ class CompileRequest:
         _bind(spec, self.shapes or {}, self.dims or {})
         for name, value in (self.fixed or {}).items():
             spec.fixed_inputs.append(tensor_value(name, np.asarray(value)))
-        for location, path in (self.external_data or {}).items():
+        for location, path in self._external(source, spec.format).items():
             outside, digest = _source(path)
             blobs[digest.sha256] = (outside, digest)
             spec.external_data[location].CopyFrom(digest)
@@ -78,6 +78,15 @@ class CompileRequest:
                                       found=self.precision, accepted=", ".join(_PRECISIONS))
         spec.options.precision = _PRECISIONS[self.precision]
         return spec, blobs
+
+    def _external(self, source: Source, format_: Any) -> dict[str, str | os.PathLike[str]]:
+        """By location: what was named, then what lies beside the model."""
+        files: dict[str, str | os.PathLike[str]] = {}
+        if isinstance(source, pathlib.Path) and format_ in (job_pb2.MODEL_FORMAT_UNSPECIFIED, job_pb2.ONNX):
+            for location in _external.locations(source):
+                if (file := _external.beside(source, location)) is not None:
+                    files[location] = file
+        return {**files, **(self.external_data or {})}
 
     def _format(self, source: Source) -> Any:
         if self.format is not None:

@@ -73,7 +73,8 @@ class Client:
             every combination becomes a variant of one artifact, at most 64. ``{"N": "1..64"}`` is a range: variants for at
             most 1, 2, 4, ... 64, and a run of a size between two takes the next larger one, padded; "..64" is one variant.
         :param fixed: values of inputs that decide shapes; they stay inputs, with this value.
-        :param external_data: files of tensors kept outside of an ONNX model, by their location in it.
+        :param external_data: files of tensors kept outside of an ONNX model, by their location in it; what is not named is
+            looked for beside the model.
         :param format: "onnx", "mlir" or "te", whatever the model is called.
         :param name: what to call it; the file's stem otherwise.
         :param opt_level: 1 plain loops, for debugging; 2 (0) full.

@@ -35,7 +35,7 @@ struct Reals {
 
 /// Integers as wide as the reals, of the same shape.
 struct Bits {
-  const Reals* in;
+  const Reals* in = nullptr;
   mlir::Value value;
   Bits constant(int64_t c) const { return {in, in->splat(in->rewriter.getIntegerAttr(in->integer(), c))}; }
   Bits operator+(Bits b) const { return {in, in->make<mlir::arith::AddIOp>(value, b.value)}; }
@@ -51,7 +51,7 @@ struct Bits {
 };
 
 struct Real {
-  const Reals* in;
+  const Reals* in = nullptr;
   mlir::Value value;
 
   Real constant(double c) const { return {in, in->splat(in->rewriter.getFloatAttr(in->real(), c))}; }

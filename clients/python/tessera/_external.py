@@ -1,0 +1,87 @@
+"""Tensors that an ONNX model keeps in files of their own: the locations that it names, and the files beside it."""
+
+from __future__ import annotations
+
+import mmap
+import pathlib
+from collections.abc import Iterator
+
+_DEEPEST = 100  # bodies within bodies
+
+# Messages of onnx.proto on the way to TensorProto.external_data: by number of a field the message that it is.
+_CHILDREN = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise ValueError("a number that does not end")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Fields that are messages, texts or bytes: number and content. ValueError, IndexError: this is no message."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            _, at = _varint(data, at)
+        elif wire in (1, 5):
+            at += 8 if wire == 1 else 4
+        elif wire == 2:
+            size, at = _varint(data, at)
+            if at + size > len(data):
+                raise ValueError("a field that is longer than its message")
+            yield tag >> 3, data[at:at + size]
+            at += size
+        else:
+            raise ValueError(f"a field of kind {wire}")
+
+
+def _walk(data: memoryview, message: str, depth: int, found: set[str]) -> None:
+    if message == "entry":
+        entry = {number: bytes(content) for number, content in _fields(data) if number <= 2}
+        if entry.get(1) == b"location":
+            found.add(entry.get(2, b"").decode("utf-8", "surrogateescape"))
+        return
+    children = _CHILDREN[message]
+    for number, content in _fields(data):
+        if number in children and depth < _DEEPEST:
+            _walk(content, children[number], depth + 1, found)
+
+
+def locations(model: pathlib.Path) -> set[str]:
+    """What the model names, in its functions and the bodies of its operators too. Nothing of weights is read. Of a file that
+    is no ONNX model what looks like it: the service says what is wrong with it."""
+    found: set[str] = set()
+    try:
+        with open(model, "rb") as file:
+            _walk(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)), "model", 0, found)
+    except (OSError, ValueError, IndexError):
+        pass
+    return found
+
+
+def beside(model: pathlib.Path, location: str) -> pathlib.Path | None:
+    """The file of a location, which is relative to the model's folder. None: there is no such file, or it would lie outside of
+    the folder ("..", an absolute path), whatever else the model may name."""
+    relative = pathlib.PurePosixPath(location)
+    if not location or "\0" in location or relative.is_absolute() or ".." in relative.parts:
+        return None
+    file = model.parent / relative
+    return file if file.is_file() else None
