@@ -292,7 +292,8 @@ def weights_lie_beside_the_model(service):
     folder = service.scratch("with spaces")
     folder.mkdir()
     model, weights = folder / "model.onnx", folder / "model.onnx.data"
-    onnx.save_model(onnx.load(model_path("mlp")), model, save_as_external_data=True, location=weights.name, size_threshold=0)
+    onnx.save_model(onnx.load(model_path("mlp")), str(model), save_as_external_data=True, location=weights.name,
+                    size_threshold=0)
     shapes, arrays = {"x": [3, 784]}, model_inputs("mlp", 3)
     wanted, _ = service.run(service.compile(model_path("mlp"), shapes).artifact, arrays)
     beside = service.compile(model, shapes)

@@ -110,7 +110,7 @@ def what_a_model_is(service):
     check_equal(client.compile(str(path), dims={"N": 1}).artifact.id, wanted, "by a text")
     check_equal(client.compile(path.read_bytes(), dims={"N": 1}).artifact.id, wanted, "by bytes")
     outside = service.scratch("outside.onnx")
-    onnx.save_model(onnx.load(path), outside, save_as_external_data=True, location="outside.data", size_threshold=0)
+    onnx.save_model(onnx.load(path), str(outside), save_as_external_data=True, location="outside.data", size_threshold=0)
     beside = client.compile(outside, dims={"N": 1}).artifact.load()
     check_equal([tensor.name for tensor in beside.inputs], list(model_inputs("mlp", 1)), "inputs of one whose weights lie beside")
     loaded = client.compile(onnx.load(path), dims={"N": 1}).artifact.load()
