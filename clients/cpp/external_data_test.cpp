@@ -30,8 +30,8 @@ std::string tensorAt(const std::string& location) {
 
 class ExternalDataTest : public testing::Test {
  protected:
-  ExternalDataTest() { std::filesystem::create_directories(folder_ + "/sub"); }
-  ~ExternalDataTest() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { std::filesystem::create_directories(folder_ + "/sub"); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
