@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/schedule/pins.h"
 #include "proto/project.h"
 #include "proto/sha256.h"
 #include "server/action_key.h"
@@ -144,10 +143,7 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
 
 /// Suggests them to the action's next plan.
 absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
-  TESSERA_ASSIGN(const v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
-  *action.mutable_compile()->mutable_pins() = text;
+  TESSERA_ASSIGN(*action.mutable_compile()->mutable_pins(), printedPins(step, action, pins));
   action.mutable_compile()->set_pin_use(v1::SUGGESTIONS);
   return absl::OkStatus();
 }
