@@ -35,8 +35,11 @@ constexpr int kStreamsPerConnection = 1024;
 
 struct Front::Services {
   Services(const Backend& backend, Gate& gate)
-      : jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits),
-        blobs(backend.clock, backend.store, backend.blobs, gate, backend.quotas, backend.blob_io, backend.limits),
+      : intake(backend.clock, backend.store, backend.blobs, backend.quotas, backend.limits),
+        jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits,
+             intake),
+        blobs(backend.clock, backend.store, backend.blobs, gate, backend.quotas, backend.blob_io, backend.limits,
+              intake),
         artifacts(backend.store, gate, backend.control),
         versions(jobs, backend.scheduler, backend.store, gate, backend.control),
         execution(backend.scheduler, backend.store, gate, backend.control, backend.limits),
@@ -49,6 +52,7 @@ struct Front::Services {
         admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
   }
 
+  BlobIntake intake;
   JobService jobs;
   BlobService blobs;
   ArtifactService artifacts;

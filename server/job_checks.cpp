@@ -256,10 +256,22 @@ absl::Status checkLabels(const Labels& labels) {
   return absl::OkStatus();
 }
 
+absl::Status checkEnclosed(const google::protobuf::RepeatedPtrField<v1::EnclosedFile>& files) {
+  TESSERA_TRY(checkRange("files (count)", files.size(), 0, Limits::kMaxEnclosedFiles));
+  int64_t total = 0;
+  for (int i = 0; i < files.size(); ++i) {
+    const auto size = static_cast<int64_t>(files[i].data().size());
+    TESSERA_TRY(checkRange(absl::StrCat("files[", i, "].data (bytes)"), size, 0, Limits::kMaxEnclosedFileBytes));
+    total += size;
+  }
+  return checkRange("files (bytes)", total, 0, Limits::kMaxEnclosedBytes);
+}
+
 }  // namespace
 
 absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& limits) {
   TESSERA_TRY(checkLabels(request.labels()));
+  TESSERA_TRY(checkEnclosed(request.files()));
   TESSERA_TRY(checkText("request_id", request.request_id(), Limits::kMaxRequestIdLength, true));
   TESSERA_TRY(checkRange("queue_timeout_us", request.queue_timeout_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_TRY(checkRange("total_timeout_us", request.total_timeout_us(), 0, Limits::kMaxTimeoutUs));

@@ -61,6 +61,9 @@ struct Limits {
   static constexpr int kMaxMeasures = 64;     ///< of a worker's sandbox
   static constexpr int kMaxBatchBlobs = 1000;
   static constexpr int64_t kMaxBatchBytes = int64_t{3} << 20;
+  static constexpr int kMaxEnclosedFiles = 64;  ///< of a request for a job
+  static constexpr int64_t kMaxEnclosedFileBytes = int64_t{64} << 10;
+  static constexpr int64_t kMaxEnclosedBytes = int64_t{1} << 20;
   static constexpr int kMaxSlots = 1024;
   static constexpr int kMaxOperators = 10'000;
   static constexpr int kMaxRecords = 1000;               ///< of one message of an import, and hashes of a query

@@ -1,6 +1,7 @@
 #include "clients/cpp/compile.h"
 
-#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <utility>
@@ -31,19 +32,27 @@ bool terminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
-// Sent together without a question; of one call with others that are large, all are asked about.
-constexpr size_t kSmallFiles = 64;
+bool areSmall(const std::vector<v1::Digest>& digests) {
+  int64_t total = 0;
+  for (const v1::Digest& digest : digests) total += digest.size_bytes();
+  return digests.size() <= kMostEnclosed && total <= kEnclosedBytes;
+}
+
+absl::Status enclose(UploadedCompile& compile) {
+  for (const v1::Digest& digest : compile.digests) {
+    const std::string& path = compile.files.at(digest.sha256());
+    std::ifstream in(path, std::ios::binary);
+    v1::EnclosedFile& file = *compile.create.add_files();
+    *file.mutable_digest() = digest;
+    file.mutable_data()->assign(std::istreambuf_iterator<char>(in), {});
+    if (in.bad() || static_cast<int64_t>(file.data().size()) != digest.size_bytes()) {
+      return absl::DataLossError(absl::StrCat(path, ": the file changed while it was being sent; send it again"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
-  if (compile.digests.size() <= kSmallFiles && std::ranges::all_of(compile.digests, [](const v1::Digest& digest) {
-        return digest.size_bytes() <= kSmallFileBytes;
-      })) {
-    std::vector<std::pair<v1::Digest, std::string>> files;
-    for (const v1::Digest& digest : compile.digests) files.emplace_back(digest, compile.files.at(digest.sha256()));
-    if (absl::Status status = uploadSmallFiles(channel, files); !status.ok()) return status;
-    channel.knownBlobs().add(compile.digests);
-    return absl::OkStatus();
-  }
   v1::FindMissingBlobsRequest find;
   find.mutable_digests()->Assign(compile.digests.begin(), compile.digests.end());
   auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
@@ -117,7 +126,9 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   start = Clock::now();
   uploaded.assumed = channel.knownBlobs().all(uploaded.digests);
   if (!uploaded.assumed) {
-    if (absl::Status status = uploadMissing(channel, uploaded); !status.ok()) return status;
+    uploaded.enclosed = areSmall(uploaded.digests);
+    absl::Status status = uploaded.enclosed ? enclose(uploaded) : uploadMissing(channel, uploaded);
+    if (!status.ok()) return status;
   }
   uploaded.times.upload_ms = millisecondsSince(start);
 
@@ -143,7 +154,8 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
   outcome.times = uploaded.times;
   auto start = Clock::now();
   auto job = createOnce(channel, uploaded);
-  if (!job.ok() && uploaded.assumed && failureOf(job.status()).reason() == v1::Failure::MISSING_BLOB) {
+  const bool sent = !uploaded.assumed && !uploaded.enclosed;
+  if (!job.ok() && !sent && failureOf(job.status()).reason() == v1::Failure::MISSING_BLOB) {
     channel.knownBlobs().forget(uploaded.digests);
     if (absl::Status status = uploadMissing(channel, uploaded); !status.ok()) return status;
     outcome.times.upload_ms += millisecondsSince(start);
@@ -151,6 +163,7 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
     job = createOnce(channel, uploaded);
   }
   if (!job.ok()) return job.status();
+  if (uploaded.enclosed) channel.knownBlobs().add(uploaded.digests);
   outcome.job = *std::move(job);
   outcome.times.answer_ms = millisecondsSince(start);
   return outcome;

@@ -45,26 +45,32 @@ using EventFn = std::function<void(const v1::JobEvent&)>;
 /// Fills in the digests of the request's files; the files by digest.
 absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileRequest& request, v1::CompileSpec& spec);
 
-/// A request whose files the server has.
+/// Files of a request that are small together come within it: asking whether the server has them costs as much.
+inline constexpr size_t kMostEnclosed = 64;
+inline constexpr int64_t kEnclosedBytes = 64 << 10;
+
+/// A request whose files the server has, or that brings them.
 struct UploadedCompile {
   v1::CreateJobRequest create;
   std::map<std::string, std::string> files;  ///< by SHA-256
   std::vector<v1::Digest> digests;           ///< of the files
   TransferProgress upload_progress;
-  bool assumed = false;  ///< that the server has them still: it had, and was not asked (Channel::knownBlobs)
+  bool assumed = false;   ///< that the server has them still: it had, and was not asked (Channel::knownBlobs)
+  bool enclosed = false;  ///< the files are in `create`
   v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;  ///< of a tune job
   CompileTimes times;
 };
 
-/// Uploads what the server lacks; does not ask about what it is known to have had. No job exists yet.
+/// Uploads what the server lacks, or encloses it where it is small; does not ask about what it is known to have had. No
+/// job exists yet.
 absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileRequest& request,
                                               const TransferProgress& upload_progress);
 
 /// Makes the request a question about the model instead; nothing is compiled then.
 void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question);
 
-/// Creates the job, and uploads first what the server has collected unexpectedly. The answer may already be terminal (a
-/// cache hit).
+/// Creates the job, and uploads first what the server has collected unexpectedly, or did not take with the request. The
+/// answer may already be terminal (a cache hit).
 absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCompile& uploaded);
 
 /// Both, one after the other.

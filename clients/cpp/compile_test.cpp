@@ -47,17 +47,6 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
     if (!forgetful) kept.insert(response->digest().sha256());
     return grpc::Status::OK;
   }
-  grpc::Status BatchUpdateBlobs(grpc::ServerContext*, const v1::BatchUpdateBlobsRequest* request,
-                                v1::BatchUpdateBlobsResponse* response) override {
-    ++batches;
-    for (const auto& blob : request->blobs()) {
-      v1::BatchUpdateBlobsResponse::Answer& answer = *response->add_answers();
-      *answer.mutable_digest() = blob.digest();
-      if (full) *answer.mutable_status() = rpcStatusOf(failureStatus(v1::Failure::LIMIT_EXCEEDED, "no place"));
-      if (!full) kept.insert(blob.digest().sha256());
-    }
-    return grpc::Status::OK;
-  }
   grpc::Status QueryUpload(grpc::ServerContext*, const v1::QueryUploadRequest*, v1::QueryUploadResponse*) override {
     ++resumptions;
     return grpc::Status::OK;  // nothing came so far
@@ -66,6 +55,14 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
                          v1::CreateJobResponse* response) override {
     ++creations;
     request_ids.insert(request->request_id());
+    for (const v1::EnclosedFile& file : request->files()) {
+      ++enclosed;
+      if (full) {
+        const absl::Status none = failureStatus(v1::Failure::LIMIT_EXCEEDED, "no place");
+        return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no place", rpcStatusOf(none).SerializeAsString()};
+      }
+      if (!old) kept.insert(file.digest().sha256());
+    }
     if (!kept.contains(request->compile().model().sha256())) {
       const absl::Status missing = failureStatus(v1::Failure::MISSING_BLOB, "it is not here");
       return {grpc::StatusCode::NOT_FOUND, "it is not here", rpcStatusOf(missing).SerializeAsString()};
@@ -78,7 +75,8 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
   int others_upload = 0;   ///< so many tries meet somebody else's upload of the same
   std::set<std::string> kept, request_ids;
   bool full = false;  ///< nothing is taken
-  int batches = 0, questions = 0, resumptions = 0, uploads = 0, creations = 0;
+  bool old = false;   ///< of a release that knows of no files within requests
+  int enclosed = 0, questions = 0, resumptions = 0, uploads = 0, creations = 0;
 
  private:
   int port_ = 0;
@@ -89,7 +87,7 @@ class SubmitCompile : public testing::Test {
  public:
   SubmitCompile() {
     request_.model_path = testing::TempDir() + "/submit-" + std::to_string(getpid());
-    std::ofstream(request_.model_path) << "a model" << std::string(kSmallFileBytes, '.');
+    std::ofstream(request_.model_path) << "a model" << std::string(kEnclosedBytes, '.');
   }
   ~SubmitCompile() override { std::filesystem::remove(request_.model_path); }
 
@@ -108,7 +106,7 @@ TEST_F(SubmitCompile, AsksAboutAFileOnce) {
   EXPECT_EQ(keeper_.resumptions, 0) << "it is one message";
   EXPECT_EQ(keeper_.uploads, 1);
   EXPECT_EQ(keeper_.creations, 3);
-  std::ofstream(request_.model_path) << "another model" << std::string(kSmallFileBytes, '.');
+  std::ofstream(request_.model_path) << "another model" << std::string(kEnclosedBytes, '.');
   ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 2);
   Channel another(keeper_.address());
@@ -117,14 +115,14 @@ TEST_F(SubmitCompile, AsksAboutAFileOnce) {
   EXPECT_EQ(keeper_.uploads, 2);
 }
 
-TEST_F(SubmitCompile, SendsSmallFilesWithoutAQuestion) {
+TEST_F(SubmitCompile, EnclosesSmallFiles) {
   std::ofstream(request_.model_path) << "a small model";
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
-  EXPECT_EQ(keeper_.batches, 1);
+  EXPECT_EQ(keeper_.enclosed, 1) << "it is known then";
   EXPECT_EQ(keeper_.questions + keeper_.uploads, 0);
   EXPECT_EQ(keeper_.creations, 2);
   const std::string large = request_.model_path + ".weights";
-  std::ofstream(large) << std::string(kSmallFileBytes + 1, '.');
+  std::ofstream(large) << std::string(kEnclosedBytes, '.');
   request_.external_data["weights"] = large;
   ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 1) << "beside a large one it is asked about";
@@ -136,6 +134,19 @@ TEST_F(SubmitCompile, SendsSmallFilesWithoutAQuestion) {
   const auto refused = submitCompile(channel_, request_, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(failureOf(refused.status()).reason(), v1::Failure::LIMIT_EXCEEDED) << refused.status();
+  keeper_.full = false;
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.enclosed, 3) << "what was refused is not known";
+}
+
+TEST_F(SubmitCompile, UploadsWhatAnOldServerDoesNotTakeWithTheRequest) {
+  keeper_.old = true;
+  std::ofstream(request_.model_path) << "a small model";
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.uploads, 1);
+  EXPECT_EQ(keeper_.request_ids.size(), 1U);
+  ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
+  EXPECT_EQ(keeper_.uploads, 1) << "it is known";
 }
 
 TEST_F(SubmitCompile, SendsAgainWhatWasCollectedSince) {

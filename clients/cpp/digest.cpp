@@ -9,8 +9,8 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -49,14 +49,15 @@ absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
 absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
   Sha256 hash;
   v1::Digest digest;
-  std::vector<char> buffer(1 << 20);
+  constexpr size_t kPiece = 1 << 20;
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kPiece);
   int64_t total = 0;
   while (true) {
-    const ssize_t got = pread(file, buffer.data(), buffer.size(), total);
+    const ssize_t got = pread(file, buffer.get(), kPiece, total);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
     if (got == 0) break;
-    hash.update({buffer.data(), static_cast<size_t>(got)});
+    hash.update({buffer.get(), static_cast<size_t>(got)});
     total += got;
   }
   digest.set_sha256(hash.finish());

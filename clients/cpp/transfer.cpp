@@ -127,34 +127,6 @@ absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Dig
   return upload(channel, in, digest, progress, missing);
 }
 
-absl::Status uploadSmallFiles(Channel& channel, const std::vector<std::pair<v1::Digest, std::string>>& files) {
-  v1::BatchUpdateBlobsRequest request;
-  for (const auto& [digest, path] : files) {
-    std::ifstream in(path, std::ios::binary);
-    v1::BatchUpdateBlobsRequest::Blob& blob = *request.add_blobs();
-    *blob.mutable_digest() = digest;
-    blob.mutable_data()->assign(std::istreambuf_iterator<char>(in), {});
-    if (in.bad() || static_cast<int64_t>(blob.data().size()) != digest.size_bytes()) {
-      return absl::DataLossError(absl::StrCat(path, ": the file changed while it was being sent; send it again"));
-    }
-  }
-  absl::StatusOr<v1::BatchUpdateBlobsResponse> response;
-  auto pause = kFirstPause;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    response = channel.call(channel.blobs(), &v1::BlobService::Stub::BatchUpdateBlobs, request);
-    if (response.ok() || !worthAnotherTry(response.status())) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
-  }
-  if (!response.ok()) return response.status();
-  for (const auto& answer : response->answers()) {
-    if (answer.status().code() == 0) continue;
-    return fromGrpc({static_cast<grpc::StatusCode>(answer.status().code()), answer.status().message(),
-                     answer.status().SerializeAsString()});
-  }
-  return absl::OkStatus();
-}
-
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest) {
   std::istringstream in{std::string(bytes)};
   return upload(channel, in, digest, {}, false);

@@ -20,12 +20,6 @@ using TransferProgress = std::function<void(int64_t done, int64_t total)>;
 absl::Status uploadFile(Channel& channel, const std::string& path, const v1::Digest& digest,
                         const TransferProgress& progress = {}, bool missing = false);
 
-/// So small that asking whether the server has a blob costs what sending it does.
-inline constexpr int64_t kSmallFileBytes = 16 << 10;
-
-/// Sends small files in one call; those that the server has it takes no second time. At most 1,000, 3 MiB in all.
-absl::Status uploadSmallFiles(Channel& channel, const std::vector<std::pair<v1::Digest, std::string>>& files);
-
 /// Sends bytes at hand as a blob.
 absl::Status uploadBytes(Channel& channel, std::string_view bytes, const v1::Digest& digest);
 

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <set>
-#include <string>
-#include <vector>
-
 #include "server/access/gate.h"
 #include "server/clock.h"
 #include "server/executor.h"
 #include "server/limits.h"
+#include "server/services/blob_intake.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/blob_service.grpc.pb.h"
@@ -17,14 +14,15 @@ namespace tessera::server {
 class BlobService : public v1::BlobService::CallbackService {
  public:
   BlobService(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Gate& gate, Quotas& quotas,
-              Executor& executor, const Limits& limits)
+              Executor& executor, const Limits& limits, BlobIntake& intake)
       : clock_(clock),
         store_(store),
         blobs_(blobs),
         gate_(gate),
         quotas_(quotas),
         executor_(executor),
-        limits_(limits) {}
+        limits_(limits),
+        intake_(intake) {}
 
   grpc::ServerUnaryReactor* FindMissingBlobs(grpc::CallbackServerContext* context,
                                              const v1::FindMissingBlobsRequest* request,
@@ -40,16 +38,6 @@ class BlobService : public v1::BlobService::CallbackService {
                                                                    const v1::DownloadBlobRequest* request) override;
 
  private:
-  /// Of these, those that are there with row and file and that the caller may read; they will be named soon, so no
-  /// collection takes them now.
-  absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
-
-  /// Checks a blob, and stores its file where its bytes do not become a row. Its rows are put later, with those of
-  /// others; whether it has one already is the answer.
-  absl::StatusOr<bool> storeFile(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
-  /// The row that says it is there, and that of its bytes.
-  absl::Status storeRows(const std::string& project, const v1::BatchUpdateBlobsRequest::Blob& blob);
-
   Clock& clock_;
   storage::Store& store_;
   storage::BlobStore& blobs_;
@@ -57,6 +45,7 @@ class BlobService : public v1::BlobService::CallbackService {
   Quotas& quotas_;
   Executor& executor_;
   const Limits& limits_;
+  BlobIntake& intake_;
 };
 
 }  // namespace tessera::server

@@ -61,6 +61,19 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
       response);
 }
 
+absl::Status JobService::takeFiles(v1::CreateJobRequest& request, const Caller& caller) {
+  std::vector<BlobIntake::Sent> sent;
+  for (int i = 0; i < request.files_size(); ++i) {
+    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
+  }
+  TESSERA_ASSIGN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
+  for (const BlobIntake::Outcome& outcome : outcomes) {
+    TESSERA_TRY(outcome.status);
+  }
+  request.clear_files();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
                                            v1::TuneMode mode) {
   TESSERA_TRY(checkCreateJob(request, limits_));
@@ -77,6 +90,9 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
     TESSERA_TRY(checkCoded("tune.compile.target", target));
   }
   v1::CreateJobRequest named = request;
+  if (named.files_size() > 0) {
+    TESSERA_TRY(takeFiles(named, caller));
+  }
   // Who is known has one share, however it calls itself.
   if (!caller.stranger || named.client().empty()) {
     named.set_client(caller.name);

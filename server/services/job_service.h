@@ -4,6 +4,7 @@
 #include "server/executor.h"
 #include "server/limits.h"
 #include "server/scheduler/scheduler.h"
+#include "server/services/blob_intake.h"
 #include "server/target_catalog.h"
 #include "tessera/v1/job.grpc.pb.h"
 
@@ -13,14 +14,15 @@ namespace tessera::server {
 class JobService : public v1::JobService::CallbackService {
  public:
   JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Gate& gate, const TokenBook& tokens,
-             Executor& executor, const Limits& limits)
+             Executor& executor, const Limits& limits, BlobIntake& intake)
       : scheduler_(scheduler),
         store_(store),
         targets_(targets),
         gate_(gate),
         tokens_(tokens),
         executor_(executor),
-        limits_(limits) {}
+        limits_(limits),
+        intake_(intake) {}
 
   /// What CreateJob does with a request of this caller's.
   absl::StatusOr<v1::Job> submit(const v1::CreateJobRequest& request, const Caller& caller, v1::TuneMode mode);
@@ -41,6 +43,9 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
+  /// Stores what came within the request, and drops it there: all of it, or the first fault is the answer.
+  absl::Status takeFiles(v1::CreateJobRequest& request, const Caller& caller);
+
   Scheduler& scheduler_;
   storage::Store& store_;
   TargetCatalog& targets_;
@@ -48,6 +53,7 @@ class JobService : public v1::JobService::CallbackService {
   const TokenBook& tokens_;
   Executor& executor_;
   const Limits& limits_;
+  BlobIntake& intake_;
 };
 
 }  // namespace tessera::server

@@ -54,6 +54,37 @@ TEST(Jobs, WatchFollowsAJobToItsEnd) {
   }
 }
 
+TEST(Jobs, ARequestBringsItsFiles) {
+  ServiceBench bench;
+  const std::string model = "model enclosed: a b";
+  v1::CreateJobRequest request = bench.compileRequest("r1", "uploaded", "a b");
+  *request.mutable_compile()->mutable_model() = digestOf(model);
+  v1::EnclosedFile& file = *request.add_files();
+  *file.mutable_digest() = digestOf(model);
+
+  const auto refused = [&] {
+    grpc::ClientContext context;
+    v1::CreateJobResponse response;
+    return bench.jobs->CreateJob(&context, request, &response).error_code();
+  };
+  file.set_data(std::string(model.size(), '?'));
+  EXPECT_EQ(refused(), grpc::StatusCode::DATA_LOSS) << "other bytes of that length";
+  v1::CreateJobRequest without = request;
+  without.clear_files();
+  std::swap(request, without);
+  EXPECT_EQ(refused(), grpc::StatusCode::NOT_FOUND) << "of what was refused nothing is kept";
+  std::swap(request, without);
+
+  request.mutable_files(0)->set_data(model);
+  const v1::Job job = bench.create(request);
+  EXPECT_EQ(bench.create(without).id(), job.id()) << "the same request, whether it brings its files or not";
+  FakeWorkerLoop worker(bench, "w");
+  bench.watch(job.id());
+  EXPECT_EQ(bench.job(job.id()).state(), v1::Job::SUCCEEDED);
+  request.set_request_id("r2");
+  EXPECT_TRUE(bench.create(request).cached()) << "what is there already is no trouble";
+}
+
 TEST(Jobs, WatchGoesOnAfterARestart) {
   ServiceBench bench;
   const v1::Job created = bench.create(bench.compileRequest("r1", "net", "a b"));

@@ -38,6 +38,26 @@ TEST(Requests, RefusalsNameTheField) {
   const std::vector<Case> cases = {
       {"request_id", [](auto& r) { r.set_request_id(std::string(129, 'x')); }},
       {"spec", [](auto& r) { r.clear_compile(); }},
+      {"files (count)",
+       [](auto& r) {
+         for (int i = 0; i < 65; ++i) r.add_files();
+       }},
+      {"files[1].data (bytes)",
+       [](auto& r) {
+         r.add_files();
+         r.add_files()->set_data(std::string((64 << 10) + 1, 'x'));
+       }},
+      {"files (bytes)",
+       [](auto& r) {
+         for (int i = 0; i < 17; ++i) r.add_files()->set_data(std::string(64 << 10, 'x'));
+       }},
+      {"files[0].digest.sha256", [](auto& r) { r.add_files()->set_data("of no name"); }},
+      {"files[0].digest.size_bytes",
+       [](auto& r) {
+         v1::EnclosedFile& file = *r.add_files();
+         *file.mutable_digest() = digestOf("long");
+         file.set_data("longer");
+       }},
       {"priority", [](auto& r) { r.set_priority(100'000); }},
       {"queue_timeout_us", [](auto& r) { r.set_queue_timeout_us(-1); }},
       {"run_timeout_us", [](auto& r) { r.set_run_timeout_us(INT64_MAX); }},

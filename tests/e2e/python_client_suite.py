@@ -268,9 +268,10 @@ def arguments_are_checked_before_anything_is_sent(service):
 
 
 def knows_what_it_sent(service):
-    """A client asks about a model once. One that the service has lost since is sent again, without a word from anybody."""
+    """A client sends a small model once, with its request, and asks about a large one once. What the service has lost since
+    is sent again, without a word from anybody."""
     client = connected(service)
-    model, calls, method = GEMM.replace(b"C[", b"D["), [], client._connection.method
+    small, calls, method = GEMM.replace(b"C[", b"D["), [], client._connection.method
 
     def counted(name):
         calls.append(name.partition(".")[2])
@@ -280,16 +281,23 @@ def knows_what_it_sent(service):
         return [calls.count(name) for name in ("FindMissingBlobs", "UploadBlob", "CreateJob")]
 
     client._connection.method = counted
-    for _ in range(2):
+    def compiled(model):
+        calls.clear()
         client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
-    check_equal(asked(), [1, 1, 2], "questions, uploads and jobs of one model twice")
-    sha256 = hashlib.sha256(model).hexdigest()
-    with sqlite3.connect(service.data / "tessera.db", timeout=PATIENCE_S) as database:
-        check_equal(database.execute("DELETE FROM blob_bytes WHERE sha256 = ?", (sha256,)).rowcount, 1, "rows of its bytes")
-    database.close()
-    service.operator("admin", "verify", expect=None)  # which finds that it is gone
-    client.compile(model, format="te", shapes=SHAPES).result(PATIENCE_S)
-    check_equal(asked(), [2, 2, 4], "with a refusal, of which nobody hears")
+        return asked()
+
+    large = small + b"\n//" + b"." * 65_536
+    for model, first in ((small, [0, 0, 1]), (large, [1, 1, 1])):
+        check_equal(compiled(model), first, "questions, uploads and jobs of a new model")
+        check_equal(compiled(model), [0, 0, 1], "of one that is known")
+        sha256 = hashlib.sha256(model).hexdigest()
+        with sqlite3.connect(service.data / "tessera.db", timeout=PATIENCE_S) as database:
+            database.execute("DELETE FROM blob_bytes WHERE sha256 = ?", (sha256,))
+        database.close()
+        for path in service.data.glob(f"blobs/**/{sha256}"):
+            path.unlink()
+        service.operator("admin", "verify", expect=None)  # which finds that it is gone
+        check_equal(compiled(model), [1, 1, 2], "with a refusal, of which nobody hears")
 
 
 def nobody_answers(service):

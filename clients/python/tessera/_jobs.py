@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import pathlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ import numpy as np
 from tessera import _digests, dtypes, errors
 from tessera._request import CompileRequest, tensor_value
 from tessera._steps import Pause, Receive, Steps, Work, call
-from tessera._transfer import KnownBlobs, download_bytes, upload, upload_missing
+from tessera._transfer import KnownBlobs, Sources, download_bytes, upload, upload_missing
 from tessera.v1 import artifact_versions_pb2, execution_service_pb2, job_pb2, tensor_pb2
 from tessera.views import TERMINAL, Progress
 
@@ -22,6 +23,7 @@ _WATCH_S = 60.0  # of one stream of events; a stream that hangs, for whatever re
 _PATIENCE_S = 120.0  # how long the server may stay away
 _AGAIN_S = 0.2
 _INLINE_BYTES = 1 << 20  # TensorValue.data's limit
+_MOST_ENCLOSED, _ENCLOSED_BYTES = 64, 64 << 10  # of files that come within the request: asking costs as much
 _EXECUTE_S = 1800.0
 
 OnProgress = Callable[[Progress], None]
@@ -36,22 +38,40 @@ def seconds_to_us(what: str, seconds: float | None) -> int:
     return max(1, round(seconds * 1e6))
 
 
+def _small(blobs: Sources) -> bool:
+    return len(blobs) <= _MOST_ENCLOSED and sum(digest.size_bytes for _, digest in blobs.values()) <= _ENCLOSED_BYTES
+
+
+def _enclosed(blobs: Sources) -> list[job_pb2.EnclosedFile]:
+    files = []
+    for source, digest in blobs.values():
+        data = source.read_bytes() if isinstance(source, pathlib.Path) else bytes(source)
+        if len(data) != digest.size_bytes:
+            what = source if isinstance(source, pathlib.Path) else "the model"
+            raise errors.InvalidInput(f"{what}: the file changed while it was being sent; send it again")
+        files.append(job_pb2.EnclosedFile(digest=digest, data=data))
+    return files
+
+
 def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress, known: KnownBlobs,
            question: Any = None, tuning: artifact_versions_pb2.CreateTuningRequest | None = None) -> Steps[job_pb2.Job]:
-    """Uploads what the server lacks and creates the job; does not ask about what it is known to have had. With a
-    question, one about the model instead; with a tuning, a search for its schedules."""
+    """Uploads what the server lacks, or encloses it where it is small, and creates the job; does not ask about what it is
+    known to have had. With a question, one about the model instead; with a tuning, a search for its schedules."""
     spec, blobs = yield Work(request.prepare)
 
     def upload_all() -> Steps[None]:
         yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
         known.add(blobs)
 
-    assumed = known.all(blobs)
-    if not assumed:
-        yield from upload_all()
     # A retried CreateJob must be recognised as the same request.
     fields: dict[str, Any] = {"request_id": f"python-{secrets.token_hex(16)}", **options}
     create = job_pb2.CreateJobRequest(**fields)
+    assumed = known.all(blobs)
+    enclosed = not assumed and _small(blobs)
+    if enclosed:
+        create.files.extend((yield Work(lambda: _enclosed(blobs))))
+    elif not assumed:
+        yield from upload_all()
     if tuning is not None:
         create.tune.CopyFrom(tuning.job.tune)
         create.tune.compile.CopyFrom(spec)
@@ -65,9 +85,15 @@ def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnP
             create.analyze.compile.CopyFrom(spec)
             create.analyze.question = question
     try:
-        return (yield from call(method, words)).job
+        job = (yield from call(method, words)).job
+        if enclosed:
+            known.add(blobs)
+            sent = sum(file.digest.size_bytes for file in create.files)
+            on_progress(Progress("upload", sent, sent))
+        return job
     except errors.TesseraError as error:
-        if not assumed or error.reason != "MISSING_BLOB":
+        # Collected since, or a server that takes no files with a request.
+        if not (assumed or enclosed) or error.reason != "MISSING_BLOB":
             raise
     known.forget(blobs)
     yield from upload_all()

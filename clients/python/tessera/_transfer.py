@@ -15,6 +15,7 @@ from tessera.v1 import tensor_pb2
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 Source = Union[pathlib.Path, bytes]
+Sources = dict[str, tuple[Source, tensor_pb2.Digest]]  # by SHA-256
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
@@ -109,8 +110,8 @@ def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _igno
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def upload_missing(sources: dict[str, tuple[Source, tensor_pb2.Digest]], progress: Progress = _ignore) -> Steps[None]:
-    """Sends those of some blobs (by SHA-256) that the server lacks."""
+def upload_missing(sources: Sources, progress: Progress = _ignore) -> Steps[None]:
+    """Sends those of some blobs that the server lacks."""
     request = blobs.FindMissingBlobsRequest(digests=[digest for _, digest in sources.values()])
     answer = yield from call("BlobService.FindMissingBlobs", request)
     for digest in answer.missing:

@@ -1,0 +1,134 @@
+#include "server/services/blob_intake.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/sha256.h"
+#include "server/request_checks.h"
+#include "server/scheduler/uses.h"
+#include "server/services/blob_row.h"
+#include "server/services/own.h"
+#include "server/status_macros.h"
+#include "storage/stored_key.h"
+
+namespace tessera::server {
+
+absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& caller,
+                                                               const std::vector<std::string>& sha256s) {
+  using storage::Kind;
+  const bool all = seesAllBlobs(caller);
+  // A project keeps a blob by its own reference and by the blob's: what was used longer ago counts. A worker has none.
+  const auto useOf = [&](storage::Reader& reader, const std::string& sha256) -> absl::StatusOr<int64_t> {
+    TESSERA_ASSIGN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
+    if (!all) {
+      TESSERA_ASSIGN(const int64_t held_us, reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256)));
+      used_us = std::min(used_us, held_us);
+    }
+    return used_us;
+  };
+  const int64_t now_us = clock_.nowMicros();
+  std::set<std::string> present, stale;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    for (const std::string& sha256 : sha256s) {
+      // A file without its row (a crash came between the two) counts as missing: uploading it again
+      // ends at once and files the row.
+      TESSERA_ASSIGN(const bool there, reader.hasBlob(sha256));
+      const auto used_us = useOf(reader, sha256);
+      if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {
+        return used_us.status();
+      }
+      if (there && used_us.ok()) {
+        (now_us - *used_us > kUseGrainUs ? stale : present).insert(sha256);
+      }
+    }
+    return absl::OkStatus();
+  }));
+  if (!stale.empty()) {
+    // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
+    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      for (const std::string& sha256 : stale) {
+        TESSERA_TRY(noteUse(tx, Kind::kBlob, sha256, now_us));
+        if (!all) {
+          TESSERA_TRY(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
+        }
+        TESSERA_ASSIGN(const bool there, tx.hasBlob(sha256));
+        if (there && useOf(tx, sha256).ok()) {
+          present.insert(sha256);
+        }
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return present;
+}
+
+absl::StatusOr<bool> BlobIntake::storeFile(const std::string& project, const Sent& blob) {
+  TESSERA_TRY(checkDigest(blob.field, blob.digest, limits_.max_blob_bytes));
+  if (blob.digest.size_bytes() != static_cast<int64_t>(blob.data.size())) {
+    return fieldError(absl::StrCat(blob.field, ".size_bytes"), absl::StrCat(blob.digest.size_bytes()),
+                      absl::StrCat(blob.data.size(), ", the bytes that came"));
+  }
+  if (const std::string found = sha256Hex(blob.data); found != blob.digest.sha256()) {
+    return absl::DataLossError(absl::StrCat("the bytes that came are ", found, ", not ", blob.digest.sha256()));
+  }
+  bool existed = false;
+  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN(existed, reader.hasBlob(blob.digest.sha256()));
+    TESSERA_ASSIGN(const bool held, project.empty() ? existed : reader.holdsBlob(project, blob.digest.sha256()));
+    existed = existed && held;
+    return held ? absl::OkStatus()
+                : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest.size_bytes());
+  }));
+  if (!blobs_.becomesRow(blob.digest.size_bytes())) {
+    TESSERA_TRY(blobs_.put(blob.digest, blob.data));
+  }
+  return existed;
+}
+
+absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob) {
+  // Part of the caller's transaction, of which one that fails leaves nothing.
+  return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    if (blobs_.becomesRow(blob.digest.size_bytes())) {
+      TESSERA_TRY(blobs_.put(blob.digest, blob.data));
+    }
+    return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project, blob.digest,
+                      blobs_.unfinishedBytes(project, ""));  // those before it count by now
+  });
+}
+
+absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& caller, const std::vector<Sent>& sent) {
+  std::string project;
+  if (caller.role != v1::WORKER) {
+    TESSERA_ASSIGN(project, oneProject(caller));
+  }
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> existing;
+  for (const Sent& blob : sent) {
+    const auto existed = storeFile(project, blob);
+    outcomes.push_back({existed.status(), existed.ok() && *existed});
+    if (outcomes.back().existed) {
+      existing.push_back(blob.digest.sha256());
+    }
+  }
+  TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, existing));
+  std::vector<size_t> fresh;
+  for (size_t i = 0; i < sent.size(); ++i) {
+    if (outcomes[i].status.ok() && !present.contains(sent[i].digest.sha256())) {
+      fresh.push_back(i);
+    }
+  }
+  if (fresh.empty()) {
+    return outcomes;
+  }
+  // The files are durable; only now may rows speak of them.
+  TESSERA_TRY(store_.transact([&](storage::Transaction&) -> absl::Status {
+    for (const size_t i : fresh) {
+      outcomes[i].status = storeRows(project, sent[i]);
+      outcomes[i].existed = outcomes[i].existed && outcomes[i].status.ok();
+    }
+    return absl::OkStatus();
+  }));
+  return outcomes;
+}
+
+}  // namespace tessera::server
