@@ -24,7 +24,8 @@ double millisecondsSince(Clock::time_point start) {
 
 // 128 random bits: a retried CreateJob must be recognised as the same request.
 std::string makeRequestId() {
-  std::random_device random;
+  // Kept: to open one asks the processor what it is, which a virtual machine answers slowly.
+  static thread_local std::random_device random;
   return absl::StrFormat("cli-%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
