@@ -56,6 +56,8 @@ class _Methods:
         self.known_blobs = KnownBlobs()
         self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
         self._closed = False
+        #: whether the server has ever answered here
+        self.answered = False
 
     def method(self, name: str) -> Any:
         """The callable behind "JobService.GetJob", which shows who calls."""

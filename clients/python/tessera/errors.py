@@ -107,6 +107,8 @@ class Cancelled(TesseraError):
 class Unreachable(TesseraError, ConnectionError):
     """No server answers, or it has no worker that can do this."""
 
+    answered_before = False  #: this client has had answers of the server
+
 
 class Closed(TesseraError, ValueError):
     """The client was closed before."""
