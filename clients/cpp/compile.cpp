@@ -189,6 +189,7 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
     v1::GetJobRequest get;
     get.set_id(job_id);
     auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = patience});
+    if (absl::Status why = answer.ok() ? absl::OkStatus() : channel.ended(); !why.ok()) return why;
     if (absl::IsUnavailable(answer.status())) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),
                                                  " has been away for too long; job ", job_id,

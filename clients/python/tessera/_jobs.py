@@ -95,11 +95,13 @@ def received(method: str, request: Any, job_id: str, on_message: Callable[[Any],
         except errors.TesseraError as error:
             if error.code == "DEADLINE_EXCEEDED":
                 continue
-            if error.code not in ("UNAVAILABLE", "CANCELLED"):
+            if error.code not in ("UNAVAILABLE", "CANCELLED"):  # what has ended for good has no code
                 raise
         try:  # this call waits for the server
             yield from call("JobService.GetJob", job_pb2.GetJobRequest(id=job_id), patience_s=_PATIENCE_S)
         except errors.Unreachable as error:
+            if error.for_good:
+                raise
             raise errors.Unreachable("the server has been away for too long; the job goes on there", job_id=job_id,
                                      code=error.code) from error
         yield Pause(_AGAIN_S)

@@ -84,6 +84,8 @@ class Patience:
 
     def wait(self, error: errors.Unreachable) -> Steps[None]:
         """Pauses; raises the error when there is no other try."""
+        if error.for_good:
+            raise error
         now = time.monotonic()
         if self._since is None:
             self._since = now
@@ -141,8 +143,10 @@ def drive(steps: Steps[T], connection: Any) -> T:
             answer = _perform(step, connection)
         except grpc.RpcError as refused:
             error = _failed(refused, connection)
-            if isinstance(error, errors.Unreachable):
-                error = connection.ended() or error
+            if isinstance(error, errors.Unreachable) and (ended := connection.ended()) is not None:
+                error = ended
+                if isinstance(ended, errors.Unreachable):
+                    ended.for_good = True
         except BaseException as other:  # its `finally` clauses are to run
             error = other
 
