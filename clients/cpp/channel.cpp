@@ -114,6 +114,14 @@ absl::Status Channel::retry(const CallOptions& options,
   }
 }
 
+void Channel::pause(std::chrono::milliseconds length) const {
+  if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+    std::this_thread::sleep_for(length);
+  } else {
+    channel_->WaitForConnected(std::chrono::system_clock::now() + length);
+  }
+}
+
 void Patience::answered() {
   channel_.answered_ = true;
   since_.reset();
@@ -138,7 +146,7 @@ bool Patience::wait() {
     told_ = true;
     channel_.away_(options_.patience);
   }
-  std::this_thread::sleep_for(pause_);
+  channel_.pause(pause_);
   pause_ = std::min(2 * pause_, kLongest);
   return true;
 }

@@ -60,6 +60,8 @@ class Channel {
   void setAway(std::function<void(std::chrono::milliseconds)> away) { away_ = std::move(away); }
   /// Whether the server has ever answered here.
   bool answered() const { return answered_; }
+  /// Sleeps; ends early once there is a connection where there was none. Nothing else works on one between two calls.
+  void pause(std::chrono::milliseconds length) const;
 
   /// Waits until the server answers its health check. UNAVAILABLE names the address.
   absl::Status waitReady(std::chrono::milliseconds timeout);

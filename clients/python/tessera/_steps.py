@@ -47,6 +47,7 @@ class Send:
 @dataclasses.dataclass(frozen=True)
 class Pause:
     seconds: float
+    connecting: bool = False  # ends early once there is a connection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Patience:
         if known and not self._told and away >= 1:
             self._told = True
             _log.warning("%s; it is waited for, %.0f s at most", error.message, self._seconds)
-        yield Pause(self._pause)
+        yield Pause(self._pause, connecting=True)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
 
 
@@ -168,7 +169,7 @@ def _perform(step: Step, connection: Any) -> Any:
             stream.cancel()
         return None
     if isinstance(step, Pause):
-        return time.sleep(step.seconds)
+        return connection.connect_within(step.seconds) if step.connecting else time.sleep(step.seconds)
     return step.function()
 
 
