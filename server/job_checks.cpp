@@ -227,6 +227,11 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
   const v1::MeasuringRules& rules = spec.measuring();
   TESSERA_TRY(checkRange("tune.measuring.repeat", rules.repeat(), 0, Limits::kMaxTrialRuns));
   TESSERA_TRY(checkRange("tune.measuring.most", rules.most(), 0, Limits::kMaxTrialRuns));
+  if (const int least = rules.repeat() > 0 ? rules.repeat() : Limits::kTrialRuns;
+      rules.most() > 0 && rules.most() < least) {
+    return fieldError("tune.measuring.most", absl::StrCat(rules.most()),
+                      absl::StrCat("at least tune.measuring.repeat, which is ", least, "; or 0, five times as many"));
+  }
   TESSERA_TRY(checkShare("tune.measuring.stable", rules.stable(), 0, 1));
   TESSERA_TRY(checkRange("tune.measuring.trial_timeout_us", rules.trial_timeout_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_TRY(checkShare("tune.measuring.tolerance", rules.tolerance(), 0, 1));

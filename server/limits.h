@@ -44,6 +44,7 @@ struct Limits {
   static constexpr int kMaxProposals = 10'000;      ///< of one batch of a search
   static constexpr int kMaxMeasuredRuns = 100'000;  ///< of a measurement
   static constexpr int kMaxTrialRuns = 10'000;      ///< of a trial; what confirms it has six times as many, at most
+  static constexpr int kTrialRuns = 7;              ///< where MeasuringRules.repeat says none
   static constexpr int kMaxPriority = 1000;         ///< of an operator's jobs ...
   static constexpr int kMaxClientPriority = 0;      ///< ... and of everybody else's, who may only step back
   static constexpr int64_t kMaxTokenLifetimeUs = int64_t{10} * 366 * 24 * 3600 * 1'000'000;

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "proto/cli11.h"
 #include "proto/log_format.h"
+#include "proto/own_folder.h"
 #include "proto/server_exit.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
@@ -108,14 +109,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_TRY(checkWorkerBinary(flags));
   const fs::path data(flags.data_dir);
-  std::error_code error;
-  fs::create_directories(data, error);
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot make ", flags.data_dir));
-  }
-  fs::permissions(data, fs::perms::owner_all, error);
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), absl::StrCat("--data-dir: cannot keep others out of ", flags.data_dir));
+  if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db", "signing.key"}); !own.ok()) {
+    return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
   }
   TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
@@ -136,6 +131,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   blob_options.rows = store.get();
   TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
   const fs::path address_file = data / "tesserad.addr";
+  std::error_code error;
   fs::remove(address_file, error);
   fs::remove(data / "web.addr", error);
   fs::remove(data / "metrics.addr", error);

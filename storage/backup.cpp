@@ -13,6 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/blob_place.h"
+#include "proto/own_folder.h"
 #include "proto/sha256.h"
 #include "storage/composed_file.h"
 #include "storage/sqlite/database.h"
@@ -25,13 +26,6 @@ constexpr size_t kChunkBytes = 1 << 20;
 
 absl::Status failed(const std::error_code& error, const std::string& what, const fs::path& path) {
   return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path.string()));
-}
-
-absl::Status makeFolder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) fs::permissions(folder, fs::perms::owner_all, error);
-  return error ? failed(error, "make", folder) : absl::OkStatus();
 }
 
 /// Everything written below a folder's file system is on the disk when this is OK.
@@ -191,7 +185,7 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
     return absl::NotFoundError(absl::StrCat("there is no ", (data / "tessera.db").string()));
   }
   if (absl::Status status = checkIsNoDataFolder(data, to); !status.ok()) return status;
-  if (absl::Status status = makeFolder(to); !status.ok()) return status;
+  if (absl::Status status = makeOwnFolder(folder, {"tessera.db", "blobs"}); !status.ok()) return status;
   const FolderLock lock(to);
   if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
   BackupFacts facts;
@@ -219,7 +213,7 @@ absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string
     return absl::FailedPreconditionError(
         absl::StrCat(data_folder, " has a database already; move it away, or name another folder"));
   }
-  if (absl::Status status = makeFolder(data); !status.ok()) return status;
+  if (absl::Status status = makeOwnFolder(data_folder, {"blobs", "signing.key"}); !status.ok()) return status;
   BackupFacts facts;
   const fs::path fresh = data / "tessera.db.new";
   absl::Status status = copyBlobs(from / "blobs", data / "blobs", facts);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/element_size.h"
 #include "proto/failure.h"
+#include "proto/version/version.h"
 #include "workers/file_digest.h"
 #include "workers/output_names.h"
 
@@ -106,8 +107,14 @@ absl::StatusOr<std::unique_ptr<LoneRun>> LoneRun::open(const LoneRunOptions& opt
   lone->runner_.sandbox = *std::move(plan);
   lone->runner_.default_memory_bytes =
       options.memory_bytes > 0 ? options.memory_bytes : std::max(kLeastMemory, memoryOfMachine());
-  lone->runner_.forks = std::make_shared<ForkServer>(options.binary);
-  if (absl::Status started = lone->runner_.forks->start(); !started.ok()) return started;
+  lone->runner_.build = compilerVersion();
+  lone->runner_.forks = std::make_shared<ForkServer>(options.binary, lone->runner_.build);
+  const absl::Status started = lone->runner_.forks->start();
+  if (absl::IsAborted(started)) {
+    return absl::AbortedError(absl::StrCat(options.binary, " and this command (", lone->runner_.build,
+                                           ") are of different builds; build or install all programs together"));
+  }
+  if (!started.ok()) return absl::InternalError(started.message());
   return lone;
 }
 

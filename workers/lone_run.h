@@ -21,8 +21,8 @@ struct LoneRunOptions {
 /// process of its own that begins with nothing but its inputs; what it leaves is checked like that of any task.
 class LoneRun {
  public:
-  /// Before the first thread of this process. NOT_FOUND without the task program; else as planSandbox() and
-  /// checkMeasures(). Its folder, in the system's for temporary files, goes with it.
+  /// Before the first thread of this process. NOT_FOUND without the task program, ABORTED where it is of another build
+  /// than this one; else as planSandbox() and checkMeasures(). Its folder, in the system's for temporary files, goes with it.
   static absl::StatusOr<std::unique_ptr<LoneRun>> open(const LoneRunOptions& options);
   ~LoneRun();
   LoneRun(const LoneRun&) = delete;

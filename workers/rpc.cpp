@@ -8,7 +8,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // How long connecting may take: a busy machine, or TLS over a long way, takes longer than a reconnect is put off.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A machine that vanished sends no reset; without pings a long poll would wait for it.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);

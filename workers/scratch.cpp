@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "proto/own_folder.h"
 
 namespace tessera::worker {
 
@@ -51,13 +52,12 @@ absl::Status AttemptFolder::takeBack() const {
 
 absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) {
   std::error_code error;
-  fs::create_directories(root, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("scratch folder ", root));
+  if (absl::Status own = makeOwnFolder(root, {"lock"}); !own.ok()) {
+    return absl::Status(own.code(), absl::StrCat("scratch folder ", own.message()));
+  }
   // Links in messages and Landlock's rules want one name for the folder, whatever the working folder is.
   std::unique_ptr<Scratch> scratch(new Scratch(fs::canonical(root, error).string()));
   const std::string lock = scratch->root_ + "/lock";
-  fs::permissions(root, fs::perms::owner_all, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot keep others out of ", root));
   scratch->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!scratch->lock_.valid()) return absl::ErrnoToStatus(errno, lock);
   if (flock(scratch->lock_.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -179,6 +179,10 @@ int main(int argc, char** argv) {
   // that might deadlock ends the process. Upstream's release builds do neither.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
+  // gRPC works on a connection that is being made while a call waits, and else this often: not every five seconds, or a
+  // TLS handshake between calls that fail at once outlasts its deadline, and a server that is back is not found.
+  setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
+
   Flags flags;
   flags.options.runner.binary = binaryBesideThis();
   CLI::App app("Leases tasks from a tesserad and runs each in a child process of its own.", "tessera-worker");

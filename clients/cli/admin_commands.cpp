@@ -140,7 +140,8 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
   command->fallthrough();
   auto request = std::make_shared<CertificateRequest>();
   command->add_option("folder", request->folder, "where to; an authority that is there is used again")->required();
-  command->add_option("--host", request->hosts, "name or address the server is called by; may be repeated");
+  command->add_option("--host", request->hosts,
+                      "name or address the server is called by, beside localhost; may be repeated");
   command->add_option(
       "--caller", request->callers,
       "role:name of one who shows a certificate, e.g. worker:build-1 or 'client:ada?project=vision'; may be "

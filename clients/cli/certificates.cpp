@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -177,12 +178,16 @@ absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateReque
     names.push_back(absl::StrCat(isAddress(host) ? "IP:" : "DNS:", host));
   }
   std::error_code error;
-  fs::create_directories(request.folder, error);
-  if (!error) fs::permissions(request.folder, fs::perms::owner_all, error);
+  // Keys are their owner's by their own rights; a folder that is there may be others' as well.
+  const bool made = fs::create_directories(request.folder, error);
+  if (made) fs::permissions(request.folder, fs::perms::owner_all, error);
   if (error) return fileError(error.value(), absl::StrCat("cannot make ", request.folder));
   const absl::StatusOr<Pair> authority = authorityIn(request.folder + "/ca", request.days, written);
   if (!authority.ok()) return authority.status();
   if (!names.empty()) {
+    // The server's own machine looks after it there: metrics, readiness, the page.
+    for (const char* own : {"DNS:localhost", "IP:127.0.0.1", "IP:::1"})
+      if (std::ranges::find(names, own) == names.end()) names.emplace_back(own);
     absl::StatusOr<Pair> server =
         issue({request.hosts.front(), "CA:FALSE", "critical,digitalSignature", "serverAuth", absl::StrJoin(names, ",")},
               &*authority, request.days);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <iostream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,12 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
   if (!opened.ok()) return opened.status();
   std::unique_ptr<Channel> channel = *std::move(opened);
   channel->setEnded(ended);
+  if (!json && !quiet) {
+    channel->setAway([address](std::chrono::milliseconds patience) {
+      std::cerr << "\ntessera: the server at " << address << " does not answer; it is waited for, "
+                << std::chrono::ceil<std::chrono::seconds>(patience).count() << " s at most\n";
+    });
+  }
   if (absl::Status status = channel->waitReady(std::chrono::seconds(5)); !status.ok()) return status;
   return channel;
 }

@@ -163,11 +163,13 @@ std::string openChoiceTable(const v1::GraphReport& report) {
 
 std::string memoryText(const v1::Plan& plan) {
   const v1::GraphReport& report = plan.report();
+  const std::string weights = absl::StrCat("; weights ", bytesText(plan.weights_bytes()), "\n");
+  if (report.sum_intermediate_bytes() == 0) return absl::StrCat("memory: no intermediates", weights);
   return absl::StrCat("memory: peak ", bytesText(plan.arena_bytes()), " for intermediates, ",
                       ratio(plan.arena_bytes(), report.peak_live_bytes()), "x the largest live set (",
                       bytesText(report.peak_live_bytes()), "), ",
                       ratio(plan.arena_bytes(), report.sum_intermediate_bytes()), "x the sum of all (",
-                      bytesText(report.sum_intermediate_bytes()), "); weights ", bytesText(plan.weights_bytes()), "\n");
+                      bytesText(report.sum_intermediate_bytes()), ")", weights);
 }
 
 std::string variantTable(const v1::Plan& plan) {

@@ -39,9 +39,11 @@ std::string describe(const v1::Job& job) {
   if (!job.joined_job_id().empty()) absl::StrAppend(&text, "  shares the work of job ", job.joined_job_id(), "\n");
   if (!job.action_key().empty()) absl::StrAppend(&text, "  action key ", job.action_key(), "\n");
   for (const v1::PhaseTime& phase : job.phases()) {
-    const std::string cpu = phase.cpu_ms() > 0 ? absl::StrCat("cpu ", durationText(phase.cpu_ms()), ", ") : "";
-    absl::StrAppend(&text, "  ", phase.phase(), ": ", durationText(phase.wall_ms()), " (", cpu, phase.tasks(),
-                    " tasks)\n");
+    std::vector<std::string> facts;
+    if (phase.cpu_ms() > 0) facts.push_back(absl::StrCat("cpu ", durationText(phase.cpu_ms())));
+    if (phase.tasks() > 0) facts.push_back(absl::StrCat(phase.tasks(), phase.tasks() == 1 ? " task" : " tasks"));
+    absl::StrAppend(&text, "  ", phase.phase(), ": ", durationText(phase.wall_ms()),
+                    facts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(facts, ", "), ")"), "\n");
   }
   if (job.state() == v1::Job::RUNNING && !job.progress().phase().empty()) {
     absl::StrAppend(&text, "  now: ", job.progress().phase(), " ", job.progress().done(), "/", job.progress().total(),

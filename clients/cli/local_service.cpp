@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/local_file.h"
+#include "proto/own_folder.h"
 #include "proto/server_exit.h"
 #include "proto/version/version.h"
 
@@ -72,9 +73,9 @@ std::string serverBinary() { return binaryBeside("tesserad"); }
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string data_folder, int workers) {
   if (data_folder.empty()) data_folder = defaultDataFolder();
-  std::error_code error;
-  fs::create_directories(data_folder, error);
-  if (error) return fileError(error.value(), absl::StrCat("cannot make the data folder ", data_folder));
+  if (absl::Status own = makeOwnFolder(data_folder, {"tessera.db", "signing.key"}); !own.ok()) {
+    return absl::Status(own.code(), absl::StrCat("data folder: ", own.message()));
+  }
   const fs::path folder = fs::absolute(data_folder);
   if (std::string address = runningServer(folder); !address.empty()) {
     if (absl::Status same = checkBuild(folder); !same.ok()) return same;
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
+  std::error_code error;
   for (const char* announced : {"tesserad.addr", "tesserad.build"}) fs::remove(folder / announced, error);
   pid_t child = 0;
   const int failed = posix_spawnp(&child, binary.c_str(), &actions, &attributes, argv.data(), environ);

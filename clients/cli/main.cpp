@@ -59,6 +59,8 @@ int main(int argc, char** argv) {
   using namespace tessera::client;
   // What fails on the way to a server is said once, by the command, and not at each attempt by the library.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  // How often it works on connections that are being made between two calls, where every five seconds is too seldom.
+  setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
   CommandLine line;
   const char* from_environment = std::getenv("TESSERA_SERVER");
   line.server = from_environment && *from_environment ? from_environment : "localhost:7400";

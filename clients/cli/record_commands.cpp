@@ -94,7 +94,8 @@ std::string describe(const v1::TuningRecord& record) {
   return printable(text, true) + compiler::printSchedule(record.schedule());
 }
 
-/// The fastest schedule of each workload, for `compile --suggest`. Times of different chips do not compare.
+/// The fastest schedule of each workload, for `compile --suggest`, but for those that lost to the default's, which is
+/// what a compilation has without. Times of different chips do not compare.
 int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best, const std::string& path) {
   std::set<std::string> kinds;
   std::map<std::string, const v1::TuningRecord*> fastest;  // of each workload: chips of one name may differ
@@ -102,8 +103,10 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
     if (record.schedule().ByteSizeLong() == 0) continue;  // no tree: the operator has none, or it is another compiler's
     kinds.insert(absl::StrCat("target ", record.target_name(), ", ", record.threads(), " threads"));
     const v1::TuningRecord*& known = fastest[record.workload_hash()];
-    if (known == nullptr || record.median_ms() < known->median_ms()) known = &record;
+    const bool lost = record.baseline_ms() > 0 && record.median_ms() >= record.baseline_ms();
+    if (!lost && (known == nullptr || record.median_ms() < known->median_ms())) known = &record;
   }
+  const size_t left_out = std::erase_if(fastest, [](const auto& entry) { return entry.second == nullptr; });
   if (kinds.size() > 1) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);
@@ -119,9 +122,12 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
     compiler::pinWorkload(pins, hash, record->workload_summary(), record->schedule());
   if (absl::Status written = writeText(path, compiler::printPins(pins)); !written.ok())
     return reportError(written, line.json);
-  std::cout << (line.json
-                    ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(), "}")
-                    : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads"))
+  std::cout << (line.json ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(),
+                                         ",\"left_out\":", left_out, "}")
+                          : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads",
+                                         left_out == 0 ? ""
+                                                       : absl::StrCat("; left out: ", left_out,
+                                                                      " whose fastest lost to the default's")))
             << "\n";
   return 0;
 }

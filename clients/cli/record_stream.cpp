@@ -59,7 +59,7 @@ absl::Status sendFile(Sender& sender, const std::string& path, std::istream& in)
     if (!parsed.ok()) {
       sender.sendAllButLast();
       return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": this line is no tuning record (",
-                                                     std::string(parsed.message()),
+                                                     parsed.message().ToString().substr(0, parsed.message().find('\n')),
                                                      "); accepted: lines that `tessera records export` writes"));
     }
     if (!sender.sendFull(text.size())) return absl::OkStatus();

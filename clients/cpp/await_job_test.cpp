@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,98 @@ TEST(AwaitJob, NorByACall) {
   const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, v1::GetJobRequest());
   EXPECT_EQ(job.status().message(), "of different builds");
   EXPECT_EQ(channel.waitReady(milliseconds(10)).message(), "of different builds");
+}
+
+/// A service that can be stopped, and started at the same port.
+class Restarting {
+ public:
+  Restarting() { start(); }
+  void start() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&jobs);
+    server = builder.BuildAndStart();
+  }
+  void stop() { server->Shutdown(std::chrono::system_clock::now()); }
+
+  int port = 0;
+  Hanging jobs;
+  std::unique_ptr<grpc::Server> server;
+};
+
+v1::GetJobRequest someJob() {
+  v1::GetJobRequest request;
+  request.set_id("job");
+  return request;
+}
+
+TEST(Patience, ACallOutlastsARestartOfAServerThatAnsweredBefore) {
+  Restarting service;
+  Channel channel("127.0.0.1:" + std::to_string(service.port));
+  std::atomic<int> told = 0;
+  channel.setAway([&](milliseconds patience) {
+    ++told;
+    EXPECT_EQ(patience, kPatience);
+  });
+  ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
+  service.stop();
+  std::thread restart([&] {
+    std::this_thread::sleep_for(milliseconds(2500));
+    service.start();
+  });
+  const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob());
+  restart.join();
+  EXPECT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(told, 1);
+}
+
+TEST(Patience, ItEndsAndIsSaid) {
+  Restarting service;
+  Channel channel("127.0.0.1:" + std::to_string(service.port));
+  ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
+  service.stop();
+  const auto start = std::chrono::steady_clock::now();
+  const auto job =
+      channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob(), {.patience = milliseconds(1500)});
+  EXPECT_TRUE(absl::IsUnavailable(job.status())) << job.status();
+  const auto waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GT(waited, milliseconds(500));
+  EXPECT_LT(waited, std::chrono::seconds(20));
+}
+
+TEST(Patience, AServerThatNeverAnsweredIsNotWaitedFor) {
+  Channel channel("127.0.0.1:1");
+  std::atomic<int> told = 0;
+  channel.setAway([&](milliseconds) { ++told; });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(absl::IsUnavailable(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).status()));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(told, 0);
+}
+
+TEST(Patience, ACallThatMustNotRepeatDoesNot) {
+  Restarting service;
+  Channel channel("127.0.0.1:" + std::to_string(service.port));
+  ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
+  service.stop();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob(), {.attempts = 1}).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+TEST(Patience, AWatchBeginsToWaitWhenItsStreamBreaks) {
+  Restarting service;
+  Channel channel("127.0.0.1:" + std::to_string(service.port));
+  std::thread restart([&] {
+    std::this_thread::sleep_for(milliseconds(2500));  // longer without an event than the patience
+    service.stop();
+    std::this_thread::sleep_for(milliseconds(300));
+    service.start();
+    service.jobs.calls = 2;
+  });
+  const auto job = awaitJob(channel, "job", nullptr, milliseconds(2000), std::chrono::minutes(5));
+  restart.join();
+  EXPECT_TRUE(job.ok()) << job.status();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "clients/cpp/channel.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -78,7 +79,10 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
       signing_(v1::SigningService::NewStub(channel_)) {}
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
-  if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) return absl::OkStatus();
+  if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
+    answered_ = true;
+    return absl::OkStatus();
+  }
   if (absl::Status why = ended(); !why.ok()) return why;
   // A call that does not wait tells why there is no connection.
   grpc::ClientContext context;
@@ -90,27 +94,61 @@ absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
 
 absl::Status Channel::retry(const CallOptions& options,
                             const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const {
-  const auto deadline = std::chrono::system_clock::now() + options.timeout;
-  auto pause = std::chrono::milliseconds(100);
-  for (int tries = 1;; ++tries) {
+  const auto start = std::chrono::system_clock::now();
+  Patience patience(*this, options);
+  while (true) {
     grpc::ClientContext context;
-    context.set_deadline(deadline);
-    grpc::Status status = attempt(context);
+    context.set_deadline((answered_ ? std::chrono::system_clock::now() : start) + options.timeout);
+    const grpc::Status status = attempt(context);
+    // A Failure is an answer, though it be that nobody can do this now.
+    const bool silent =
+        status.error_code() == grpc::StatusCode::UNAVAILABLE && !failureInDetails(status.error_details());
+    if (!silent && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) answered_ = true;
     if (status.ok()) return absl::OkStatus();
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      if (absl::Status why = ended(); !why.ok()) return why;
+    if (!silent) return fromGrpc(status);
+    if (absl::Status why = ended(); !why.ok()) return why;
+    if (options.attempts <= 1 || !patience.wait()) {
+      return absl::UnavailableError(
+          absl::StrCat("the server at ", address_, " does not answer: ", status.error_message()));
     }
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE || tries >= options.attempts ||
-        std::chrono::system_clock::now() + pause >= deadline) {
-      absl::Status ours = fromGrpc(status);
-      if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-        return absl::UnavailableError(absl::StrCat("the server at ", address_, " does not answer: ", ours.message()));
-      }
-      return ours;
-    }
-    std::this_thread::sleep_for(pause);
-    pause *= 2;
   }
+}
+
+void Channel::pause(std::chrono::milliseconds length) const {
+  if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+    std::this_thread::sleep_for(length);
+  } else {
+    channel_->WaitForConnected(std::chrono::system_clock::now() + length);
+  }
+}
+
+void Patience::answered() {
+  channel_.answered_ = true;
+  since_.reset();
+}
+
+bool Patience::wait() {
+  using std::chrono::milliseconds;
+  constexpr milliseconds kFirst(100), kLongest(1000);
+  const auto now = std::chrono::steady_clock::now();
+  if (!since_) {
+    since_ = now;
+    pause_ = kFirst;
+    tries_ = 0;
+    told_ = false;
+  }
+  const auto away = std::chrono::duration_cast<milliseconds>(now - *since_);
+  const bool known = channel_.answered();
+  const bool over =
+      known ? away + pause_ > options_.patience : ++tries_ >= options_.attempts || away + pause_ >= options_.timeout;
+  if (over) return false;
+  if (known && !told_ && away >= kLongest && channel_.away_) {
+    told_ = true;
+    channel_.away_(options_.patience);
+  }
+  channel_.pause(pause_);
+  pause_ = std::min(2 * pause_, kLongest);
+  return true;
 }
 
 }  // namespace tessera::client

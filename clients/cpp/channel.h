@@ -2,9 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,9 +31,13 @@ namespace tessera::client {
 /// see proto/failure.h. Requires !status.ok().
 absl::Status fromGrpc(const grpc::Status& status);
 
+/// How long a server that has answered before may stay away: a restart that drains takes half of it.
+constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(1);
+
 struct CallOptions {
-  std::chrono::milliseconds timeout{30'000};
-  int attempts = 4;  ///< tries while the server is UNAVAILABLE; use 1 for calls that must not repeat
+  std::chrono::milliseconds timeout{30'000};  ///< of one try; of all of them while the server has never answered
+  int attempts = 4;  ///< tries at a server that has never answered; use 1 for calls that must not repeat
+  std::chrono::milliseconds patience = kPatience;  ///< with one that has
 };
 
 /// A connection and one stub for each service. Thread-safe.
@@ -50,6 +56,13 @@ class Channel {
   /// OK while the server may come back.
   absl::Status ended() const { return ended_ ? ended_() : absl::OkStatus(); }
 
+  /// `away` hears, a second after a server that had answered went away, how long it is waited for. From any thread.
+  void setAway(std::function<void(std::chrono::milliseconds)> away) { away_ = std::move(away); }
+  /// Whether the server has ever answered here.
+  bool answered() const { return answered_; }
+  /// Sleeps; ends early once there is a connection where there was none. Nothing else works on one between two calls.
+  void pause(std::chrono::milliseconds length) const;
+
   /// Waits until the server answers its health check. UNAVAILABLE names the address.
   absl::Status waitReady(std::chrono::milliseconds timeout);
 
@@ -67,7 +80,8 @@ class Channel {
 
   KnownBlobs& knownBlobs() { return known_blobs_; }
 
-  /// One unary call with a deadline; UNAVAILABLE is tried again with growing pauses.
+  /// One unary call with a deadline. While the server does not answer it is tried again with growing pauses: a few
+  /// times where it never has, for `patience` where it has.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -101,6 +115,29 @@ class Channel {
   std::unique_ptr<v1::SigningService::Stub> signing_;
   KnownBlobs known_blobs_;
   std::function<absl::Status()> ended_;
+  std::function<void(std::chrono::milliseconds)> away_;
+  mutable std::atomic<bool> answered_ = false;
+
+  friend class Patience;
+};
+
+/// Whether and when to try again what a server did not answer. Of one operation; single-threaded.
+class Patience {
+ public:
+  explicit Patience(const Channel& channel, const CallOptions& options = {}) : channel_(channel), options_(options) {}
+
+  /// It did: waiting begins anew.
+  void answered();
+  /// Sleeps until the next try. False: there is none.
+  bool wait();
+
+ private:
+  const Channel& channel_;
+  const CallOptions options_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
+  std::chrono::milliseconds pause_{};
+  int tries_ = 0;
+  bool told_ = false;
 };
 
 }  // namespace tessera::client

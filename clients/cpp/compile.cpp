@@ -180,7 +180,7 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
                                  std::chrono::milliseconds patience, std::chrono::milliseconds stream) {
   int64_t cursor = 0;
-  auto last_sign_of_life = Clock::now();
+  Patience server(channel);
   while (true) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + stream);  // the next one goes on after the cursor
@@ -191,28 +191,26 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
     v1::WatchJobResponse response;
     while (reader->Read(&response)) {
       cursor = response.event().sequence();
-      last_sign_of_life = Clock::now();
+      server.answered();
       if (on_event) on_event(response.event());
     }
     const grpc::Status status = reader->Finish();
-    if (status.ok()) {
-      v1::GetJobRequest get;
-      get.set_id(job_id);
-      auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);
-      if (!answer.ok()) return answer.status();
-      if (terminal(answer->job().state())) return answer->job();
-    } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      continue;
-    } else if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
-               status.error_code() != grpc::StatusCode::CANCELLED) {
-      return fromGrpc(status);
-    } else if (absl::Status why = channel.ended(); !why.ok()) {
-      return why;
-    } else if (Clock::now() - last_sign_of_life > patience) {
+    const bool broken =
+        status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED;
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) continue;
+    if (!status.ok() && !broken) return fromGrpc(status);
+    // Of a stream that broke, this call waits for the server.
+    v1::GetJobRequest get;
+    get.set_id(job_id);
+    auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = patience});
+    if (absl::Status why = answer.ok() ? absl::OkStatus() : channel.ended(); !why.ok()) return why;
+    if (absl::IsUnavailable(answer.status())) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),
                                                  " has been away for too long; job ", job_id,
                                                  " goes on there: `tessera watch ", job_id, "`"));
     }
+    if (!answer.ok()) return answer.status();
+    if (status.ok() && terminal(answer->job().state())) return answer->job();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
 }

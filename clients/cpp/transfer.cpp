@@ -32,15 +32,17 @@ bool worthAnotherTry(const absl::Status& status) {
 
 // Streams `in`, from where the server stopped if it is to be asked about that.
 absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
-                        bool ask) {
+                        bool ask, Patience& patience, int64_t& committed) {
   int64_t done = 0;
   if (ask) {
     v1::QueryUploadRequest query;
     *query.mutable_digest() = digest;
-    auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query);
+    auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query, {.attempts = 1});
     if (!state.ok()) return state.status();
     if (state->complete()) return absl::OkStatus();
     done = state->committed_bytes();
+    if (done > committed) patience.answered();
+    committed = done;
   }
 
   grpc::ClientContext context;
@@ -79,10 +81,17 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   auto pause = kFirstPause;
   auto others_until = std::chrono::steady_clock::now() + kOthersUpload;
   bool ask = !missing || digest.size_bytes() > kChunk;
+  Patience patience(channel);
+  int64_t committed = 0;
   for (int attempt = 0; attempt < kAttempts;) {
-    status = uploadOnce(channel, in, digest, progress, ask);
+    status = uploadOnce(channel, in, digest, progress, ask, patience, committed);
     ask = true;
     if (status.ok() || !worthAnotherTry(status)) return status;
+    if (absl::IsUnavailable(status)) {
+      if (absl::Status why = channel.ended(); !why.ok()) return why;
+      if (!patience.wait()) return status;
+      continue;
+    }
     // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
     const bool wait = absl::IsAborted(status) && std::chrono::steady_clock::now() < others_until;
     attempt += wait ? 0 : 1;
@@ -94,7 +103,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
 
 // Appends the blob's bytes from `offset` on to `out`.
 absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
-                          const TransferProgress& progress, Sha256* hash = nullptr) {
+                          const TransferProgress& progress, Sha256* hash, Patience& patience) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
   request.set_sha256(digest.sha256());
@@ -103,6 +112,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
   v1::DownloadBlobResponse chunk;
   int64_t done = offset;
   while (reader->Read(&chunk)) {
+    patience.answered();
     out.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
     if (!out) {
       const int error = errno;
@@ -155,7 +165,8 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
   if (absl::Status status = checkOutputPath(path, /*regular=*/true); !status.ok()) return status;
   const std::string file = behindLinks(path), part = absl::StrCat(file, ".part");
   absl::Status status;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  Patience patience(channel);
+  for (int attempt = 0; attempt < kAttempts;) {
     std::error_code error;
     int64_t have = fs::exists(part, error) ? static_cast<int64_t>(fs::file_size(part, error)) : 0;
     if (have > digest.size_bytes()) {
@@ -165,7 +176,8 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     std::ofstream out(part, std::ios::binary | std::ios::app);
     if (!out) return fileError(errno, absl::StrCat("cannot write ", part));
     Sha256 hash;  // of what comes from the start in one go: it need not be read again
-    status = have == digest.size_bytes() ? absl::OkStatus() : downloadFrom(channel, digest, have, out, progress, &hash);
+    status = have == digest.size_bytes() ? absl::OkStatus()
+                                         : downloadFrom(channel, digest, have, out, progress, &hash, patience);
     out.close();
     if (status.ok() && !out) status = absl::DataLossError(absl::StrCat("cannot write ", part));
     if (status.ok()) {
@@ -186,10 +198,16 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       // What was there before the resume was not a prefix of this blob: start over.
       fs::remove(part, error);
       status = absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
+      ++attempt;
+      continue;
+    }
+    if (absl::IsUnavailable(status)) {
+      if (absl::Status why = channel.ended(); !why.ok()) return why;
+      if (!patience.wait()) return status;
       continue;
     }
     if (!worthAnotherTry(status)) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 << attempt++));
   }
   return status;
 }
@@ -200,7 +218,14 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
                                                                    digest.size_bytes(), " bytes; save it to a file"));
   }
   std::ostringstream out;
-  if (absl::Status status = downloadFrom(channel, digest, 0, out, {}); !status.ok()) return status;
+  Patience patience(channel);
+  while (true) {
+    absl::Status status = downloadFrom(channel, digest, static_cast<int64_t>(out.tellp()), out, {}, nullptr, patience);
+    if (status.ok()) break;
+    if (!absl::IsUnavailable(status)) return status;
+    if (absl::Status why = channel.ended(); !why.ok()) return why;
+    if (!patience.wait()) return status;
+  }
   std::string bytes = std::move(out).str();
   if (digestOf(bytes).sha256() != digest.sha256()) {
     return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));

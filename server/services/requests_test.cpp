@@ -128,6 +128,13 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.workloads[0]", [](auto& r) { tuneInstead(r).add_workloads(); }},
       {"tune.measuring.repeat", [](auto& r) { tuneInstead(r).mutable_measuring()->set_repeat(-1); }},
       {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(1'000'000); }},
+      {"tune.measuring.most",
+       [](auto& r) {
+         tuneInstead(r).mutable_measuring()->set_most(3);
+         r.mutable_tune()->mutable_measuring()->set_repeat(4);
+       }},
+      {"tune.measuring.most",
+       [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(6); }},  // of 7 where none is said
       {"tune.measuring.stable", [](auto& r) { tuneInstead(r).mutable_measuring()->set_stable(-1); }},
       {"tune.measuring.tolerance", [](auto& r) { tuneInstead(r).mutable_measuring()->set_tolerance(2); }},
       {"tune.measuring.trial_timeout_us",

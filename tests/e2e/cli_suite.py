@@ -411,8 +411,15 @@ def records_are_asked_and_travel(service):
         check_equal(int(answer["imported"]), imported, "records of another host")
     there = service.cli("records", "--json", "--filter", f'host = elsewhere AND {mine}').json["records"]
     check_equal(sorted(r["median_ms"] for r in there), sorted(r["median_ms"] for r in records), "what came over")
-    lines.write_text("no record\n")
-    check("records.jsonl:1" in service.operator("records", "import", lines, expect=3).err, "the line at fault")
+    lost = json.loads(moved.splitlines()[0])  # in a workload of its own, and slower than the default's
+    lost.update(id="lost", workload_hash="a" * 64, target_name="of its own", baseline_ms=lost["median_ms"] / 2)
+    lines.write_text(json.dumps(lost) + "\n")
+    service.operator("records", "import", lines)
+    told = service.cli("records", "best", "--workload", "a" * 64, "-o", pins)
+    check("left out: 1 whose fastest lost" in told.out and "workload" not in pins.read_text(), f"a tree that lost: {told.out}")
+    lines.write_text('{"id": "no\n')
+    said = service.operator("records", "import", lines, expect=3).err
+    check("records.jsonl:1" in said and said.count("\n") <= 2, f"the line at fault: {said}")
 
 
 def metaschedule_leaves_times(service):

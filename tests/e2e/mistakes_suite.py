@@ -59,6 +59,25 @@ def certificates_are_read_at_the_start(service):
         check(f"{flag}: " in said and "PEM" in said, f"{flag} {file.name}: {said}")
 
 
+def a_folder_with_others_things(service):
+    """/tmp for a data folder: nobody is shut out of it, nothing in it removed."""
+    folder = service.scratch("others")
+    (folder / "attempts").mkdir(parents=True)
+    (folder / "attempts" / "letter").write_text("dear")
+    folder.chmod(0o755)
+    worker = [BIN / "tessera-worker", "--server", service.address, "--scratch", folder]
+    for command, code in (([BIN / "tesserad", "--data-dir", folder, "--workers", "0"], 1), (worker, 4),
+                          ([BIN / "tesserad", "--data-dir", service.data, "--backup-to", folder], 1),
+                          ([BIN / "tessera", "compile", model_path(TINY), "--local", "--data-dir", folder], 3)):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+        said = done.stdout + done.stderr
+        check(done.returncode == code and f"{folder} holds other things (attempts)" in said, f"{command}: {done}")
+    service.cli("admin", "certificates", folder, "--host", "localhost")  # which are one's own by their own rights
+    check_equal(folder.stat().st_mode & 0o777, 0o755, "rights of the folder")
+    check_equal([(folder / "attempts" / "letter").read_text(), sorted(path.name for path in folder.iterdir())],
+                ["dear", ["attempts", "ca.key", "ca.pem", "server.key", "server.pem"]], "what lies there")
+
+
 def a_worker_that_is_no_program(service):
     text = service.scratch("text")
     text.write_text("#!/bin/sh\n")
@@ -350,7 +369,7 @@ def open_files(pid):
 def main():
     with Service(workers=1) as service:
         cases = (
-            addresses_are_checked, certificates_are_read_at_the_start, a_worker_that_is_no_program, a_worker_at_the_clients_address,
+            addresses_are_checked, certificates_are_read_at_the_start, a_folder_with_others_things, a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
             flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
             links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,

@@ -4,6 +4,7 @@
 
 import asyncio
 import hashlib
+import logging
 import os
 import pathlib
 import sqlite3
@@ -417,6 +418,35 @@ def a_watch_goes_on_after_a_restart():
         check_equal(loaded.outputs[0].shape, (7, 3), "shape")
 
 
+def calls_outlast_a_restart():
+    """What was begun while the server was there goes on when it is there again, and says meanwhile that it waits."""
+    with FaultService(workers=1) as service:
+        client = connected(service)
+        artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
+
+        async def job_of_another_client():
+            async with tessera.aio.Client(service.address) as other:
+                await other.workers()
+                service.kill()
+                threading.Timer(2.5, service.start).start()
+                return await other.artifact(artifact.id)
+
+        said = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("tessera").addHandler(handler)
+        try:
+            check_equal(asyncio.run(job_of_another_client()).id, artifact.id, "asyncio's answer")
+            service.kill()
+            threading.Timer(2.5, service.start).start()
+            path = artifact.save(service.scratch("a.tsra"))
+        finally:
+            logging.getLogger("tessera").removeHandler(handler)
+        check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of what was downloaded")
+        check_equal(len(said), 2, f"notices: {said}")
+        check(all("does not answer" in line and "60 s at most" in line for line in said), f"notices: {said}")
+
+
 # Transfers.
 
 def random_blob(size):
@@ -712,7 +742,8 @@ def examples(service):
 
 
 def main():
-    alone = (it_says_who_calls, an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart)
+    alone = (it_says_who_calls, an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart,
+             calls_outlast_a_restart)
     shared = (a_future_with_progress, the_command_line_finds_it_in_the_cache, what_a_model_is, explained_and_checked,
               a_search_is_a_future, a_followed_model_is_replaced,
               errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers, a_closed_client_says_so,

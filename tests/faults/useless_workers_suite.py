@@ -54,6 +54,14 @@ def a_job_outlives_them(service):
     check_equal(service.cli("job", job, "--json").json["state"], "SUCCEEDED", "state with a worker that can")
 
 
+def put_another_build(program, content, build, other):
+    """A program, as it is, but of a build that is called otherwise."""
+    latter = program.with_name(f"{program.name}.latter")
+    latter.write_bytes(content.replace(build.encode(), other.encode()))
+    latter.chmod(0o755)
+    latter.rename(program)
+
+
 def a_task_program_of_another_build_does_nothing(service):
     """Installed over the one that a worker began with, whose started process has ended."""
     program = service.scratch("tessera-task")
@@ -67,10 +75,7 @@ def a_task_program_of_another_build_does_nothing(service):
     other = build[:-12] + "0" * 12
     content = program.read_bytes()
     check(build.encode() in content, f"{program} does not hold its build {build}")
-    latter = service.scratch("tessera-task.latter")
-    latter.write_bytes(content.replace(build.encode(), other.encode()))
-    latter.chmod(0o755)
-    latter.rename(program)
+    put_another_build(program, content, build, other)
     service.cli("compile", model_path("tiny:seed=4"), *quick)  # by what has started
     started = subprocess.run(["pgrep", "-f", f"{program} --serve"], capture_output=True, text=True, check=True).stdout.split()
     for process in started:
@@ -158,10 +163,24 @@ def a_local_server_that_another_ended_is_told(service):
         check(text in said, f"the client does not say {text!r}:\n{said}")
 
 
+def a_sandbox_of_another_build_is_not_used(service):
+    programs = service.scratch("programs")
+    programs.mkdir()
+    shutil.copy2(BIN / "tessera", programs / "tessera")
+    program = programs / "tessera-task"
+    build = subprocess.run([BIN / "tessera-task", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    put_another_build(program, (BIN / "tessera-task").read_bytes(), build, build[:-12] + "0" * 12)
+    artifact = service.scratch("any.tsra")
+    artifact.write_bytes(b"whatever it is")
+    done = subprocess.run([programs / "tessera", "run", artifact, "--sandbox", "--random"], capture_output=True, text=True,
+                          check=False, timeout=PATIENCE_S, env=service._env)
+    check(done.returncode != 0 and "are of different builds" in done.stderr and build in done.stderr, done.stderr)
+
+
 def main():
     with Service(workers=0) as service:
         cases = (a_job_outlives_them, a_task_program_of_another_build_does_nothing, programs_replaced_under_a_local_server_are_told, and_to_python_programs,
-                 a_local_server_of_another_build_is_not_used, a_local_server_that_another_ended_is_told)
+                 a_local_server_of_another_build_is_not_used, a_sandbox_of_another_build_is_not_used, a_local_server_that_another_ended_is_told)
         return run("useless_workers", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
 

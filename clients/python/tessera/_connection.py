@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_serv
                         job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, signing_service_pb2_grpc,
                         target_service_pb2_grpc, worker_service_pb2_grpc)
 
+_CONNECTED_PAUSE_S = 0.1  # before a call over a connection that stood while the last one was not answered
 DEFAULT_ADDRESS = "localhost:7400"
 
 _STUBS: dict[str, Any] = {
@@ -56,6 +58,8 @@ class _Methods:
         self.known_blobs = KnownBlobs()
         self._stubs = {name: stub(channel) for name, stub in _STUBS.items()}
         self._closed = False
+        #: whether the server has ever answered here
+        self.answered = False
 
     def method(self, name: str) -> Any:
         """The callable behind "JobService.GetJob", which shows who calls."""
@@ -83,6 +87,18 @@ class Connection(_Methods):
         self.ended: Callable[[], errors.TesseraError | None] = lambda: None
         self._channel = _channel(grpc, address, identity)
         super().__init__(self._channel, identity)
+
+    def connect_within(self, seconds: float) -> None:
+        """Sleeps; ends early once there is a connection. gRPC hardly works on one between two calls."""
+        ready = grpc.channel_ready_future(self._channel)
+        start = time.monotonic()
+        try:
+            ready.result(timeout=seconds)
+        except grpc.FutureTimeoutError:
+            return
+        finally:
+            ready.cancel()
+        time.sleep(max(0.0, min(_CONNECTED_PAUSE_S, seconds - (time.monotonic() - start))))
 
     def close(self) -> None:
         self._closed = True

@@ -6,7 +6,6 @@ import math
 import numbers
 import pathlib
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -112,11 +111,7 @@ def received(method: str, request: Any, job_id: str, on_message: Callable[[Any],
              stopping: Callable[[], bool] = lambda: False) -> Steps[None]:
     """A stream of what a job has more and more of, to its end or until `stopping`; survives restarts of the server by
     resuming behind the number that `on_message` answers."""
-    last_sign_of_life = time.monotonic()
-
     def use(message: Any) -> None:
-        nonlocal last_sign_of_life
-        last_sign_of_life = time.monotonic()
         request.cursor = on_message(message)
 
     while not stopping():
@@ -125,13 +120,16 @@ def received(method: str, request: Any, job_id: str, on_message: Callable[[Any],
             return
         except errors.TesseraError as error:
             if error.code == "DEADLINE_EXCEEDED":
-                last_sign_of_life = time.monotonic()  # a stream that stood all the time
                 continue
-            if error.code not in ("UNAVAILABLE", "CANCELLED"):
+            if error.code not in ("UNAVAILABLE", "CANCELLED"):  # what has ended for good has no code
                 raise
-            if time.monotonic() - last_sign_of_life > _PATIENCE_S:
-                raise errors.Unreachable("the server has been away for too long; the job goes on there",
-                                         job_id=job_id, code=error.code) from error
+        try:  # this call waits for the server
+            yield from call("JobService.GetJob", job_pb2.GetJobRequest(id=job_id), patience_s=_PATIENCE_S)
+        except errors.Unreachable as error:
+            if error.for_good:
+                raise
+            raise errors.Unreachable("the server has been away for too long; the job goes on there", job_id=job_id,
+                                     code=error.code) from error
         yield Pause(_AGAIN_S)
 
 

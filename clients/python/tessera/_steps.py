@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar, Union
@@ -46,6 +47,7 @@ class Send:
 @dataclasses.dataclass(frozen=True)
 class Pause:
     seconds: float
+    connecting: bool = False  # ends early once there is a connection
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,24 +60,74 @@ Step = Union[Call, Receive, Send, Pause, Work]
 Steps = Generator[Step, Any, T]
 
 CALL_TIMEOUT_S = 30.0
-CALL_ATTEMPTS = 4
-FIRST_PAUSE_S = 0.1
+CALL_ATTEMPTS = 4  # at a server that has never answered
+PATIENCE_S = 60.0  # with one that has: a restart that drains takes half of it
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 1.0
+
+_log = logging.getLogger("tessera")
 
 
-def call(method: str, request: Any, timeout_s: float = CALL_TIMEOUT_S, attempts: int = CALL_ATTEMPTS) -> Steps[Any]:
-    """A call that is tried again, with growing pauses, while the server is UNAVAILABLE."""
+class Patience:
+    """Whether and when one operation tries again what the server did not answer."""
+
+    def __init__(self, seconds: float = PATIENCE_S, attempts: int = CALL_ATTEMPTS,
+                 timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self._seconds, self._attempts, self._timeout_s = seconds, attempts, timeout_s
+        self.answered()
+
+    def answered(self) -> None:
+        """Waiting begins anew."""
+        self._since: float | None = None
+        self._tries = 0
+        self._told = False
+        self._pause = _FIRST_PAUSE_S
+
+    def wait(self, error: errors.Unreachable) -> Steps[None]:
+        """Pauses; raises the error when there is no other try."""
+        if error.for_good:
+            raise error
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        self._tries += 1
+        away = now - self._since
+        known = error.answered_before
+        bound = self._seconds if known else self._timeout_s
+        if away + self._pause > bound or (not known and self._tries >= self._attempts):
+            raise error
+        if known and not self._told and away >= 1:
+            self._told = True
+            _log.warning("%s; it is waited for, %.0f s at most", error.message, self._seconds)
+        yield Pause(self._pause, connecting=True)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+
+
+def call(method: str, request: Any, timeout_s: float = CALL_TIMEOUT_S, attempts: int = CALL_ATTEMPTS,
+         patience_s: float = PATIENCE_S) -> Steps[Any]:
+    """A call that is tried again, with growing pauses, while the server does not answer: a few times where it never has,
+    for `patience_s` where it has. With one attempt, once."""
     deadline = time.monotonic() + timeout_s
-    pause = FIRST_PAUSE_S
-    for attempt in range(1, attempts + 1):
+    patience = Patience(patience_s, attempts, timeout_s)
+    left = timeout_s
+    while True:
         try:
-            return (yield Call(method, request, max(0.0, deadline - time.monotonic())))
+            return (yield Call(method, request, left))
         except errors.Unreachable as error:
-            typed = error.reason != ""  # the server did answer: it has no worker
-            if typed or attempt == attempts or time.monotonic() + pause >= deadline:
+            if error.reason or attempts == 1:  # a reason: the server did answer, it has no worker
                 raise
-        yield Pause(pause)
-        pause *= 2
-    raise AssertionError("the last attempt returns or raises")
+            yield from patience.wait(error)
+            left = timeout_s if error.answered_before else max(0.0, deadline - time.monotonic())
+
+
+def _failed(refused: grpc.RpcError, connection: Any) -> errors.TesseraError:
+    """The exception, and whether the server has ever answered."""
+    error = errors.of_rpc(refused, connection.address)
+    if isinstance(error, errors.Unreachable) and not error.reason:
+        error.answered_before = connection.answered
+    elif error.code not in ("CANCELLED", "DEADLINE_EXCEEDED"):
+        connection.answered = True
+    return error
 
 
 def drive(steps: Steps[T], connection: Any) -> T:
@@ -91,28 +143,33 @@ def drive(steps: Steps[T], connection: Any) -> T:
         try:
             answer = _perform(step, connection)
         except grpc.RpcError as refused:
-            error = errors.of_rpc(refused, connection.address)
-            if isinstance(error, errors.Unreachable):
-                error = connection.ended() or error
+            error = _failed(refused, connection)
+            if isinstance(error, errors.Unreachable) and (ended := connection.ended()) is not None:
+                error = ended
+                if isinstance(ended, errors.Unreachable):
+                    ended.for_good = True
         except BaseException as other:  # its `finally` clauses are to run
             error = other
 
 
 def _perform(step: Step, connection: Any) -> Any:
     if isinstance(step, Call):
-        return connection.method(step.method)(step.request, timeout=step.timeout_s)
+        answer = connection.method(step.method)(step.request, timeout=step.timeout_s)
+        connection.answered = True
+        return answer
     if isinstance(step, Send):
         return connection.method(step.method)(step.requests)
     if isinstance(step, Receive):
         stream = connection.method(step.method)(step.request, timeout=step.timeout_s)
         try:
             for message in stream:
+                connection.answered = True
                 step.use(message)
         finally:
             stream.cancel()
         return None
     if isinstance(step, Pause):
-        return time.sleep(step.seconds)
+        return connection.connect_within(step.seconds) if step.connecting else time.sleep(step.seconds)
     return step.function()
 
 
@@ -129,20 +186,23 @@ async def drive_async(steps: Steps[T], connection: Any) -> T:
         try:
             answer = await _perform_async(step, connection)
         except grpc.RpcError as refused:
-            error = errors.of_rpc(refused, connection.address)
+            error = _failed(refused, connection)
         except BaseException as other:
             error = other
 
 
 async def _perform_async(step: Step, connection: Any) -> Any:
     if isinstance(step, Call):
-        return await connection.method(step.method)(step.request, timeout=step.timeout_s)
+        answer = await connection.method(step.method)(step.request, timeout=step.timeout_s)
+        connection.answered = True
+        return answer
     if isinstance(step, Send):
         return await connection.method(step.method)(_each_in_thread(step.requests))
     if isinstance(step, Receive):
         stream = connection.method(step.method)(step.request, timeout=step.timeout_s)
         try:
             async for message in stream:
+                connection.answered = True
                 step.use(message)
         finally:
             stream.cancel()

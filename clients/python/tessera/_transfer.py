@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Union
 
 from tessera import _digests, errors
-from tessera._steps import Receive, Pause, Send, Steps, Work, call
+from tessera._steps import Patience, Pause, Receive, Send, Steps, Work, call
 from tessera.v1 import blob_service_pb2 as blobs
 from tessera.v1 import tensor_pb2
 
@@ -88,19 +88,26 @@ def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _igno
     attempt = 0
     trouble: list[errors.TesseraError] = []
     ask = not missing or digest.size_bytes > _CHUNK
+    patience = Patience()
+    done = 0
     while True:
         try:
-            done = 0
             if ask:
-                state = yield from call("BlobService.QueryUpload", blobs.QueryUploadRequest(digest=digest))
+                state = yield from call("BlobService.QueryUpload", blobs.QueryUploadRequest(digest=digest), attempts=1)
                 if state.complete:
                     return
+                if state.committed_bytes > done:
+                    patience.answered()
                 done = state.committed_bytes
             yield Send("BlobService.UploadBlob", _chunks(source, digest, done, progress, trouble))
             return
         except errors.TesseraError as error:
             if trouble:
                 raise trouble[0] from error
+            if isinstance(error, errors.Unreachable):
+                yield from patience.wait(error)
+                ask = True
+                continue
             # ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
             attempt += 0 if error.code == "ABORTED" and time.monotonic() < others_until else 1
             ask = True
@@ -133,9 +140,11 @@ def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Prog
     """Writes a blob to a descriptor whose first `have` bytes may be there already, and checks what came."""
     attempt = 0
     done = have
+    patience = Patience()
 
     def use(message: Any) -> None:
         nonlocal done
+        patience.answered()
         data = message.data
         while data:
             written = os.pwrite(file, data, done)
@@ -144,12 +153,15 @@ def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Prog
         progress(done, digest.size_bytes)
 
     while True:
-        attempt += 1
         try:
             if done < digest.size_bytes:
                 yield Receive("BlobService.DownloadBlob",
                               blobs.DownloadBlobRequest(sha256=digest.sha256, offset=done), use)
         except errors.TesseraError as error:
+            if isinstance(error, errors.Unreachable):
+                yield from patience.wait(error)
+                continue
+            attempt += 1
             if not _worth_another_try(error) or attempt >= _ATTEMPTS:
                 raise
             yield Pause(_FIRST_PAUSE_S * 2**attempt)
@@ -157,6 +169,7 @@ def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Prog
         got = yield Work(lambda: _digests.of_open_file(file))
         if got.sha256 == digest.sha256:
             return
+        attempt += 1
         if attempt >= _ATTEMPTS:
             raise errors.InternalError(f"the downloaded blob {digest.sha256} does not match its digest", code="DATA_LOSS")
         # What was there before was not a prefix of this blob: start over.

@@ -28,7 +28,8 @@ T = TypeVar("T")
 class Client:
     """A connection to a service. Thread-safe; connects when first used.
 
-    Every method raises a :class:`tessera.errors.TesseraError`; calls are tried again while the server does not answer.
+    Every method raises a :class:`tessera.errors.TesseraError`; calls are tried again while the server does not answer,
+    for a minute where it has answered before.
     """
 
     def __init__(self, address: str | None = None, identity: Identity | None = None) -> None:

@@ -107,6 +107,9 @@ class Cancelled(TesseraError):
 class Unreachable(TesseraError, ConnectionError):
     """No server answers, or it has no worker that can do this."""
 
+    answered_before = False  #: this client has had answers of the server
+    for_good = False  #: it was this machine's own, has ended, and will not come back
+
 
 class Closed(TesseraError, ValueError):
     """The client was closed before."""

@@ -1,0 +1,33 @@
+#include "proto/own_folder.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "proto/printable.h"
+
+namespace tessera {
+
+absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::string_view> marks) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", path));
+  bool ours = false;
+  for (const std::string_view mark : marks) ours = ours || fs::exists(fs::path(path) / mark, error);
+  if (!ours) {
+    for (const auto& entry : fs::directory_iterator(path, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "lost+found" || name == "tesserad.log") continue;
+      return absl::FailedPreconditionError(absl::StrCat(path, " holds other things (", printable(name.substr(0, 80)),
+                                                        "); name a folder that is empty, or not there yet"));
+    }
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot read ", path));
+  }
+  fs::permissions(path, fs::perms::owner_all, error);
+  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot keep others out of ", path))
+               : absl::OkStatus();
+}
+
+}  // namespace tessera
