@@ -213,10 +213,21 @@ Results lowerLoop(Node& n, Emitter& e) {
                  : e.elementwise(boolean, {active, next},
                                  [](const Scalars& s, ValueRange v) { return s.logicalAnd(v[0], v[1]); });
   }
-  for (auto& list : scans) {
+  std::vector<Tensor> never;  // what an iteration would give, if there is none to show how large its rows are
+  if (!scans.empty() && scans[0].empty()) {
+    std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({0}), {})), active};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    TESSERA_ASSIGN_OR_RETURN(never, runBody(n, *body, arguments, 1 + carried.size() + scans.size()));
+    never.erase(never.begin(), never.begin() + 1 + static_cast<int64_t>(carried.size()));
+  }
+  for (size_t k = 0; k < scans.size(); ++k) {
+    auto& list = scans[k];
     if (list.empty()) {
-      return n.unsupported("no iteration gives the shape of a stacked result",
-                           {.attribute = "M", .found = "0 iterations", .accepted = "1 or more"});
+      if (k >= never.size()) break;
+      Shape none = never[k].shape;
+      none.insert(none.begin(), 0);
+      carried.push_back(Emitter::wrap(e.empty(never[k].dtype, none), never[k].dtype));
+      continue;
     }
     TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(list), 0));
     setExtent(stacked, 0, rows);

@@ -53,44 +53,6 @@ absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool tr
   return absl::OkStatus();
 }
 
-Results lowerGemm(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
-  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 1.0));
-  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, n.flag("transA", false));
-  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, n.flag("transB", false));
-  if (n.opset() < 7) n.ignore("broadcast");
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
-  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
-  const Shape& a = n.in(0).shape;
-  const Shape& b = n.in(1).shape;
-  if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0]) {
-    return n.invalid(absl::StrCat("inner dimensions of A ", shapeText(a), " and B ", shapeText(b), " differ"),
-                     {.attribute = "B",
-                      .found = absl::StrCat(b[transpose_b ? 1 : 0]),
-                      .accepted = absl::StrCat(a[transpose_a ? 0 : 1])});
-  }
-  const Shape shape = {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
-  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, n.in(0).dtype));
-  Tensor x = n.in(0), y = n.in(1);
-  TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
-  Tensor result = product(e, x, y, transpose_a, transpose_b);
-  std::vector<Tensor> operands = {result};
-  if (n.has(2) && beta != 0) {
-    auto broadcast = broadcastShape(shape, n.in(2).shape);
-    if (!broadcast || *broadcast != shape) {
-      return n.invalid("C does not broadcast to the product",
-                       {.attribute = "C", .found = shapeText(n.in(2).shape), .accepted = shapeText(shape)});
-    }
-    operands.push_back(n.in(2));
-  }
-  if (operands.size() == 1 && alpha == 1.0) return {{result}};
-  return {{e.elementwise(result.dtype, operands, [&](const Scalars& s, ValueRange v) {
-    Value scaled = alpha == 1.0 ? v[0] : s.mul(v[0], s.constant(alpha));
-    if (v.size() == 1) return scaled;
-    return s.add(scaled, beta == 1.0 ? v[1] : s.mul(v[1], s.constant(beta)));
-  })}};
-}
-
 /// Batch dimensions that broadcast: each operand is read with its own batch dimensions of size 1 dropped.
 Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& batch) {
   const auto rank = static_cast<unsigned>(batch.size());
@@ -147,6 +109,44 @@ Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& 
 }
 
 }  // namespace
+
+Results lowerGemm(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 1.0));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, n.flag("transA", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, n.flag("transB", false));
+  if (n.opset() < 7) n.ignore("broadcast");
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
+  const Shape& a = n.in(0).shape;
+  const Shape& b = n.in(1).shape;
+  if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0]) {
+    return n.invalid(absl::StrCat("inner dimensions of A ", shapeText(a), " and B ", shapeText(b), " differ"),
+                     {.attribute = "B",
+                      .found = absl::StrCat(b[transpose_b ? 1 : 0]),
+                      .accepted = absl::StrCat(a[transpose_a ? 0 : 1])});
+  }
+  const Shape shape = {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, n.in(0).dtype));
+  Tensor x = n.in(0), y = n.in(1);
+  TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
+  Tensor result = product(e, x, y, transpose_a, transpose_b);
+  std::vector<Tensor> operands = {result};
+  if (n.has(2) && beta != 0) {
+    auto broadcast = broadcastShape(shape, n.in(2).shape);
+    if (!broadcast || *broadcast != shape) {
+      return n.invalid("C does not broadcast to the product",
+                       {.attribute = "C", .found = shapeText(n.in(2).shape), .accepted = shapeText(shape)});
+    }
+    operands.push_back(n.in(2));
+  }
+  if (operands.size() == 1 && alpha == 1.0) return {{result}};
+  return {{e.elementwise(result.dtype, operands, [&](const Scalars& s, ValueRange v) {
+    Value scaled = alpha == 1.0 ? v[0] : s.mul(v[0], s.constant(alpha));
+    if (v.size() == 1) return scaled;
+    return s.add(scaled, beta == 1.0 ? v[1] : s.mul(v[1], s.constant(beta)));
+  })}};
+}
 
 absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
   if (x.rank() < 1 || y.rank() < 1) {

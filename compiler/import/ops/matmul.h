@@ -10,4 +10,7 @@ Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, b
 /// NumPy's matmul of two tensors of one type: vectors are promoted to matrices, leading dimensions broadcast.
 absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y);
 
+/// The operator Gemm: alpha * A' B' + beta * C.
+absl::StatusOr<std::vector<Tensor>> lowerGemm(Node& n, Emitter& e);
+
 }  // namespace tessera::compiler
