@@ -137,6 +137,8 @@ def normalization_cases():
         x, w, b = (floats(3, 8).astype(types[0]), *(floats(8).astype(types[1]) for _ in "wb"))
         yield f"layer normalization of {x.dtype} scaled by {w.dtype}", one(
             "LayerNormalization", {"x": x, "w": w, "b": b}, opset=16)
+    half = {"x": floats(3, 8).astype("f2"), "w": floats(8).astype("f2")}
+    yield "layer normalization that keeps no type", one("LayerNormalization", half, opset=17, stash_type=0)
     yield "simplified", one("SimplifiedLayerNormalization", {"x": floats(3, 5), "w": floats(5)}, opset=17)
     embedded = {"i": integers(0, 11, (2, 5), np.int32), "g": integers(0, 2, (2, 5), np.int32), "w": floats(11, 6),
                 "p": floats(9, 6), "t": floats(2, 6), "a": floats(6), "b": floats(6),
@@ -201,11 +203,26 @@ def loop_cases():
          helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3])],
         [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
          helper.make_tensor_value_info("r", TensorProto.FLOAT, [4, 3])])
+    listed = helper.make_graph(  # some exporters' numbers of iterations and conditions are lists of one
+        [helper.make_node("Cast", ["i"], ["r"], to=TensorProto.FLOAT), helper.make_node("Identity", ["c"], ["d"]),
+         helper.make_node("Add", ["s", "r"], ["t"])], "listed",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, [1]), helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
+         helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, [1]), helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
+         helper.make_tensor_value_info("r", TensorProto.FLOAT, [1])])
+    yield "iterations in lists", Case(
+        [helper.make_node("Loop", ["m", "go", "x"], ["y", "r"], body=listed)], {"x": floats(2, 3)}, outputs=("y", "r"),
+        constants={"m": np.array([4], np.int64), "go": np.array([True])})
     for trips, goes in ((0, True), (5, False)):
         yield f"no iteration of {trips}", Case(
             [helper.make_node("Loop", ["m", "go", "x"], ["y", "r"], body=body)], {"x": floats(2, 3)}, outputs=("y", "r"),
             constants={"m": np.array(trips, np.int64), "go": np.array(goes)},
             wanted=lambda x: {"y": x, "r": np.zeros((0, 4, 3), "f4")})
+
+
+def dropped_cases():
+    yield "squeeze of an empty list", one("Squeeze", {"x": floats(3, 1, 5, 1)}, opset=13,
+                                          constants={"a": np.zeros(0, np.int64)})
 
 
 def triangle_cases():
@@ -506,7 +523,7 @@ def agrees(service, oracle, name, case):
 
 
 def main():
-    groups = (attention_cases, normalization_cases, image_cases, loop_cases, triangle_cases, old_cases, signal_cases,
+    groups = (attention_cases, normalization_cases, image_cases, loop_cases, dropped_cases, triangle_cases, old_cases, signal_cases,
               element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:

@@ -200,7 +200,11 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   const Tensor& input = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, input.rank()));
   TESSERA_ASSIGN_OR_RETURN(const double epsilon, n.real("epsilon", 1e-5));
-  TESSERA_ASSIGN_OR_RETURN(const v1::DataType stash, n.dataType("stash_type", v1::DATA_TYPE_F32));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t number, n.integer("stash_type", 1));
+  v1::DataType stash = input.dtype;  // 0 is no type, and asks for none
+  if (number != 0) {
+    TESSERA_ASSIGN_OR_RETURN(stash, n.dataType("stash_type", v1::DATA_TYPE_F32));
+  }
   for (int i : {1, 2}) {
     if (!n.has(i)) continue;
     auto shape = broadcastShape(input.shape, n.in(i).shape);
