@@ -37,7 +37,8 @@ int64_t summedDim(const Tensor& x, bool right, bool transposed) {
   return x.rank() == 1 ? 0 : x.rank() - (right != transposed ? 2 : 1);
 }
 
-/// Elements beyond the extent of the dimension that both operands share are zeros, in both: one may hold no number.
+}  // namespace
+
 /// Where a softmax has left zeros there is nothing to do: attention stays a softmax between two products.
 absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool transpose_x, bool transpose_y) {
   const int64_t of_x = summedDim(x, false, transpose_x), of_y = summedDim(y, true, transpose_y);
@@ -52,6 +53,8 @@ absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool tr
   y = zeroed(e, y, of_y);
   return absl::OkStatus();
 }
+
+namespace {
 
 /// Batch dimensions that broadcast: each operand is read with its own batch dimensions of size 1 dropped.
 Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& batch) {
@@ -183,8 +186,8 @@ Results lowerMatMul(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Rows of the first operand, columns of the second and the matrices of both do not meet one another; the dimension
-/// that is summed was zeroed beyond its extent.
+}  // namespace
+
 absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const bool gemm = n.opType() == "Gemm";
   TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, gemm ? n.flag("transA", false) : absl::StatusOr<bool>(false));
@@ -218,8 +221,6 @@ absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::vector<Operator> matmulOperators() {
   return withExtents(productExtents, {
