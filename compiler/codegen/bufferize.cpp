@@ -127,6 +127,23 @@ void hoistFills(mlir::func::FuncOp func) {
   }
 }
 
+/// The insertions that `result`, which the workload returns, consists of, first to last, if nobody else sees any of it.
+llvm::SmallVector<tensor::InsertSliceOp> insertionsOf(mlir::Value result) {
+  llvm::SmallVector<tensor::InsertSliceOp> chain;
+  while (auto insert = result.getDefiningOp<tensor::InsertSliceOp>()) {
+    const bool known = insert.getOffsets().empty() && insert.getSizes().empty() && insert.getStrides().empty();
+    if (!insert->hasOneUse() || !known || insert.getSourceType().getRank() != insert.getType().getRank()) return {};
+    chain.push_back(insert);
+    result = insert.getDest();
+  }
+  if (!result.getDefiningOp<tensor::EmptyOp>()) return {};
+  return {chain.rbegin(), chain.rend()};
+}
+
+/// A concatenation of more parts than this is written part by part: bufferization compares every insertion with every
+/// other one along all that lies between (minutes from 160 parts on).
+constexpr size_t kMostInsertions = 16;
+
 /// Tensor arguments become memref arguments, and each result an argument its value is materialized in, which says
 /// what it may be written over.
 void passByMemory(mlir::func::FuncOp func) {
@@ -149,13 +166,26 @@ void passByMemory(mlir::func::FuncOp func) {
   }
   auto ret = llvm::cast<mlir::func::ReturnOp>(entry.getTerminator());
   builder.setInsertionPoint(ret);
+  auto write = [&](mlir::Value value, mlir::Value target) {
+    bufferization::MaterializeInDestinationOp::create(builder, loc, mlir::Type(), value, target, /*restrict=*/true,
+                                                      /*writable=*/true);
+  };
+  llvm::SmallVector<tensor::InsertSliceOp> replaced;
   for (mlir::Value result : ret.getOperands()) {
     inputs.push_back(memrefOf(result.getType()));
     mlir::Value target = entry.addArgument(inputs.back(), loc);
-    bufferization::MaterializeInDestinationOp::create(builder, loc, mlir::Type(), result, target, /*restrict=*/true,
-                                                      /*writable=*/true);
+    const llvm::SmallVector<tensor::InsertSliceOp> parts = insertionsOf(result);
+    if (parts.size() <= kMostInsertions) {
+      write(result, target);
+      continue;
+    }
+    for (tensor::InsertSliceOp part : parts)
+      write(part.getSource(), mlir::memref::SubViewOp::create(builder, loc, target, part.getStaticOffsets(),
+                                                              part.getStaticSizes(), part.getStaticStrides()));
+    replaced.append(parts.rbegin(), parts.rend());
   }
   ret->setOperands({});
+  for (tensor::InsertSliceOp part : replaced) part->erase();
   llvm::SmallVector<mlir::Attribute> over;
   for (unsigned result = 0; result < func.getNumResults(); ++result)
     over.push_back(func.getResultAttr(result, kWrittenOver));

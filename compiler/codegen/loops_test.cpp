@@ -230,7 +230,37 @@ TEST_P(Loops, GatherRows) {
   checkWorkload(text.finish({y}), {.seed = GetParam(), .integer_range = rows});
 }
 
+/// What a long loop leaves, parts that are read, computed, computed and returned as well, and the same twice.
+class LongLoops : public Loops {};
+
+TEST_P(LongLoops, Concat) {
+  constexpr int64_t kParts = 240;  // bufferizing them one after another took minutes
+  const int64_t a = pick({1, 3}), b = pick({1, 5, 17}), dim = pick({0, 1});
+  WorkloadText text;
+  const Tensor x = text.argument({a, b});
+  std::vector<Tensor> parts;
+  std::string names, types;
+  for (int64_t i = 0; i < kParts; ++i) {
+    Tensor part = i % 3 == 0   ? x
+                  : i % 3 == 2 ? parts.back()
+                               : text.generic({parts.back()}, {dimsOf(2), dimsOf(2)}, text.empty({a, b}), 2, "",
+                                              "%r = arith.addf %i0, %i0 : f32");
+    names += (i ? ", " : "") + part.name;
+    types += (i ? ", " : "") + part.type();
+    parts.push_back(std::move(part));
+  }
+  std::vector<int64_t> whole{a, b};
+  whole[dim] *= kParts;
+  const Tensor joined = text.raw("tensor.concat dim(" + std::to_string(dim) + ") " + names + " : (" + types +
+                                     ") -> tensor<" + join(whole, "x") + "xf32>",
+                                 whole);
+  std::vector<Tensor> results{joined};
+  if (engine_() % 2) results.push_back(parts[1]);
+  checkWorkload(text.finish(results), {.seed = GetParam()});
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Loops, ::testing::Range(0U, 60U));
+INSTANTIATE_TEST_SUITE_P(Seeds, LongLoops, ::testing::Range(0U, 6U));
 
 }  // namespace
 }  // namespace tessera::compiler::codegen::testing

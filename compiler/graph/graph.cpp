@@ -199,6 +199,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::vector<v1::Decision> splits;
   if (!hasRanges(model)) splits = splitSums(main, chip, choices);
   count("split-sums", static_cast<int>(std::ranges::count(splits, true, &v1::Decision::taken)));
+  if (!hasRanges(model)) count("split-long-sums", splitLongSums(main, chip));
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
   constantsToWeights(main, model.weights);

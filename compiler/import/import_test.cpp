@@ -335,6 +335,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "axis", "axis is 4 for a tensor of rank 4"},
         BadNode{"MissingAttribute", [](ModelBuilder& b) { b.node("MaxPool", {"x"}, {"y"}, "bad"); }, "kernel_shape",
                 "is missing"},
+        BadNode{"UnknownPadding",
+                [](ModelBuilder& b) {
+                  b.initializer("w", {4, 2, 1, 1}, std::vector<float>(8, 1.0F));
+                  setAttribute(b.node("ConvTranspose", {"x", "w"}, {"y"}, "bad"), "auto_pad", "SAME");
+                },
+                "auto_pad", "unknown auto_pad"},
         BadNode{"BadGroups",
                 [](ModelBuilder& b) {
                   b.initializer("w", {4, 2, 1, 1}, std::vector<float>(8, 1.0F));

@@ -109,6 +109,65 @@ std::vector<Case> cases() {
                    setAttribute(b.node("Pad", {"x", "pads"}, {"y"}), "mode", "edge");
                    setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
                  }});
+  // A size that does not follow the range, among some that do: exporters ask whether it is 1 before they drop it.
+  all.push_back({"squeeze if it is one", {{"x", {-1, 1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("second", {1});
+                   b.initializer("one", {1});
+                   b.node("Shape", {"x"}, {"sizes"});
+                   b.node("Gather", {"sizes", "second"}, {"size"});
+                   b.node("Equal", {"size", "one"}, {"drops"});
+                   auto& choice = b.node("If", {"drops"}, {"y"});
+                   for (const std::string branch : {"then_branch", "else_branch"}) {
+                     auto& attribute = *choice.add_attribute();
+                     attribute.set_name(branch);
+                     attribute.set_type(onnx::AttributeProto::GRAPH);
+                     auto& node = *attribute.mutable_g()->add_node();
+                     node.set_op_type(branch == "then_branch" ? "Squeeze" : "Identity");
+                     node.add_input("x");
+                     if (branch == "then_branch") node.add_input("second");
+                     node.add_output(branch);
+                     attribute.mutable_g()->add_output()->set_name(branch);
+                   }
+                 }});
+  const auto bytes = [](ModelBuilder& b, const std::string& name, const std::vector<int64_t>& shape,
+                        const std::vector<int64_t>& values) {
+    b.initializer(name + "64", values).mutable_dims()->Assign(shape.begin(), shape.end());
+    setAttribute(b.node("Cast", {name + "64"}, {name}), "to", int64_t{onnx::TensorProto::UINT8});
+  };
+  const auto asFloat = [](ModelBuilder& b, const std::string& from, const std::string& to) {
+    setAttribute(b.node("Cast", {from}, {to}), "to", int64_t{onnx::TensorProto::FLOAT});
+  };
+  all.push_back({"dynamic quantization", {{"x", {-1, 3}}}, {"p", "d", "s"}, [=](ModelBuilder& b) {
+                   bytes(b, "w", {3, 2}, {1, 200, 7, 90, 30, 4});
+                   b.node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"});
+                   b.node("MatMulInteger", {"q", "w", "z"}, {"sums"});
+                   asFloat(b, "sums", "p");
+                   b.node("DequantizeLinear", {"q", "s", "z"}, {"d"});
+                 }});
+  all.push_back({"quantized sum over a range", {{"x", {3, -1}}, {"y", {-1, 2}}}, {"p", "m"}, [=](ModelBuilder& b) {
+                   b.initializer("s", {}, {0.05F});
+                   bytes(b, "z", {}, {117});
+                   b.node("QuantizeLinear", {"x", "s", "z"}, {"qx"});
+                   b.node("QuantizeLinear", {"y", "s", "z"}, {"qy"});
+                   b.node("MatMulInteger", {"qx", "qy", "z", "z"}, {"sums"});
+                   asFloat(b, "sums", "p");
+                   b.node("QLinearMatMul", {"qx", "s", "z", "qy", "s", "z", "s", "z"}, {"steps"});
+                   asFloat(b, "steps", "m");
+                 }});
+  all.push_back({"quantized image", {{"x", {-1, 2, -1, 5}}}, {"i", "d"}, [=](ModelBuilder& b) {
+                   b.initializer("s", {}, {0.03F});
+                   b.initializer("each", {2}, {0.02F, 0.01F});
+                   bytes(b, "z", {}, {3});
+                   bytes(b, "zs", {2}, {5, 90});
+                   bytes(b, "w", {2, 2, 3, 1}, {1, 200, 7, 90, 30, 4, 11, 80, 255, 0, 9, 60});
+                   b.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+                   setAttribute(b.node("ConvInteger", {"q", "w", "z", "z"}, {"sums"}), "pads",
+                                std::vector<int64_t>{1, 0, 1, 0});
+                   setAttribute(b.node("QLinearConv", {"q", "s", "z", "w", "s", "z", "s", "z"}, {"c"}), "pads",
+                                std::vector<int64_t>{1, 0, 1, 0});
+                   b.node("DequantizeLinear", {"c", "each", "zs"}, {"d"});
+                   asFloat(b, "sums", "i");
+                 }});
   all.push_back({"Tile", {{"x", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    b.initializer("repeats", {1, 2});
                    b.node("Tile", {"x", "repeats"}, {"y"});

@@ -109,16 +109,36 @@ def attention_cases():
                                     wanted=references.causal_convolution)
 
 
+def many_pixels():
+    """A channel's 360,000 pixels lie apart behind a convolution; summed one after another, their mean was off by more
+    than their deviation allows."""
+    weights, far = floats(16, 3, 1, 1), np.linspace(50, 150, 16, dtype="f4")
+
+    def wanted(x):
+        y = np.einsum("nchw,kc->nkhw", x.astype("f8"), weights[..., 0, 0].astype("f8")) + far.reshape(1, -1, 1, 1)
+        return {"y": (y - y.mean((2, 3), keepdims=True)) / np.sqrt(y.var((2, 3), keepdims=True) + 1e-5)}
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"]), helper.make_node("InstanceNormalization", ["c", "s", "z"], ["y"])]
+    return Case(nodes, {"x": floats(1, 3, 600, 600)}, wanted=wanted, constants={
+        "w": weights, "b": far, "s": np.ones(16, "f4"), "z": np.zeros(16, "f4")})
+
+
 def normalization_cases():
     yield "rms", one("RMSNormalization", {"x": floats(2, 3, 5), "w": floats(5)}, opset=23)
     yield "rms from axis 1", one("RMSNormalization", {"x": floats(2, 3, 5), "w": floats(3, 5)}, opset=23, axis=1, epsilon=0.1)
     for opset, size in ((18, 2), (21, 6)):
         yield f"group normalization {opset}", one(
             "GroupNormalization", {"x": floats(2, 6, 3, 5), "w": floats(size), "b": floats(size)}, opset=opset, num_groups=2)
+    yield "instance normalization of many pixels", many_pixels()
     skip = {"x": floats(2, 3, 7), "s": floats(2, 3, 7), "w": floats(7), "b": floats(7), "c": floats(7)}
     yield "skip layer normalization", microsoft("SkipLayerNormalization", skip, outputs=("y", "", "", "sum"))
     simplified = {name: array for name, array in skip.items() if name != "b"}
     yield "skip simplified", microsoft("SkipSimplifiedLayerNormalization", simplified, outputs=("y", "", "", "sum"))
+    for types in ((np.float16, np.float32), (np.float32, np.float16)):
+        x, w, b = (floats(3, 8).astype(types[0]), *(floats(8).astype(types[1]) for _ in "wb"))
+        yield f"layer normalization of {x.dtype} scaled by {w.dtype}", one(
+            "LayerNormalization", {"x": x, "w": w, "b": b}, opset=16)
+    half = {"x": floats(3, 8).astype("f2"), "w": floats(8).astype("f2")}
+    yield "layer normalization that keeps no type", one("LayerNormalization", half, opset=17, stash_type=0)
     yield "simplified", one("SimplifiedLayerNormalization", {"x": floats(3, 5), "w": floats(5)}, opset=17)
     embedded = {"i": integers(0, 11, (2, 5), np.int32), "g": integers(0, 2, (2, 5), np.int32), "w": floats(11, 6),
                 "p": floats(9, 6), "t": floats(2, 6), "a": floats(6), "b": floats(6),
@@ -174,6 +194,37 @@ def image_cases():
                                                        constants={"s": np.array(size, np.int64)})
 
 
+def loop_cases():
+    """No iteration: the state as it was given, and no rows, which are as long as an iteration's would be."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["s", "x"], ["t"]),
+         helper.make_node("Concat", ["t", "x"], ["r"], axis=0)], "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
+         helper.make_tensor_value_info("r", TensorProto.FLOAT, [4, 3])])
+    listed = helper.make_graph(  # some exporters' numbers of iterations and conditions are lists of one
+        [helper.make_node("Cast", ["i"], ["r"], to=TensorProto.FLOAT), helper.make_node("Identity", ["c"], ["d"]),
+         helper.make_node("Add", ["s", "r"], ["t"])], "listed",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, [1]), helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
+         helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("d", TensorProto.BOOL, [1]), helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
+         helper.make_tensor_value_info("r", TensorProto.FLOAT, [1])])
+    yield "iterations in lists", Case(
+        [helper.make_node("Loop", ["m", "go", "x"], ["y", "r"], body=listed)], {"x": floats(2, 3)}, outputs=("y", "r"),
+        constants={"m": np.array([4], np.int64), "go": np.array([True])})
+    for trips, goes in ((0, True), (5, False)):
+        yield f"no iteration of {trips}", Case(
+            [helper.make_node("Loop", ["m", "go", "x"], ["y", "r"], body=body)], {"x": floats(2, 3)}, outputs=("y", "r"),
+            constants={"m": np.array(trips, np.int64), "go": np.array(goes)},
+            wanted=lambda x: {"y": x, "r": np.zeros((0, 4, 3), "f4")})
+
+
+def dropped_cases():
+    yield "squeeze of an empty list", one("Squeeze", {"x": floats(3, 1, 5, 1)}, opset=13,
+                                          constants={"a": np.zeros(0, np.int64)})
+
+
 def triangle_cases():
     """Which diagonal, the data decide."""
     for upper in (0, 1):
@@ -209,7 +260,7 @@ def signal_cases():
             window = helper.make_node(f"{name}Window", ["n"], ["w"], periodic=periodic)
             yield f"{name} {periodic}", Case([window, helper.make_node("Mul", ["w", "x"], ["y"])], {"x": floats(13)},
                                              constants={"n": np.array(13, np.int64)})
-    for length in (7, 8):
+    for length in (1, 2, 7, 8):
         spectrum = {"x": floats(2, length // 2 + 1, 2)}
         yield f"inverse of one side {length}", one(
             "DFT", spectrum, opset=20, inverse=1, onesided=1, constants={"n": np.array(length, np.int64)},
@@ -240,6 +291,10 @@ def element_cases():
     yield "fused convolution", microsoft(
         "FusedConv", {"x": floats(1, 3, 7, 5), "w": floats(4, 3, 3, 3), "b": floats(4)}, activation="LeakyRelu",
         activation_params=[0.1], pads=[1, 1, 1, 1])
+    yield "convolution with an empty auto_pad", one(  # as some of ONNX Runtime's and nGraph's files have it
+        "Conv", {"x": floats(1, 3, 7, 5), "w": floats(4, 3, 3, 3)}, auto_pad="", pads=[1, 0, 1, 1], strides=[2, 1])
+    yield "fused gemm", microsoft("FusedGemm", {"a": floats(5, 3), "b": floats(7, 5), "c": floats(7)}, activation="LeakyRelu",
+                                  activation_alpha=0.2, alpha=0.5, beta=2.0, transA=1, transB=1)
 
 
 def microsoft_attention_cases():
@@ -249,6 +304,10 @@ def microsoft_attention_cases():
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
     yield "microsoft attention mask", microsoft(
         "Attention", {"x": floats(2, 5, 6), "w": floats(6, 36), "b": floats(36), "m": mask}, num_heads=3)
+    bounds = np.array([4, 5, 1, 0], np.int32)  # ends, then starts
+    yield "microsoft attention padded on both sides", microsoft(
+        "Attention", {"x": floats(2, 5, 6), "w": floats(6, 36), "b": floats(36), "m": bounds}, num_heads=3,
+        rotary_embedding_dim=32)
     yield "multi-head attention", microsoft(
         "MultiHeadAttention", {"q": floats(2, 5, 12), "k": floats(2, 7, 12), "v": floats(2, 7, 9), "b": floats(33)},
         num_heads=3)
@@ -464,8 +523,8 @@ def agrees(service, oracle, name, case):
 
 
 def main():
-    groups = (attention_cases, normalization_cases, image_cases, triangle_cases, old_cases, signal_cases, element_cases, microsoft_attention_cases,
-              grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
+    groups = (attention_cases, normalization_cases, image_cases, loop_cases, dropped_cases, triangle_cases, old_cases, signal_cases,
+              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)

@@ -98,6 +98,36 @@ std::optional<Sum> sumOf(GenericOp op) {
   return sum.steps > 1 && sum.results > 0 ? std::optional(sum) : std::nullopt;
 }
 
+/// Whether what it reads most of lies along its sum, so that each lane sums a part.
+bool sumsAlongVectors(GenericOp op) {
+  mlir::OpOperand* widest = *llvm::max_element(op.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
+    return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
+  });
+  const AffineMap read = op.getMatchingIndexingMap(widest);
+  if (read.getNumResults() == 0) return true;
+  auto innermost = mlir::dyn_cast<mlir::AffineDimExpr>(read.getResults().back());
+  return innermost && op.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
+}
+
+/// Additions one after another, in single precision: their errors are up to as many halves of the last place, and reach
+/// it where what is added is much alike (the pixels of a channel in front of a normalization).
+constexpr int64_t kMostAdditions = 16384, kAdditions = 1024;
+
+/// Into how many parts a sum is cut so that none adds too many one after another; 1: it does not.
+int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
+  GenericOp op = sum.op;
+  if (!mlir::isa<arith::AddFOp>(sum.combiner) || sum.product || !sum.neutral.getType().isF32()) return 1;
+  int64_t additions = 1;
+  for (auto [extent, kind] : llvm::zip_equal(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
+    if (kind == IteratorType::reduction) additions *= extent;
+  if (sumsAlongVectors(op)) additions /= chip.lanes();
+  if (additions <= kMostAdditions) return 1;
+  const int64_t least = std::min(ceilDiv(additions, kAdditions), sum.steps);
+  for (int64_t parts = least; parts <= std::min(2 * least, sum.steps); ++parts)
+    if (sum.steps % parts == 0) return parts;
+  return least;
+}
+
 /// Vectors of a product's results side by side, so that what is loaded serves two.
 constexpr int64_t kOfProduct = 2;
 
@@ -150,14 +180,7 @@ class SplitPrices {
  private:
   /// Of a sum along its vectors one a result, else as many vectors as keep a core busy.
   int64_t piecesOf(int64_t vectors) const {
-    mlir::OpOperand* widest = *llvm::max_element(op_.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
-      return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
-    });
-    const AffineMap read = op_.getMatchingIndexingMap(widest);
-    if (read.getNumResults() == 0) return sum_.results;
-    auto innermost = mlir::dyn_cast<mlir::AffineDimExpr>(read.getResults().back());
-    const bool along = innermost && op_.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
-    if (along && !sum_.product) return sum_.results;
+    if (sumsAlongVectors(op_) && !sum_.product) return sum_.results;
     return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
   }
   /// The busiest core's share of equal pieces.
@@ -293,6 +316,19 @@ class Writer {
 };
 
 }  // namespace
+
+int splitLongSums(mlir::func::FuncOp main, const Chip& chip) {
+  int count = 0;
+  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    const std::optional<Sum> sum = sumOf(op);
+    if (!sum) continue;
+    const int64_t parts = partsOfLongSum(*sum, chip);
+    if (parts < 2) continue;
+    Writer(*sum).run(parts);
+    ++count;
+  }
+  return count;
+}
 
 std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   std::vector<v1::Decision> decisions;

@@ -20,4 +20,9 @@ namespace tessera::compiler {
 /// of parts, or "whole". Sums of floats are in another order then. Not for dimensions that are ranges.
 std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
 
+/// Sums of f32 that would add more than 16384 elements one after another (fewer where each lane adds a part) are cut
+/// the same way, whatever it costs: the mean of an image's 640,000 pixels was off by 1e-4 of its magnitude, which a
+/// normalization behind it turns into percents. Returns how many. Not for dimensions that are ranges.
+int splitLongSums(mlir::func::FuncOp main, const Chip& chip);
+
 }  // namespace tessera::compiler

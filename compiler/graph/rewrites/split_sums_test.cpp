@@ -77,6 +77,19 @@ TEST_F(SplitSumsTest, EveryCoreGetsAPart) {
   EXPECT_THAT(summaries(planned), HasSubstr("reduce(add) 1x4x10000"));
 }
 
+TEST_F(SplitSumsTest, NoLaneAddsTooManyOneAfterAnother) {
+  cores(1);  // for precision, not for cores
+  const PlannedGraph many = checkText(reduction("f32", "addf", "0.0", 40000, 16, true));
+  EXPECT_THAT(summaries(many), HasSubstr("reduce(add) 40x1000x16 "));
+  EXPECT_TRUE(splits(many).empty());
+  // Few enough; lanes that share them; what loses nothing.
+  for (const std::string& text :
+       {reduction("f32", "addf", "0.0", 16384, 16, true), reduction("f32", "addf", "0.0", 16, 40000, false),
+        reduction("f32", "maximumf", "0xFF800000", 40000, 16, true), reduction("i32", "addi", "0", 40000, 16, true),
+        reduction("f64", "addf", "0.0", 40000, 16, true)})
+    EXPECT_THAT(summaries(checkText(text)), ::testing::Not(HasSubstr("40x1000"))) << text;
+}
+
 TEST_F(SplitSumsTest, EverySumThatHasANeutralElement) {
   struct Combined {
     std::string type, combiner, start;

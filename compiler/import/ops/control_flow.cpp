@@ -147,6 +147,13 @@ bool readsFirstInput(const onnx::GraphProto& body) {
   });
 }
 
+/// The number of the iteration or the condition: one element of the rank that the body declares, 0 or 1.
+Tensor asDeclared(Emitter& e, const onnx::GraphProto& body, int input, const Tensor& x) {
+  const bool declared = input < body.input_size() && body.input(input).type().tensor_type().has_shape();
+  const bool list = declared && body.input(input).type().tensor_type().shape().dim_size() == 1;
+  return list ? e.reshape(x, {1}) : x;
+}
+
 Results lowerLoop(Node& n, Emitter& e) {
   const v1::DataType boolean = v1::DATA_TYPE_BOOL;
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
@@ -178,7 +185,7 @@ Results lowerLoop(Node& n, Emitter& e) {
       return n.unsupported("the number of iterations is not known",
                            {.attribute = "cond", .found = "no end", .accepted = "a constant condition or trip count"});
     }
-    std::vector<Tensor> arguments = {Emitter::wrap(reshaped(integerConstant({i}), {})), active};
+    std::vector<Tensor> arguments = {asDeclared(e, *body, 0, scalarI64(i)), asDeclared(e, *body, 1, active)};
     arguments.insert(arguments.end(), state.begin(), state.end());
     TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, *body, arguments, 1 + carried.size()));
     may_end = counts_iterations;
@@ -213,10 +220,21 @@ Results lowerLoop(Node& n, Emitter& e) {
                  : e.elementwise(boolean, {active, next},
                                  [](const Scalars& s, ValueRange v) { return s.logicalAnd(v[0], v[1]); });
   }
-  for (auto& list : scans) {
+  std::vector<Tensor> never;  // what an iteration would give, if there is none to show how large its rows are
+  if (!scans.empty() && scans[0].empty()) {
+    std::vector<Tensor> arguments = {asDeclared(e, *body, 0, scalarI64(0)), asDeclared(e, *body, 1, active)};
+    arguments.insert(arguments.end(), carried.begin(), carried.end());
+    TESSERA_ASSIGN_OR_RETURN(never, runBody(n, *body, arguments, 1 + carried.size() + scans.size()));
+    never.erase(never.begin(), never.begin() + 1 + static_cast<int64_t>(carried.size()));
+  }
+  for (size_t k = 0; k < scans.size(); ++k) {
+    auto& list = scans[k];
     if (list.empty()) {
-      return n.unsupported("no iteration gives the shape of a stacked result",
-                           {.attribute = "M", .found = "0 iterations", .accepted = "1 or more"});
+      if (k >= never.size()) break;
+      Shape none = never[k].shape;
+      none.insert(none.begin(), 0);
+      carried.push_back(Emitter::wrap(e.empty(never[k].dtype, none), never[k].dtype));
+      continue;
     }
     TESSERA_ASSIGN_OR_RETURN(Tensor stacked, stack(n, e, std::move(list), 0));
     setExtent(stacked, 0, rows);

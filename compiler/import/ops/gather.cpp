@@ -50,6 +50,9 @@ Tensor withGatheredExtents(const Node& n, int64_t axis, Tensor result) {
   return result;
 }
 
+/// Lists of sizes have an element for each dimension.
+constexpr int64_t kMostSizes = 64;
+
 Results lowerGather(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   const Tensor& indices = n.in(1);
@@ -62,6 +65,15 @@ Results lowerGather(Node& n, Emitter& e) {
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.shape[axis] == 0) return emptySource(n);
   const bool one_known = indices.constant && indices.elements() == 1;
+  if (one_known && x.rank() == 1 && !x.constant && x.shape[0] <= kMostSizes) {
+    // A size that follows no range, among some that do: what asks for it (whether it is 1, say) has an answer.
+    const absl::StatusOr<SizeList> sizes = n.sizes(0, "data");
+    const int64_t given = indices.constant->integerAt(0), at = given < 0 ? given + x.shape[0] : given;
+    if (sizes.ok() && at >= 0 && at < x.shape[0] && !sizes->follows[at]) {
+      const Tensor size = e.cast(Emitter::wrap(integerConstant({sizes->most[at]})), x.dtype);
+      return {{e.reshape(size, shape)}};
+    }
+  }
   if (one_known && (indices.constant->integerAt(0) >= 0 || !x.extents.contains(axis))) {
     // One known place is a slice.
     int64_t at = indices.constant->integerAt(0);

@@ -37,7 +37,8 @@ int64_t summedDim(const Tensor& x, bool right, bool transposed) {
   return x.rank() == 1 ? 0 : x.rank() - (right != transposed ? 2 : 1);
 }
 
-/// Elements beyond the extent of the dimension that both operands share are zeros, in both: one may hold no number.
+}  // namespace
+
 /// Where a softmax has left zeros there is nothing to do: attention stays a softmax between two products.
 absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool transpose_x, bool transpose_y) {
   const int64_t of_x = summedDim(x, false, transpose_x), of_y = summedDim(y, true, transpose_y);
@@ -53,43 +54,7 @@ absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool tr
   return absl::OkStatus();
 }
 
-Results lowerGemm(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
-  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 1.0));
-  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, n.flag("transA", false));
-  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, n.flag("transB", false));
-  if (n.opset() < 7) n.ignore("broadcast");
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
-  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
-  const Shape& a = n.in(0).shape;
-  const Shape& b = n.in(1).shape;
-  if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0]) {
-    return n.invalid(absl::StrCat("inner dimensions of A ", shapeText(a), " and B ", shapeText(b), " differ"),
-                     {.attribute = "B",
-                      .found = absl::StrCat(b[transpose_b ? 1 : 0]),
-                      .accepted = absl::StrCat(a[transpose_a ? 0 : 1])});
-  }
-  const Shape shape = {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
-  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, n.in(0).dtype));
-  Tensor x = n.in(0), y = n.in(1);
-  TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
-  Tensor result = product(e, x, y, transpose_a, transpose_b);
-  std::vector<Tensor> operands = {result};
-  if (n.has(2) && beta != 0) {
-    auto broadcast = broadcastShape(shape, n.in(2).shape);
-    if (!broadcast || *broadcast != shape) {
-      return n.invalid("C does not broadcast to the product",
-                       {.attribute = "C", .found = shapeText(n.in(2).shape), .accepted = shapeText(shape)});
-    }
-    operands.push_back(n.in(2));
-  }
-  if (operands.size() == 1 && alpha == 1.0) return {{result}};
-  return {{e.elementwise(result.dtype, operands, [&](const Scalars& s, ValueRange v) {
-    Value scaled = alpha == 1.0 ? v[0] : s.mul(v[0], s.constant(alpha));
-    if (v.size() == 1) return scaled;
-    return s.add(scaled, beta == 1.0 ? v[1] : s.mul(v[1], s.constant(beta)));
-  })}};
-}
+namespace {
 
 /// Batch dimensions that broadcast: each operand is read with its own batch dimensions of size 1 dropped.
 Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& batch) {
@@ -148,6 +113,44 @@ Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& 
 
 }  // namespace
 
+Results lowerGemm(Node& n, Emitter& e) {
+  TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
+  TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta", 1.0));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, n.flag("transA", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool transpose_b, n.flag("transB", false));
+  if (n.opset() < 7) n.ignore("broadcast");
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2, 2));
+  TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
+  const Shape& a = n.in(0).shape;
+  const Shape& b = n.in(1).shape;
+  if (a[transpose_a ? 0 : 1] != b[transpose_b ? 1 : 0]) {
+    return n.invalid(absl::StrCat("inner dimensions of A ", shapeText(a), " and B ", shapeText(b), " differ"),
+                     {.attribute = "B",
+                      .found = absl::StrCat(b[transpose_b ? 1 : 0]),
+                      .accepted = absl::StrCat(a[transpose_a ? 0 : 1])});
+  }
+  const Shape shape = {a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]};
+  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, n.in(0).dtype));
+  Tensor x = n.in(0), y = n.in(1);
+  TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
+  Tensor result = product(e, x, y, transpose_a, transpose_b);
+  std::vector<Tensor> operands = {result};
+  if (n.has(2) && beta != 0) {
+    auto broadcast = broadcastShape(shape, n.in(2).shape);
+    if (!broadcast || *broadcast != shape) {
+      return n.invalid("C does not broadcast to the product",
+                       {.attribute = "C", .found = shapeText(n.in(2).shape), .accepted = shapeText(shape)});
+    }
+    operands.push_back(n.in(2));
+  }
+  if (operands.size() == 1 && alpha == 1.0) return {{result}};
+  return {{e.elementwise(result.dtype, operands, [&](const Scalars& s, ValueRange v) {
+    Value scaled = alpha == 1.0 ? v[0] : s.mul(v[0], s.constant(alpha));
+    if (v.size() == 1) return scaled;
+    return s.add(scaled, beta == 1.0 ? v[1] : s.mul(v[1], s.constant(beta)));
+  })}};
+}
+
 absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
   if (x.rank() < 1 || y.rank() < 1) {
     return n.invalid("a factor is a scalar",
@@ -183,8 +186,8 @@ Results lowerMatMul(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Rows of the first operand, columns of the second and the matrices of both do not meet one another; the dimension
-/// that is summed was zeroed beyond its extent.
+}  // namespace
+
 absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const bool gemm = n.opType() == "Gemm";
   TESSERA_ASSIGN_OR_RETURN(const bool transpose_a, gemm ? n.flag("transA", false) : absl::StatusOr<bool>(false));
@@ -218,8 +221,6 @@ absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::vector<Operator> matmulOperators() {
   return withExtents(productExtents, {

@@ -114,10 +114,18 @@ Results lowerFusedConv(Node& n, Emitter& e) {
   return activated(n, e, std::move(operands));
 }
 
+/// activation(alpha * A' B' + beta * C)
+Results lowerFusedGemm(Node& n, Emitter& e) {
+  n.ignore("activation_gamma");
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Tensor> product, lowerGemm(n, e));
+  return activated(n, e, std::move(product));
+}
+
 }  // namespace
 
 std::vector<Operator> microsoftOperators() {
   return {
+      {"FusedGemm", 1, 2, 3, lowerFusedGemm, kFloats, 3, INT_MAX, kMicrosoft},
       {"FusedMatMul", 1, 2, 2, lowerFusedMatMul, kFloats, 2, INT_MAX, kMicrosoft},
       {"TransposeMatMul", 1, 2, 2, lowerFusedMatMul, kFloats, 2, INT_MAX, kMicrosoft},
       {"FusedConv", 1, 2, 4, lowerFusedConv, kFloats, 4, INT_MAX, kMicrosoft},

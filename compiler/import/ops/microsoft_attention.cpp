@@ -1,4 +1,6 @@
 // Attention as ONNX Runtime's optimizer and exporters of transformers write it.
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
@@ -11,12 +13,25 @@ using mlir::ValueRange;
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
-/// Which keys count: B x T (or B x S x T), 1 for those that do; or how many from the first on, for each batch.
+/// Which keys count: B x T (or B x S x T), 1 for those that do; or how many from the first on, for each batch; or 2 B
+/// numbers, where the keys of each batch end and where they start.
 absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t keys, AttentionOptions& o) {
   if (!n.has(input)) return absl::OkStatus();
   const Tensor& mask = n.in(input);
   if (mask.shape == Shape{batch}) {
     o.lengths = e.cast(mask, kI64);
+    return absl::OkStatus();
+  }
+  if (mask.shape == Shape{2 * batch}) {
+    std::vector<int64_t> positions(keys);
+    std::iota(positions.begin(), positions.end(), 0);
+    const Tensor bounds = e.reshape(e.cast(mask, kI64), {2, batch, 1, 1, 1});
+    o.keep = e.elementwise(
+        v1::DATA_TYPE_BOOL, {Emitter::wrap(integerConstant(positions)), e.take(bounds, 0, 0), e.take(bounds, 0, 1)},
+        [](const Scalars& bit, ValueRange v) {
+          const Scalars s = bit.as(kI64);
+          return bit.logicalAnd(s.compare(Relation::kLess, v[0], v[1]), s.compare(Relation::kLessOrEqual, v[2], v[0]));
+        });
     return absl::OkStatus();
   }
   const bool by_query = mask.rank() == 3;
@@ -25,8 +40,8 @@ absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t key
     return n.unsupported("a mask of this shape",
                          {.attribute = absl::StrCat("input ", input),
                           .found = absl::StrCat(typeName(mask.dtype), " ", shapeText(mask.shape)),
-                          .accepted = absl::StrCat("integers of shape ", batch, ", ", batch, "x", keys, " or ", batch,
-                                                   "x queries x", keys)});
+                          .accepted = absl::StrCat("integers of shape ", batch, ", ", 2 * batch, ", ", batch, "x", keys,
+                                                   " or ", batch, "x queries x", keys)});
   }
   const Shape aligned = by_query ? Shape{batch, 1, mask.shape[1], keys} : Shape{batch, 1, 1, keys};
   o.keep = e.cast(e.reshape(mask, aligned), v1::DATA_TYPE_BOOL);
@@ -67,6 +82,7 @@ Results lowerAttention(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(AttentionOptions o, readOptions(n));
   TESSERA_ASSIGN_OR_RETURN(const bool rotary, n.flag("do_rotary", false));
   TESSERA_ASSIGN_OR_RETURN(const bool shared, n.flag("past_present_share_buffer", false));
+  if (!rotary) n.ignore("rotary_embedding_dim");
   if (rotary || shared || n.has(6)) {
     return n.unsupported("rotary embedding or a shared buffer inside of attention",
                          {.attribute = rotary ? "do_rotary" : "past_present_share_buffer", .accepted = "0"});

@@ -200,10 +200,20 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   const Tensor& input = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, input.rank()));
   TESSERA_ASSIGN_OR_RETURN(const double epsilon, n.real("epsilon", 1e-5));
-  TESSERA_ASSIGN_OR_RETURN(const v1::DataType stash, n.dataType("stash_type", v1::DATA_TYPE_F32));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t number, n.integer("stash_type", 1));
+  v1::DataType stash = input.dtype;  // 0 is no type, and asks for none
+  if (number != 0) {
+    TESSERA_ASSIGN_OR_RETURN(stash, n.dataType("stash_type", v1::DATA_TYPE_F32));
+  }
   for (int i : {1, 2}) {
     if (!n.has(i)) continue;
     auto shape = broadcastShape(input.shape, n.in(i).shape);
+    if (n.in(i).dtype != n.in(1).dtype || !isFloat(n.in(i).dtype)) {
+      return n.invalid(absl::StrCat("scale or bias is ", typeName(n.in(i).dtype)),
+                       {.attribute = i == 1 ? "Scale" : "B",
+                        .found = std::string(typeName(n.in(i).dtype)),
+                        .accepted = "floating point, both of one type"});
+    }
     if (!shape || *shape != input.shape) {
       return n.invalid(
           "scale or bias does not fit",
@@ -219,7 +229,8 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   Tensor inverse = inverseDeviation(e, m.variance, epsilon);
   Tensor bias = n.has(2) ? e.cast(n.in(2), x.dtype) : Tensor{};
   Tensor result = scaled(e, m.centered, inverse, e.cast(n.in(1), x.dtype), n.has(2) ? &bias : nullptr);
-  std::vector<Tensor> results = {e.cast(result, input.dtype)};
+  // ONNX Runtime's operator, before there was ONNX's, gives what the scale is.
+  std::vector<Tensor> results = {e.cast(result, n.in(1).dtype)};
   if (n.wants(1) || n.wants(2)) {
     const v1::DataType kept = widen ? stash : input.dtype;
     results.push_back(e.cast(m.mean, kept));
@@ -378,7 +389,8 @@ std::vector<Operator> normalizationOperators() {
   return {
       {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchNormalizationExtents},
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", instanceExtents},
-      {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
+      {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 1, 16, "", layerExtents},
+      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
       {"MeanVarianceNormalization", 1, 1, 1, lowerOldMeanVarianceNormalization, kFloats, 1, 8},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats, 1, INT_MAX, "", lrnExtents},

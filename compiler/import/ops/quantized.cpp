@@ -2,6 +2,8 @@
 // exactly in 32-bit integers; only the rescaling of a sum is in floating point.
 #include "compiler/import/ops/quantized.h"
 
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/import/narrow_float.h"
 #include "compiler/import/operator.h"
@@ -57,12 +59,30 @@ absl::StatusOr<Tensor> shifted(Node& n, Emitter& e, const Tensor& q, int zero_po
     return n.unsupported("operands of this type",
                          {.found = typeName(q.dtype), .accepted = "integers of 8 and 16 bits"});
   }
-  if (!n.has(zero_point)) return e.cast(q, kI32);
+  if (!n.has(zero_point)) {
+    Tensor wide = e.cast(q, kI32);
+    wide.extents = q.extents;
+    return wide;
+  }
   TESSERA_RETURN_IF_ERROR(requireType(n, zero_point, q.dtype));
   TESSERA_ASSIGN_OR_RETURN(const Tensor zero, aligned(n, e, zero_point, q, axis));
-  return e.elementwise(kI32, {q, zero}, [](const Scalars& s, ValueRange v) {
+  Tensor result = e.elementwise(kI32, {q, zero}, [](const Scalars& s, ValueRange v) {
     return s.as(kI32).sub(s.cast(v[0], kI32), s.cast(v[1], kI32));
   });
+  result.extents = q.extents;
+  return result;
+}
+
+/// Scales and zero points from input `first` on are given for all elements along dimensions that are bounded.
+absl::Status requireOne(const Node& n, int of, std::initializer_list<int> inputs) {
+  const Tensor& x = n.in(of);
+  for (const int i : inputs) {
+    if (!n.has(i) || n.in(i).elements() == 1) continue;
+    for (const auto& [dim, extent] : x.extents) {
+      return refuseExtent(n, of, dim, absl::StrCat("input ", i, " is given for some elements apart"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -112,6 +132,20 @@ absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity&
   TESSERA_RETURN_IF_ERROR(n.checkResult(whole, t.dtype));
   const Tensor repeated = e.reshape(e.broadcast(e.reshape(t, split), wide), whole);
   return e.slice(repeated, std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1));
+}
+
+/// Elementwise, but where scales are given along what is bounded.
+absl::Status quantizedExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  TESSERA_ASSIGN_OR_RETURN(const Granularity g, readGranularity(n));
+  for (const int i : {1, 2}) {
+    if (!n.has(i) || n.in(i).elements() == 1) continue;
+    const bool along_axis = n.in(i).rank() == 1 && n.in(0).rank() > 1;
+    for (const auto& [dim, extent] : n.in(0).extents) {
+      if (along_axis ? dim != g.axis : n.in(i).rank() == n.in(0).rank() && n.in(i).shape[dim] == 1) continue;
+      return refuseExtent(n, 0, dim, absl::StrCat("input ", i, " is given along it"));
+    }
+  }
+  return keptExtents(n, e, results);
 }
 
 absl::Status requireScale(Node& n, int index) {
@@ -190,9 +224,15 @@ Results lowerDequantizeLinear(Node& n, Emitter& e) {
 
 ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x) {
   const v1::DataType u8 = v1::DATA_TYPE_U8;
-  const Tensor flat = e.reshape(x, {x.elements()});
-  const Tensor least = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMin), {});
-  const Tensor most = e.reshape(reduceKeepingDims(e, flat, {0}, Reduction::kMax), {});
+  Tensor all = e.reshape(x, {x.elements()});
+  std::vector<int64_t> dims = {0};
+  if (!x.extents.empty()) {
+    all = x;
+    dims.resize(x.rank());
+    std::iota(dims.begin(), dims.end(), 0);
+  }
+  const Tensor least = e.reshape(reduceBounded(e, all, dims, Reduction::kMin), {});
+  const Tensor most = e.reshape(reduceBounded(e, all, dims, Reduction::kMax), {});
   Tensor scale = e.elementwise(kF32, {least, most}, [](const Scalars& s, ValueRange v) {
     Value range = s.sub(s.max(v[1], s.constant(0)), s.min(v[0], s.constant(0)));
     // All zeros: any scale is right but 0, by which everything is divided.
@@ -214,14 +254,18 @@ Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(requireType(n, 0, kF32));
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "x", .found = shapeText(x.shape)});
-  const ScaledU8 quantized = quantizeDynamically(e, x);
+  ScaledU8 quantized = quantizeDynamically(e, x);
+  quantized.y.extents = x.extents;
   return {{quantized.y, quantized.scale, quantized.zero}};
 }
 
 Results lowerMatMulInteger(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const Tensor a, shifted(n, e, n.in(0), 2, std::max<int64_t>(n.in(0).rank() - 2, 0)));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor b, shifted(n, e, n.in(1), 3, std::max<int64_t>(n.in(1).rank() - 1, 0)));
-  TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, a, b));
+  TESSERA_RETURN_IF_ERROR(requireOne(n, 0, {2}));
+  TESSERA_RETURN_IF_ERROR(requireOne(n, 1, {3}));
+  TESSERA_ASSIGN_OR_RETURN(Tensor a, shifted(n, e, n.in(0), 2, std::max<int64_t>(n.in(0).rank() - 2, 0)));
+  TESSERA_ASSIGN_OR_RETURN(Tensor b, shifted(n, e, n.in(1), 3, std::max<int64_t>(n.in(1).rank() - 1, 0)));
+  if (a.rank() > 0 && b.rank() > 0) TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, a, b, false, false));
+  TESSERA_ASSIGN_OR_RETURN(Tensor result, matmul(n, e, std::move(a), std::move(b)));
   return {{std::move(result)}};
 }
 
@@ -262,8 +306,11 @@ absl::Status checkQuantizedTypes(Node& n) {
 Results lowerQLinearMatMul(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkQuantizedTypes(n));
   const int64_t rows = std::max<int64_t>(n.in(0).rank() - 2, 0), columns = std::max<int64_t>(n.in(3).rank() - 1, 0);
-  TESSERA_ASSIGN_OR_RETURN(const Tensor a, shifted(n, e, n.in(0), 2, rows));
-  TESSERA_ASSIGN_OR_RETURN(const Tensor b, shifted(n, e, n.in(3), 5, columns));
+  TESSERA_RETURN_IF_ERROR(requireOne(n, 0, {1, 2, 6, 7}));
+  TESSERA_RETURN_IF_ERROR(requireOne(n, 3, {4, 5, 6, 7}));
+  TESSERA_ASSIGN_OR_RETURN(Tensor a, shifted(n, e, n.in(0), 2, rows));
+  TESSERA_ASSIGN_OR_RETURN(Tensor b, shifted(n, e, n.in(3), 5, columns));
+  if (a.rank() > 0 && b.rank() > 0) TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, a, b, false, false));
   TESSERA_ASSIGN_OR_RETURN(const Tensor a_scale, aligned(n, e, 1, n.in(0), rows));
   TESSERA_ASSIGN_OR_RETURN(const Tensor b_scale, aligned(n, e, 4, n.in(3), columns));
   TESSERA_ASSIGN_OR_RETURN(const Tensor sum, matmul(n, e, a, b));
@@ -276,6 +323,14 @@ Results lowerQLinearMatMul(Node& n, Emitter& e) {
                          {.attribute = "a_scale", .found = shapeText(a_scale.shape), .accepted = shapeText(sum.shape)});
   }
   return {{requantize(e, sum, a_scale, b_scale, y_scale, zero)}};
+}
+
+/// As those of a product of inputs 0 and 3.
+absl::Status quantizedProductExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
+  std::vector<Tensor> given = n.exchangeInputs({n.in(0), n.in(3)});
+  const absl::Status status = productExtents(n, e, results);
+  n.exchangeInputs(std::move(given));
+  return status;
 }
 
 Results lowerQLinearConv(Node& n, Emitter& e) {
@@ -293,7 +348,9 @@ Results lowerQLinearConv(Node& n, Emitter& e) {
   // One factor per output channel is dimension 1 of the sum.
   TESSERA_ASSIGN_OR_RETURN(const Tensor w_scale, aligned(n, e, 4, sum, 1));
   auto scalar = [&](int i) { return e.reshape(n.in(i), {}); };
-  return {{requantize(e, sum, scalar(1), w_scale, scalar(6), scalar(7))}};
+  Tensor result = requantize(e, sum, scalar(1), w_scale, scalar(6), scalar(7));
+  result.extents = product.extents;
+  return {{std::move(result)}};
 }
 
 }  // namespace
@@ -302,15 +359,15 @@ constexpr auto kQuantized = static_cast<TypeSet>(kIntegers | kNarrow);
 
 std::vector<Operator> quantizedOperators() {
   return {
-      {"QuantizeLinear", 10, 2, 3, lowerQuantizeLinear, kNumbers},
-      {"DequantizeLinear", 10, 2, 3, lowerDequantizeLinear, kQuantized},
-      {"QuantizeLinear", 1, 2, 3, lowerQuantizeLinear, kNumbers, 1, INT_MAX, kMicrosoft},
-      {"DequantizeLinear", 1, 2, 3, lowerDequantizeLinear, kQuantized, 1, INT_MAX, kMicrosoft},
-      {"DynamicQuantizeLinear", 11, 1, 1, lowerDynamicQuantizeLinear, kFloats},
-      {"MatMulInteger", 10, 2, 4, lowerMatMulInteger, kIntegers},
-      {"ConvInteger", 10, 2, 4, lowerConvInteger, kIntegers},
-      {"QLinearMatMul", 10, 8, 8, lowerQLinearMatMul, kIntegers},
-      {"QLinearConv", 10, 8, 9, lowerQLinearConv, kIntegers},
+      {"QuantizeLinear", 10, 2, 3, lowerQuantizeLinear, kNumbers, 1, INT_MAX, "", quantizedExtents},
+      {"DequantizeLinear", 10, 2, 3, lowerDequantizeLinear, kQuantized, 1, INT_MAX, "", quantizedExtents},
+      {"QuantizeLinear", 1, 2, 3, lowerQuantizeLinear, kNumbers, 1, INT_MAX, kMicrosoft, quantizedExtents},
+      {"DequantizeLinear", 1, 2, 3, lowerDequantizeLinear, kQuantized, 1, INT_MAX, kMicrosoft, quantizedExtents},
+      {"DynamicQuantizeLinear", 11, 1, 1, lowerDynamicQuantizeLinear, kFloats, 1, INT_MAX, "", extentsByLowering},
+      {"MatMulInteger", 10, 2, 4, lowerMatMulInteger, kIntegers, 1, INT_MAX, "", productExtents},
+      {"ConvInteger", 10, 2, 4, lowerConvInteger, kIntegers, 1, INT_MAX, "", extentsByLowering},
+      {"QLinearMatMul", 10, 8, 8, lowerQLinearMatMul, kIntegers, 1, INT_MAX, "", quantizedProductExtents},
+      {"QLinearConv", 10, 8, 9, lowerQLinearConv, kIntegers, 1, INT_MAX, "", extentsByLowering},
   };
 }
 

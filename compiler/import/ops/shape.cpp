@@ -29,7 +29,8 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const s
 
 Results lowerSqueeze(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
-  TESSERA_ASSIGN_OR_RETURN(const auto given, listOperand(n, "axes", 1, 13));
+  TESSERA_ASSIGN_OR_RETURN(auto given, listOperand(n, "axes", 1, 13));
+  if (given && given->empty()) given.reset();  // as ONNX Runtime takes it: all that are 1
   std::vector<bool> drop(x.shape.size(), false);
   if (given) {
     TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, x.rank(), "axes"));

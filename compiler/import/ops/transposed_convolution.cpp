@@ -54,7 +54,7 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * rank, 0, 0));
   TESSERA_ASSIGN_OR_RETURN(const auto extra, spatialAttribute(n, "output_padding", rank, 0, 0));
   TESSERA_ASSIGN_OR_RETURN(const auto wanted, spatialAttribute(n, "output_shape", rank, 0, 0));
-  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
+  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, readAutoPad(n));
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
   const auto extent = windowExtent(window);
   for (size_t d = 0; d < rank; ++d) {

@@ -45,6 +45,16 @@ std::pair<std::string, std::string> misfit(int64_t reach, size_t d, int64_t padd
 
 }  // namespace
 
+absl::StatusOr<std::string> readAutoPad(Node& n) {
+  TESSERA_ASSIGN_OR_RETURN(std::string rule, n.text("auto_pad", "NOTSET"));
+  if (rule.empty()) return "NOTSET";
+  if (rule != "NOTSET" && rule != "SAME_UPPER" && rule != "SAME_LOWER" && rule != "VALID") {
+    return n.invalid("unknown auto_pad",
+                     {.attribute = "auto_pad", .found = rule, .accepted = "NOTSET, SAME_UPPER, SAME_LOWER, VALID"});
+  }
+  return rule;
+}
+
 absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode) {
   const size_t rank = spatial.size();
   Window window;
@@ -53,12 +63,8 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
   TESSERA_ASSIGN_OR_RETURN(window.strides, spatialAttribute(n, "strides", rank, 1, 1));
   TESSERA_ASSIGN_OR_RETURN(window.dilations, spatialAttribute(n, "dilations", rank, 1, 1));
   TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * rank, 0, 0));
-  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, n.text("auto_pad", "NOTSET"));
+  TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, readAutoPad(n));
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
-  if (!same && auto_pad != "NOTSET" && auto_pad != "VALID") {
-    return n.invalid("unknown auto_pad",
-                     {.attribute = "auto_pad", .found = auto_pad, .accepted = "NOTSET, SAME_UPPER, SAME_LOWER, VALID"});
-  }
   if (same) window.rule = auto_pad == "SAME_UPPER" ? Window::Rule::kSameUpper : Window::Rule::kSameLower;
   for (size_t d = 0; d < rank; ++d) {
     const int64_t stride = window.strides[d];

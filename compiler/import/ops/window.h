@@ -21,6 +21,9 @@ struct Window {
 /// spatial size) and derives the output size. With `ceil_mode`, high padding grows to what the last window reads.
 absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::vector<int64_t> kernel, bool ceil_mode);
 
+/// The attribute auto_pad; an empty one is none, as ONNX Runtime reads it.
+absl::StatusOr<std::string> readAutoPad(Node& n);
+
 /// A list of `count` integers in [least, 2^31), `fallback` each when absent.
 absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string& name, size_t count, int64_t least,
                                                       int64_t fallback);
