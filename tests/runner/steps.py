@@ -159,7 +159,7 @@ SANITIZED = {
                                 "plan_view_test", "zip_writer_test", "module_check_test",
                                 "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test"),
                        decides=True),
-    "searches": Group("asan", ("search_test", "simulator_test")),
+    "searches": Group("asan", ("search_test", "simulator_test"), decides=True),
     "threads": Group("tsan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "scheduler_test", "blob_cache_test",
                               "cancellation_test", "worker_test")),
 }
