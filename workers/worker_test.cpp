@@ -424,7 +424,7 @@ TEST_F(WorkerTest, SecondWorkerCannotShareScratch) {
 TEST_F(WorkerTest, LeftoversOfAnEarlierProcessAreRemoved) {
   fs::create_directories(attempts() + "/7/in");
   std::ofstream(attempts() + "/7/in/blob") << "old";
-  std::ofstream(fs::path(attempts()).parent_path() / "lock");
+  std::ofstream(fs::path(attempts()).parent_path() / "lock") << "";
   server_.start();
   startWorker();
   expectWorking();
