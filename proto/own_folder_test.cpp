@@ -16,12 +16,12 @@ using ::testing::HasSubstr;
 
 class OwnFolder : public ::testing::Test {
  protected:
-  OwnFolder() {
+  void SetUp() override {
     std::string place = ::testing::TempDir() + "/own-folder-XXXXXX";
     folder_ = mkdtemp(place.data());
     chmod(folder_.c_str(), 0755);
   }
-  ~OwnFolder() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
   void write(const std::string& name) const { std::ofstream(folder_ / name) << "x"; }
   int rights() const {
     struct stat facts{};

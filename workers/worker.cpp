@@ -94,6 +94,21 @@ void Worker::work(const AttemptEnvironment& environment) {
   }
 }
 
+// It is looked for before every question for work, on a disk that is full, as often as not, of logs.
+void Worker::tellTrouble(const std::string& trouble) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::minutes kAgain(10);
+  const std::lock_guard lock(trouble_mutex_);
+  const auto now = Clock::now();
+  if (trouble.empty()) {
+    if (trouble_told_) spdlog::info("this worker takes tasks again");
+    trouble_told_.reset();
+  } else if (!trouble_told_ || now - *trouble_told_ >= kAgain) {
+    spdlog::error("this worker takes no task: {}", trouble);
+    trouble_told_ = now;
+  }
+}
+
 // Asks once. Returns whether there is something to do.
 bool Worker::lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
                    v1::LeaseTaskResponse& response) {
@@ -103,9 +118,8 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   request.set_trouble(check.trouble());
   if (request.trouble().empty()) {
     request.set_wait_us(std::chrono::microseconds(options_.poll).count());
-  } else {
-    spdlog::error("this worker takes no task: {}", request.trouble());
   }
+  tellTrouble(request.trouble());
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,11 +46,15 @@ class Worker {
   bool lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
              v1::LeaseTaskResponse& response);
   void fail(int exit_code);
+  /// Logs what keeps this machine from work, and its end: when it begins and every ten minutes. From any slot.
+  void tellTrouble(const std::string& trouble);
 
   WorkerOptions options_;
   Cancellation draining_;
   Cancellation stopping_;
   std::atomic<int> exit_code_{0};
+  std::mutex trouble_mutex_;
+  std::optional<std::chrono::steady_clock::time_point> trouble_told_;
 };
 
 }  // namespace tessera::worker

@@ -3,11 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "proto/worker_exit.h"
@@ -189,6 +192,23 @@ TEST_F(WorkerTest, TooLittleRoomIsTrouble) {
   const auto asked = server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); });
   EXPECT_THAT(asked.trouble(), testing::HasSubstr("--min-free"));
   EXPECT_EQ(asked.wait_us(), 0);
+}
+
+TEST_F(WorkerTest, TroubleIsLoggedOnceHoweverOftenItAsks) {
+  std::ostringstream said;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+  server_.start();
+  startWorker(1, int64_t{1} << 60);
+  for (int asked = 0; asked < 3; ++asked) server_.waitForQuestion([](const auto&) { return true; });
+  finish();
+  spdlog::set_default_logger(before);
+  const std::string log = said.str();
+  EXPECT_GE(server_.questions(), 3U);
+  const size_t first = log.find("this worker takes no task");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("this worker takes no task", first + 1), std::string::npos) << log;
 }
 
 TEST_F(WorkerTest, ItsOwnFailuresAreTheWorkersFault) {
@@ -424,7 +444,7 @@ TEST_F(WorkerTest, SecondWorkerCannotShareScratch) {
 TEST_F(WorkerTest, LeftoversOfAnEarlierProcessAreRemoved) {
   fs::create_directories(attempts() + "/7/in");
   std::ofstream(attempts() + "/7/in/blob") << "old";
-  std::ofstream(fs::path(attempts()).parent_path() / "lock");
+  std::ofstream(fs::path(attempts()).parent_path() / "lock") << "";
   server_.start();
   startWorker();
   expectWorking();
