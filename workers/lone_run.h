@@ -22,7 +22,8 @@ struct LoneRunOptions {
 class LoneRun {
  public:
   /// Before the first thread of this process. NOT_FOUND without the task program, ABORTED where it is of another build
-  /// than this one; else as planSandbox() and checkMeasures(). Its folder, in the system's for temporary files, goes with it.
+  /// than this one; else as planSandbox() and checkMeasures(). Its folder, in the system's for temporary files, goes
+  /// with it.
   static absl::StatusOr<std::unique_ptr<LoneRun>> open(const LoneRunOptions& options);
   ~LoneRun();
   LoneRun(const LoneRun&) = delete;
