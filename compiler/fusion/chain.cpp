@@ -85,7 +85,8 @@ bool areDigits(const Chain& chain, Subscript subscript) {
 std::string contentOf(const Chain& chain) {
   std::string content;
   for (const Loop& loop : chain.loops)
-    absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple);
+    absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple, "~",
+                    loop.fewest);
   for (const Tensor& tensor : chain.tensors) {
     absl::StrAppend(&content, "|", tensor.element_bytes);
     for (const Subscript& subscript : tensor.subscripts) {

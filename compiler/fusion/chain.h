@@ -17,6 +17,7 @@ struct Loop {
   int64_t min_tile = 1;  ///< lower bound of a block, set by the instructions (alpha of equation 3.18)
   bool whole = false;    ///< never cut: windows of convolutions, rows of a normalization
   int64_t multiple = 1;  ///< blocks are multiples of it (or the whole extent): vectors, register tiles
+  int64_t fewest = 0;    ///< points of the smallest run, where runs may have less than the extent; 0: all have that
 };
 
 /// stride * loop; a subscript is the sum of its terms, so h * 2 + r is {{h, 2}, {r, 1}}.

@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/rounded_up.h"
 #include "compiler/fusion/testing/chips.h"
 #include "compiler/fusion/testing/thesis_chains.h"
 
@@ -54,6 +58,37 @@ TEST(ChainDecision, TheChipSaysWhatGainIsWorthIt) {
   EXPECT_TRUE(usual->fuse) << usual->reason;
   EXPECT_FALSE(never->fuse) << never->reason;
   EXPECT_EQ(usual->fused_seconds, never->fused_seconds);
+}
+
+TEST(RoundedUp, IsWhatAllRunsCompute) {
+  for (const int64_t extent : {1, 2, 7, 8, 9, 16, 61}) {
+    for (int64_t tile = 1; tile <= extent; ++tile) {
+      for (int64_t fewest = 1; fewest <= extent; ++fewest) {
+        int64_t computed = 0, needed = 0;
+        for (int64_t points = fewest; points <= extent; ++points) {
+          computed += std::min(extent, ceilDiv(points, tile) * tile);
+          needed += points;
+        }
+        EXPECT_NEAR(roundedUp(tile, fewest, extent), static_cast<double>(computed) / static_cast<double>(needed), 1e-12)
+            << tile << " " << fewest << " " << extent;
+      }
+    }
+  }
+}
+
+// Slices are computed whole: a run of one of eight batches should not pay for four.
+TEST(ChainDecision, SlicesAreSmallWhereRunsMayBe) {
+  Chain chain = gemmChain(8, 128, 64, 64, 128, 8);
+  const int b = chain.loopNamed("b");
+  const auto tileOf = [&](int64_t fewest) {
+    chain.loops[b].fewest = fewest;
+    const auto decision = decideSlices(chain, {b}, Chip(serverCore()));
+    return decision.ok() && decision->slices ? decision->slices->tiles[b] : -1;
+  };
+  const int64_t usual = tileOf(0);
+  EXPECT_GT(usual, 1);
+  EXPECT_EQ(tileOf(8), usual);
+  EXPECT_EQ(tileOf(1), 1);
 }
 
 // Table 3.5 with a softmax between: the square matrix is what costs.

@@ -5,6 +5,7 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/region_planner.h"
+#include "compiler/fusion/rounded_up.h"
 #include "compiler/fusion/slice_plan.h"
 #include "compiler/target/dealt.h"
 
@@ -116,7 +117,7 @@ class RegionCost {
         fixed / far +
         rounds * (chip_.seconds(prices.slice_cycles()) + nest_seconds_ * static_cast<double>(nodes_.size()) +
                   chip_.seconds(prices.run_cycles()) * runs + elapsed(compute, per_slice / far, exposed_));
-    region.seconds *= roundedUp(slice);
+    region.seconds *= ofRuns(slice);
     return region;
   }
 
@@ -143,14 +144,11 @@ class RegionCost {
     }
     return shapes.points(tensor) / run;
   }
-  /// What runs of any size compute of the slices that hold their ends, relative to what they need: with s of E points
-  /// to a slice, and from f to E of them in a run, (s - 1) / 2 more than (f + E) / 2.
-  double roundedUp(const std::vector<int64_t>& slice) const {
+  /// What runs of any size compute of the slices that hold their ends, relative to what they need.
+  double ofRuns(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     double share = 1;
-    for (size_t d = 0; d < result.fewest.size(); ++d)
-      if (result.fewest[d] < result.shape[d])
-        share *= 1 + static_cast<double>(slice[d] - 1) / static_cast<double>(result.fewest[d] + result.shape[d]);
+    for (size_t d = 0; d < result.fewest.size(); ++d) share *= roundedUp(slice[d], result.fewest[d], result.shape[d]);
     return share;
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/rounded_up.h"
 #include "compiler/target/dealt.h"
 
 namespace tessera::compiler::fusion {
@@ -139,6 +140,10 @@ class Slicer {
       plan.seconds += needs_.row_bytes / out_;
     plan.idle = idleFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
+    for (const int at : cut_) {
+      const Loop& loop = chain_.loops[at];
+      if (loop.fewest > 0) plan.seconds *= roundedUp(tiles[at], loop.fewest, loop.extent);
+    }
     return plan;
   }
 

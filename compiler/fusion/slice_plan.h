@@ -20,7 +20,8 @@ struct SlicePlan {
   double held_bytes = 0;       ///< of one slice: intermediates, and what members read and write beside them
   double volume_bytes = 0;     ///< moved into the level, all slices
   double flops = 0;            ///< all slices, overlaps computed again
-  double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included
+  double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included, and
+                               ///< what runs that may be smaller compute in vain
   double idle = 1;             ///< work of the core with the most over the average; included in `seconds`
   bool ahead = false;          ///< the next slice's operands fit beside: they come while this one's products run
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again

@@ -234,7 +234,7 @@ v1::Decision FusionChooser::settle(int at) {
 
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                         fusion::Merging merging, const RowFacts* rows) {
-  std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging);
+  std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging, rows);
   std::set<std::vector<int>> chains;
   for (const FusionOffer& chain : offers)
     if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/node_names.h"
@@ -44,12 +45,14 @@ struct Decided {
 
 class ChainFinder {
  public:
-  ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
+  ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
+              const RowFacts* facts)
       : groups_(groups),
         chip_(chip),
         choices_(choices),
         merging_(merging),
         rows_(registerRows(chip.vectorRegisters())),
+        facts_(facts),
         links_(groups),
         graph_(regionGraphOf(groups)) {}
 
@@ -74,6 +77,7 @@ class ChainFinder {
   GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
+  const RowFacts* facts_;
   const GroupLinks links_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
@@ -204,7 +208,11 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   if (!built.ok()) return built.status();
   if (built->cuts.empty()) return absl::InvalidArgumentError("no dimension of the result divides all members");
   std::vector<int> cut;
-  for (const AccessTrace::Cut& at : built->cuts) cut.push_back(at.loop);
+  const mlir::Value result = groups.back()->results[0];
+  for (const AccessTrace::Cut& at : built->cuts) {
+    cut.push_back(at.loop);
+    if (facts_) built->chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
+  }
   // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
   if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
@@ -343,9 +351,9 @@ std::vector<FusionOffer> ChainFinder::run() {
 }  // namespace
 
 std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                     fusion::Merging merging) {
+                                     fusion::Merging merging, const RowFacts* rows) {
   if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
-  return ChainFinder(groups, chip, choices, merging).run();
+  return ChainFinder(groups, chip, choices, merging, rows).run();
 }
 
 }  // namespace tessera::compiler

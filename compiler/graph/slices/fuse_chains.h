@@ -4,6 +4,7 @@
 
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
+#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/slices/fusion_offer.h"
 #include "compiler/target/chip.h"
 
@@ -19,8 +20,12 @@ namespace tessera::compiler {
 /// read of a sum before it is a further result. Forms of one site are the products alone, and with what moves their
 /// first operand, their result, or both. A target that states no clock or fewer than two memory levels offers nothing.
 ///
+/// Where `rows` says that runs may have less of a dimension, large slices of it are priced by what they compute in
+/// vain.
+///
 /// Choices of kind "fuse-chain": "apart" for the products covers them with what moves their operands as well.
 std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                     fusion::Merging merging = fusion::Merging::kWhereItPays);
+                                     fusion::Merging merging = fusion::Merging::kWhereItPays,
+                                     const RowFacts* rows = nullptr);
 
 }  // namespace tessera::compiler

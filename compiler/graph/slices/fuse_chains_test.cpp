@@ -95,6 +95,21 @@ TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
 }
 
 /// Of 8 pieces of 64 keys, slices of rows see 1 to 8: priced and told as what is left of them.
+// Slices are computed whole: those of many small heads would have a run of one head compute many.
+TEST_F(FuseChainsTest, RunsThatMayBeSmallHaveSmallSlices) {
+  const auto heads = [&](int64_t fewest) {
+    ModelBuilder b(context_);
+    Value q = b.input({16, 32, 64}), k = b.input({16, 64, 32}), v = b.input({16, 32, 64});
+    ImportedModel model = b.finish({b.batchMatmul(b.softmax(b.batchMatmul(q, k)), v)});
+    absl::StatusOr<PlannedGraph> planned =
+        planGraph(fewest == 16 ? std::move(model) : withFewer(std::move(model), fewest), target_);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    return planned.ok() ? planned->plan.workloads(0).slices().tile(0) : 0;
+  };
+  EXPECT_LT(heads(1), heads(16));
+  EXPECT_EQ(heads(15), heads(16));
+}
+
 TEST_F(FuseChainsTest, WhatAMaskRemovesIsNotPaidFor) {
   auto decided = [&](bool causal, int64_t rows, int64_t keys) {
     ModelBuilder b(context_);

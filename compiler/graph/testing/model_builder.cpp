@@ -402,4 +402,25 @@ ImportedModel ModelBuilder::finish(llvm::ArrayRef<Value> results) {
   return std::move(model_);
 }
 
+ImportedModel withFewer(ImportedModel model, int64_t fewest) {
+  auto main = mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
+  mlir::Block& body = main.getBody().front();
+  OpBuilder builder(main.getContext());
+  const auto count = RankedTensorType::get({}, builder.getI64Type());
+  const int64_t most = mlir::cast<RankedTensorType>(body.getArgument(0).getType()).getDimSize(0);
+  body.getTerminator()->insertOperands(body.getTerminator()->getNumOperands(), body.addArgument(count, main.getLoc()));
+  main.setType(builder.getFunctionType(body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  v1::DimensionBinding& dimension = model.dimensions.emplace_back();
+  dimension.set_name("N");
+  dimension.set_size(-most);
+  model.inputs[0].add_bounded_dims(0);
+  model.inputs[0].add_bounded_by(0);
+  v1::TensorSpec& extent = model.inputs.emplace_back();
+  extent.set_name("N");
+  extent.set_dtype(v1::DATA_TYPE_I64);
+  model.extents.push_back({0, 0});
+  model.least["N"] = fewest;
+  return model;
+}
+
 }  // namespace tessera::compiler

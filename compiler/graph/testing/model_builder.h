@@ -67,4 +67,7 @@ class ModelBuilder {
   uint64_t seed_ = 1;
 };
 
+/// The same for a range: runs may have from `fewest` on of the first dimension of the first input and the first result.
+ImportedModel withFewer(ImportedModel model, int64_t fewest);
+
 }  // namespace tessera::compiler

@@ -136,23 +136,7 @@ TEST_F(PlanTest, WinogradIsDeclinedWithFigures) {
 ImportedModel convolutionOf(mlir::MLIRContext& context, int64_t fewest) {
   ModelBuilder b(context);
   ImportedModel model = b.finish({b.relu(b.conv(b.input({8, 512, 3, 3}), 512, {.kernel = 3, .pad = 1}))});
-  if (fewest == 8) return model;
-  auto main = mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
-  mlir::Block& body = main.getBody().front();
-  const auto count = mlir::RankedTensorType::get({}, mlir::IntegerType::get(&context, 64));
-  body.getTerminator()->insertOperands(body.getTerminator()->getNumOperands(), body.addArgument(count, main.getLoc()));
-  main.setType(mlir::FunctionType::get(&context, body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
-  v1::DimensionBinding& dimension = model.dimensions.emplace_back();
-  dimension.set_name("N");
-  dimension.set_size(-8);
-  model.inputs[0].add_bounded_dims(0);
-  model.inputs[0].add_bounded_by(0);
-  v1::TensorSpec& images = model.inputs.emplace_back();
-  images.set_name("N");
-  images.set_dtype(v1::DATA_TYPE_I64);
-  model.extents.push_back({0, 0});
-  model.least["N"] = fewest;
-  return model;
+  return fewest == 8 ? std::move(model) : withFewer(std::move(model), fewest);
 }
 
 // Filters in Winograd's domain are larger: eight images pay for their way from memory, one does not.
