@@ -148,7 +148,7 @@ SANITIZED = {
     "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test"),
                      decides=True),
     "scheduler": Group("asan", ("scheduler_test", "simulation_test", "every_operation_test", "action_key_test",
-                                "task_result_fuzz")),
+                                "task_result_fuzz"), decides=True),
     "clients": Group("asan", ("blob_cache_test", "cancellation_test", "cores_test", "progress_stream_test", "supervisor_test",
                               "failure_test", "requirements_test", "cli_test", "await_job_test", "trust_test",
                               "watch_versions_test", "job_timeline_test", "storage_filter_test", "storage_filter_fuzz",
