@@ -101,7 +101,7 @@ def nothing_survives():
 
 @contextlib.contextmanager
 def turn_of(cmake, ctest, seconds, within=None):
-    """A turn of a group that decides, with these scripts as its tools; gives its result. `within`: seconds left of the run."""
+    """A turn of a group, with these scripts as its tools; gives its result. `within`: seconds left of the run."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for tool, script in (("cmake", cmake), ("ctest", ctest)):
@@ -113,7 +113,7 @@ def turn_of(cmake, ctest, seconds, within=None):
 
         before = os.environ["PATH"], steps.SANITIZED, steps.TURN_S
         os.environ["PATH"] = f"{name}:{before[0]}"
-        steps.SANITIZED, steps.TURN_S = {"some": steps.Group("pretended", ("a_test",), decides=True)}, seconds
+        steps.SANITIZED, steps.TURN_S = {"some": steps.Group("pretended", ("a_test",))}, seconds
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 until = None if within is None else time.monotonic() + within

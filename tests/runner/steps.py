@@ -139,27 +139,24 @@ class Group:
     """Tests that are built anew and run with a sanitizer beneath them."""
     preset: str  # asan or tsan
     tests: tuple
-    decides: bool = False  # whether what it finds fails, as it may once it was seen to find nothing; else it is reported
 
 
 # None links MLIR, or the server's services: each of these takes longer to build than TURN_S. Task processes have bounds on
 # their address space, which shadow memory exceeds: their tests are left out.
 SANITIZED = {
-    "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test"),
-                     decides=True),
+    "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")),
     "scheduler": Group("asan", ("scheduler_test", "simulation_test", "every_operation_test", "action_key_test",
-                                "task_result_fuzz"), decides=True),
+                                "task_result_fuzz")),
     "clients": Group("asan", ("blob_cache_test", "cancellation_test", "cores_test", "progress_stream_test", "supervisor_test",
                               "failure_test", "requirements_test", "cli_test", "await_job_test", "trust_test",
                               "watch_versions_test", "job_timeline_test", "storage_filter_test", "storage_filter_fuzz",
-                              "operator_list_test", "page_token_fuzz"), decides=True),
+                              "operator_list_test", "page_token_fuzz")),
     "decisions": Group("asan", ("schedule_text_test", "schedule_pins_test", "target_test", "host_test",
                                 "cuts_test", "movement_test", "block_planner_test", "chain_decision_test", "slice_plan_test",
                                 "region_planner_test", "fusion_profit_test", "cache_simulator_test", "intrinsic_test",
                                 "plan_view_test", "zip_writer_test", "module_check_test",
-                                "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test"),
-                       decides=True),
-    "searches": Group("asan", ("search_test", "simulator_test"), decides=True),
+                                "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test")),
+    "searches": Group("asan", ("search_test", "simulator_test")),
     "threads": Group("tsan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "scheduler_test", "blob_cache_test",
                               "cancellation_test", "worker_test")),
 }
@@ -185,17 +182,12 @@ def sanitized_tests(context):
     """tests under a sanitizer"""
     in_turn = context.sanitizer == "turn"
     name = group_in_turn() if in_turn else context.sanitizer
-    group = SANITIZED[name]
-    tests = [test for test in group.tests if context.selected(test)]
+    tests = [test for test in SANITIZED[name].tests if context.selected(test)]
     if not tests:
         return results.Result()
     print(f"   {name}: {' '.join(tests)}", flush=True)
     until = min(time.monotonic() + TURN_S, context.until or float("inf")) if in_turn else None
-    result = _sanitized(context, name, tests, until)
-    if in_turn and not group.decides:
-        result.reports += [results.Report(f"{name}: {each.name}", each.detail) for each in result.failures]
-        result.failures, result.failed = [], 0
-    return result
+    return _sanitized(context, name, tests, until)
 
 
 def _sanitized(context, group, tests, until):
