@@ -30,6 +30,12 @@ bool worthAnotherTry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
+// Waits for a server that did not answer with more than `status`. OK: try again.
+absl::Status waitFor(const Channel& channel, Patience& patience, const absl::Status& status) {
+  if (absl::Status why = channel.ended(); !why.ok()) return why;
+  return patience.wait() ? absl::OkStatus() : status;
+}
+
 // Streams `in`, from where the server stopped if it is to be asked about that.
 absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
                         bool ask, Patience& patience, int64_t& committed) {
@@ -88,8 +94,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
     ask = true;
     if (status.ok() || !worthAnotherTry(status)) return status;
     if (absl::IsUnavailable(status)) {
-      if (absl::Status why = channel.ended(); !why.ok()) return why;
-      if (!patience.wait()) return status;
+      if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
       continue;
     }
     // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
@@ -202,8 +207,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       continue;
     }
     if (absl::IsUnavailable(status)) {
-      if (absl::Status why = channel.ended(); !why.ok()) return why;
-      if (!patience.wait()) return status;
+      if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
       continue;
     }
     if (!worthAnotherTry(status)) return status;
@@ -223,8 +227,7 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
     absl::Status status = downloadFrom(channel, digest, static_cast<int64_t>(out.tellp()), out, {}, nullptr, patience);
     if (status.ok()) break;
     if (!absl::IsUnavailable(status)) return status;
-    if (absl::Status why = channel.ended(); !why.ok()) return why;
-    if (!patience.wait()) return status;
+    if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
   }
   std::string bytes = std::move(out).str();
   if (digestOf(bytes).sha256() != digest.sha256()) {
