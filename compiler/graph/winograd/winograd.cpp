@@ -49,7 +49,8 @@ std::optional<RankedTensorType> blockedType(Value value, int64_t rank) {
   return element.isF32() || element.isF16() || element.isBF16() ? std::optional(type) : std::nullopt;
 }
 
-/// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1, loops in any order.
+/// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1 and one dilation, loops in
+/// any order.
 std::optional<Candidate> candidateOf(GenericOp op) {
   if (op.getNumLoops() != 9 || op.getNumDpsInputs() != 2 || !isProduct(op)) return std::nullopt;
   auto input = blockedType(op.getDpsInputs()[0], 5), filter = blockedType(op.getDpsInputs()[1], 6);
@@ -64,7 +65,10 @@ std::optional<Candidate> candidateOf(GenericOp op) {
   auto k = maps[1].getResult(0), c = maps[1].getResult(1), r = maps[1].getResult(2), s = maps[1].getResult(3),
        inner_c = maps[1].getResult(4), inner_k = maps[1].getResult(5);
   auto n = maps[2].getResult(0), y = maps[2].getResult(2), x = maps[2].getResult(3);
-  const llvm::SmallVector<AffineExpr> result = {n, k, y, x, inner_k}, read = {n, c, y + r, x + s, inner_c};
+  // Two dilations more than results are read.
+  const int64_t dilation = (input->getDimSize(2) - output->getDimSize(2)) / 2;
+  const llvm::SmallVector<AffineExpr> result = {n, k, y, x, inner_k},
+                                      read = {n, c, y + r * dilation, x + s * dilation, inner_c};
   if (llvm::ArrayRef<AffineExpr>(result) != maps[2].getResults()) return std::nullopt;
   for (auto [expected, found] : llvm::zip_equal(read, maps[0].getResults())) {
     if (mlir::simplifyAffineExpr(expected - found, maps[0].getNumDims(), 0) !=
@@ -74,9 +78,14 @@ std::optional<Candidate> candidateOf(GenericOp op) {
   }
   if (filter->getDimSize(2) != 3 || filter->getDimSize(3) != 3) return std::nullopt;
   Candidate candidate{op, {}, input->getDimSize(4), output->getDimSize(4)};
-  candidate.shape = {output->getDimSize(0), filter->getDimSize(1) * filter->getDimSize(4),
-                     filter->getDimSize(0) * filter->getDimSize(5), output->getDimSize(2), output->getDimSize(3)};
-  if (input->getDimSize(2) != candidate.shape.height + 2 || input->getDimSize(3) != candidate.shape.width + 2) {
+  candidate.shape = {output->getDimSize(0),
+                     filter->getDimSize(1) * filter->getDimSize(4),
+                     filter->getDimSize(0) * filter->getDimSize(5),
+                     output->getDimSize(2),
+                     output->getDimSize(3),
+                     dilation};
+  if (dilation < 1 || input->getDimSize(2) != candidate.shape.height + (2 * dilation) ||
+      input->getDimSize(3) != candidate.shape.width + (2 * dilation)) {
     return std::nullopt;
   }
   return candidate;
@@ -92,8 +101,8 @@ class Writer {
         slice_rows_(slice_rows),
         number_(number),
         b_(candidate.op),
-        down_(ceilDiv(candidate.shape.height, algorithm.results)),
-        across_(ceilDiv(candidate.shape.width, algorithm.results)) {}
+        down_(candidate.shape.blocksDown(algorithm.results)),
+        across_(candidate.shape.blocksAcross(algorithm.results)) {}
   /// `saved_us`: what the rewriting is priced to gain.
   void run(double saved_us);
 
@@ -154,7 +163,8 @@ Value Writer::paddedInput() {
   Value input = op_.getDpsInputs()[0];
   auto type = mlir::cast<RankedTensorType>(input.getType());
   llvm::SmallVector<int64_t> shape(type.getShape()), low(5, 0), high(5, 0);
-  const std::array<int64_t, 2> wanted = {down_ * algorithm_.results + 2, across_ * algorithm_.results + 2};
+  const std::array<int64_t, 2> wanted = {c_.shape.dilation * (down_ * algorithm_.results + 2),
+                                         c_.shape.dilation * (across_ * algorithm_.results + 2)};
   for (int d : {0, 1}) {
     high[2 + d] = wanted[d] - shape[2 + d];
     shape[2 + d] = wanted[d];
@@ -188,26 +198,54 @@ void Writer::run(double saved_us) {
                                {dim(2), dim(3), dim(6), dim(7), dim(4), dim(5)},
                                {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5)}},
                               6, 2);
-  // Input: p, q, C/c, N, Th, Tw, c; i, j.
-  GenericOp input = generic({to_input, to_input, paddedInput()}, {t, t, cs, batch, down_, across_, c},
-                            {{dim(0), dim(7)},
-                             {dim(1), dim(8)},
-                             {dim(3), dim(2), dim(4) * m + dim(7), dim(5) * m + dim(8), dim(6)},
-                             {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5), dim(6)}},
-                            7, 2);
-  // Product: p, q, K/k, N, Th, Tw, k; C/c, c.
-  GenericOp product = generic({input.getResult(0), filters.getResult(0)}, {t, t, ks, batch, down_, across_, k},
-                              {{dim(0), dim(1), dim(7), dim(3), dim(4), dim(5), dim(8)},
-                               {dim(0), dim(1), dim(2), dim(7), dim(8), dim(6)},
-                               {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5), dim(6)}},
-                              7, 2);
-  // Output: N, K/k, Th, i, Tw, j, k; p, q.
-  GenericOp output = generic({to_output, to_output, product.getResult(0)}, {batch, ks, down_ * m, across_ * m, k},
-                             {{dim(3), dim(7)},
-                              {dim(5), dim(8)},
-                              {dim(7), dim(8), dim(1), dim(0), dim(2), dim(4), dim(6)},
-                              {dim(0), dim(1), dim(2) * m + dim(3), dim(4) * m + dim(5), dim(6)}},
-                             7, 2);
+  // Which of the plain convolutions that a dilated one consists of: one loop for its rows, one for its columns.
+  const int64_t d = c_.shape.dilation;
+  const llvm::SmallVector<int64_t> apart(d > 1 ? 2 : 0, d);
+  const auto e = static_cast<unsigned>(apart.size());
+  auto shapeOf = [&](llvm::ArrayRef<int64_t> front, llvm::ArrayRef<int64_t> back) {
+    llvm::SmallVector<int64_t> shape(front);
+    shape.append(apart);
+    shape.append(back.begin(), back.end());
+    return shape;
+  };
+  auto loops = [&](std::initializer_list<unsigned> numbers) {
+    llvm::SmallVector<AffineExpr> these;
+    for (unsigned number : numbers) these.push_back(dim(number));
+    return these;
+  };
+  auto all = [&](unsigned count) {
+    return llvm::map_to_vector(llvm::seq(count), [&](unsigned loop) { return dim(loop); });
+  };
+  auto withApart = [&](llvm::SmallVector<AffineExpr> front, unsigned first, std::initializer_list<unsigned> back) {
+    for (unsigned which = 0; which < e; ++which) front.push_back(dim(first + which));
+    front.append(loops(back));
+    return front;
+  };
+  // The row (or column) of an image that is the `within`-th of a block.
+  auto place = [&](AffineExpr block, AffineExpr within, unsigned which) {
+    return e == 0 ? block * m + within : block * (m * d) + within * d + dim(which);
+  };
+  // Input: p, q, C/c, N, (rows, columns apart,) Th, Tw, c; i, j.
+  GenericOp input =
+      generic({to_input, to_input, paddedInput()}, shapeOf({t, t, cs, batch}, {down_, across_, c}),
+              {loops({0, 7 + e}),
+               loops({1, 8 + e}),
+               {dim(3), dim(2), place(dim(4 + e), dim(7 + e), 4), place(dim(5 + e), dim(8 + e), 5), dim(6 + e)},
+               all(7 + e)},
+              7 + e, 2);
+  // Product: p, q, K/k, N, (rows, columns apart,) Th, Tw, k; C/c, c.
+  GenericOp product = generic(
+      {input.getResult(0), filters.getResult(0)}, shapeOf({t, t, ks, batch}, {down_, across_, k}),
+      {withApart(loops({0, 1, 7 + e, 3}), 4, {4 + e, 5 + e, 8 + e}), loops({0, 1, 2, 7 + e, 8 + e, 6 + e}), all(7 + e)},
+      7 + e, 2);
+  // Output: N, K/k, Th, i, Tw, j, k, (rows, columns apart); p, q.
+  GenericOp output =
+      generic({to_output, to_output, product.getResult(0)}, {batch, ks, down_ * m * d, across_ * m * d, k},
+              {loops({3, 7 + e}),
+               loops({5, 8 + e}),
+               withApart(loops({7 + e, 8 + e, 1, 0}), 7, {2, 4, 6}),
+               {dim(0), dim(1), place(dim(2), dim(3), 7), place(dim(4), dim(5), 8), dim(6)}},
+              7 + e, 2);
   for (GenericOp stage : {input, product, output}) {
     stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
     if (slice_rows_ == 0) continue;
@@ -287,8 +325,7 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
       "transforms %.0f)",
       shape.inputs, shape.outputs, shape.height, shape.width, taken ? algorithm.name : "direct", direct, algorithm.name,
       price.total(), price.product,
-      static_cast<double>(algorithm.positions() * ceilDiv(shape.height, algorithm.results) *
-                          ceilDiv(shape.width, algorithm.results)) /
+      static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms));
   if (candidate.fewest < shape.batch)

@@ -25,6 +25,9 @@ struct WinogradReport {
 ///   M[p, q, K/k, N, Th, Tw, k] = sum over C of V[p, q, C, N, Th, Tw] U[p, q, K, C]
 ///   y[N, K/k, m Th + i, m Tw + j, k] = sum over p, q of A[i, p] A[j, q] M[p, q, K/k, N, Th, Tw, k]
 ///
+/// A dilated convolution (taps d rows and columns apart) is d x d such ones side by side: V and M have two more
+/// dimensions behind N, which row and which column of d, and d m Th + d i + a stands for m Th + i.
+///
 /// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
 /// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
 /// Choices of kind "algorithm", one for each convolution that could be rewritten. Where `rows` say that a run may have

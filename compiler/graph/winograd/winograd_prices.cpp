@@ -30,8 +30,7 @@ double WinogradPrices::direct(const ConvolutionShape& shape) const {
 
 WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const {
   const auto positions = static_cast<double>(algorithm.positions());
-  const auto blocks = static_cast<double>(shape.batch * ceilDiv(shape.height, algorithm.results) *
-                                          ceilDiv(shape.width, algorithm.results));
+  const auto blocks = static_cast<double>(shape.batch * shape.blocks(algorithm.results));
   const auto inputs = static_cast<double>(shape.inputs), outputs = static_cast<double>(shape.outputs);
   // With fewer blocks than a register tile has rows the tile is smaller and reads more for each multiplication.
   const auto rows = static_cast<double>(chip_.prices().products().full_tile_rows());
@@ -59,6 +58,7 @@ double WinogradPrices::idleFactor(int64_t images, int64_t rows, int64_t slice) c
 /// read for each slice, and cores that get fewer of them wait.
 void WinogradPrices::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
                                     WinogradPrice& price) const {
+  if (shape.dilation > 1) return;  // a row of results belongs to another image than the next one
   const Chip::Level& cache = chip_.level(chip_.ownLevel().value_or(0));
   const auto capacity = static_cast<double>(cache.capacity_bytes);
   const auto positions = static_cast<double>(algorithm.positions());

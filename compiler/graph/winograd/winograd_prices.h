@@ -2,14 +2,22 @@
 
 #include <vector>
 
+#include "compiler/fusion/ceil_div.h"
 #include "compiler/graph/winograd/winograd_algorithm.h"
 #include "compiler/target/chip.h"
 
 namespace tessera::compiler {
 
-/// A 3x3 convolution with stride 1: batch, channels and the extents of its result.
+/// A 3x3 convolution with stride 1: batch, channels and the extents of its result. A dilated one is dilation^2 plain
+/// ones, of every dilation-th row and column from each of the first on.
 struct ConvolutionShape {
   int64_t batch = 1, inputs = 1, outputs = 1, height = 1, width = 1;
+  int64_t dilation = 1;  ///< of rows and of columns
+
+  /// Blocks of `results` x `results` that an image takes, down and across each of its plain convolutions.
+  int64_t blocksDown(int64_t results) const { return ceilDiv(ceilDiv(height, dilation), results); }
+  int64_t blocksAcross(int64_t results) const { return ceilDiv(ceilDiv(width, dilation), results); }
+  int64_t blocks(int64_t results) const { return dilation * dilation * blocksDown(results) * blocksAcross(results); }
 };
 
 /// Predicted times of one convolution on one core, in microseconds; slices that not all cores have equally many of
