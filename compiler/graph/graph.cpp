@@ -18,6 +18,7 @@
 #include "compiler/graph/rewrites/cut_bodies.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
@@ -135,6 +136,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
+  if (!hasRanges(model)) count("drop-idle-taps", dropIdleTaps(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.

@@ -15,6 +15,7 @@
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_products.h"
@@ -97,6 +98,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return mergeProducts(main); }},
     {"tessera-stack-products", "Merge matrix products of slices of one tensor with the same weights",
      [](FuncOp main, int64_t) { return stackProducts(main, Chip()); }},
+    {"tessera-drop-idle-taps", "Cut off taps of windows that meet nothing but padding",
+     [](FuncOp main, int64_t) { return dropIdleTaps(main); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-compare-positions", "Compute masks that are a band of a matrix from positions",

@@ -106,5 +106,23 @@ TEST_F(RewritesTest, WhatIsAlsoPaddedIsReadInsideThePadding) {
   }
 }
 
+// The branches of a pyramid whose taps are apart by more than the image: 3x3 becomes 1x1 or 1x3.
+TEST_F(RewritesTest, TapsThatMeetOnlyPaddingAreCutOff) {
+  struct Case {
+    int64_t height, width, dilation, pad, stride;
+    int dropped;
+    const char* left;
+  };
+  const Case cases[] = {{6, 7, 8, 8, 1, 2, "1x1"}, {3, 9, 5, 5, 1, 1, "1x3"},  {6, 6, 6, 6, 1, 2, "1x1"},
+                        {6, 6, 5, 5, 1, 0, "3x3"}, {5, 13, 7, 7, 1, 1, "1x3"}, {9, 9, 6, 3, 3, 2, "1x1"}};
+  for (const Case& c : cases) {
+    ModelBuilder b(context_);
+    const ModelBuilder::Window window{.kernel = 3, .stride = c.stride, .pad = c.pad, .dilation = c.dilation};
+    Value x = b.input({2, 16, c.height, c.width});
+    PlannedGraph planned = check(b.finish({b.relu(b.batchNorm(b.conv(x, 32, window)))}));
+    EXPECT_EQ(countOf(planned, "drop-idle-taps"), c.dropped) << c.left;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::compiler
