@@ -88,8 +88,8 @@ class FileBlobStore : public BlobStore {
     return upload;
   }
 
-  absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest,
-                                                        const std::vector<Part>& parts) override {
+  absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest, const std::vector<Part>& parts,
+                                                        Hashed hashed) override {
     absl::StatusOr<bool> present = beginWhole(digest);
     if (!present.ok()) return present.status();
     if (*present) return noUpload(digest.sha256());
@@ -114,7 +114,7 @@ class FileBlobStore : public BlobStore {
     }
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
     if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
-    auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts);
+    auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts, hashed);
     if (absl::Status status = makeRoom(name, digest.size_bytes(), shared); !status.ok()) return status;
     if (absl::Status status = upload->open(); !status.ok()) return status;
     return upload;

@@ -69,10 +69,16 @@ class BlobStore {
     std::string sha256;  ///< of a blob that is there, whose bytes are then shared; empty: its bytes are sent
     int64_t bytes = 0;
   };
-  /// An upload of the parts that are sent, one after another; commit() verifies the whole. NOT_FOUND when a blob that
-  /// is to be a part is absent; INVALID_ARGUMENT when sizes do not add up. Of a blob that is there nothing is taken.
+  /// Whose word a digest is: anybody's, or that of somebody who may write here, who could as well change the bytes.
+  enum class Hashed { kByAnybody, kHere };
+  /// An upload of the parts that are sent, one after another; commit() verifies the whole, which is a pass over the
+  /// bytes, unless it was hashed here. NOT_FOUND when a blob that is to be a part is absent; INVALID_ARGUMENT when
+  /// sizes do not add up. Of a blob that is there nothing is taken.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest,
-                                                                const std::vector<Part>& parts) = 0;
+                                                                const std::vector<Part>& parts, Hashed hashed) = 0;
+  absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest, const std::vector<Part>& parts) {
+    return startComposed(digest, parts, Hashed::kByAnybody);
+  }
   /// Takes in a whole file that somebody who may write here has hashed and put among the partial ones, as `name`
   /// (proto/blob_place.h): its bytes are neither copied nor read. commit() makes it durable; nothing is written.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) = 0;

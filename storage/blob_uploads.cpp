@@ -147,11 +147,8 @@ absl::Status ComposedUpload::write(std::string_view data) {
   return status;
 }
 
-absl::Status ComposedUpload::commit() {
+absl::Status ComposedUpload::verify() {
   const std::string& sha256 = place_.digest.sha256();
-  if (written_ != sent_) {
-    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": ", sent_ - written_, " bytes are missing"));
-  }
   auto recipe = place_.folder.files().open(partialPath(), FileSystem::Access::kRead);
   if (!recipe.ok()) return recipe.status();
   auto whole = openComposed(*std::move(recipe), std::move(others_));
@@ -161,7 +158,16 @@ absl::Status ComposedUpload::commit() {
   if (*found != sha256) {
     return absl::DataLossError(absl::StrCat("upload of ", sha256, ": its parts have SHA-256 ", *found));
   }
-  absl::Status status = file_->sync();
+  return absl::OkStatus();
+}
+
+absl::Status ComposedUpload::commit() {
+  const std::string& sha256 = place_.digest.sha256();
+  if (written_ != sent_) {
+    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": ", sent_ - written_, " bytes are missing"));
+  }
+  absl::Status status = hashed_ == BlobStore::Hashed::kHere ? absl::OkStatus() : verify();
+  if (status.ok()) status = file_->sync();
   if (status.ok()) status = place_.folder.publishComposed(place_.partial_name, sha256, names_);
   if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());
   return status;

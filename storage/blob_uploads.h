@@ -110,8 +110,8 @@ class FileUpload : public PartialUpload {
 /// Writes a recipe and what is sent; the rest is there.
 class ComposedUpload : public PartialUpload {
  public:
-  ComposedUpload(Place place, std::vector<BlobStore::Part> parts)
-      : PartialUpload(std::move(place)), parts_(std::move(parts)) {}
+  ComposedUpload(Place place, std::vector<BlobStore::Part> parts, BlobStore::Hashed hashed)
+      : PartialUpload(std::move(place)), parts_(std::move(parts)), hashed_(hashed) {}
   ~ComposedUpload() override;
 
   absl::Status open();
@@ -119,7 +119,10 @@ class ComposedUpload : public PartialUpload {
   absl::Status commit() override;
 
  private:
+  absl::Status verify();
+
   const std::vector<BlobStore::Part> parts_;
+  const BlobStore::Hashed hashed_;
   std::unique_ptr<File> file_;
   std::vector<std::unique_ptr<File>> others_;
   std::vector<std::string> names_;

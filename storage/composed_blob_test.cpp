@@ -83,6 +83,28 @@ TEST_P(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_TRUE(absl::IsDataLoss(read(digest_.sha256()).status()));
 }
 
+// Who may write here is believed, as with a placed file: no pass over the bytes now, and a wrong word is found when
+// they are read.
+TEST_P(BlobStoreTest, WhatWasHashedHereIsComposedWithoutAPass) {
+  using Hashed = BlobStore::Hashed;
+  ASSERT_OK(store_->put(bytes_).status());
+  const auto composed = [&](const v1::Digest& digest, std::string_view sent) -> absl::Status {
+    auto upload = store_->startComposed(digest, {{"", 4}, {digest_.sha256(), digest_.size_bytes()}}, Hashed::kHere);
+    if (!upload.ok()) return upload.status();
+    const absl::Status written = (*upload)->write(sent);
+    return written.ok() ? (*upload)->commit() : written;
+  };
+  const v1::Digest digest = digestOf("head" + bytes_);
+  EXPECT_TRUE(absl::IsDataLoss(composed(digest, "hea")));
+  EXPECT_TRUE(absl::IsDataLoss(composed(digest, "header")));
+  ASSERT_OK(composed(digest, "head"));
+  EXPECT_EQ(*read(digest.sha256()), "head" + bytes_);
+  const v1::Digest other = digestOf("tail" + bytes_);
+  ASSERT_OK(composed(other, "head"));
+  EXPECT_TRUE(absl::IsDataLoss(read(other.sha256()).status()));
+  EXPECT_FALSE(store_->contains(other.sha256()));
+}
+
 TEST_P(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   const std::string name = digest_.sha256() + ".placed_7";
   const std::string placed = root_ + "/tmp/" + name;

@@ -106,7 +106,9 @@ absl::Status UploadCall::beginFromFiles() {
   for (const v1::BlobPart& part : message_.parts()) {
     parts.push_back({part.sha256(), part.size_bytes()});
   }
-  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts));  // which has looked at their sizes
+  using Hashed = storage::BlobStore::Hashed;
+  const Hashed hashed = caller_.name == kLocalWorkers ? Hashed::kHere : Hashed::kByAnybody;
+  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts, hashed));  // which has looked at their sizes
   for (const storage::BlobStore::Part& part : parts) {
     received_ += part.sha256.empty() ? 0 : part.bytes;
   }
