@@ -477,6 +477,16 @@ TEST(HostileModel, QuantizedElementsAreNarrow) {
   EXPECT_EQ(failureFor(b).reason(), v1::Failure::UNSUPPORTED_OPERATOR) << failureFor(b).message();
 }
 
+TEST(HostileModel, WhatIsQuantizedIsRealOrASum) {
+  ModelBuilder b;
+  b.input("x", {2, 2}, onnx::TensorProto::INT64).output("y");
+  b.initializer("scale", {}, {1.F});
+  b.node("QuantizeLinear", {"x", "scale"}, {"y"}, "narrow");
+  EXPECT_EQ(failureFor(b).reason(), v1::Failure::INVALID_MODEL) << failureFor(b).message();
+  EXPECT_EQ(failureFor(b).node(), "narrow");
+  EXPECT_EQ(failureFor(b).found(), "i64");
+}
+
 TEST(HostileModel, AttentionsStateHasTheQuerysType) {
   ModelBuilder b = microsoftModel();
   b.input("q", {1, 1, 8}).input("k", {1, 1, 8}).input("v", {1, 1, 8});

@@ -154,6 +154,9 @@ absl::Status requireScale(Node& n, int index) {
 
 Results lowerQuantizeLinear(Node& n, Emitter& e) {
   Tensor x = n.in(0);
+  if (x.dtype != kI32) {
+    TESSERA_RETURN_IF_ERROR(requireFloat(n, 0));
+  }
   NarrowRounding rounding;
   TESSERA_ASSIGN_OR_RETURN(rounding.saturate, n.flag("saturate", true));
   TESSERA_ASSIGN_OR_RETURN(const Granularity g, readGranularity(n));
