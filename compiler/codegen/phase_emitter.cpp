@@ -33,6 +33,22 @@ const int64_t* scratchPlace(const Phase& phase, Value root) {
   return nullptr;
 }
 
+/// Whether the nest reads a buffer and writes one at the same places, `root` being either: they may be one.
+bool readAndWrittenAlike(const Nest& nest, Value root) {
+  llvm::SmallVector<const Access*> read, written;
+  for (const Statement& statement : nest.statements) {
+    for (const Operand& input : statement.inputs)
+      if (input.access.root) read.push_back(&input.access);
+    for (const Operand& output : statement.outputs)
+      if (output.access.root) written.push_back(&output.access);
+  }
+  return llvm::any_of(written, [&](const Access* to) {
+    return llvm::any_of(read, [&](const Access* from) {
+      return (from->root == root || to->root == root) && from->offset == to->offset && from->strides == to->strides;
+    });
+  });
+}
+
 /// Builds one phase's internal function. Buffers become pointer arguments in the order of first use.
 class PhaseFunction {
  public:
@@ -114,15 +130,17 @@ class PhaseFunction {
     }
   }
 
+  /// `same_points`: one buffer may be given to read and to write, point by point, where both are accessed alike.
   /// Buffers of a region share their scratch one after another, so they alias; so do a result and what it may be
   /// written over.
-  void finish(bool no_alias, const Phase& phase) {
+  void finish(bool same_points, const Phase& phase) {
     llvm::SmallVector<mlir::Type> types(entry_->getArgumentTypes());
     func_.setFunctionType(b_.getFunctionType(types, {}));
-    if (!no_alias) return;
     for (unsigned i = 2; i < types.size(); ++i) {
       const Value root = roots_[i - 2];
-      const bool shared = writtenOver(root) || overwriterOf(root);
+      const bool shared =
+          writtenOver(root) || overwriterOf(root) ||
+          (same_points && llvm::any_of(phase.nests, [&](const Nest& nest) { return readAndWrittenAlike(nest, root); }));
       if (!shared && !scratchPlace(phase, root)) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
     }
   }
@@ -263,10 +281,9 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     if (!phase.cut.empty() && !scalar) described->set_strategy(absl::StrCat(described->strategy(), ", ", phase.cut));
     described->set_grid(grid);
     describeWalks(phase, list, *described);
-    // An elementwise step may be given one buffer to read and to write, point by point; all others rely on
-    // separate ones.
-    body.finish(!phase.loops.empty() || phase.region ||
-                    llvm::any_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }),
+    // An elementwise step may be given one buffer to read and to write; all others rely on separate ones.
+    body.finish(phase.loops.empty() && !phase.region &&
+                    llvm::none_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }),
                 phase);
     if (scalar) body.func()->setAttr("passthrough", b.getArrayAttr({b.getStringAttr(kScalarLoops)}));
     emitWrapper(module, name, body, list, phase);
