@@ -278,6 +278,17 @@ std::vector<Case> cases() {
                      setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
                    }});
   }
+  // Which are as many in every run: so a Reshape may want their number.
+  all.push_back({"the last of more", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("c", {2, 2, 3}, weights(12));
+                   setAttribute(b.node("Concat", {"c", "x"}, {"more"}), "axis", int64_t{1});
+                   b.initializer("start", {-2});
+                   b.initializer("end", {std::numeric_limits<int64_t>::max()});
+                   b.initializer("axis", {1});
+                   b.node("Slice", {"more", "start", "end", "axis"}, {"last"});
+                   b.initializer("rows", {4, 3});
+                   b.node("Reshape", {"last", "rows"}, {"y"});
+                 }});
   for (const std::vector<int64_t>& pads :
        {std::vector<int64_t>{0, 0, 0, 0}, {1, 0, 0, 2}, {2, 1, 3, 0}, {-1, 0, 2, 0}, {2, 0, -1, 1}}) {
     all.push_back({"Pad " + std::to_string(pads[0]) + ", " + std::to_string(pads[2]),
