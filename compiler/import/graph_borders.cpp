@@ -5,6 +5,7 @@
 #include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/stated_formulas.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
@@ -303,9 +304,11 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   }
   TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
-  dimensions_ = NamedDimensions(symbolicDimensions(inputs), options_.dimensions);
-  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, dimensions_.names())));
-  std::map<std::string, int64_t> dim_params = options_.dimensions;
+  DimensionSizes dim_params = options_.dimensions;
+  std::list<onnx::ValueInfoProto> renamed;
+  TESSERA_RETURN_IF_ERROR(tolerate(applyStatedFormulas(dim_params, inputs, renamed)));
+  dimensions_ = NamedDimensions(symbolicDimensions(inputs), dim_params);
+  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(dim_params, dimensions_.names())));
   for (auto& [name, size] : dim_params) size = std::abs(size);
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   const auto passOf = [&](const onnx::ValueInfoProto* input) {

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.ranged import f32s, ranged_against_oracle, save, tessera
+from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
 from e2e.tessera_e2e import Service, save_npz
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
@@ -138,6 +138,21 @@ def decoders_of_several_tokens(service, oracle):
                               lambda past, tokens: decoder_inputs(random, past, 1, tokens), f"a decoder of several tokens, {positions}", threads=("2",))
 
 
+def what_a_request_says(service, oracle):
+    """A mask whose dimension is named by itself, and said to follow from others."""
+    random = np.random.default_rng(46)
+    path = decoder(service, random, "tokens", "total")
+    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..20", "tokens": "..5", "batch": "1", "total": "past_sequence_length + tokens"},
+                          [(0, 1), (0, 5), (9, 2), (20, 5)], lambda past, tokens, *_: decoder_inputs(random, past, 1, tokens), "a total that is said to be the sum",
+                          threads=("2",))
+    with tessera.connect(service.address) as client:
+        artifact = client.compile(path, dims={"past_sequence_length": "..20", "tokens": 1, "batch": 1, "total": "past_sequence_length + tokens"}).artifact
+        inputs = decoder_inputs(random, 6, 1, 1)
+        same(artifact.load()(inputs), oracle.load(path).run(inputs)[0], "the same from Python")
+    answer = service.cli("compile", path, "--dim", "past_sequence_length=..9", "--dim", "tokens=1", "--dim", "batch=1", "--dim", "total=past + tokens", expect=None).err
+    check("'total' cannot follow from 'past + tokens'" in answer and "past_sequence_length" in answer, answer)
+
+
 def arithmetic_in_names(service, oracle):
     """x of 2N beside y of N, pairs of elements of x, x without its last, all of them side by side."""
     random = np.random.default_rng(43)
@@ -201,6 +216,7 @@ def main():
             ("decoders step by step", lambda: decoders_step_by_step(service, oracle)),
             ("decoders of several tokens", lambda: decoders_of_several_tokens(service, oracle)),
             ("decoders whose attention is one operator", lambda: fused_decoders(service, oracle)),
+            ("what a request says of a name", lambda: what_a_request_says(service, oracle)),
             ("arithmetic in names", lambda: arithmetic_in_names(service, oracle)),
             ("others are refused", lambda: others_are_refused(service))])
 
