@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/runtime/tessera.h"
@@ -48,7 +49,9 @@ absl::Status bind(const Message& message, Bindings& bindings) {
 std::string Bindings::text() const {
   std::string text = absl::StrJoin(dimensions, " ", [](std::string* out, const auto& dimension) {
     const auto& [name, size] = dimension;
-    absl::StrAppend(out, name, size < 0 ? "<=" : "=", size < 0 ? -size : size);
+    absl::StrAppend(out, name);
+    if (size == 0 && absl::StrContains(name, '=')) return;  // what it follows from
+    absl::StrAppend(out, size < 0 ? "<=" : "=", size < 0 ? -size : size);
   });
   for (const auto& [name, shape] : input_shapes) {
     absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", absl::StrJoin(shape, "x"));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,9 +19,10 @@ constexpr int kMostOfRanges = 16;  // variants that several ranges make
 constexpr int64_t kLargestRange = int64_t{1} << 40;
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--dim ", text, ": ", why,
-      "; write NAME=SIZE, NAME=SIZE,SIZE, NAME=FROM..TO:STEP, e.g. batch=1,4,8, or a range: NAME=FROM..TO, NAME=..TO"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--dim ", text, ": ", why,
+                   "; write NAME=SIZE, NAME=SIZE,SIZE, NAME=FROM..TO:STEP, e.g. batch=1,4,8, a range: NAME=FROM..TO, "
+                   "NAME=..TO, or what it follows from: NAME=OTHER + 1"));
 }
 
 // "8", "1..8" or "128..512:128". False when it is none of these.
@@ -64,6 +67,13 @@ std::vector<int64_t> chosenSizes(absl::string_view text) {
   }
   std::sort(sizes.begin(), sizes.end());
   return sizes;
+}
+
+// "past + tokens", not "abc" or "-1": arithmetic with a name in it.
+bool isFormula(absl::string_view text) {
+  return absl::StrContains(text, "..") ? false
+                                       : std::any_of(text.begin(), text.end(), absl::ascii_isalpha) &&
+                                             text.find_first_of("+-*/(") != absl::string_view::npos;
 }
 
 // Shapes by input, in the order in which the inputs are first named.
@@ -162,6 +172,7 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return badDimension(text, "there is no name and size");
+  if (isFormula(absl::string_view(text).substr(equals + 1))) return DimensionSizes{.name = text, .sizes = {0}};
   DimensionSizes parsed{.name = text.substr(0, equals), .sizes = sizesOfRange(text.substr(equals + 1))};
   if (parsed.sizes.empty()) {
     parsed.sizes = chosenSizes(text.substr(equals + 1));
@@ -191,7 +202,7 @@ void ShapeFlags::addTo(CLI::App* command) {
           "and a run "
           "of a size between two takes the next larger one (past=0..64: of none, too); batch=..64 is one variant for "
           "all of it, batch=..8,..64 "
-          "two; several ranges are combined sparsely")
+          "two; several ranges are combined sparsely; total='past + tokens' follows from others")
       ->allow_extra_args(false);
 }
 

@@ -24,7 +24,8 @@ struct DimensionSizes {
 
 /// "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included), "n=1..4,8". "batch=1..64" alone is a range:
 /// its sizes are both ends and the first one's doubles between them (fewer where several dimensions are ranges). So is
-/// "batch=..64", one variant for all of it, and "batch=..8,..64", two.
+/// "batch=..64", one variant for all of it, and "batch=..8,..64", two. "total=past + tokens" says that a dimension
+/// follows from others: all of it is the name then, without a size.
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
 
 struct ShapeFlags {

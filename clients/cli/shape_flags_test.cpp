@@ -49,6 +49,17 @@ TEST(ParseDimensionTest, ReadsListsAndRanges) {
   EXPECT_FALSE(parseDimension("n=1..3,8")->range);
 }
 
+TEST(ParseDimensionTest, ADimensionMayFollowFromOthers) {
+  const auto parsed = parseDimension("total=past + tokens");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->name, "total=past + tokens");
+  EXPECT_THAT(parsed->sizes, ElementsAre(0));
+  EXPECT_FALSE(parsed->range);
+  EXPECT_EQ(parseDimension("n=floor(m/2)")->name, "n=floor(m/2)");
+  for (const char* text : {"n=m", "n=-1", "n=1+2", "n=1..k+1"})
+    EXPECT_EQ(parseDimension(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+}
+
 TEST(ParseDimensionTest, ARangeIsItsEndsAndThePowersOfTwoBetween) {
   EXPECT_THAT(parseDimension("n=1..64")->sizes, ElementsAre(1, 2, 4, 8, 16, 32, 64));
   EXPECT_THAT(parseDimension("n=3..9")->sizes, ElementsAre(3, 6, 9));

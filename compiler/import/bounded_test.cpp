@@ -166,6 +166,26 @@ TEST_F(Bounded, ADimensionThatIsNamedByOthersFollowsThem) {
   }
 }
 
+/// As if it were named so.
+TEST_F(Bounded, ADimensionMayBeSaidToFollowFromOthers) {
+  mlir::MLIRContext context;
+  const auto model = maskedModel(context, "total", {{"N", -4}, {"total=2*N + 2", 0}});
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->dimensions.size(), 2U);
+  EXPECT_EQ(model->dimensions[0].name(), "2*N + 2");
+  EXPECT_EQ(model->dimensions[0].size(), -10);
+  EXPECT_THAT(model->inputs[0].bounded_dims(), ElementsAre(0));
+  const auto message = [&](const std::string& binding, const std::string& name) {
+    const v1::Failure failure = failureOf(maskedModel(context, name, {{"N", -4}, {binding, 0}}).status());
+    return absl::StrCat(failure.message(), "; ", failure.accepted());
+  };
+  EXPECT_THAT(message("total=2*N + M", "total"), HasSubstr("'total' cannot follow from '2*N + M'; numbers, + - * /"));
+  EXPECT_THAT(message("total=total + 1", "total"), HasSubstr("these dimensions: N"));
+  EXPECT_THAT(message("sum=N + 1", "total"), HasSubstr("no dimension 'sum'"));
+  // A model may call a dimension so.
+  EXPECT_TRUE(maskedModel(context, "a=b", {{"N", 1}, {"a=b", 4}}).ok());
+}
+
 TEST_F(Bounded, WhatADimensionIsNamedByMayHaveOneSize) {
   mlir::MLIRContext context;
   const auto known = maskedModel(context, "2*N + 2", {{"N", 3}});

@@ -167,6 +167,28 @@ const std::vector<ConstantPtr>* FollowedValues::examplesOf(mlir::Value value, v1
   return known->second ? &*known->second : nullptr;
 }
 
+std::optional<int64_t> FollowedValues::alwaysOf(mlir::Value extent) {
+  const std::vector<ConstantPtr>* known = examplesOf(extent, v1::DATA_TYPE_I64);
+  if (!known) return std::nullopt;
+  const int64_t number = known->front()->integerAt(0);
+  const auto isNumber = [&](const ConstantPtr& example) { return example->integerAt(0) == number; };
+  if (!std::all_of(known->begin(), known->end(), isNumber)) return std::nullopt;
+  // Other examples leave 0 out, where what counts images or blocks is seldom told apart from what it is elsewhere.
+  std::vector<int64_t> greatest, least;
+  for (const RangeOf& range : ranges_) {
+    greatest.push_back(range.most);
+    least.push_back(range.most == 1 ? 1 : 0);  // a range up to 1 is exact
+  }
+  std::vector<std::vector<int64_t>> sizes = {least};
+  for (size_t r = 0; r < ranges_.size(); ++r) {
+    sizes.push_back(greatest);
+    sizes.back()[r] = least[r];
+  }
+  const auto of_nothing = evaluated(extent, v1::DATA_TYPE_I64, *operationsBehind(extent), ranges_, sizes);
+  if (!of_nothing || !std::all_of(of_nothing->begin(), of_nothing->end(), isNumber)) return std::nullopt;
+  return number;
+}
+
 std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir::Value b) const {
   const RangeOf& range = ranges_[r];
   std::vector<std::vector<int64_t>> sizes;

@@ -31,6 +31,10 @@ class FollowedValues {
   /// The same where counts that the data decide are among what decides it: they are tried as ranges from 0 on.
   const std::vector<ConstantPtr>* examplesByDataOf(mlir::Value value, v1::DataType type);
 
+  /// The one number that an extent is in every run, of nothing too: of a dimension that is cut to its last element,
+  /// say.
+  std::optional<int64_t> alwaysOf(mlir::Value extent);
+
   /// Whether counts of ranges and constants alone decide `value`, of @main. There may be no examples all the same: of
   /// what takes too long, or cannot be computed at import.
   bool byCountsAlone(mlir::Value value) const { return !ranges_.empty() && operationsBehind(value).has_value(); }

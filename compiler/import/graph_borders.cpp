@@ -5,6 +5,8 @@
 #include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/read_sparse.h"
+#include "compiler/import/stated_formulas.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
@@ -178,23 +180,25 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
 }
 
 absl::Status GraphImporter::readInitializers(const onnx::GraphProto& graph, Scope& scope) {
-  if (graph.sparse_initializer_size() > 0) {
-    TESSERA_RETURN_IF_ERROR(tolerate(fault(v1::Failure::UNSUPPORTED_OPERATOR, "the graph has sparse initializers",
-                                           {.attribute = "sparse_initializer", .accepted = "dense initializers"})));
-  }
   for (const auto& initializer : graph.initializer()) {
-    TESSERA_RETURN_IF_ERROR(tolerate(checkName(initializer.name(), "an initializer")));
-    absl::StatusOr<ConstantPtr> constant = readTensor(initializer, model_, external_);
-    TESSERA_RETURN_IF_ERROR(tolerate(constant.status()));
-    Tensor value = constant.ok() ? Emitter::wrap(*std::move(constant)) : Tensor{.unknown = true};
-    if (!scope.values.emplace(initializer.name(), std::move(value)).second) {
-      TESSERA_RETURN_IF_ERROR(
-          tolerate(fault(v1::Failure::INVALID_MODEL,
-                         absl::StrCat("initializer '", printable(initializer.name()), "' is defined twice"),
-                         {.attribute = initializer.name(), .accepted = "each value defined once"})));
-    }
+    TESSERA_RETURN_IF_ERROR(defineInitializer(initializer.name(), readTensor(initializer, model_, external_), scope));
+  }
+  for (const auto& initializer : graph.sparse_initializer()) {
+    TESSERA_RETURN_IF_ERROR(defineInitializer(initializer.values().name(),
+                                              readSparseTensor(initializer, model_, external_, sparse_bytes_), scope));
   }
   return absl::OkStatus();
+}
+
+absl::Status GraphImporter::defineInitializer(const std::string& name, absl::StatusOr<ConstantPtr> constant,
+                                              Scope& scope) {
+  TESSERA_RETURN_IF_ERROR(tolerate(checkName(name, "an initializer")));
+  TESSERA_RETURN_IF_ERROR(tolerate(constant.status()));
+  Tensor value = constant.ok() ? Emitter::wrap(*std::move(constant)) : Tensor{.unknown = true};
+  if (scope.values.emplace(name, std::move(value)).second) return absl::OkStatus();
+  return tolerate(fault(v1::Failure::INVALID_MODEL,
+                        absl::StrCat("initializer '", printable(name), "' is defined twice"),
+                        {.attribute = name, .accepted = "each value defined once"}));
 }
 
 absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoProto& info,
@@ -303,9 +307,11 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   }
   TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
-  dimensions_ = NamedDimensions(symbolicDimensions(inputs), options_.dimensions);
-  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(options_.dimensions, dimensions_.names())));
-  std::map<std::string, int64_t> dim_params = options_.dimensions;
+  DimensionSizes dim_params = options_.dimensions;
+  std::list<onnx::ValueInfoProto> renamed;
+  TESSERA_RETURN_IF_ERROR(tolerate(applyStatedFormulas(dim_params, inputs, renamed)));
+  dimensions_ = NamedDimensions(symbolicDimensions(inputs), dim_params);
+  TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(dim_params, dimensions_.names())));
   for (auto& [name, size] : dim_params) size = std::abs(size);
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   const auto passOf = [&](const onnx::ValueInfoProto* input) {

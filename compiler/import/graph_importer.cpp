@@ -178,6 +178,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.examples_by_data = [this](const Tensor& value) {
     return followed_.examplesByDataOf(value.value, value.dtype);
   };
+  environment.always = [this](mlir::Value extent) { return followed_.alwaysOf(extent); };
   environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
   environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };

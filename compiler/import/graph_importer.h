@@ -94,6 +94,7 @@ class GraphImporter {
   absl::Status markRange(int dimension, mlir::Value extent, const std::vector<const onnx::ValueInfoProto*>& inputs,
                          Scope& scope);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
+  absl::Status defineInitializer(const std::string& name, absl::StatusOr<ConstantPtr> constant, Scope& scope);
   /// What is wrong with an output of the graph; `names` are those before it.
   absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;
   absl::Status bindOutputs(const onnx::GraphProto& graph, Scope& scope);
@@ -117,6 +118,7 @@ class GraphImporter {
   mlir::MLIRContext& context_;
   std::shared_ptr<const onnx::ModelProto> model_;
   const ImportOptions& options_;
+  int64_t sparse_bytes_ = 0;  ///< of sparse tensors that were made dense
   ExternalData external_;
   std::map<std::string, int64_t> opsets_;  ///< domain -> version
   std::map<std::string, std::map<std::string, int64_t>> function_opsets_;

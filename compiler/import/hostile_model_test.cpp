@@ -77,6 +77,51 @@ TEST(HostileModel, ClaimsMoreElementsThanFit) {
   }
 }
 
+onnx::SparseTensorProto& sparseInitializer(ModelBuilder& b, const std::vector<int64_t>& shape,
+                                           const std::vector<int64_t>& places) {
+  auto& sparse = *b.graph().add_sparse_initializer();
+  for (const int64_t dim : shape) sparse.add_dims(dim);
+  sparse.mutable_values()->set_name("w");
+  sparse.mutable_values()->set_data_type(onnx::TensorProto::FLOAT);
+  sparse.mutable_indices()->set_data_type(onnx::TensorProto::INT64);
+  sparse.mutable_values()->add_dims(static_cast<int64_t>(places.size()));
+  sparse.mutable_indices()->add_dims(static_cast<int64_t>(places.size()));
+  for (const int64_t place : places) {
+    sparse.mutable_values()->add_float_data(static_cast<float>(place));
+    sparse.mutable_indices()->add_int64_data(place);
+  }
+  return sparse;
+}
+
+TEST(HostileModel, ClaimsMuchBySparseTensors) {
+  ModelBuilder huge = reluModel();
+  sparseInitializer(huge, {int64_t{1} << 30}, {7});
+  EXPECT_EQ(failureFor(huge).reason(), v1::Failure::LIMIT_EXCEEDED);
+  ModelBuilder many = reluModel();
+  for (int i = 0; i < 5; ++i)
+    sparseInitializer(many, {int64_t{1} << 24}, {7}).mutable_values()->set_name("w" + std::to_string(i));
+  EXPECT_EQ(failureFor(many).reason(), v1::Failure::LIMIT_EXCEEDED);
+  EXPECT_THAT(failureFor(many).message(), HasSubstr("'w4' claims"));
+}
+
+TEST(HostileModel, HasSparseTensorsWhoseIndicesDoNotFit) {
+  for (const std::vector<int64_t>& places : {std::vector<int64_t>{6}, {-1}, {2, 1}, {3, 3}, {INT64_MAX}, {INT64_MIN}}) {
+    ModelBuilder b = reluModel();
+    sparseInitializer(b, {2, 3}, places);
+    const v1::Failure failure = failureFor(b);
+    EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+    EXPECT_THAT(failure.message(), HasSubstr("indices of sparse tensor 'w'"));
+  }
+  ModelBuilder flat = reluModel();
+  sparseInitializer(flat, {2, 3}, {1}).mutable_indices()->add_dims(1);  // coordinates have two parts
+  EXPECT_EQ(failureFor(flat).reason(), v1::Failure::INVALID_MODEL);
+  ModelBuilder coordinates = reluModel();
+  auto& indices = *sparseInitializer(coordinates, {2, 3}, {1}).mutable_indices();
+  indices.add_dims(2);
+  indices.add_int64_data(3);
+  EXPECT_EQ(failureFor(coordinates).reason(), v1::Failure::INVALID_MODEL);
+}
+
 TEST(HostileModel, PadsAndTilesBeyondTheLimit) {
   ModelBuilder tile;
   tile.input("x", {4, 4}).output("y");

@@ -43,6 +43,29 @@ class Import : public testing::Test {
   mlir::MLIRContext context;
 };
 
+// What is pruned may be stored so: places in row-major order, or coordinates.
+TEST_F(Import, SparseInitializersAreMadeDense) {
+  for (const bool by_coordinate : {false, true}) {
+    ModelBuilder b;
+    b.input("x", {2, 3}).output("y");
+    auto& sparse = *b.graph().add_sparse_initializer();
+    for (const int64_t dim : {2, 3}) sparse.add_dims(dim);
+    auto &values = *sparse.mutable_values(), &indices = *sparse.mutable_indices();
+    values.set_name("w");
+    values.set_data_type(onnx::TensorProto::FLOAT);
+    values.add_dims(2);
+    values.add_float_data(10);
+    values.add_float_data(20);
+    indices.set_data_type(onnx::TensorProto::INT64);
+    indices.add_dims(2);
+    if (by_coordinate) indices.add_dims(2);
+    for (const int64_t number : by_coordinate ? std::vector<int64_t>{0, 1, 1, 2} : std::vector<int64_t>{1, 5})
+      indices.add_int64_data(number);
+    b.node("Add", {"x", "w"}, {"y"});
+    EXPECT_THAT(run<float>(b, {bytesOf<float>({1, 2, 3, 4, 5, 6})}), ElementsAre(1, 12, 3, 4, 5, 26));
+  }
+}
+
 TEST_F(Import, NamesInputsWeightsAndOutputs) {
   ModelBuilder b;
   b.input("x", {1, 512}).output("y");

@@ -299,6 +299,10 @@ std::optional<int64_t> Node::mostOf(const Tensor& extent) const {
   return grows ? std::optional(most) : std::nullopt;
 }
 
+std::optional<int64_t> Node::always(mlir::Value extent) const {
+  return environment_.always ? environment_.always(extent) : std::nullopt;
+}
+
 bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }

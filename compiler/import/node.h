@@ -36,6 +36,8 @@ struct NodeEnvironment {
   /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< of counts of the data, too
+  std::function<std::optional<int64_t>(mlir::Value)>
+      always;                                        ///< the number that an extent is in every run (followed.h)
   std::function<bool(mlir::Value)> by_counts_alone;  ///< whether ranges decide it, be there examples or not
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
@@ -112,6 +114,8 @@ class Node {
   std::optional<std::pair<int64_t, int64_t>> bounds(const Tensor& extent) const;
   /// What an extent that ranges alone decide is at their greatest sizes, unless it is more at another example.
   std::optional<int64_t> mostOf(const Tensor& extent) const;
+  /// The number that an extent is in every run; nothing where it varies, or something else than ranges decides it.
+  std::optional<int64_t> always(mlir::Value extent) const;
   /// Whether two extents are the same number in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 

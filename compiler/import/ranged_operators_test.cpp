@@ -89,6 +89,56 @@ std::vector<Case> cases() {
   all.push_back({"ScatterElements", {{"x", {-1, 3}}, {"i", {-1, 2}, true}, {"u", {-1, 2}}}, {"y"}, [](ModelBuilder& b) {
                    setAttribute(b.node("ScatterElements", {"x", "i", "u"}, {"y"}), "axis", int64_t{1});
                  }});
+  // Updates beyond the range are none, and places count from the end that there is.
+  all.push_back(
+      {"ScatterElements along it", {{"x", {-1, 3}}, {"i", {-1, 3}, true}, {"u", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
+         auto& last = b.initializer("last", {-1, -1, -1});
+         last.clear_dims();
+         last.add_dims(1);
+         last.add_dims(3);
+         b.initializer("none", {1, 3}, weights(3));
+         b.node("ScatterElements", {"x", "last", "none"}, {"marked"});
+         b.node("Clip", {"i", "", "ends"}, {"own"});
+         b.initializer("last_place", {-1}).clear_dims();
+         b.initializer("first", {0}).clear_dims();
+         b.node("Shape", {"x"}, {"sizes"});
+         setAttribute(b.node("Gather", {"sizes", "first"}, {"size"}), "axis", int64_t{0});
+         b.node("Add", {"size", "last_place"}, {"ends"});
+         b.node("ScatterElements", {"marked", "own", "u"}, {"y"});
+       }});
+  all.push_back({"all but the first are halved in place", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   // x[:, 1:] *= 0.5, as exporters write to a slice: indices of every element.
+                   b.initializer("half", {}, {0.5F});
+                   b.node("Mul", {"x", "half"}, {"halves"});
+                   b.initializer("one", {1});
+                   b.initializer("two", {2});
+                   b.initializer("open", {std::numeric_limits<int64_t>::max()});
+                   b.node("Slice", {"halves", "one", "open", "one"}, {"update"});
+                   b.node("Shape", {"update"}, {"update_shape"});
+                   b.node("Shape", {"x"}, {"shape"});
+                   b.node("Slice", {"shape", "one", "two"}, {"count"});
+                   b.initializer("axis0", {0});
+                   b.node("Squeeze", {"count", "axis0"}, {"n"});
+                   b.initializer("start", {1}).clear_dims();
+                   b.initializer("step", {1}).clear_dims();
+                   b.node("Range", {"start", "n", "step"}, {"rows"});
+                   std::vector<std::string> places;
+                   for (const std::string dim : {"0", "1", "2"}) {
+                     const std::vector<int64_t> sizes = dim == "0"   ? std::vector<int64_t>{2, 1, 1}
+                                                        : dim == "1" ? std::vector<int64_t>{1, -1, 1}
+                                                                     : std::vector<int64_t>{1, 1, 3};
+                     if (dim == "0") b.initializer("at0", {0, 1});
+                     if (dim == "2") b.initializer("at2", {0, 1, 2});
+                     b.initializer("sizes" + dim, sizes);
+                     b.node("Reshape", {dim == "1" ? "rows" : "at" + dim, "sizes" + dim}, {"apart" + dim});
+                     b.node("Expand", {"apart" + dim, "update_shape"}, {"all" + dim});
+                     b.node("Unsqueeze", {"all" + dim, "last"}, {"place" + dim});
+                     places.push_back("place" + dim);
+                   }
+                   b.initializer("last", {3});
+                   setAttribute(b.node("Concat", places, {"places"}), "axis", int64_t{-1});
+                   b.node("ScatterND", {"x", "places", "update"}, {"y"});
+                 }});
   all.push_back({"OneHot", {{"i", {-1, 2}, true}}, {"y"}, [](ModelBuilder& b) {
                    b.initializer("depth", {3}).clear_dims();
                    b.initializer("pair", {2}, {0, 1});
@@ -228,6 +278,17 @@ std::vector<Case> cases() {
                      setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
                    }});
   }
+  // Which are as many in every run: so a Reshape may want their number.
+  all.push_back({"the last of more", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("c", {2, 2, 3}, weights(12));
+                   setAttribute(b.node("Concat", {"c", "x"}, {"more"}), "axis", int64_t{1});
+                   b.initializer("start", {-2});
+                   b.initializer("end", {std::numeric_limits<int64_t>::max()});
+                   b.initializer("axis", {1});
+                   b.node("Slice", {"more", "start", "end", "axis"}, {"last"});
+                   b.initializer("rows", {4, 3});
+                   b.node("Reshape", {"last", "rows"}, {"y"});
+                 }});
   for (const std::vector<int64_t>& pads :
        {std::vector<int64_t>{0, 0, 0, 0}, {1, 0, 0, 2}, {2, 1, 3, 0}, {-1, 0, 2, 0}, {2, 0, -1, 1}}) {
     all.push_back({"Pad " + std::to_string(pads[0]) + ", " + std::to_string(pads[2]),
@@ -351,10 +412,6 @@ TEST(RangedOperators, RefuseWhatWouldMix) {
          b.initializer("w", {2, 1, 4}, weights(8));
          setAttribute(b.node("ConvTranspose", {"x", "w"}, {"y"}), "output_shape", std::vector<int64_t>{7});
        }},
-      {"written along it",
-       {{"x", {-1, 3}}, {"i", {-1, 3}, true}, {"u", {-1, 3}}},
-       {"y"},
-       [](ModelBuilder& b) { b.node("ScatterElements", {"x", "i", "u"}, {"y"}); }},
       {"backwards",
        {{"x", {-1, 3}}},
        {"y"},

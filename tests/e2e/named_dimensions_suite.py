@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.ranged import f32s, ranged_against_oracle, save, tessera
+from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
 from e2e.tessera_e2e import Service, save_npz
 from oracle.oracle import Oracle
 from suite import check, check_equal, run
@@ -55,6 +55,65 @@ def decoder(service, random, tokens, together, positions="last"):
                  ("words", w(VOCABULARY, WIDTH)), ("out", w(WIDTH, VOCABULARY)), *(("w" + part, w(WIDTH, WIDTH)) for part in "qkv")])
 
 
+def fused_decoder(service, random, kind, tokens, together):
+    """The attention of one layer as ONNX Runtime's optimizer and exporters write it, behind an embedding: "multi-head" with a
+    bias of the mask, "grouped" queries with rotary embedding, or "packed", a state of keys and values in one. Grouped ones have
+    heads of 16 elements, as ONNX Runtime wants it."""
+    w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 4  # noqa: E731
+    heads, groups, size = (4, 2, 16) if kind == "grouped" else (HEADS, HEADS, WIDTH // HEADS)
+    width, microsoft = heads * size, {"domain": "com.microsoft", "num_heads": heads}
+    past, names = ["batch", groups, "past_sequence_length", size], ["past_key", "past_value"]
+    projected = [node("Gather", ["words", "ids"], ["h"]), *(node("MatMul", ["h", "w" + part], [part]) for part in "qkv")]
+    if kind == "multi-head":
+        attention = [node("Cast", ["mask"], ["mask_f"], to=F32), node("Sub", ["one_f", "mask_f"], ["masked"]), node("Mul", ["masked", "lowest"], ["bias"]),
+                     node("Unsqueeze", ["bias", "axes12"], ["bias4"]), node("Shape", ["ids"], ["ids_shape"]), node("Slice", ["ids_shape", "one", "two"], ["tokens"]),
+                     node("Shape", ["mask"], ["mask_shape"]), node("Slice", ["mask_shape", "zero", "one"], ["batch"]),
+                     node("Slice", ["mask_shape", "one", "two"], ["all"]), node("Concat", ["batch", "one", "tokens", "all"], ["sizes"], axis=0),
+                     node("Expand", ["bias4", "sizes"], ["added"]),
+                     node("MultiHeadAttention", ["q", "k", "v", "", "", "added", *names], ["y", "present_key", "present_value"], **microsoft)]
+    elif kind == "grouped":
+        attention = [node("ReduceSum", ["mask", "one"], ["counted"], keepdims=0), node("Sub", ["counted", "one"], ["lengths"]),
+                     node("Shape", ["mask"], ["mask_shape"]), node("Slice", ["mask_shape", "one", "two"], ["all"]),
+                     *(node("Cast", [name], [name + "_32"], to=TensorProto.INT32) for name in ("lengths", "all")),
+                     node("GroupQueryAttention", ["q", "k", "v", *names, "lengths_32", "all_32", "cos", "sin"], ["y", "present_key", "present_value"],
+                          kv_num_heads=groups, do_rotary=1, **microsoft)]
+    else:
+        projected, past, names = projected[:1], [2, *past], ["past"]
+        attention = [node("Cast", ["mask"], ["mask_32"], to=TensorProto.INT32),
+                     node("Attention", ["h", "packed", "shift", "mask_32", "past"], ["y", "present"], unidirectional=1, **microsoft)]
+    angles = np.arange(96)[:, None] / 10000 ** (np.arange(size // 2) * 2 / size)
+    return save(service, [*projected, *attention, node("MatMul", ["y", "out"], ["logits"])],
+                [("ids", I64, ["batch", tokens]), ("mask", I64, ["batch", together]), *((name, F32, past) for name in names)],
+                [(name, F32, None) for name in ("logits", *(name.replace("past", "present") for name in names))],
+                [("zero", np.array([0])), ("one", np.array([1])), ("two", np.array([2])), ("axes12", np.array([1, 2])), ("one_f", np.float32(1)),
+                 ("lowest", np.float32(-1e4)), ("words", w(VOCABULARY, width)), ("wq", w(width, width)), ("wk", w(width, groups * size)),
+                 ("wv", w(width, groups * size)), ("packed", w(width, 3 * width)), ("shift", w(3 * width)), ("out", w(width, VOCABULARY)),
+                 ("cos", np.cos(angles).astype(np.float32)), ("sin", np.sin(angles).astype(np.float32))], microsoft=True)
+
+
+def fused_inputs(random, path, past, batch, tokens):
+    sizes = {"batch": batch, "past_sequence_length": past, "tokens": tokens}
+    shapes = {each.name: [dim.dim_value or sizes[dim.dim_param] for dim in each.type.tensor_type.shape.dim]
+              for each in onnx.load(path).graph.input if each.name.startswith("past")}
+    arrays = {name: f32s(random, *shape) for name, shape in shapes.items()}
+    return arrays | {"ids": random.integers(0, VOCABULARY, (batch, tokens)), "mask": np.ones((batch, past + tokens), np.int64)}
+
+
+def fused_decoders(service, oracle):
+    random = np.random.default_rng(45)
+    for kind in ("multi-head", "grouped", "packed"):
+        path = fused_decoder(service, random, kind, 1, "past_sequence_length + 1")
+        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..33", "batch": "1..3"}, [(0, 1), (1, 3), (7, 2), (16, 1), (32, 3), (33, 2)],
+                              lambda past, batch, path=path: fused_inputs(random, path, past, batch, 1), f"{kind}, token by token", threads=("2",))
+        path = fused_decoder(service, random, kind, "tokens", "past_sequence_length + tokens")
+        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..17", "tokens": "..6", "batch": "1"}, [(0, 1), (0, 6), (5, 3), (16, 2), (17, 5)],
+                              lambda past, tokens, path=path: fused_inputs(random, path, past, 1, tokens), f"{kind}, several tokens", threads=("2",))
+    # A mask that is named by itself: grouped queries go by its length alone.
+    path = fused_decoder(service, random, "grouped", "tokens", "total_sequence_length")
+    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..9", "tokens": "..4", "total_sequence_length": "..13", "batch": "1"},
+                          [(0, 3), (4, 1), (9, 4)], lambda past, tokens, path=path: fused_inputs(random, path, past, 1, tokens), "a mask by itself", threads=("2",))
+
+
 def decoder_inputs(random, past, batch, tokens):
     mask = np.ones((batch, past + tokens), np.int64)
     mask[0, :past // 2] = 0  # padded on the left
@@ -77,6 +136,21 @@ def decoders_of_several_tokens(service, oracle):
         path = decoder(service, random, "tokens", "past_sequence_length + tokens", positions)
         ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..31", "tokens": "..12", "batch": "1"}, sizes,
                               lambda past, tokens: decoder_inputs(random, past, 1, tokens), f"a decoder of several tokens, {positions}", threads=("2",))
+
+
+def what_a_request_says(service, oracle):
+    """A mask whose dimension is named by itself, and said to follow from others."""
+    random = np.random.default_rng(46)
+    path = decoder(service, random, "tokens", "total")
+    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..20", "tokens": "..5", "batch": "1", "total": "past_sequence_length + tokens"},
+                          [(0, 1), (0, 5), (9, 2), (20, 5)], lambda past, tokens, *_: decoder_inputs(random, past, 1, tokens), "a total that is said to be the sum",
+                          threads=("2",))
+    with tessera.connect(service.address) as client:
+        artifact = client.compile(path, dims={"past_sequence_length": "..20", "tokens": 1, "batch": 1, "total": "past_sequence_length + tokens"}).artifact
+        inputs = decoder_inputs(random, 6, 1, 1)
+        same(artifact.load()(inputs), oracle.load(path).run(inputs)[0], "the same from Python")
+    answer = service.cli("compile", path, "--dim", "past_sequence_length=..9", "--dim", "tokens=1", "--dim", "batch=1", "--dim", "total=past + tokens", expect=None).err
+    check("'total' cannot follow from 'past + tokens'" in answer and "past_sequence_length" in answer, answer)
 
 
 def arithmetic_in_names(service, oracle):
@@ -141,6 +215,8 @@ def main():
         return run("named_dimensions", [
             ("decoders step by step", lambda: decoders_step_by_step(service, oracle)),
             ("decoders of several tokens", lambda: decoders_of_several_tokens(service, oracle)),
+            ("decoders whose attention is one operator", lambda: fused_decoders(service, oracle)),
+            ("what a request says of a name", lambda: what_a_request_says(service, oracle)),
             ("arithmetic in names", lambda: arithmetic_in_names(service, oracle)),
             ("others are refused", lambda: others_are_refused(service))])
 

@@ -20,12 +20,13 @@ def same(outputs, expected, what):
         check(relative <= TOLERANCE, f"{what}, {name}: off by {relative:.3g} of its largest magnitude")
 
 
-def save(service, nodes, inputs, outputs, initializers=(), opset=13):
+def save(service, nodes, inputs, outputs, initializers=(), opset=13, microsoft=False):
     graph = helper.make_graph(nodes, "ranges", [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
                               [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in outputs],
                               [numpy_helper.from_array(array, name) for name, array in initializers])
     path = service.scratch("ranged.onnx")
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8).SerializeToString())
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid("com.microsoft", 1)] if microsoft else [])]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
     return path
 
 

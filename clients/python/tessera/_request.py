@@ -161,6 +161,11 @@ def _is_chosen(text: str) -> bool:
     return all(part.startswith("..") and part[2:].isdecimal() for part in text.split(","))
 
 
+def _is_formula(text: str) -> bool:
+    """Whether it says how a dimension follows from others, "past + tokens": arithmetic with a name in it."""
+    return ".." not in text and any(map(str.isalpha, text)) and any(sign in text for sign in "+-*/(")
+
+
 def _thinned(ranges: dict[str, list[int]], chosen: set[str]) -> dict[str, list[int]]:
     """Several ranges together make at most 16 variants: of each every second, third, ... size from the greatest down, and
     the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their greatest
@@ -195,6 +200,10 @@ def _sizes_of(name: str, given: Any) -> list[int]:
 def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None:
     """Single values go into the specification itself, several are multiplied into variants."""
     variants = [job_pb2.Specialization()]
+    for name, given in dims.items():
+        if isinstance(given, str) and _is_formula(given):
+            spec.dimensions.add(name=f"{name}={given}")
+    dims = {name: given for name, given in dims.items() if not (isinstance(given, str) and _is_formula(given))}
     texts = {name: given for name, given in dims.items() if isinstance(given, str)}
     ranges = _thinned({name: _sizes_of(name, given) for name, given in texts.items()},
                       {name for name, given in texts.items() if _is_chosen(given)})

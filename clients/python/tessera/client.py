@@ -72,7 +72,7 @@ class Client:
         :param shapes: of inputs, e.g. ``{"x": (1, 3, 224, 224)}``; a list of shapes makes a variant of each.
         :param dims: of symbolic dimensions, e.g. ``{"N": 4}`` or ``{"N": (1, 4, 8), "seq": range(128, 513, 128)}``;
             every combination becomes a variant of one artifact, at most 64. ``{"N": "1..64"}`` is a range: variants for at
-            most 1, 2, 4, ... 64, and a run of a size between two takes the next larger one, padded; "..64" is one variant.
+            most 1, 2, 4, ... 64, and a run of a size between two takes the next larger one, padded; "..64" is one variant. ``{"total": "past + tokens"}``: it follows from others.
         :param fixed: values of inputs that decide shapes; they stay inputs, with this value.
         :param external_data: files of tensors kept outside of an ONNX model, by their location in it; what is not named is
             looked for beside the model.

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/join.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,11 +16,51 @@ using mlir::ValueRange;
 namespace math = mlir::math;
 
 Tensor splitHeads(Emitter& e, const Tensor& x, int64_t heads) {
-  return e.transpose(e.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}), {0, 2, 1, 3});
+  Tensor split = e.transpose(e.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}), {0, 2, 1, 3});
+  split.extents = movedExtents(x, {0, -1, 1, -1});
+  return split;
 }
 
 Tensor joinHeads(Emitter& e, const Tensor& x) {
-  return e.reshape(e.transpose(x, {0, 2, 1, 3}), {x.shape[0], x.shape[2], x.shape[1] * x.shape[3]});
+  Tensor joined = e.reshape(e.transpose(x, {0, 2, 1, 3}), {x.shape[0], x.shape[2], x.shape[1] * x.shape[3]});
+  joined.extents = movedExtents(x, {0, 2, -1});
+  return joined;
+}
+
+std::map<int64_t, Value> movedExtents(const Tensor& x, const std::vector<int64_t>& from) {
+  std::map<int64_t, Value> moved;
+  for (size_t d = 0; d < from.size(); ++d) {
+    const auto extent = x.extents.find(from[d]);
+    if (extent != x.extents.end()) moved[static_cast<int64_t>(d)] = extent->second;
+  }
+  return moved;
+}
+
+absl::Status refuseOtherExtents(const Node& n, const std::vector<LiveDims>& allowed) {
+  for (int i = 0; i < n.numInputs(); ++i) {
+    const auto known = std::find_if(allowed.begin(), allowed.end(), [i](const LiveDims& l) { return l.input == i; });
+    for (const auto& [dim, extent] : n.in(i).extents) {
+      const bool fits =
+          known != allowed.end() && std::find(known->dims.begin(), known->dims.end(), dim) != known->dims.end();
+      if (!fits) return refuseExtent(n, i, dim, absl::StrCat(n.opType(), " needs to know it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status requireSameExtent(const Node& n, const Tensor& x, int64_t of_x, const Tensor& y, int64_t of_y,
+                               const char* what) {
+  const auto in_x = x.extents.find(of_x), in_y = y.extents.find(of_y);
+  const bool has_x = in_x != x.extents.end(), has_y = in_y != y.extents.end();
+  if (has_x == has_y && (!has_x || n.sameExtent(in_x->second, in_y->second))) return absl::OkStatus();
+  const auto text = [](const Tensor& tensor, int64_t dim, bool bounded) {
+    return absl::StrCat(bounded ? "up to " : "", tensor.shape[dim]);
+  };
+  return n.unsupported(absl::StrCat(what, " may differ in a run"),
+                       {.attribute = what,
+                        .found = absl::StrCat(text(x, of_x, has_x), " and ", text(y, of_y, has_y)),
+                        .accepted = "extents that are the same number in every run",
+                        .fix = "of ranges (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
 }
 
 absl::Status checkHeads(Node& n, const char* what, int64_t size, int64_t heads) {
@@ -33,8 +74,8 @@ namespace {
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
 /// Scores with what is not allowed taken out. A position is that of a key; queries have positions as well.
-Tensor maskedScores(Emitter& e, const Tensor& scores, const AttentionOptions& o) {
-  const int64_t queries = scores.shape[2];
+/// `queries`: how many there are.
+Tensor maskedScores(Emitter& e, const Tensor& scores, const Tensor& queries, const AttentionOptions& o) {
   std::vector<Tensor> operands = {scores};
   auto operand = [&](const std::optional<Tensor>& tensor) {
     if (tensor) operands.push_back(*tensor);
@@ -43,6 +84,8 @@ Tensor maskedScores(Emitter& e, const Tensor& scores, const AttentionOptions& o)
   const size_t bias = operand(o.bias), keep = operand(o.keep);
   const size_t length =
       operand(o.lengths ? std::optional(e.reshape(*o.lengths, {scores.shape[0], 1, 1, 1})) : o.lengths);
+  const Tensor from = o.offset.value_or(scalarI64(0));
+  operands.push_back(o.offset_by_length ? queries : from);
   return e.elementwise(scores.dtype, operands, [&](const Scalars& s, ValueRange v) {
     const Scalars wide = s.as(kI64);
     auto index = [&](uint64_t dim) { return position(s, mlir::linalg::IndexOp::create(s.b, s.loc, dim)); };
@@ -52,7 +95,7 @@ Tensor maskedScores(Emitter& e, const Tensor& scores, const AttentionOptions& o)
     if (o.keep) require(v[keep]);
     if (o.lengths) require(wide.compare(Relation::kLess, index(3), v[length]));
     if (o.causal || o.left || o.right) {
-      Value offset = o.offset_by_length ? wide.sub(v[length], wide.integer(queries)) : wide.integer(o.offset);
+      Value offset = o.offset_by_length ? wide.sub(v[length], v.back()) : v.back();
       Value distance = wide.sub(index(3), wide.add(index(2), offset));
       if (o.causal) require(wide.compare(Relation::kLessOrEqual, distance, wide.integer(0)));
       if (o.left) require(wide.compare(Relation::kGreaterOrEqual, distance, wide.integer(-*o.left)));
@@ -122,11 +165,48 @@ absl::Status checkAttention(Node& n, const Tensor& q, const Tensor& k, const Ten
   return absl::OkStatus();
 }
 
+/// What meets has the same extents.
+absl::Status checkExtents(const Node& n, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
+  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, q, 0, k, 0, "batches of query and key"));
+  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 0, v, 0, "batches of key and value"));
+  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 2, v, 2, "lengths of key and value"));
+  Tensor scores{.shape = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]}};
+  scores.extents = movedExtents(q, {0, -1, 2});
+  if (const auto keys = k.extents.find(2); keys != k.extents.end()) scores.extents[3] = keys->second;
+  for (const std::optional<Tensor>& mask : {o.bias, o.keep}) {
+    if (!mask) continue;
+    for (int64_t dim = 0; dim < mask->rank(); ++dim) {
+      const int64_t of_scores = scores.rank() - mask->rank() + dim;
+      const bool spreads = mask->shape[dim] == 1 && !mask->extents.contains(dim);
+      if (!spreads) TESSERA_RETURN_IF_ERROR(requireSameExtent(n, *mask, dim, scores, of_scores, "mask and scores"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Tensor withoutExtents(Tensor x) {
+  x.extents.clear();
+  return x;
+}
+
 }  // namespace
 
-absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& q, const Tensor& k, const Tensor& v,
+absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, const Tensor& past, const Tensor& now) {
+  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, past, 0, now, 0, "batches of the past and of what is new"));
+  if (past.shape[2] == 0) return now;
+  Tensor whole = joined(e, {past, now}, 2);
+  whole.extents.merge(movedExtents(now, {0}));
+  return whole;
+}
+
+absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& o) {
-  TESSERA_RETURN_IF_ERROR(checkAttention(n, q, k, v, o));
+  TESSERA_RETURN_IF_ERROR(checkAttention(n, query, key, value, o));
+  TESSERA_RETURN_IF_ERROR(checkExtents(n, query, key, value, o));
+  const bool counted = key.extents.contains(2) && !o.keys_counted;
+  const Tensor q = withoutExtents(query), k = withoutExtents(key);
+  // Beyond the extent stands anything, which no weight of zero makes zero.
+  const Tensor v = withoutExtents(counted ? zeroed(e, value, 2) : value);
   const int64_t batch = q.shape[0], heads = q.shape[1], rows = q.shape[2], keys = k.shape[2], groups = k.shape[1];
   const Shape shape = {batch, heads, rows, keys};
   // Heads that share a key are rows of one product.
@@ -145,17 +225,27 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& q, con
   }
   const bool windowed = o.causal || o.left || o.right;
   const bool masks = o.bias || o.keep || o.lengths || windowed;
-  result.masked = masks ? maskedScores(e, result.capped, o) : result.capped;
+  result.masked = masks ? maskedScores(e, result.capped, extentOf(query, 2), o) : result.capped;
+  if (counted) {
+    result.masked.extents[3] = key.extents.at(2);
+    result.masked = masked(e, result.masked, 3, [](const Scalars& s) { return s.lowest(); });
+  }
   const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
   // Causal alone leaves each query its own position at least.
-  const bool guarded = masks && (o.bias || o.keep || o.lengths || o.left || o.right || o.offset < 0);
+  const bool guarded = counted || o.bias || o.keep || o.lengths || o.left || o.right;
   std::optional<Tensor> sink;
   if (o.sink) sink = e.cast(*o.sink, precision);
-  result.weights = e.cast(softmaxRows(e, e.cast(result.masked, precision), guarded, sink ? &*sink : nullptr), q.dtype);
+  const Tensor allowed = withoutExtents(e.cast(result.masked, precision));
+  result.weights = e.cast(softmaxRows(e, allowed, guarded, sink ? &*sink : nullptr), q.dtype);
   Shape weights = grouped;
   weights[3] = keys;
   TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));
   result.y = e.cast(e.reshape(y, {batch, heads, rows, v.shape[3]}), q.dtype);
+  result.y.extents = movedExtents(query, {0, -1, 2, -1});
+  for (Tensor* step : {&result.scores, &result.capped, &result.masked, &result.weights}) {
+    step->extents = result.y.extents;
+    if (key.extents.contains(2)) step->extents[3] = key.extents.at(2);
+  }
   return result;
 }
 
@@ -170,8 +260,7 @@ Tensor maskForKeys(Emitter& e, const Tensor& mask, int64_t keys) {
   return e.pad(mask, low, high, mask.dtype == v1::DATA_TYPE_BOOL ? s.integer(0) : s.lowest());
 }
 
-/// What is kept of steps before: past keys in front of the new ones.
-absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, int past, const Tensor& now) {
+absl::StatusOr<Tensor> behindPast(Node& n, Emitter& e, int past, const Tensor& now) {
   if (!n.has(past)) return now;
   Shape expected = now.shape;
   if (n.in(past).rank() == 4) expected[2] = n.in(past).shape[2];
@@ -184,7 +273,7 @@ absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, int past, const Tensor& now
   Shape whole = now.shape;
   whole[2] += expected[2];
   TESSERA_RETURN_IF_ERROR(n.checkResult(whole, now.dtype));
-  return expected[2] == 0 ? now : e.concat({n.in(past), now}, 2);
+  return withPast(n, e, n.in(past), now);
 }
 
 absl::Status readWindow(Node& n, AttentionOptions& o) {
@@ -209,6 +298,9 @@ Results lowerAttention(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(readWindow(n, o));
   std::vector<Tensor> qkv;
   const bool packed = n.in(0).rank() == 3;
+  const std::vector<int64_t> rows = {0, packed ? 1 : 2};  // batch and length
+  TESSERA_RETURN_IF_ERROR(
+      refuseOtherExtents(n, {{0, rows}, {1, rows}, {2, rows}, {3, {0, 1, 2, 3}}, {4, {0, 2}}, {5, {0, 2}}, {6, {0}}}));
   for (int i = 0; i < 3; ++i) {
     TESSERA_RETURN_IF_ERROR(n.requireRank(i, packed ? 3 : 4, packed ? 3 : 4));
     const char* name = i == 0 ? "q_num_heads" : "kv_num_heads";
@@ -217,10 +309,9 @@ Results lowerAttention(Node& n, Emitter& e) {
     if (packed) TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(i).shape[2], heads));
     qkv.push_back(packed ? splitHeads(e, n.in(i), heads) : n.in(i));
   }
-  const int64_t fresh = qkv[1].shape[2];
-  TESSERA_ASSIGN_OR_RETURN(qkv[1], withPast(n, e, 4, qkv[1]));
-  TESSERA_ASSIGN_OR_RETURN(qkv[2], withPast(n, e, 5, qkv[2]));
-  o.offset = qkv[1].shape[2] - fresh;
+  TESSERA_ASSIGN_OR_RETURN(qkv[1], behindPast(n, e, 4, qkv[1]));
+  TESSERA_ASSIGN_OR_RETURN(qkv[2], behindPast(n, e, 5, qkv[2]));
+  if (n.has(4)) o.offset = extentOf(n.in(4), 2);
   TESSERA_ASSIGN_OR_RETURN(o.scale, n.real("scale", 1 / std::sqrt(static_cast<double>(qkv[0].shape[3]))));
   if (n.has(3)) {
     const Tensor mask = maskForKeys(e, n.in(3), qkv[1].shape[2]);
@@ -239,7 +330,7 @@ Results lowerAttention(Node& n, Emitter& e) {
 
 std::vector<Operator> attentionOperators() {
   return {
-      {"Attention", 23, 3, 7, lowerAttention, kFloats, 2},
+      {"Attention", 23, 3, 7, lowerAttention, kFloats, 2, INT_MAX, "", extentsByLowering},
   };
 }
 

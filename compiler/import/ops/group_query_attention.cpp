@@ -24,13 +24,17 @@ struct Sizes {
   int64_t batch = 0, tokens = 0, past = 0, total = 0, present = 0;
   int64_t heads = 0, groups = 0, head = 0;
   bool prompt = false;  ///< all tokens are new: nothing of the past counts
+  /// Where lengths follow a range: how many tokens and places of the present there are, i64. Whether a run is of a
+  /// prompt is known only then.
+  bool live = false;
+  Tensor live_tokens = {}, live_total = {};
 };
 
 absl::Status misfit(Node& n, const char* what, const std::string& found, const std::string& accepted) {
   return n.invalid(absl::StrCat(what, " does not fit"), {.attribute = what, .found = found, .accepted = accepted});
 }
 
-absl::StatusOr<Sizes> readSizes(Node& n) {
+absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
   Sizes z;
   TESSERA_RETURN_IF_ERROR(n.requireRank(kQuery, 3, 3));
   TESSERA_ASSIGN_OR_RETURN(z.heads, n.integer("num_heads"));
@@ -65,7 +69,12 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
     }
   }
   // The length of the present state: a shape, so it must be known.
-  TESSERA_ASSIGN_OR_RETURN(const auto total, n.constantIntegers(kTotal, "total_sequence_length"));
+  TESSERA_ASSIGN_OR_RETURN(const SizeList total_sizes, n.sizes(kTotal, "total_sequence_length"));
+  std::vector<int64_t> total = total_sizes.most;
+  z.live = n.in(kQuery).extents.contains(1) || (n.has(kPastKey) && n.in(kPastKey).extents.contains(2)) ||
+           (total.size() == 1 && total_sizes.follows[0]);
+  // A range may be of the one and not of the other; runs have as many places as tokens, at least.
+  if (z.live && total.size() == 1) total[0] = std::max(total[0], z.tokens);
   if (total.size() != 1 || total[0] < z.tokens || n.in(kLengths).elements() != z.batch ||
       !isInteger(n.in(kLengths).dtype)) {
     return misfit(n, "total_sequence_length",
@@ -74,7 +83,11 @@ absl::StatusOr<Sizes> readSizes(Node& n) {
   }
   z.total = total[0];
   z.present = std::max(z.total, z.past);
-  z.prompt = z.total == z.tokens;
+  z.prompt = !z.live && z.total == z.tokens;
+  if (z.live) {
+    z.live_tokens = extentOf(n.in(kQuery), 1);
+    z.live_total = n.in(kTotal).constant ? scalarI64(z.total) : n.sizeAt(e, kTotal, 0);
+  }
   if (z.batch < 1 || z.tokens < 1 || z.present < 1)
     return misfit(n, "query", shapeText(n.in(kQuery).shape), "not empty");
   TESSERA_RETURN_IF_ERROR(n.checkResult({z.batch, z.groups, z.present, z.head}, n.in(kQuery).dtype));
@@ -90,26 +103,41 @@ std::vector<Tensor> splitInputs(Node& n, Emitter& e, const Sizes& z) {
   std::vector<Tensor> parts;
   int64_t from = 0;
   for (int64_t heads : {z.heads, z.groups, z.groups}) {
-    const Tensor part = e.slice(n.in(kQuery), {0, 0, from * z.head}, {z.batch, z.tokens, heads * z.head}, {1, 1, 1});
+    Tensor part = e.slice(n.in(kQuery), {0, 0, from * z.head}, {z.batch, z.tokens, heads * z.head}, {1, 1, 1});
+    part.extents = n.in(kQuery).extents;
     parts.push_back(splitHeads(e, part, heads));
     from += heads;
   }
   return parts;
 }
 
+/// How many places of each sequence count behind the new tokens: its length. In a prompt that is one only when it runs,
+/// that of all its tokens, since all of them are new.
+Tensor endsOf(Emitter& e, const Sizes& z, const Tensor& lengths) {
+  if (!z.live) return lengths;
+  return e.elementwise(kI64, {lengths, z.live_tokens, z.live_total}, [](const Scalars& s, ValueRange v) {
+    return s.select(s.compare(Relation::kEqual, v[1], v[2]), v[1], v[0]);
+  });
+}
+
 /// Of each new token (batch x tokens), as the node gives them, or behind what came before. In a prompt, those behind a
 /// shorter sequence's end are all at 1, as ONNX Runtime has it: they show in the state.
 Tensor positionsOf(Node& n, Emitter& e, const Sizes& z, const Tensor& lengths) {
   if (n.has(kPositions)) return e.cast(n.in(kPositions), kI64);
-  Value known = e.value(lengths);
+  Value known = e.value(lengths), tokens = z.live ? e.value(z.live_tokens) : Value(),
+        total = z.live ? e.value(z.live_total) : Value();
   return e.generate(kI64, {z.batch, z.tokens}, [&](const Scalars& s, ValueRange at) {
     Value length = e.extract(s, known, {at[0]}), token = position(s, at[1]);
-    if (z.prompt) return s.select(s.compare(Relation::kLess, token, length), token, s.integer(1));
-    return s.add(s.sub(length, s.integer(z.tokens)), token);
+    const auto ofPrompt = [&] { return s.select(s.compare(Relation::kLess, token, length), token, s.integer(1)); };
+    if (z.prompt) return ofPrompt();
+    Value count = z.live ? e.extract(s, tokens, {}) : s.integer(z.tokens);
+    Value behind = s.add(s.sub(length, count), token);
+    if (!z.live) return behind;
+    return s.select(s.compare(Relation::kEqual, count, e.extract(s, total, {})), ofPrompt(), behind);
   });
 }
 
-/// The state with the new tokens in it.
+/// The state with the new tokens in it, the last ones in front of where each sequence ends.
 Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now, const Tensor& lengths) {
   auto padded = [&](const Tensor& x) {
     const int64_t missing = z.present - x.shape[2];
@@ -131,14 +159,17 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
     });
   }
   Value old = e.value(before), fresh = e.value(now), known = e.value(lengths);
+  Value tokens = z.live ? e.value(z.live_tokens) : Value();
   return e.generate(now.dtype, {z.batch, z.groups, z.present, z.head}, [&](const Scalars& s, ValueRange at) {
     const Scalars place = s.as(kI64);
-    Value start = place.sub(e.extract(s, known, {at[0]}), place.integer(z.tokens));
+    Value count = tokens ? e.extract(place, tokens, {}) : place.integer(z.tokens);
+    Value start = place.sub(e.extract(s.as(kI64), known, {at[0]}), count);
     Value token = place.sub(position(s, at[2]), start);
     Value read = e.extract(s, fresh, {at[0], at[1], clampedCoordinate(s, token, z.tokens), at[3]});
     Value kept =
         s.select(place.compare(Relation::kLess, token, place.integer(0)), e.extract(s, old, at), s.constant(0));
-    return s.select(isInside(s, token, z.tokens), read, kept);
+    // Unsigned: a negative one is large.
+    return s.select(s.as(v1::DATA_TYPE_U64).compare(Relation::kLess, token, count), read, kept);
   });
 }
 
@@ -168,8 +199,41 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
                        {.attribute = "qk_output", .found = absl::StrCat(scores), .accepted = "0"});
 }
 
+/// Of the state that goes out: batch, and as many places as there are in all, or as many as came in.
+std::map<int64_t, Value> presentExtents(const Node& n, Emitter& e, const Sizes& z) {
+  std::map<int64_t, Value> extents = movedExtents(n.in(kQuery), {0});
+  if (!z.live) return extents;
+  const Tensor past = n.has(kPastKey) ? extentOf(n.in(kPastKey), 2) : scalarI64(0);
+  const Tensor longer =
+      e.elementwise(kI64, {z.live_total, past}, [](const Scalars& s, ValueRange v) { return s.max(v[0], v[1]); });
+  extents[2] = n.sameExtent(e.value(longer), e.value(z.live_total)) ? e.value(z.live_total) : e.value(longer);
+  return extents;
+}
+
+/// Batches and lengths may follow ranges.
+absl::Status checkExtents(const Node& n) {
+  TESSERA_RETURN_IF_ERROR(refuseOtherExtents(n, {{kQuery, {0, 1}},
+                                                 {kKey, {0, 1}},
+                                                 {kValue, {0, 1}},
+                                                 {kPastKey, {0, 2}},
+                                                 {kPastValue, {0, 2}},
+                                                 {kLengths, {0}},
+                                                 {kPositions, {0, 1}},
+                                                 {kBias, {0, 1, 2, 3}}}));
+  const auto same = [&](int input, int64_t dim, int64_t of_query, const char* what) {
+    return n.has(input) ? requireSameExtent(n, n.in(kQuery), of_query, n.in(input), dim, what) : absl::OkStatus();
+  };
+  for (int input : {int{kKey}, int{kValue}, int{kPastKey}, int{kPastValue}, int{kLengths}, int{kPositions}})
+    TESSERA_RETURN_IF_ERROR(same(input, 0, 0, "batches"));
+  for (int input : {int{kKey}, int{kValue}, int{kPositions}})
+    TESSERA_RETURN_IF_ERROR(same(input, 1, 1, "numbers of tokens"));
+  return n.has(kPastKey) ? requireSameExtent(n, n.in(kPastKey), 2, n.in(kPastValue), 2, "lengths of the state")
+                         : absl::OkStatus();
+}
+
 Results lowerGroupQueryAttention(Node& n, Emitter& e) {
-  TESSERA_ASSIGN_OR_RETURN(const Sizes z, readSizes(n));
+  TESSERA_ASSIGN_OR_RETURN(const Sizes z, readSizes(n, e));
+  TESSERA_RETURN_IF_ERROR(checkExtents(n));
   AttentionOptions o;
   TESSERA_RETURN_IF_ERROR(readOptions(n, e, z, o));
   TESSERA_ASSIGN_OR_RETURN(const bool rotary, n.flag("do_rotary", false));
@@ -178,6 +242,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
   const Tensor given = e.cast(e.reshape(n.in(kLengths), {z.batch}), kI64);
   const Tensor lengths =
       e.elementwise(kI64, {given}, [](const Scalars& s, ValueRange v) { return s.add(v[0], s.integer(1)); });
+  const Tensor ends = endsOf(e, z, lengths);
   std::vector<Tensor> qkv = splitInputs(n, e, z);
   if (rotary) {
     TESSERA_RETURN_IF_ERROR(n.requireInputs({kCosines, kSines}));
@@ -194,16 +259,20 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
     for (int i : {0, 1}) qkv[i] = rotated(e, qkv[i], n.in(kCosines), n.in(kSines), positions, interleaved);
   }
   const Tensor none;
-  const Tensor key = present(e, z, n.has(kPastKey) ? n.in(kPastKey) : none, qkv[1], lengths);
-  const Tensor value = present(e, z, n.has(kPastValue) ? n.in(kPastValue) : none, qkv[2], lengths);
+  Tensor key = present(e, z, n.has(kPastKey) ? n.in(kPastKey) : none, qkv[1], ends);
+  Tensor value = present(e, z, n.has(kPastValue) ? n.in(kPastValue) : none, qkv[2], ends);
+  key.extents = value.extents = presentExtents(n, e, z);
   o.causal = true;
   if (!z.prompt) {
-    o.lengths = lengths;
-    o.offset_by_length = true;
+    o.lengths = ends;
+    o.offset_by_length = o.keys_counted = true;
   }
   auto used = [&](const Tensor& state) {
-    if (z.present == z.total) return state;
-    return e.slice(state, {0, 0, 0, 0}, {z.batch, z.groups, z.total, z.head}, {1, 1, 1, 1});
+    Tensor part = state;
+    if (z.present != z.total) part = e.slice(state, {0, 0, 0, 0}, {z.batch, z.groups, z.total, z.head}, {1, 1, 1, 1});
+    part.extents = movedExtents(n.in(kQuery), {0});
+    if (z.live) setExtent(part, 2, z.live_total);
+    return part;
   };
   TESSERA_ASSIGN_OR_RETURN(const AttentionResult result, attend(n, e, qkv[0], used(key), used(value), o));
   return {{joinHeads(e, result.y), key, value}};
@@ -213,7 +282,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
 
 std::vector<Operator> groupQueryAttentionOperators() {
   return {
-      {"GroupQueryAttention", 1, 1, 12, lowerGroupQueryAttention, kFloats, 1, INT_MAX, kMicrosoft},
+      {"GroupQueryAttention", 1, 1, 12, lowerGroupQueryAttention, kFloats, 1, INT_MAX, kMicrosoft, extentsByLowering},
   };
 }
 

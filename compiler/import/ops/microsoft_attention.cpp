@@ -22,7 +22,7 @@ absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t key
     o.lengths = e.cast(mask, kI64);
     return absl::OkStatus();
   }
-  if (mask.shape == Shape{2 * batch}) {
+  if (mask.shape == Shape{2 * batch} && !isBounded(mask)) {
     std::vector<int64_t> positions(keys);
     std::iota(positions.begin(), positions.end(), 0);
     const Tensor bounds = e.reshape(e.cast(mask, kI64), {2, batch, 1, 1, 1});
@@ -45,6 +45,7 @@ absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t key
   }
   const Shape aligned = by_query ? Shape{batch, 1, mask.shape[1], keys} : Shape{batch, 1, 1, keys};
   o.keep = e.cast(e.reshape(mask, aligned), v1::DATA_TYPE_BOOL);
+  o.keep->extents = by_query ? movedExtents(mask, {0, -1, 1, 2}) : movedExtents(mask, {0, -1, -1, 1});
   return absl::OkStatus();
 }
 
@@ -66,11 +67,15 @@ Tensor lastPart(Emitter& e, const Tensor& x, int64_t from, int64_t count) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape;
   offsets.back() = from;
   sizes.back() = count;
-  return e.slice(x, offsets, sizes, std::vector<int64_t>(x.rank(), 1));
+  Tensor part = e.slice(x, offsets, sizes, std::vector<int64_t>(x.rank(), 1));
+  part.extents = x.extents;
+  return part;
 }
 
 Tensor biased(Emitter& e, const Tensor& x, const Tensor& bias) {
-  return e.elementwise(x.dtype, {x, bias}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+  Tensor sum = e.elementwise(x.dtype, {x, bias}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
+  sum.extents = x.extents;
+  return sum;
 }
 
 /// input * weights + bias is query, key and value side by side; what came before is 2 x B x H x P x D.
@@ -78,6 +83,8 @@ Results lowerAttention(Node& n, Emitter& e) {
   constexpr int kBias = 2, kMask = 3, kPast = 4, kScores = 5;
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
   TESSERA_RETURN_IF_ERROR(n.requireRank(1, 2, 2));
+  TESSERA_RETURN_IF_ERROR(
+      refuseOtherExtents(n, {{0, {0, 1}}, {kMask, {0, 1, 2}}, {kPast, {1, 3}}, {kScores, {0, 1, 2, 3}}}));
   TESSERA_ASSIGN_OR_RETURN(const int64_t heads, n.integer("num_heads"));
   TESSERA_ASSIGN_OR_RETURN(AttentionOptions o, readOptions(n));
   TESSERA_ASSIGN_OR_RETURN(const bool rotary, n.flag("do_rotary", false));
@@ -95,6 +102,7 @@ Results lowerAttention(Node& n, Emitter& e) {
         {.attribute = "qkv_hidden_sizes", .found = shapeText(sizes), .accepted = absl::StrCat("sum ", all)});
   }
   TESSERA_ASSIGN_OR_RETURN(Tensor packed, matmul(n, e, n.in(0), n.in(1)));
+  packed.extents = n.in(0).extents;
   if (n.has(kBias)) {
     TESSERA_RETURN_IF_ERROR(n.requireShape(kBias, {all}));
     packed = biased(e, packed, n.in(kBias));
@@ -109,9 +117,11 @@ Results lowerAttention(Node& n, Emitter& e) {
   if (n.has(kPast)) {
     Shape past = {2, batch, heads, n.in(kPast).rank() == 5 ? n.in(kPast).shape[3] : 0, qkv[1].shape[3]};
     TESSERA_RETURN_IF_ERROR(n.requireShape(kPast, past));
-    o.offset = past[3];
+    o.offset = extentOf(n.in(kPast), 3);
     for (int i : {1, 2}) {
-      if (past[3] > 0) qkv[i] = e.concat({e.take(n.in(kPast), 0, i - 1), qkv[i]}, 2);
+      Tensor state = e.take(n.in(kPast), 0, i - 1);
+      state.extents = movedExtents(n.in(kPast), {1, 2, 3, 4});
+      TESSERA_ASSIGN_OR_RETURN(qkv[i], withPast(n, e, state, qkv[i]));
     }
   }
   TESSERA_RETURN_IF_ERROR(readMask(n, e, kMask, batch, qkv[1].shape[2], o));
@@ -125,7 +135,8 @@ Results lowerAttention(Node& n, Emitter& e) {
     if (qkv[1].shape != qkv[2].shape) {
       return n.unsupported("a state of keys and values of different sizes", {.attribute = "qkv_hidden_sizes"});
     }
-    results.push_back(e.concat({e.reshape(qkv[1], one), e.reshape(qkv[2], one)}, 0));
+    Tensor& state = results.emplace_back(e.concat({e.reshape(qkv[1], one), e.reshape(qkv[2], one)}, 0));
+    state.extents = movedExtents(qkv[1], {-1, 0, 1, 2, 3});
   }
   return results;
 }
@@ -141,6 +152,10 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
                           .found = shapeText(n.in(0).shape),
                           .accepted = "query, key and value of three dimensions"});
   }
+  const auto rows = [&](int input) { return LiveDims{input, {0, n.in(input).rank() == 4 ? 2 : 1}}; };
+  TESSERA_RETURN_IF_ERROR(refuseOtherExtents(
+      n,
+      {rows(0), rows(1), rows(2), {kMask, {0, 1, 2}}, {kScores, {0, 1, 2, 3}}, {kPast, {0, 2}}, {kPast + 1, {0, 2}}}));
   std::vector<Tensor> qkv;
   int64_t from = 0;
   for (int i = 0; i < 3; ++i) {
@@ -164,8 +179,8 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
     Shape expected = qkv[i].shape;
     if (n.in(past).rank() == 4) expected[2] = n.in(past).shape[2];
     TESSERA_RETURN_IF_ERROR(n.requireShape(past, expected));
-    o.offset = expected[2];
-    if (expected[2] > 0) qkv[i] = e.concat({n.in(past), qkv[i]}, 2);
+    o.offset = extentOf(n.in(past), 2);
+    TESSERA_ASSIGN_OR_RETURN(qkv[i], withPast(n, e, n.in(past), qkv[i]));
   }
   TESSERA_RETURN_IF_ERROR(readMask(n, e, kMask, n.in(0).shape[0], qkv[1].shape[2], o));
   if (n.has(kScores)) o.bias = n.in(kScores);
@@ -178,8 +193,8 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
 
 std::vector<Operator> microsoftAttentionOperators() {
   return {
-      {"Attention", 1, 2, 7, lowerAttention, kFloats, 3, INT_MAX, kMicrosoft},
-      {"MultiHeadAttention", 1, 1, 10, lowerMultiHeadAttention, kFloats, 4, INT_MAX, kMicrosoft},
+      {"Attention", 1, 2, 7, lowerAttention, kFloats, 3, INT_MAX, kMicrosoft, extentsByLowering},
+      {"MultiHeadAttention", 1, 1, 10, lowerMultiHeadAttention, kFloats, 4, INT_MAX, kMicrosoft, extentsByLowering},
   };
 }
 

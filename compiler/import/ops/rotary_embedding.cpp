@@ -81,7 +81,9 @@ Tensor rotated(Emitter& e, const Tensor& x, const Tensor& cosines, const Tensor&
                    .sines = rowsAt(e, sines, positions, batch, tokens),
                    .turned = 2 * cosines.shape[1],
                    .interleaved = interleaved};
-  return rotate(e, x, 1, r);
+  Tensor turned = rotate(e, x, 1, r);
+  turned.extents = x.extents;
+  return turned;
 }
 
 namespace {
@@ -120,6 +122,24 @@ Results embed(Node& n, Emitter& e, const Tensor& cosines, const Tensor& sines, c
   return {{e.reshape(rotate(e, split, packed ? 2 : 1, r), x.shape)}};
 }
 
+/// Batch and tokens may have extents, in positions and angles of each token as in what they turn.
+absl::Status rotaryExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  const int64_t tokens = n.in(0).rank() == 3 ? 1 : 2;
+  TESSERA_RETURN_IF_ERROR(refuseOtherExtents(n, {{0, {0, tokens}}, {1, {0, 1}}, {2, {0, 1}}, {3, {0, 1}}}));
+  for (int i = 1; i < n.numInputs(); ++i) {
+    const Tensor& each = n.in(i);
+    const bool by_token = each.rank() == 3 || (each.rank() == 2 && isInteger(each.dtype));
+    if (!by_token) {
+      TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it is a table"));
+      continue;
+    }
+    TESSERA_RETURN_IF_ERROR(requireSameExtent(n, each, 0, n.in(0), 0, "batches of input and positions"));
+    TESSERA_RETURN_IF_ERROR(requireSameExtent(n, each, 1, n.in(0), tokens, "tokens of input and positions"));
+  }
+  results[0].extents = n.in(0).extents;
+  return absl::OkStatus();
+}
+
 Results lowerRotaryEmbedding(Node& n, Emitter& e) {
   return embed(n, e, n.in(1), n.in(2), n.has(3) ? &n.in(3) : nullptr);
 }
@@ -139,8 +159,8 @@ Results lowerMicrosoftRotaryEmbedding(Node& n, Emitter& e) {
 
 std::vector<Operator> rotaryEmbeddingOperators() {
   return {
-      {"RotaryEmbedding", 23, 3, 4, lowerRotaryEmbedding, kFloats},
-      {"RotaryEmbedding", 1, 4, 4, lowerMicrosoftRotaryEmbedding, kFloats, 1, INT_MAX, kMicrosoft},
+      {"RotaryEmbedding", 23, 3, 4, lowerRotaryEmbedding, kFloats, 1, INT_MAX, "", rotaryExtents},
+      {"RotaryEmbedding", 1, 4, 4, lowerMicrosoftRotaryEmbedding, kFloats, 1, INT_MAX, kMicrosoft, rotaryExtents},
   };
 }
 

@@ -105,6 +105,14 @@ absl::Status checkUpdates(Node& n, const Shape& expected) {
   return absl::OkStatus();
 }
 
+/// Where an index of dimension `dim` writes: a negative one counts from the end that a run has.
+Value coordinateOf(Emitter& e, const Scalars& s, const Tensor& data, int64_t dim, Value index, v1::DataType type) {
+  const auto bounded = data.extents.find(dim);
+  Value extent;
+  if (bounded != data.extents.end()) extent = e.extract(s.as(v1::DATA_TYPE_I64), bounded->second, {});
+  return coordinate(s, index, type, data.shape[dim], extent);
+}
+
 /// data[i.., indices[i.., j, k..], k..] = updates[i.., j, k..] along `axis`
 Results lowerScatterElements(Node& n, Emitter& e) {
   const Tensor& data = n.in(0);
@@ -124,15 +132,13 @@ Results lowerScatterElements(Node& n, Emitter& e) {
   Value index = e.value(indices);
   return {{scatter(e, data, n.in(2), how, indices.extents, [&](const Scalars& s, ValueRange point) {
     llvm::SmallVector<Value> to(point);
-    to[axis] = coordinate(s, e.extract(s, index, point), indices.dtype, data.shape[axis]);
+    to[axis] = coordinateOf(e, s, data, axis, e.extract(s, index, point), indices.dtype);
     return to;
   })}};
 }
 
 /// Updates that the data decide the number of, as those of the rows that a mask picks: each has its index.
 absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
-  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, n.in(0).rank()));
-  if (n.in(0).extents.contains(axis)) return refuseExtent(n, 0, axis, "places along it are written");
   for (int i : {1, 2}) {
     for (const auto& [dim, extent] : n.in(i).extents)
       if (!sameExtents(n, n.in(1), n.in(2)))
@@ -149,8 +155,7 @@ absl::Status scatteredRowExtents(Node& n, Emitter&, std::vector<Tensor>& results
   if (indices.extents.contains(lead)) return refuseExtent(n, 1, lead, "it is the number of coordinates");
   std::map<int64_t, Value> expected = indices.extents;
   for (const auto& [dim, extent] : data.extents) {
-    if (dim < depth) return refuseExtent(n, 0, dim, "places along it are written");
-    expected[lead + dim - depth] = extent;
+    if (dim >= depth) expected[lead + dim - depth] = extent;
   }
   Tensor wanted = updates;
   wanted.extents = expected;
@@ -186,7 +191,7 @@ Results lowerScatterNd(Node& n, Emitter& e) {
     for (int64_t k = 0; k < depth; ++k) {
       llvm::SmallVector<Value> place(point.take_front(lead));
       place.push_back(mlir::arith::ConstantIndexOp::create(s.b, s.loc, k));
-      to.push_back(coordinate(s, e.extract(s, index, place), indices.dtype, data.shape[k]));
+      to.push_back(coordinateOf(e, s, data, k, e.extract(s, index, place), indices.dtype));
     }
     to.append(point.begin() + lead, point.end());
     return to;

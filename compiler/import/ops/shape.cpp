@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
-#include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/join.h"
 #include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/live_slice.h"
 #include "compiler/import/ops/reshape.h"
@@ -100,40 +100,6 @@ Results lowerTranspose(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Parts behind one whose number of elements along the axis is open begin where that ends: each element is looked up.
-Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> inputs, int64_t axis, const Shape& shape) {
-  std::vector<Tensor> parts;
-  for (const Tensor& input : inputs)
-    if (input.shape[axis] > 0) parts.push_back(input);
-  std::vector<Tensor> begins = {scalarI64(0)};
-  const auto plus = [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); };
-  for (const Tensor& part : parts)
-    begins.push_back(e.elementwise(v1::DATA_TYPE_I64, {begins.back(), extentOf(part, axis)}, plus));
-  llvm::SmallVector<mlir::Value> sources, starts, sizes;
-  for (size_t p = 0; p < parts.size(); ++p) {
-    sources.push_back(e.value(parts[p]));
-    starts.push_back(e.value(begins[p]));
-    sizes.push_back(e.value(extentOf(parts[p], axis)));
-  }
-  Tensor result = e.generate(parts[0].dtype, shape, [&](const Scalars& s, mlir::ValueRange at) {
-    const Scalars wide = s.as(v1::DATA_TYPE_I64);
-    const mlir::Value place = position(s, at[axis]);
-    mlir::Value element;
-    for (size_t p = 0; p < parts.size(); ++p) {
-      const mlir::Value begin = e.extract(wide, starts[p], {});
-      llvm::SmallVector<mlir::Value> from(at.begin(), at.end());
-      // What counts lies in front of the end anyway: said for those who ask how much of a part is read.
-      const mlir::Value last = wide.sub(wide.max(e.extract(wide, sizes[p], {}), wide.integer(1)), wide.integer(1));
-      from[axis] = clampedCoordinate(s, wide.min(wide.sub(place, begin), last), parts[p].shape[axis]);
-      const mlir::Value own = e.extract(s, sources[p], from);
-      element = element ? s.select(wide.compare(Relation::kLess, place, begin), element, own) : own;
-    }
-    return element;
-  });
-  result.extents[axis] = e.value(begins.back());
-  return result;
-}
-
 Results lowerConcat(Node& n, Emitter& e) {
   const Tensor& first = n.in(0);
   if (n.opset() < 4 && !n.hasAttribute("axis")) return n.unsupported("version 1 without axis");
@@ -156,9 +122,7 @@ Results lowerConcat(Node& n, Emitter& e) {
   const Tensor& last = n.in(n.numInputs() - 1);
   Tensor beside = last;
   beside.extents.erase(axis);
-  bool moving = false;  // parts that begin where an open one ends
   for (int i = 0; i + 1 < n.numInputs(); ++i) {
-    moving |= n.in(i).extents.contains(axis);
     Tensor other = n.in(i);
     other.extents.erase(axis);
     if (sameExtents(n, other, beside)) continue;
@@ -166,15 +130,8 @@ Results lowerConcat(Node& n, Emitter& e) {
     return refuseExtents(n, bounded ? i : n.numInputs() - 1,
                          absl::StrCat("input ", bounded ? n.numInputs() - 1 : i, " may have another extent"));
   }
-  if (moving) {
-    Tensor result = joinedAtRunTime(e, n.inputs(), axis, shape);
-    result.extents.insert(beside.extents.begin(), beside.extents.end());
-    return {{std::move(result)}};
-  }
-  Tensor result = e.concat(n.inputs(), axis);
-  result.extents = beside.extents;
-  if (last.extents.contains(axis))
-    setExtent(result, axis, scaledExtent(e, extentOf(last, axis), 1, shape[axis] - last.shape[axis]));
+  Tensor result = joined(e, n.inputs(), axis);
+  result.extents.insert(beside.extents.begin(), beside.extents.end());
   return {{std::move(result)}};
 }
 

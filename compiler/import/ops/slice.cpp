@@ -54,11 +54,18 @@ absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start,
     Value left = s.max(s.sub(stop, first(s, count)), s.integer(0));
     return step == 1 ? left : s.div(s.add(left, s.integer(step - 1)), s.integer(step));
   });
-  if (start >= 0) return absl::OkStatus();
-  range.starts[dim] = counted(first);
-  range.offsets[dim] = 0;
-  const int64_t longest = end < 0 ? end - start : std::min(-start, end);
-  range.sizes[dim] = std::max<int64_t>((longest + step - 1) / step, 0);
+  if (start < 0) {
+    range.starts[dim] = counted(first);
+    range.offsets[dim] = 0;
+    const int64_t longest = end < 0 ? end - start : std::min(-start, end);
+    range.sizes[dim] = std::max<int64_t>((longest + step - 1) / step, 0);
+  }
+  // The last of at least one, say: what follows may want the number.
+  const std::optional<int64_t> always = n.always(range.extents[dim]);
+  if (always && *always >= 1 && *always <= range.sizes[dim]) {
+    range.sizes[dim] = *always;
+    range.extents.erase(dim);
+  }
   return absl::OkStatus();
 }
 
