@@ -106,8 +106,10 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
 
 /// `exit_code`: what main answers where this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
+  exit_code = kServerUsage;
   TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_TRY(checkWorkerBinary(flags));
+  exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
   if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db", "signing.key"}); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
@@ -124,7 +126,11 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
       metrics.committed(took, transactions);
     };
   }
-  TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string(), store_options));
+  auto opened = storage::openSqliteStore((data / "tessera.db").string(), store_options);
+  if (!opened.ok() && storage::refusedByContent(opened.status())) {
+    exit_code = kServerOtherData;
+  }
+  TESSERA_ASSIGN(const auto store, std::move(opened));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);

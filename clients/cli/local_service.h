@@ -40,6 +40,8 @@ class LocalService {
   LocalService(std::filesystem::path folder, std::string address, pid_t child)
       : folder_(std::move(folder)), address_(std::move(address)), child_(child) {}
   absl::Status waitUntilReady(const std::string& binary);
+  /// `wait_status`: of our child, as waitpid gives it.
+  absl::Status whyItEnded(int wait_status) const;
 
   const std::filesystem::path folder_;
   std::string address_;

@@ -3,9 +3,11 @@
 nothing here. Each is refused before anything is done, with a message that names it, and nothing else is touched."""
 # suite: timeout=900
 
+import contextlib
 import os
 import pathlib
 import re
+import sqlite3
 import subprocess
 import sys
 
@@ -27,7 +29,7 @@ def start(service, *words):
     folder = service.scratch("wrong")
     done = subprocess.run([BIN / "tesserad", "--data-dir", folder, *map(str, words)], capture_output=True, text=True,
                           timeout=60, check=False, stdin=subprocess.DEVNULL, start_new_session=True)
-    check("Traceback" not in done.stderr and done.returncode in (1, 2), f"tesserad {words}: {done}")
+    check("Traceback" not in done.stderr and done.returncode == 2, f"tesserad {words}: {done}")
     check("ready on" not in done.stdout and "listening" not in done.stderr, f"tesserad {words} serves: {done}")
     check(not (folder / "tessera.db").exists(), f"tesserad {words} made a database")
     return done.stderr
@@ -76,6 +78,32 @@ def a_folder_with_others_things(service):
     check_equal(folder.stat().st_mode & 0o777, 0o755, "rights of the folder")
     check_equal([(folder / "attempts" / "letter").read_text(), sorted(path.name for path in folder.iterdir())],
                 ["dear", ["attempts", "ca.key", "ca.pem", "server.key", "server.pem"]], "what lies there")
+
+
+def data_that_is_not_its_own(service):
+    """A service manager starts a tesserad again that failed (1), and not one that somebody has to help."""
+
+    def ends_with(code, *words):
+        done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--listen", "127.0.0.1:0", "--workers", "0"],
+                              capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+        check_equal(done.returncode, code, f"exit code: {done}")
+        check(all(word in done.stderr for word in words), f"{words}: {done.stderr}")
+
+    with Service(workers=0) as other:
+        folder = other.data
+        ends_with(1, "in use by process")
+        other.stop()
+        folder = other.data.rename(service.scratch("data"))
+    with contextlib.closing(sqlite3.connect(folder / "tessera.db")) as database:
+        database.execute("INSERT INTO schema_version VALUES (999, '0999_future', 0)")
+        database.commit()
+    ends_with(4, "tessera.db", "newer release", "run that release, or restore a backup")
+    said = service.cli("compile", model_path(TINY), "--local", "--data-dir", folder, expect=3).err
+    check("newer release" in said and "run this again" not in said, f"--local: {said}")
+    (folder / "tessera.db").write_bytes(b"x" * 5000)
+    for beside in ("-wal", "-shm"):
+        (folder / f"tessera.db{beside}").unlink(missing_ok=True)
+    ends_with(4, "tessera.db", "not a database")
 
 
 def a_worker_that_is_no_program(service):
@@ -369,7 +397,8 @@ def open_files(pid):
 def main():
     with Service(workers=1) as service:
         cases = (
-            addresses_are_checked, certificates_are_read_at_the_start, a_folder_with_others_things, a_worker_that_is_no_program, a_worker_at_the_clients_address,
+            addresses_are_checked, certificates_are_read_at_the_start, a_folder_with_others_things, data_that_is_not_its_own,
+            a_worker_that_is_no_program, a_worker_at_the_clients_address,
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
             flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
             links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
