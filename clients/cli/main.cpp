@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
   addExplainCommand(line);
   addOperatorCommand(line);
   addAdminCommand(line);
+  addCompletionCommand(line);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {  // tessera help compile
     words.erase(words.begin());
