@@ -4,12 +4,18 @@ nothing here. Each is refused before anything is done, with a message that names
 # suite: timeout=900
 
 import contextlib
+import fcntl
 import os
 import pathlib
+import pty
 import re
+import resource
+import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 
 import numpy as np
 import onnx
@@ -171,6 +177,54 @@ def a_full_disk_behind_standard_output(service):
                           env={**os.environ, "TESSERA_SERVER": service.address})
     os.close(writer)
     check_equal(done.stderr, "", "what is said where a pipe was closed, as by `| head`")
+
+
+def a_full_disk_behind_results(service):
+    """A bound on files stands for it. What came of an artifact stays, and the next try goes on from there."""
+    artifact = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
+    output, keys = service.scratch("out.tsra"), service.scratch("keys")
+
+    def bounded(*words):
+        def bound():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        return subprocess.run([BIN / "tessera", *map(str, words)], preexec_fn=bound, capture_output=True, text=True, check=False,
+                              env={**os.environ, "TESSERA_SERVER": service.address}, timeout=60).stderr
+
+    said = bounded("fetch", artifact, "-o", output)
+    check(re.search(rf"cannot write {output}.part beyond \d+ of \d+ bytes, which stay there.*File too large", said), f"fetch: {said}")
+    service.cli("fetch", artifact, "-o", output)
+    check(output.exists() and not pathlib.Path(f"{output}.part").exists(), "the next try")
+    said = bounded("admin", "certificates", keys, "--host", "localhost")
+    check(f"cannot write {keys}/ca" in said and "File too large" in said, f"certificates: {said}")
+
+
+def a_queued_job_says_what_it_waits_for(service):
+    with Service(workers=0) as idle:
+        job = idle.cli("compile", model_path(TINY), "--target", "x86-64-v3", "--shape", "x=1x8", "--detach").out.strip()
+        watching = idle.spawn("watch", job)
+        line = next((line for line in watching.stderr if "waits for" in line), "")
+        check("waits for a worker: none is connected; start tessera-worker" in line, f"watch: {line}")
+        idle.cli("cancel", job)
+        watching.communicate(timeout=60)
+
+
+def a_narrow_terminal(service):
+    """A line that is drawn anew is no wider than the terminal, or each drawing would leave a row behind."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    command = [BIN / "tessera", "compile", model_path("mlp"), "--shape", "x=1x784", "-o", service.scratch("mlp.tsra")]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
+                          env={**os.environ, "TESSERA_SERVER": service.address, "TERM": "xterm"}) as client:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # the other side is closed
+            while piece := os.read(ours, 4096):
+                said += piece
+    os.close(ours)
+    check_equal(client.returncode, 0, f"exit code: {said}")
+    rows = [re.sub(r"\x1b\[K", "", row) for row in re.split(r"[\r\n]+", said.decode())]
+    check(len(rows) > 3 and max(map(len, rows)) <= 29, f"rows: {rows}")
 
 
 def numbers_that_are_none(service):
@@ -399,7 +453,8 @@ def main():
         cases = (
             addresses_are_checked, certificates_are_read_at_the_start, a_folder_with_others_things, data_that_is_not_its_own,
             a_worker_that_is_no_program, a_worker_at_the_clients_address,
-            no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, numbers_that_are_none,
+            no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, a_full_disk_behind_results,
+            a_queued_job_says_what_it_waits_for, a_narrow_terminal, numbers_that_are_none,
             flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
             links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
             what_is_no_artifact,
