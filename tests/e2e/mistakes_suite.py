@@ -5,8 +5,10 @@ nothing here. Each is refused before anything is done, with a message that names
 
 import contextlib
 import fcntl
+import gzip
 import os
 import pathlib
+import pickle
 import pty
 import re
 import resource
@@ -156,6 +158,9 @@ def what_is_no_command(service):
                          (["admin", "token", "make"], "make"), (["target", "list"], "list")):
         said = service.cli(*words, expect=2).err
         check(f"no command '{wrong}'" in said and "commands: " in said, f"{words}: {said}")
+    said = service.cli("compile", "x.onnx", "--tarrget", "host", "--ouput=x", expect=2).err
+    check("'--tarrget'; do you mean --target?" in said and "'--ouput'; do you mean --output?" in said, said)
+    check("do you mean compile?" in service.cli("compil", "x.onnx", expect=2).err, "the nearest command")
     check("no flag '--dance'" in service.cli("--dance", expect=2).err, "a flag is no command")
     check("compile" in service.cli("dance", expect=2).err, "it does not say which there are")
     check("no command 'compil'" in service.cli("help", "compil", expect=2).err, "help of what is no command")
@@ -358,6 +363,27 @@ def outputs_of_a_run_are_listed(service):
         check_equal(np.load(listed[1][0]["file"]).shape, (1, 8), "what lies there")
 
 
+def files_that_are_no_models(service):
+    """What people have at hand instead of ONNX is told by its name, with how a model comes of it."""
+    model = model_path(TINY).read_bytes()
+    for name, content, words in (
+            ("packed.onnx", gzip.compress(model), ("a gzip archive", "unpack it")),
+            ("model.pt", b"PK\x03\x04" + bytes(100), ("PyTorch", "torch.onnx.export")),
+            ("old.pt", pickle.dumps({"a": 1}, protocol=2), ("a Python pickle", "torch.onnx.export")),
+            ("model.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), ("HDF5", "tf2onnx")),
+            ("model.safetensors", (20).to_bytes(8, "little") + b'{"a":1}' + bytes(20), ("safetensors", "export the model")),
+            ("lfs.onnx", b"version https://git-lfs.github.com/spec/v1\n", ("Git LFS", "git lfs pull")),
+            ("page.onnx", b"<!DOCTYPE html><html></html>", ("a web page", "look at it"))):
+        path = service.scratch(name)
+        path.write_bytes(content)
+        said = service.cli("compile", path, "--shape", "x=1x8", expect=3).err
+        check(all(word in said for word in words), f"{name}: {said}")
+    said = service.cli("compile", "-", "--shape", "x=1x8", expect=3).err
+    check("standard input" in said and "save it" in said, said)
+    said = service.cli("compile", model_path(TINY), "--shape", "x=1x8", "-o", "-", expect=3).err
+    check("standard output" in said and "name one" in said, said)
+
+
 def a_pipe_for_a_model(service):
     with open(model_path(TINY), "rb") as model:
         done = subprocess.run(f"cat | {BIN}/tessera compile /dev/stdin --shape x=1x8", shell=True, stdin=model, text=True,
@@ -456,7 +482,7 @@ def main():
             no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, a_full_disk_behind_results,
             a_queued_job_says_what_it_waits_for, a_narrow_terminal, numbers_that_are_none,
             flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
-            links_are_written_through, outputs_of_a_run_are_listed, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
+            links_are_written_through, outputs_of_a_run_are_listed, files_that_are_no_models, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
             what_is_no_artifact,
             descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
         )
