@@ -101,8 +101,8 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   // A socket's path has at most 107 characters; a deep data folder takes a port instead.
   constexpr size_t kMaxSocketPath = 107;
   const std::string listen = address.size() > kMaxSocketPath ? "127.0.0.1:0" : address;
-  const std::vector<std::string> words = {binary, "--data-dir", folder.string(),        "--listen",
-                                          listen, "--workers",  std::to_string(workers)};
+  const std::vector<std::string> words = {binary, "--data-dir", folder.string(),         "--listen",
+                                          listen, "--workers",  std::to_string(workers), "--die-with-parent"};
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

@@ -20,8 +20,9 @@ std::string binaryBeside(const std::string& name);
 std::string serverBinary();
 
 /// A tesserad for `--local`. When one already serves the data folder it is used and left alone; otherwise
-/// one is started on a Unix socket within the folder and drained when this object goes away. What it stored
-/// stays, so the next command finds its cache warm. Thread-safe.
+/// one is started on a Unix socket within the folder and drained when this object goes away, or when the thread that
+/// started it ends in any other way, as by a signal. What it stored stays, so the next command finds its cache warm.
+/// Thread-safe.
 class LocalService {
  public:
   /// `data_folder` empty: $XDG_DATA_HOME/tessera or ~/.local/share/tessera. `workers` 0: one for each core.
