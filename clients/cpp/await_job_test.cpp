@@ -2,6 +2,9 @@
 // ended by its deadline, and the next one goes on behind the last event.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -82,8 +85,10 @@ class Queueing : public v1::JobService::Service {
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
     v1::WatchJobResponse response;
     response.mutable_event()->set_sequence(1);
-    response.mutable_event()->mutable_state()->set_state(v1::Job::QUEUED);
+    response.mutable_event()->mutable_state()->set_state(begun ? v1::Job::RUNNING : v1::Job::QUEUED);
     if (request->cursor() == 0) writer->Write(response);
+    response.mutable_event()->mutable_attempt()->mutable_failure()->set_message("the disk is full");
+    if (request->cursor() == 0 && begun) writer->Write(response);
     while (!over && !context->IsCancelled()) std::this_thread::sleep_for(milliseconds(5));
     return grpc::Status::OK;
   }
@@ -92,6 +97,7 @@ class Queueing : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   std::atomic<bool> over = false;
+  bool begun = false;  ///< its first attempt has failed
 };
 
 class Fleet : public v1::FleetService::Service {
@@ -104,8 +110,11 @@ class Fleet : public v1::FleetService::Service {
   std::atomic<int> asked = 0;
 };
 
-TEST(AwaitJob, AQueuedJobSaysWhatItWaitsForAndAgainWhenThatChanges) {
+class Waiting : public testing::TestWithParam<bool> {};
+
+TEST_P(Waiting, SaysWhatForAndAgainWhenThatChanges) {
   Queueing jobs;
+  jobs.begun = GetParam();
   Fleet fleet;
   int port = 0;
   grpc::ServerBuilder builder;
@@ -117,6 +126,7 @@ TEST(AwaitJob, AQueuedJobSaysWhatItWaitsForAndAgainWhenThatChanges) {
   std::vector<std::string> heard;
   AwaitOptions options;
   options.first_look = milliseconds(50);
+  options.rarest_look = milliseconds(100);
   options.on_waiting = [&](const std::string& reason) {
     heard.push_back(reason);
     jobs.over = heard.size() == 2;
@@ -128,6 +138,9 @@ TEST(AwaitJob, AQueuedJobSaysWhatItWaitsForAndAgainWhenThatChanges) {
   EXPECT_EQ(heard[1], "a worker with room: 1 busy");
 }
 
+INSTANTIATE_TEST_SUITE_P(AwaitJob, Waiting, testing::Bool(),
+                         [](const auto& info) { return info.param ? "ToBeTriedAgain" : "ToBegin"; });
+
 /// Takes calls and answers none.
 class StandingStill : public v1::JobService::Service {
  public:
@@ -136,6 +149,22 @@ class StandingStill : public v1::JobService::Service {
     return grpc::Status::CANCELLED;
   }
 };
+
+TEST(Silence, OfWhoeverTakesConnectionsIsNoMissingServer) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  Channel channel("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  const std::string said(channel.waitReady(milliseconds(300)).message());
+  close(listener);
+  EXPECT_NE(said.find("stands still"), std::string::npos) << said;
+  EXPECT_EQ(said.find("start one"), std::string::npos) << said;
+}
 
 TEST(Silence, IsToldWhileACallWaitsAndNamedWhenItEnds) {
   StandingStill jobs;

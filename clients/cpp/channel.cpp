@@ -80,6 +80,9 @@ std::string whyNobodyAnswers(const std::string& address, absl::string_view said)
                         "or no tesserad");
   if (contains("DNS resolution failed"))
     return absl::StrCat("there is no machine of that name: ", address, " (--server or TESSERA_SERVER)");
+  if (contains("Deadline Exceeded"))
+    return absl::StrCat("nothing comes back from ", address,
+                        ": the server there stands still, or packets are lost on the way, as in a firewall");
   return absl::StrCat("no server answers at ", address,
                       "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local");
 }

@@ -181,25 +181,25 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
 
 namespace {
 
-/// Looks now and then, while a job is queued, at what it waits for.
+/// Looks now and then, while a job or the rest of it is queued, at what it waits for.
 class QueueLook {
  public:
   QueueLook(Channel& channel, const AwaitOptions& options)
-      : channel_(channel), on_waiting_(options.on_waiting), pause_(options.first_look) {}
+      : channel_(channel), on_waiting_(options.on_waiting), pause_(options.first_look), rarest_(options.rarest_look) {}
 
   void event(const v1::JobEvent& event) {
     if (event.has_state()) queued_ = event.state().state() == v1::Job::QUEUED;
     if (event.has_progress()) queued_ = false;
+    if (event.has_attempt()) queued_ = event.attempt().has_failure();  // what failed goes back to the queue
   }
   /// How long a stream may last that could last for `stream`.
   std::chrono::milliseconds boundOf(std::chrono::milliseconds stream) const {
-    return queued_ && on_waiting_ ? std::min(pause_, stream) : stream;
+    return on_waiting_ ? std::min(queued_ ? pause_ : rarest_, stream) : stream;
   }
   /// A stream has ended at its bound. Whoever may not see the workers hears nothing.
   void look() {
-    constexpr std::chrono::milliseconds kRarest = std::chrono::seconds(30);
     if (!queued_ || !on_waiting_) return;
-    pause_ = std::min(2 * pause_, kRarest);
+    pause_ = std::min(2 * pause_, rarest_);
     const auto workers = channel_.call(channel_.fleet(), &v1::FleetService::Stub::ListWorkers, everyWorker());
     if (!workers.ok()) return;
     std::string now = waitsFor(*workers);
@@ -217,6 +217,7 @@ class QueueLook {
   Channel& channel_;
   const std::function<void(const std::string&)>& on_waiting_;
   std::chrono::milliseconds pause_;
+  const std::chrono::milliseconds rarest_;
   bool queued_ = true;  // until an event says otherwise
   std::string told_;
 };

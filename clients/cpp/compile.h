@@ -83,10 +83,11 @@ struct AwaitOptions {
   std::chrono::milliseconds patience = std::chrono::minutes(2);
   /// No stream of events lasts longer: one that hangs, for whatever reason, costs that long at most.
   std::chrono::milliseconds stream = std::chrono::minutes(5);
-  /// Hears what a job waits for that has been queued for `first_look` (waitsFor), and again when that changes; looks
-  /// become rarer. Empty: nobody asks the workers.
+  /// Hears what a job waits for that has been queued for `first_look` (waitsFor), or whose task failed and waits to be
+  /// tried again, and again when that changes; looks become rarer. Empty: nobody asks the workers.
   std::function<void(const std::string&)> on_waiting = {};
   std::chrono::milliseconds first_look = std::chrono::seconds(3);
+  std::chrono::milliseconds rarest_look = std::chrono::seconds(30);
 };
 
 /// Follows a job to its end; survives restarts of the server by resuming from the last event seen.
