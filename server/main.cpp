@@ -3,6 +3,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,8 +107,10 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
 
 /// `exit_code`: what main answers where this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
+  exit_code = kServerUsage;
   TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
   TESSERA_TRY(checkWorkerBinary(flags));
+  exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
   if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db", "signing.key"}); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
@@ -124,7 +127,11 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
       metrics.committed(took, transactions);
     };
   }
-  TESSERA_ASSIGN(auto store, storage::openSqliteStore((data / "tessera.db").string(), store_options));
+  auto opened = storage::openSqliteStore((data / "tessera.db").string(), store_options);
+  if (!opened.ok() && storage::refusedByContent(opened.status())) {
+    exit_code = kServerOtherData;
+  }
+  TESSERA_ASSIGN(const auto store, std::move(opened));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
@@ -226,6 +233,14 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& parse_error) {
     return app.exit(parse_error) == 0 ? 0 : kServerUsage;
+  }
+  if (flags.die_with_parent) {
+    // A command that is killed cannot end the service that it started.
+    const pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+      return 0;
+    }
   }
   absl::Status status = setUpLog(flags);
   int exit_code = kServerFailed;

@@ -41,16 +41,15 @@ absl::Status flush(const fs::path& folder) {
 /// Where a blob lies below either folder, when it is a file of its own.
 fs::path placeOf(const std::string& sha256) { return fs::path(blobPlace(sha256)); }
 
-/// A composed blob becomes a file of its own.
-absl::Status writeWhole(const std::string& root, const std::string& sha256, const fs::path& to) {
-  absl::StatusOr<std::unique_ptr<File>> from = openComposed(systemFiles(), root, sha256);
-  if (!from.ok()) return from.status();
+/// All bytes of a file. By hand, for what the library's copy says of a full disk is "Input/output error", of the file
+/// that was read.
+absl::Status writeAll(File& from, const fs::path& to) {
   absl::StatusOr<std::unique_ptr<File>> out = systemFiles().open(to.string(), FileSystem::Access::kReadWriteCreate);
   if (!out.ok()) return out.status();
   absl::Status status = (*out)->truncate(0);
   std::string chunk(kChunkBytes, '\0');
   for (int64_t offset = 0; status.ok();) {
-    absl::StatusOr<size_t> got = (*from)->readAt(offset, chunk.data(), chunk.size());
+    absl::StatusOr<size_t> got = from.readAt(offset, chunk.data(), chunk.size());
     if (!got.ok()) return got.status();
     if (*got == 0) break;
     status = (*out)->writeAt(offset, {chunk.data(), *got});
@@ -66,12 +65,12 @@ absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::str
   if (error) return failed(error, "make", to.parent_path());
   const fs::path fresh = to.string() + ".new";
   fs::remove(fresh, error);  // of a copy that was interrupted; it may be read-only
-  if (from == root / placeOf(sha256)) {
-    fs::copy_file(from, fresh, fs::copy_options::overwrite_existing, error);
-    if (error) return failed(error, "copy", from);
-  } else if (absl::Status status = writeWhole(root.string(), sha256, fresh); !status.ok()) {
-    return status;
-  }
+  // A composed blob becomes a file of its own.
+  absl::StatusOr<std::unique_ptr<File>> source = from == root / placeOf(sha256)
+                                                     ? systemFiles().open(from.string(), FileSystem::Access::kRead)
+                                                     : openComposed(systemFiles(), root.string(), sha256);
+  if (!source.ok()) return source.status();
+  if (absl::Status status = writeAll(**source, fresh); !status.ok()) return status;
   fs::rename(fresh, to, error);
   return error ? failed(error, "name", to) : absl::OkStatus();
 }

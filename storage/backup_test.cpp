@@ -1,7 +1,9 @@
 #include "storage/backup.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -141,6 +143,25 @@ TEST(Backup, IsMadeByOneAtATime) {
   EXPECT_TRUE(absl::IsAborted(backUp(scratch.file("data"), scratch.file("backup")).status()));
   close(held);
   EXPECT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
+}
+
+TEST(Backup, SaysThatItsDiskIsFull) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  Data data(scratch.file("data"));
+  data.add("a blob of some length");
+  // A bound on files stands for a full disk: nothing of this size can be written.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit bound{30'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &bound), 0);
+  const absl::Status status = backUp(scratch.file("data"), scratch.file("backup")).status();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("cannot write " + scratch.file("backup")));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("free some space"));
+  EXPECT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());  // with room, over what is there
 }
 
 TEST(Backup, NoticesABlobThatIsNotWhole) {

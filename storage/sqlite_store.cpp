@@ -314,4 +314,8 @@ absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, 
   return SqliteStore::open(path, options);
 }
 
+bool refusedByContent(const absl::Status& status) {
+  return absl::IsDataLoss(status) || status.GetPayload(kOthersContent).has_value();
+}
+
 }  // namespace tessera::storage

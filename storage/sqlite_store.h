@@ -31,7 +31,12 @@ struct SqliteStoreOptions {
 };
 
 /// Opens (or creates and migrates) the database file at `path`: WAL, synchronous=FULL, foreign keys on.
-/// FAILED_PRECONDITION when a newer release wrote it, or another process has it open for writing.
+/// FAILED_PRECONDITION when a newer release wrote it, or another process has it open for writing. DATA_LOSS when the
+/// file is damaged.
 absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, const SqliteStoreOptions& options = {});
+
+/// Whether opening failed by what is in the file: a newer release or another program wrote it, or it is damaged.
+/// Opening it again fails as well, until somebody brings the right program or the right file.
+bool refusedByContent(const absl::Status& status);
 
 }  // namespace tessera::storage

@@ -203,6 +203,7 @@ TEST_F(SqliteStoreTest, BelongsToOneProcessAtATime) {
   absl::Status second = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(second));
   EXPECT_THAT(std::string(second.message()), HasSubstr("in use by process " + std::to_string(getpid())));
+  EXPECT_FALSE(refusedByContent(second)) << "whoever has it may end";
   store->reset();
   EXPECT_OK(openStatus());
 }
@@ -213,6 +214,7 @@ TEST_F(SqliteStoreTest, RefusesTheSchemaOfANewerRelease) {
   absl::Status status = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("newer release (schema 999"));
+  EXPECT_TRUE(refusedByContent(status));
   execute("DELETE FROM schema_version WHERE version = 999");
   EXPECT_OK(openStatus());
 }
@@ -320,6 +322,7 @@ TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {
   absl::Status status = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to another program"));
+  EXPECT_TRUE(refusedByContent(status));
 }
 
 TEST_F(SqliteStoreTest, NamesAFolderThatIsNotThere) {
@@ -348,6 +351,7 @@ TEST_F(SqliteStoreTest, RefusesDamagedFiles) {
     damage();
     absl::Status status = openStatus();
     EXPECT_TRUE(absl::IsDataLoss(status)) << name << ": " << status;
+    EXPECT_TRUE(refusedByContent(status)) << name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path_)) << name;
     EXPECT_THAT(std::string(status.message()), HasSubstr("damaged")) << name;
     std::filesystem::copy_file(whole, path_, std::filesystem::copy_options::overwrite_existing);

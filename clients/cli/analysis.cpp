@@ -59,7 +59,8 @@ absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v
   auto outcome = createCompile(channel, *uploaded);
   if (!outcome.ok()) return outcome.status();
   interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
-  auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
+  auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); },
+                      {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();
   if (!job.ok()) return job.status();
   if (job->state() != v1::Job::SUCCEEDED) return failureStatus(job->failure());

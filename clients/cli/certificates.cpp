@@ -61,9 +61,12 @@ absl::Status write(const Pair& pair, const std::string& stem, std::vector<std::s
   const File certificate = create(stem + ".pem");
   if (!key || !certificate) return fileError(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
   if (PEM_write_PrivateKey(key.get(), pair.key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1 ||
-      PEM_write_X509(certificate.get(), pair.certificate.get()) != 1 || fflush(key.get()) != 0 ||
-      fflush(certificate.get()) != 0) {
+      PEM_write_X509(certificate.get(), pair.certificate.get()) != 1) {
     return failed(absl::StrCat("write ", stem, ".pem and .key"));
+  }
+  // A few kilobytes, so that a full disk is met here.
+  if (fflush(key.get()) != 0 || fflush(certificate.get()) != 0) {
+    return fileError(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
   }
   for (const char* end : {".pem", ".key"}) written.push_back(stem + end);
   return absl::OkStatus();

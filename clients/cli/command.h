@@ -51,6 +51,7 @@ void addCheckCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);
 void addSpaceCommand(CommandLine& line);
 void addVersionCommand(CommandLine& line);
+void addCompletionCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
 void addWatchingCommands(CommandLine& line);  // curve, trace

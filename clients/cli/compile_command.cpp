@@ -176,7 +176,8 @@ int compile(CommandLine& line, const CompileFlags& flags) {
   if (outcome->job.end_time_us() == 0) {
     interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
     const auto start = Clock::now();
-    auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); });
+    auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); },
+                        {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
     if (!job.ok()) return reportError(job.status(), line.json);
     outcome->job = std::move(*job);
     outcome->times.answer_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -124,13 +124,15 @@ void addWatch(CommandLine& line) {
       if (!channel.ok()) return reportError(channel.status(), line.json);
       ProgressView view(line.quiet || line.json);
       // As JSON every event is a line, the job is the last one.
-      auto job = awaitJob(**channel, *id, [&](const v1::JobEvent& event) {
-        if (line.json) {
-          std::cout << toJson(event) << std::endl;
-        } else {
-          view.event(event);
-        }
-      });
+      auto job = awaitJob(**channel, *id,
+                          [&](const v1::JobEvent& event) {
+                            if (line.json) {
+                              std::cout << toJson(event) << std::endl;
+                            } else {
+                              view.event(event);
+                            }
+                          },
+                          {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
       view.finish();
       if (!job.ok()) return reportError(job.status(), line.json);
       printJob(line, *job);

@@ -13,10 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/local_file.h"
 #include "proto/own_folder.h"
+#include "proto/printable.h"
 #include "proto/server_exit.h"
 #include "proto/version/version.h"
 
@@ -29,6 +31,16 @@ constexpr auto kStartPatience = std::chrono::seconds(30);
 constexpr auto kAwayForGood = std::chrono::seconds(5);
 
 std::string logIn(const fs::path& folder) { return (folder / "tesserad.log").string(); }
+
+/// What tesserad said last before it ended with an error, behind " (" and before ")"; empty: nothing.
+std::string lastWordsIn(const fs::path& folder) {
+  constexpr absl::string_view kProgram = "tesserad: ";
+  std::ifstream in(logIn(folder));
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (absl::StartsWith(line, kProgram)) last = printable(line.substr(kProgram.size()));
+  return last.empty() ? "" : absl::StrCat(" (", last, ")");
+}
 
 std::string defaultDataFolder() {
   if (const char* data = std::getenv("XDG_DATA_HOME"); data && *data) return absl::StrCat(data, "/tessera");
@@ -89,8 +101,8 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   // A socket's path has at most 107 characters; a deep data folder takes a port instead.
   constexpr size_t kMaxSocketPath = 107;
   const std::string listen = address.size() > kMaxSocketPath ? "127.0.0.1:0" : address;
-  const std::vector<std::string> words = {binary, "--data-dir", folder.string(),        "--listen",
-                                          listen, "--workers",  std::to_string(workers)};
+  const std::vector<std::string> words = {binary, "--data-dir", folder.string(),         "--listen",
+                                          listen, "--workers",  std::to_string(workers), "--die-with-parent"};
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -140,22 +152,31 @@ absl::Status LocalService::waitUntilReady(const std::string& binary) {
   return absl::DeadlineExceededError(absl::StrCat(binary, " did not answer within 30 s; see ", logIn(folder_)));
 }
 
+absl::Status LocalService::whyItEnded(int wait_status) const {
+  const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
+  if (code == server::kServerOtherBuild) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tesserad ended: it and the tessera-worker or tessera-task beside it are of different builds, "
+                     "replaced while it ran or not built together; build or install all of them, then run this again "
+                     "(what it had acknowledged is kept in ",
+                     folder_.string(), "); see ", logIn(folder_)));
+  }
+  if (code == server::kServerOtherData) {
+    return absl::FailedPreconditionError(absl::StrCat("tesserad cannot serve the data folder ", folder_.string(),
+                                                      lastWordsIn(folder_), "; or name another with --data-dir"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat(serverBinary(), " ended", WIFSIGNALED(wait_status) ? " by signal " : " with exit code ",
+                   WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : code, lastWordsIn(folder_), "; see ",
+                   logIn(folder_), "; run this again, what it had acknowledged is kept in ", folder_.string()));
+}
+
 absl::Status LocalService::ended() {
   const std::lock_guard lock(mutex_);
   int status = 0;
   if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {
     child_ = 0;
-    const bool other_build = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerOtherBuild;
-    why_ = other_build
-               ? absl::FailedPreconditionError(absl::StrCat(
-                     "tesserad ended: it and the tessera-worker or tessera-task beside it are of different builds, "
-                     "replaced while it ran or not built together; build or install all of them, then run this again "
-                     "(what it had acknowledged is kept in ",
-                     folder_.string(), "); see ", logIn(folder_)))
-               : absl::UnavailableError(absl::StrCat(
-                     serverBinary(), " ended", WIFSIGNALED(status) ? " by signal " : " with exit code ",
-                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), "; see ", logIn(folder_),
-                     "; run this again, what it had acknowledged is kept in ", folder_.string()));
+    why_ = whyItEnded(status);
   }
   if (child_ > 0 || !why_.ok()) return why_;
 

@@ -20,8 +20,9 @@ std::string binaryBeside(const std::string& name);
 std::string serverBinary();
 
 /// A tesserad for `--local`. When one already serves the data folder it is used and left alone; otherwise
-/// one is started on a Unix socket within the folder and drained when this object goes away. What it stored
-/// stays, so the next command finds its cache warm. Thread-safe.
+/// one is started on a Unix socket within the folder and drained when this object goes away, or when the thread that
+/// started it ends in any other way, as by a signal. What it stored stays, so the next command finds its cache warm.
+/// Thread-safe.
 class LocalService {
  public:
   /// `data_folder` empty: $XDG_DATA_HOME/tessera or ~/.local/share/tessera. `workers` 0: one for each core.
@@ -40,6 +41,8 @@ class LocalService {
   LocalService(std::filesystem::path folder, std::string address, pid_t child)
       : folder_(std::move(folder)), address_(std::move(address)), child_(child) {}
   absl::Status waitUntilReady(const std::string& binary);
+  /// `wait_status`: of our child, as waitpid gives it.
+  absl::Status whyItEnded(int wait_status) const;
 
   const std::filesystem::path folder_;
   std::string address_;

@@ -14,27 +14,50 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
+#include "clients/cli/completion/table.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/nearest.h"
 #include "proto/version/version.h"
 
 namespace tessera::client {
 namespace {
 
+std::string doYouMean(const std::string& name) { return name.empty() ? "" : absl::StrCat("; do you mean ", name, "?"); }
+
 /// Which commands there are where one is wanted. "A subcommand is required" would be all.
 void sayUnknownCommand(const CLI::App& at, const std::string& word) {
   const auto known = at.get_subcommands([](const CLI::App*) { return true; });
-  const auto name = [](std::string* out, const CLI::App* each) { out->append(each->get_name()); };
-  std::cerr << "there is no " << (word.starts_with('-') ? "flag" : "command") << " '" << word
-            << "'; commands: " << absl::StrJoin(known, ", ", name) << "\n";
+  std::vector<std::string> names;
+  for (const CLI::App* each : known) names.push_back(each->get_name());
+  std::cerr << "there is no " << (word.starts_with('-') ? "flag" : "command") << " '" << word << "'"
+            << doYouMean(nearest(word, names)) << "; commands: " << absl::StrJoin(names, ", ") << "\n";
+}
+
+/// The flags that are accepted behind a command.
+std::vector<std::string> flagsOf(const CLI::App& app, const std::string& path) {
+  std::vector<std::string> names;
+  for (const CompletionPlace& place : completionTable(app))
+    if (place.path == path)
+      for (const CompletionFlag& flag : place.flags) names.insert(names.end(), flag.names.begin(), flag.names.end());
+  return names;
 }
 
 /// The same of a command line that could not be read, if that is what is wrong with it.
 void explainError(const CLI::App& app) {
   const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  std::string path;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    absl::StrAppend(&path, path.empty() ? "" : " ", at->get_name());
+  }
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   const bool wants_command = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
   if (wants_command && !words.empty()) sayUnknownCommand(*at, words.front());
+  for (const std::string& word : words) {
+    const std::string flag = word.starts_with("--") ? word.substr(0, word.find('=')) : "";
+    if (const std::string meant = nearest(flag, flagsOf(app, path)); !meant.empty())
+      std::cerr << "there is no flag '" << flag << "'" << doYouMean(meant) << "\n";
+  }
 }
 
 /// What was printed to a full disk is lost; a script that goes on with half of it must hear of that. Whoever closes a
@@ -114,6 +137,7 @@ int main(int argc, char** argv) {
   addExplainCommand(line);
   addOperatorCommand(line);
   addAdminCommand(line);
+  addCompletionCommand(line);
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {  // tessera help compile
     words.erase(words.begin());

@@ -1,9 +1,12 @@
 #include "clients/cli/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,12 +19,30 @@ constexpr int kBarWidth = 24;
 constexpr auto kRedraw = std::chrono::milliseconds(50);
 constexpr auto kLineInterval = std::chrono::seconds(1);
 
+/// Whether stderr is a terminal on which a line can be drawn anew.
+bool redraws() {
+  const char* kind = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && !(kind != nullptr && std::string_view(kind) == "dumb");
+}
+
+/// What of a line fits stderr's terminal: a longer one would go on in the next row, where it is not redrawn.
+std::string fitting(const std::string& line) {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return line;
+  size_t columns = 0;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const bool begins_character = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of UTF-8
+    if (begins_character && ++columns == size.ws_col) return line.substr(0, at);
+  }
+  return line;
+}
+
 }  // namespace
 
 ProgressView::ProgressView(bool silent)
-    : style_(silent                  ? Style::kSilent
-             : isatty(STDERR_FILENO) ? Style::kTerminal
-                                     : Style::kLines) {}
+    : style_(silent      ? Style::kSilent
+             : redraws() ? Style::kTerminal
+                         : Style::kLines) {}
 
 ProgressView::~ProgressView() { finish(); }
 
@@ -48,13 +69,15 @@ void ProgressView::show(const std::string& phase, int64_t done, int64_t total, c
     bar = absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ");
   }
   // Erases the rest of the old line.
-  std::cerr << absl::StrFormat("\r%-9s %s%s\x1b[K", phase, bar, text) << std::flush;
+  std::cerr << "\r" << fitting(absl::StrFormat("%-9s %s%s", phase, bar, text)) << "\x1b[K" << std::flush;
   open_line_ = true;
 }
 
 void ProgressView::transfer(const std::string& what, int64_t done, int64_t total) {
   show(what, done, total, absl::StrCat(bytesText(done), " of ", bytesText(total)));
 }
+
+void ProgressView::waits(const std::string& reason) { show("queued", 0, 0, absl::StrCat("waits for ", reason)); }
 
 void ProgressView::event(const v1::JobEvent& event) {
   switch (event.event_case()) {

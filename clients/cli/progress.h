@@ -8,8 +8,9 @@
 
 namespace tessera::client {
 
-/// Shows a long operation on stderr: one line redrawn in place on a terminal, a plain line for each change
-/// (at most one a second for counters) in a pipe, nothing when silent. Single-threaded.
+/// Shows a long operation on stderr: one line redrawn in place, and cut to its width, on a terminal that can do that; a
+/// plain line for each change (at most one a second for counters) in a pipe or on a dumb one; nothing when silent.
+/// Single-threaded.
 class ProgressView {
  public:
   explicit ProgressView(bool silent);
@@ -20,6 +21,8 @@ class ProgressView {
   /// done of total in units of bytes.
   void transfer(const std::string& what, int64_t done, int64_t total);
   void event(const v1::JobEvent& event);
+  /// What a queued job waits for.
+  void waits(const std::string& reason);
   /// Ends the line, so that other output can follow.
   void finish();
 

@@ -77,7 +77,8 @@ int tune(CommandLine& line, const Flags& flags) {
     return 0;
   }
   interrupts->cancels([&channel, id] { cancelAloud(channel, id, "ending with what was found:"); });
-  auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); });
+  auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); },
+                      {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();
   if (!job.ok()) return reportError(job.status(), line.json);
   const bool ended_early = job->state() == v1::Job::CANCELLED && job->tune_result().workloads_size() > 0;

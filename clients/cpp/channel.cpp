@@ -1,18 +1,48 @@
 #include "clients/cpp/channel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
 
+namespace {
+
+struct ProxyAnswer {
+  const char* said;  ///< in gRPC's words about what a tesserad never answers
+  const char* meaning;
+};
+constexpr ProxyAnswer kProxyAnswers[] = {
+    {"http2 header with status: 413",
+     "a proxy on the way takes no request this large; raise its bound (nginx: client_max_body_size 0)"},
+    {"http2 header with status: 502", "a proxy on the way does not reach the service; its log says why"},
+    {"http2 header with status: 503", "a proxy on the way does not reach the service; its log says why"},
+    {"http2 header with status: 504",
+     "a proxy on the way did not wait for the service; raise its bound (nginx: grpc_read_timeout)"},
+    {"http2 header with status: 407", "a proxy on the way asks for a credential of its own"},
+    {"http2 header with status: ", "what answers is a proxy on the way, or no tesserad"},
+    {"RST_STREAM with error code 0",
+     "a proxy on the way ended the request before it was all sent; raise its bounds (nginx: client_max_body_size 0)"},
+};
+
+/// gRPC's message, behind what it means where it speaks of an answer that is none of a tesserad.
+std::string explained(const std::string& message) {
+  for (const ProxyAnswer& answer : kProxyAnswers)
+    if (absl::StrContains(message, answer.said)) return absl::StrCat(answer.meaning, " (", message, ")");
+  return message;
+}
+
+}  // namespace
+
 absl::Status fromGrpc(const grpc::Status& status) {
   const auto failure = failureInDetails(status.error_details());
   if (failure && failure->reason() != v1::Failure::REASON_UNSPECIFIED) return failureStatus(*failure);
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), explained(status.error_message()));
 }
 
 namespace {
@@ -28,7 +58,9 @@ grpc::ChannelArguments channelArguments() {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A proxy for the web is none for a service within the house; one that is meant for gRPC is named so.
+  const char* proxy = std::getenv("grpc_proxy");
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy != nullptr && *proxy != '\0' ? 1 : 0);
   return arguments;
 }
 
@@ -48,8 +80,17 @@ std::string whyNobodyAnswers(const std::string& address, absl::string_view said)
                         "or no tesserad");
   if (contains("DNS resolution failed"))
     return absl::StrCat("there is no machine of that name: ", address, " (--server or TESSERA_SERVER)");
+  if (contains("Deadline Exceeded"))
+    return absl::StrCat("nothing comes back from ", address,
+                        ": the server there stands still, or packets are lost on the way, as in a firewall");
   return absl::StrCat("no server answers at ", address,
                       "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local");
+}
+
+/// Whether our own deadline ended the call; a deadline of the request's comes with a Failure.
+bool gotNoAnswer(const grpc::Status& status, const grpc::ClientContext& context) {
+  return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !failureInDetails(status.error_details()) &&
+         std::chrono::system_clock::now() >= context.deadline();
 }
 
 }  // namespace
@@ -78,6 +119,11 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
       admin_(v1::AdminService::NewStub(channel_)),
       signing_(v1::SigningService::NewStub(channel_)) {}
 
+void Channel::setAway(std::function<void(std::chrono::milliseconds)> away) {
+  away_ = std::move(away);
+  silence_ = away_ ? std::make_unique<SilenceWatch>(away_) : nullptr;
+}
+
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + timeout)) {
     answered_ = true;
@@ -99,17 +145,28 @@ absl::Status Channel::retry(const CallOptions& options,
   while (true) {
     grpc::ClientContext context;
     context.set_deadline((answered_ ? std::chrono::system_clock::now() : start) + options.timeout);
-    const grpc::Status status = attempt(context);
+    const grpc::Status status = [&] {
+      // Who allows for more than the usual time, as for a collection, expects to wait.
+      const SilenceWatch::Call call(options.timeout <= CallOptions().timeout ? silence_.get() : nullptr,
+                                    options.timeout);
+      return attempt(context);
+    }();
     // A Failure is an answer, though it be that nobody can do this now.
     const bool silent =
         status.error_code() == grpc::StatusCode::UNAVAILABLE && !failureInDetails(status.error_details());
     if (!silent && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) answered_ = true;
     if (status.ok()) return absl::OkStatus();
+    if (gotNoAnswer(status, context)) {
+      return absl::UnavailableError(
+          absl::StrCat("the server at ", address_, " took the connection and did not answer within ",
+                       absl::FormatDuration(absl::FromChrono(options.timeout)),
+                       ": it stands still or what lies between loses packets; what was asked may still be done"));
+    }
     if (!silent) return fromGrpc(status);
     if (absl::Status why = ended(); !why.ok()) return why;
     if (options.attempts <= 1 || !patience.wait()) {
       return absl::UnavailableError(
-          absl::StrCat("the server at ", address_, " does not answer: ", status.error_message()));
+          absl::StrCat("the server at ", address_, " does not answer: ", explained(status.error_message())));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/cpp/known_blobs.h"
+#include "clients/cpp/silence_watch.h"
 #include "proto/channel/identity.h"
 #include "tessera/v1/admin_service.grpc.pb.h"
 #include "tessera/v1/artifact.grpc.pb.h"
@@ -56,8 +57,9 @@ class Channel {
   /// OK while the server may come back.
   absl::Status ended() const { return ended_ ? ended_() : absl::OkStatus(); }
 
-  /// `away` hears, a second after a server that had answered went away, how long it is waited for. From any thread.
-  void setAway(std::function<void(std::chrono::milliseconds)> away) { away_ = std::move(away); }
+  /// `away` hears, a second after a server that had answered went away, or three after a call that got no answer, how
+  /// long it is waited for. From any thread.
+  void setAway(std::function<void(std::chrono::milliseconds)> away);
   /// Whether the server has ever answered here.
   bool answered() const { return answered_; }
   /// Sleeps; ends early once there is a connection where there was none. Nothing else works on one between two calls.
@@ -116,6 +118,7 @@ class Channel {
   KnownBlobs known_blobs_;
   std::function<absl::Status()> ended_;
   std::function<void(std::chrono::milliseconds)> away_;
+  std::unique_ptr<SilenceWatch> silence_;  ///< null: nobody is told
   mutable std::atomic<bool> answered_ = false;
 
   friend class Patience;

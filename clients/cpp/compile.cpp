@@ -1,5 +1,6 @@
 #include "clients/cpp/compile.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/external_data.h"
+#include "clients/cpp/waiting.h"
 #include "proto/failure.h"
 
 namespace tessera::client {
@@ -177,13 +179,60 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
   return createCompile(channel, *uploaded);
 }
 
+namespace {
+
+/// Looks now and then, while a job or the rest of it is queued, at what it waits for.
+class QueueLook {
+ public:
+  QueueLook(Channel& channel, const AwaitOptions& options)
+      : channel_(channel), on_waiting_(options.on_waiting), pause_(options.first_look), rarest_(options.rarest_look) {}
+
+  void event(const v1::JobEvent& event) {
+    if (event.has_state()) queued_ = event.state().state() == v1::Job::QUEUED;
+    if (event.has_progress()) queued_ = false;
+    if (event.has_attempt()) queued_ = event.attempt().has_failure();  // what failed goes back to the queue
+  }
+  /// How long a stream may last that could last for `stream`.
+  std::chrono::milliseconds boundOf(std::chrono::milliseconds stream) const {
+    return on_waiting_ ? std::min(queued_ ? pause_ : rarest_, stream) : stream;
+  }
+  /// A stream has ended at its bound. Whoever may not see the workers hears nothing.
+  void look() {
+    if (!queued_ || !on_waiting_) return;
+    pause_ = std::min(2 * pause_, rarest_);
+    const auto workers = channel_.call(channel_.fleet(), &v1::FleetService::Stub::ListWorkers, everyWorker());
+    if (!workers.ok()) return;
+    std::string now = waitsFor(*workers);
+    if (now != told_) on_waiting_(now);
+    told_ = std::move(now);
+  }
+
+ private:
+  static v1::ListWorkersRequest everyWorker() {
+    v1::ListWorkersRequest request;
+    request.set_page_size(1000);
+    return request;
+  }
+
+  Channel& channel_;
+  const std::function<void(const std::string&)>& on_waiting_;
+  std::chrono::milliseconds pause_;
+  const std::chrono::milliseconds rarest_;
+  bool queued_ = true;  // until an event says otherwise
+  std::string told_;
+};
+
+}  // namespace
+
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
-                                 std::chrono::milliseconds patience, std::chrono::milliseconds stream) {
+                                 const AwaitOptions& options) {
   int64_t cursor = 0;
   Patience server(channel);
+  QueueLook queue(channel, options);
   while (true) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + stream);  // the next one goes on after the cursor
+    // The next one goes on after the cursor.
+    context.set_deadline(std::chrono::system_clock::now() + queue.boundOf(options.stream));
     v1::WatchJobRequest watch;
     watch.set_id(job_id);
     watch.set_cursor(cursor);
@@ -192,17 +241,21 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
     while (reader->Read(&response)) {
       cursor = response.event().sequence();
       server.answered();
+      queue.event(response.event());
       if (on_event) on_event(response.event());
     }
     const grpc::Status status = reader->Finish();
     const bool broken =
         status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED;
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) continue;
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      queue.look();
+      continue;
+    }
     if (!status.ok() && !broken) return fromGrpc(status);
     // Of a stream that broke, this call waits for the server.
     v1::GetJobRequest get;
     get.set_id(job_id);
-    auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = patience});
+    auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = options.patience});
     if (absl::Status why = answer.ok() ? absl::OkStatus() : channel.ended(); !why.ok()) return why;
     if (absl::IsUnavailable(answer.status())) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),

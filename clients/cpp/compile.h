@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
@@ -77,11 +78,20 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
 absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
                                              const TransferProgress& upload_progress);
 
+struct AwaitOptions {
+  /// How long a server may stay away.
+  std::chrono::milliseconds patience = std::chrono::minutes(2);
+  /// No stream of events lasts longer: one that hangs, for whatever reason, costs that long at most.
+  std::chrono::milliseconds stream = std::chrono::minutes(5);
+  /// Hears what a job waits for that has been queued for `first_look` (waitsFor), or whose task failed and waits to be
+  /// tried again, and again when that changes; looks become rarer. Empty: nobody asks the workers.
+  std::function<void(const std::string&)> on_waiting = {};
+  std::chrono::milliseconds first_look = std::chrono::seconds(3);
+  std::chrono::milliseconds rarest_look = std::chrono::seconds(30);
+};
+
 /// Follows a job to its end; survives restarts of the server by resuming from the last event seen.
-/// Gives up when the server stays away for `patience`. No stream of events lasts longer than `stream`: one that hangs,
-/// for whatever reason, costs that long at most.
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
-                                 std::chrono::milliseconds patience = std::chrono::minutes(2),
-                                 std::chrono::milliseconds stream = std::chrono::minutes(5));
+                                 const AwaitOptions& options = {});
 
 }  // namespace tessera::client

@@ -47,6 +47,10 @@ absl::Status checkOutputPath(const std::string& path, bool regular) {
   std::error_code error;
   const fs::file_status there = fs::status(path, error);
   const std::string what = absl::StrCat("cannot write ", path);
+  if (path == "-") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, ": this makes files, and writes none to standard output; name one (./- for a file of this name)"));
+  }
   if (fs::is_directory(there)) return absl::InvalidArgumentError(absl::StrCat(what, ": it is a folder; name a file"));
   if (fs::exists(there)) {
     if (regular && !fs::is_regular_file(there))

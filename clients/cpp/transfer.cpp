@@ -106,9 +106,15 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   return status;
 }
 
-// Appends the blob's bytes from `offset` on to `out`.
+// What came of a blob stays in its file: after a full disk, the next download goes on behind it.
+absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_t total) {
+  return fileError(error, absl::StrCat("cannot write ", part, " beyond ", done, " of ", total,
+                                       " bytes, which stay there for the next try to go on from"));
+}
+
+// Appends the blob's bytes from `offset` on to `out`, which is the file `part` or in memory.
 absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
-                          const TransferProgress& progress, Sha256* hash, Patience& patience) {
+                          const std::string& part, const TransferProgress& progress, Sha256* hash, Patience& patience) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
   request.set_sha256(digest.sha256());
@@ -123,7 +129,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
       const int error = errno;
       context.TryCancel();
       reader->Finish();
-      return absl::ErrnoToStatus(error, "cannot write the downloaded bytes");
+      return cannotKeep(error, part, done, digest.size_bytes());
     }
     if (hash) hash->update(chunk.data());
     done += static_cast<int64_t>(chunk.data().size());
@@ -182,9 +188,9 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     if (!out) return fileError(errno, absl::StrCat("cannot write ", part));
     Sha256 hash;  // of what comes from the start in one go: it need not be read again
     status = have == digest.size_bytes() ? absl::OkStatus()
-                                         : downloadFrom(channel, digest, have, out, progress, &hash, patience);
+                                         : downloadFrom(channel, digest, have, out, part, progress, &hash, patience);
     out.close();
-    if (status.ok() && !out) status = absl::DataLossError(absl::StrCat("cannot write ", part));
+    if (status.ok() && !out) return cannotKeep(errno, part, have, digest.size_bytes());
     if (status.ok()) {
       absl::StatusOr<v1::Digest> got;
       if (have == 0 && digest.size_bytes() > 0 &&
@@ -224,7 +230,8 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
   std::ostringstream out;
   Patience patience(channel);
   while (true) {
-    absl::Status status = downloadFrom(channel, digest, static_cast<int64_t>(out.tellp()), out, {}, nullptr, patience);
+    absl::Status status =
+        downloadFrom(channel, digest, static_cast<int64_t>(out.tellp()), out, "memory", {}, nullptr, patience);
     if (status.ok()) break;
     if (!absl::IsUnavailable(status)) return status;
     if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/fault.h"
+#include "compiler/import/foreign_file.h"
 #include "compiler/import/limits.h"
 #include "onnx/onnx.pb.h"
 
@@ -171,6 +172,13 @@ class Scanner {
 
 }  // namespace
 
-absl::Status scanModel(std::string_view bytes) { return Scanner(bytes).run(); }
+absl::Status scanModel(std::string_view bytes) {
+  absl::Status status = Scanner(bytes).run();
+  const ForeignFile* foreign = status.ok() ? nullptr : foreignFile(bytes);
+  if (foreign == nullptr) return status;
+  const std::string kind(foreign->kind);
+  return fault(v1::Failure::INVALID_MODEL, absl::StrCat("the file is no ONNX model but ", kind),
+               {.found = kind, .accepted = "a serialized onnx.ModelProto", .fix = std::string(foreign->fix)});
+}
 
 }  // namespace tessera::compiler

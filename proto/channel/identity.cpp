@@ -52,6 +52,11 @@ absl::Status checkAddress(const std::string& address) {
     }
   }
   const size_t colon = address.rfind(':');
+  if (colon != std::string::npos && address.find(':') < colon && address.front() != '[' &&
+      !absl::StrContains(address, "://")) {
+    return absl::InvalidArgumentError(absl::StrCat("the server's address: found '", address,
+                                                   "', accepted: an IPv6 address in brackets, as in [::1]:7400"));
+  }
   int port = 0;
   const bool good = colon != std::string::npos && colon > 0 && !absl::StrContains(address, "://") &&
                     absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port <= 65535;

@@ -94,6 +94,7 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::IsMember({"no", "reproduced"}))
       ->capture_default_str();
   app.add_option("--worker-arg", flags.worker_arguments, "Given to each local worker; may be repeated");
+  app.add_flag("--die-with-parent", flags.die_with_parent, "Drain when the process that started this one ends");
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
       ->capture_default_str();

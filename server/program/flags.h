@@ -34,6 +34,7 @@ struct Flags {
   std::string sandbox_user;
   std::vector<std::string> require_sandbox;
   std::string share_cache = "no";
+  bool die_with_parent = false;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string log_file;

@@ -371,6 +371,19 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
   return absl::OkStatus();
 }
 
+namespace {
+
+/// A pin says that something is wanted whatever else is: who deletes it takes the pin away first, and knows of it.
+absl::Status refusePinned(storage::Reader& reader, Kind kind, const std::string& key, const char* what,
+                          const std::string& id) {
+  TESSERA_ASSIGN(const bool pinned, reader.isPinned(kind, key));
+  return pinned ? absl::FailedPreconditionError(
+                      absl::StrCat(what, " ", id, " is pinned; `tessera admin unpin --", what, " ", id, "` first"))
+                : absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Collector::erase(const v1::DeleteRequest& request, const std::string& project) {
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     const auto needed = [](const std::string& why) { return absl::FailedPreconditionError(why); };
@@ -380,18 +393,18 @@ absl::Status Collector::erase(const v1::DeleteRequest& request, const std::strin
         if (!isTerminal(job.state())) {
           return needed(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()), "; cancel it first"));
         }
-        TESSERA_TRY(tx.setPin(Kind::kJob, job.id(), false));
+        TESSERA_TRY(refusePinned(tx, Kind::kJob, job.id(), "job", job.id()));
         return tx.erase(Kind::kJob, job.id());
       }
       case v1::DeleteRequest::kArtifactId: {
         TESSERA_TRY(tx.getArtifact(project, request.artifact_id()).status());
         const std::string key = storage::storedKey(project, request.artifact_id());
+        TESSERA_TRY(refusePinned(tx, Kind::kArtifact, key, "artifact", request.artifact_id()));
         Names living;
         TESSERA_TRY(mark(tx, true, living));
         if (living.contains(request.artifact_id())) {
           return needed(absl::StrCat("a living job needs artifact ", request.artifact_id()));
         }
-        TESSERA_TRY(tx.setPin(Kind::kArtifact, key, false));
         return tx.erase(Kind::kArtifact, key);
       }
       case v1::DeleteRequest::kRecordId:

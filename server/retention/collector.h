@@ -37,7 +37,7 @@ class Collector {
   absl::StatusOr<v1::VerifyStorageResponse> verify(bool read_blobs);
 
   /// Deletes one thing of a project at the operator's word. NOT_FOUND without it, FAILED_PRECONDITION while something
-  /// needs it.
+  /// needs it or it is pinned.
   absl::Status erase(const v1::DeleteRequest& request, const std::string& project);
 
   /// Ends a collection early; from any thread.

@@ -10,6 +10,7 @@
 #include "proto/project.h"
 #include "server/status_macros.h"
 #include "server/testing/scheduler_bench.h"
+#include "storage/stored_key.h"
 
 namespace tessera::server {
 namespace {
@@ -338,9 +339,19 @@ TEST_F(Collection, DeletesAtTheOperatorsWord) {
   EXPECT_TRUE(absl::IsFailedPrecondition(collector_.erase(request, kDefaultProject))) << "it lives";
   bench_.runAll("w");
   const std::string artifact = bench_.job(job.id()).compile_result().artifact_id();
+  const auto pin = [&](Kind kind, const std::string& key, bool pinned) {
+    EXPECT_TRUE(bench_.store->transact([&](storage::Transaction& tx) { return tx.setPin(kind, key, pinned); }).ok());
+  };
+  const auto refused = [&] { return std::string(collector_.erase(request, kDefaultProject).message()); };
+  pin(Kind::kJob, job.id(), true);
+  EXPECT_THAT(refused(), HasSubstr("`tessera admin unpin --job " + job.id()));
+  pin(Kind::kJob, job.id(), false);
   EXPECT_TRUE(collector_.erase(request, kDefaultProject).ok());
   EXPECT_TRUE(absl::IsNotFound(collector_.erase(request, kDefaultProject)));
   request.set_artifact_id(artifact);
+  pin(Kind::kArtifact, storage::storedKey(kDefaultProject, artifact), true);
+  EXPECT_THAT(refused(), HasSubstr("`tessera admin unpin --artifact " + artifact));
+  pin(Kind::kArtifact, storage::storedKey(kDefaultProject, artifact), false);
   EXPECT_TRUE(collector_.erase(request, kDefaultProject).ok());
   EXPECT_TRUE(absl::IsNotFound(collector_.erase(request, kDefaultProject)));
   request.set_worker_id("w");

@@ -96,6 +96,12 @@ absl::Status apply(Database& database, const Migration& migration) {
                       absl::StrCat("migration ", migration.name, " of ", database.path(), ": ", status.message()));
 }
 
+absl::Status othersContent(const std::string& why) {
+  absl::Status status = absl::FailedPreconditionError(why);
+  status.SetPayload(kOthersContent, absl::Cord());
+  return status;
+}
+
 }  // namespace
 
 absl::Status migrate(Database& database) {
@@ -104,9 +110,8 @@ absl::Status migrate(Database& database) {
   absl::StatusOr<int64_t> tables = number(database, "SELECT count(*) FROM sqlite_master");
   if (!tables.ok()) return tables.status();
   if (*tables > 0 && *owner != kApplicationId) {
-    return absl::FailedPreconditionError(absl::StrCat(database.path(),
-                                                      ": this database belongs to another program (application id ",
-                                                      *owner, "); name another file or an empty folder"));
+    return othersContent(absl::StrCat(database.path(), ": this database belongs to another program (application id ",
+                                      *owner, "); name another file or an empty folder"));
   }
   absl::Status status = database.execute(
       "BEGIN IMMEDIATE;"
@@ -122,9 +127,9 @@ absl::Status migrate(Database& database) {
   if (!version.ok()) return version.status();
   const int newest = migrations().back().version;
   if (*version > newest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(database.path(), ": written by a newer release (schema ", *version, ", this release knows up to ",
-                     newest, "); run that release, or restore a backup from before the upgrade"));
+    return othersContent(absl::StrCat(database.path(), ": written by a newer release (schema ", *version,
+                                      ", this release knows up to ", newest,
+                                      "); run that release, or restore a backup from before the upgrade"));
   }
   for (const Migration& migration : migrations()) {
     if (migration.version <= *version) continue;

@@ -530,6 +530,20 @@ def progress_is_plain_in_a_pipe(service):
     check_equal(quiet.err, "", "standard error with --quiet")
 
 
+def a_killed_command_leaves_no_service(service):
+    """Ctrl-C before there is a job ends a command at once, and with it the service of its time."""
+    data = service.scratch("local")
+    command = service.spawn("compile", model_path("resnet50"), "--local", "--data-dir", data, "--shape", "x=1x3x224x224",
+                            "-o", service.scratch("r.tsra"))
+    announced = data / "tesserad.build"  # before it serves
+    wait_until(announced.exists, "the service starts")
+    process = pathlib.Path(f"/proc/{announced.read_text().split()[1]}")
+    check("tesserad" in (process / "comm").read_text(), "its process")
+    command.kill()
+    command.communicate()
+    wait_until(lambda: not process.exists(), "the service ends", 20)
+
+
 def local_needs_no_server(service):
     data, artifact = service.scratch("local-data"), service.scratch("local.tsra")
     words = ["compile", model_path(TINY), "--local", "--data-dir", data, "--workers", "1", "--target", "host", "--shape",
@@ -547,7 +561,8 @@ CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
          remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel, metaschedule_leaves_times,
          searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,
-         host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server)
+         host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server,
+         a_killed_command_leaves_no_service)
 
 
 def main():

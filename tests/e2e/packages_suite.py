@@ -23,7 +23,8 @@ FILES = {
     "tessera-server": {"usr/bin/tesserad", "usr/lib/systemd/system/tesserad.service", "etc/default/tesserad"},
     "tessera-worker": {"usr/bin/tessera-worker", "usr/bin/tessera-task", "usr/lib/systemd/system/tessera-worker.service",
                        "usr/lib/sysusers.d/tessera.conf", "etc/default/tessera-worker"},
-    "tessera-cli": {"usr/bin/tessera"},
+    "tessera-cli": {"usr/bin/tessera", "usr/share/bash-completion/completions/tessera", "usr/share/zsh/vendor-completions/_tessera",
+                    "usr/share/fish/vendor_completions.d/tessera.fish"},
     "libtessera-rt0": {f"{LIBRARIES}/libtessera_rt.so.0"},
     "libtessera-rt-dev": {"usr/include/tessera.h", f"{LIBRARIES}/libtessera_rt.so", f"{LIBRARIES}/pkgconfig/tessera-rt.pc"},
     "python3-tessera": {"usr/lib/python3/dist-packages/tessera/__init__.py",
@@ -124,6 +125,13 @@ systemctl reset-failed tesserad
 systemctl start tesserad
 sleep 7
 echo "wrong flags: $(shown ActiveState) $(shown ExecMainStatus) $(shown NRestarts)"
+echo 'TESSERAD_OPTIONS="--workers 0"' >/etc/default/tesserad
+/usr/bin/python3 -c "import sqlite3; d = sqlite3.connect('/var/lib/tessera/tessera.db'); d.execute(\"INSERT INTO schema_version VALUES (999, 'future', 0)\"); d.commit()"
+chown tessera: /var/lib/tessera/tessera.db*
+systemctl reset-failed tesserad
+systemctl start tesserad
+sleep 7
+echo "newer data: $(shown ActiveState) $(shown ExecMainStatus) $(shown NRestarts)"
 """
 CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text()
 # What an image of the Containerfile does, but for fetching packages: it makes the folder, and starts this as this user.
@@ -312,7 +320,8 @@ def systemd_starts_the_units(packages):
     if "booted" not in said:
         raise Skip(f"systemd does not come up in a namespace here: {(done.stdout + done.stderr).strip()[-200:]}")
     for line in ("active as tessera", "held", "ran", "back with its cache", "inactive success", "worker: active as tessera",
-                 "compiled by the worker's unit", "compiled by the next one", "worker: inactive success", "wrong flags: failed 2 0"):
+                 "compiled by the worker's unit", "compiled by the next one", "worker: inactive success", "wrong flags: failed 2 0",
+                 "newer data: failed 4 0"):
         check(line in said.splitlines(), f"'{line}' is missing:\n{said}\n{done.stdout[-2000:]}")
 
 

@@ -43,7 +43,8 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.enable_http_proxy", 0),
+    # A proxy for the web is none for a service within the house; one that is meant for gRPC is named so.
+    ("grpc.enable_http_proxy", int(bool(os.environ.get("grpc_proxy")))),
 ]
 
 

@@ -1,0 +1,49 @@
+#include "clients/cpp/silence_watch.h"
+
+#include <algorithm>
+
+namespace tessera::client {
+
+SilenceWatch::~SilenceWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+SilenceWatch::Call::Call(SilenceWatch* watch, Milliseconds timeout) : watch_(watch) {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  entry_ = watch_->silences_.insert(watch_->silences_.end(), {std::chrono::steady_clock::now(), timeout});
+  if (!watch_->thread_.joinable()) watch_->thread_ = std::thread([watch] { watch->run(); });
+  // One that waits for an earlier call's time looks at this one's afterwards.
+  if (watch_->silences_.size() == 1) watch_->changed_.notify_all();
+}
+
+SilenceWatch::Call::~Call() {
+  if (watch_ == nullptr) return;
+  const std::lock_guard lock(watch_->mutex_);
+  watch_->silences_.erase(entry_);
+}
+
+void SilenceWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!over_) {
+    const auto next = std::ranges::find_if(silences_, [](const Silence& each) { return !each.told; });
+    if (next == silences_.end()) {
+      changed_.wait(lock);
+    } else if (const auto when = next->since + kLong; std::chrono::steady_clock::now() < when) {
+      changed_.wait_until(lock, when);
+    } else {
+      next->told = true;
+      const Milliseconds left = next->timeout - kLong;
+      lock.unlock();
+      tell_(left);
+      lock.lock();
+    }
+  }
+}
+
+}  // namespace tessera::client
