@@ -126,7 +126,7 @@ systemctl start tesserad
 sleep 7
 echo "wrong flags: $(shown ActiveState) $(shown ExecMainStatus) $(shown NRestarts)"
 echo 'TESSERAD_OPTIONS="--workers 0"' >/etc/default/tesserad
-/usr/bin/python3 -c "import sqlite3; d = sqlite3.connect('/var/lib/tessera/tessera.db'); d.execute(\"INSERT INTO schema_version VALUES (999, 'future', 0)\"); d.commit()"
+/usr/bin/python3 -c "import sqlite3; d = sqlite3.connect('/var/lib/tessera/tessera.db'); d.execute('INSERT INTO schema_version VALUES (999, ?, 0)', ('future',)); d.commit()"
 chown tessera: /var/lib/tessera/tessera.db*
 systemctl reset-failed tesserad
 systemctl start tesserad
