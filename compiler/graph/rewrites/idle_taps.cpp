@@ -14,7 +14,6 @@ namespace tessera::compiler {
 namespace {
 
 using mlir::AffineExpr;
-using mlir::AffineMap;
 using mlir::OpBuilder;
 using mlir::Value;
 using mlir::linalg::GenericOp;
