@@ -22,9 +22,11 @@ absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::s
       {.attribute = absl::StrCat("input ", input),
        .found = absl::StrCat("an extent of up to ", bound, " at dimension ", dim),
        .accepted = "an extent that is known at compile time",
-       .fix = absl::StrCat("end the model before this node, or make the number of elements constant",
-                           inputs.empty() ? "" : ", as ", inputs, inputs.empty() ? "" : " when compiling does",
-                           "; of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)")});
+       .fix = absl::StrCat(
+           "end the model before this node, or make the number of elements constant", inputs.empty() ? "" : ", as ",
+           inputs, inputs.empty() ? "" : " when compiling does",
+           "; of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8), or say what it follows from where it "
+           "does (--dim 'total=past + 1')")});
 }
 
 absl::Status refuseExtents(const Node& node, int input, const std::string& why) {
