@@ -36,9 +36,21 @@ ModelBuilder reluModel() {
 TEST(HostileModel, ImportsTheHarmlessOne) { EXPECT_EQ(failureFor(reluModel()).message(), ""); }
 
 TEST(HostileModel, IsNotProtobuf) {
-  const v1::Failure failure = failureFor("PK\x03\x04 this is a zip file, not a model");
+  const v1::Failure failure = failureFor("PK, but this is no zip file, and no model");
   EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
-  EXPECT_THAT(failure.message(), HasSubstr("at byte 2 of 36"));
+  EXPECT_THAT(failure.message(), HasSubstr("at byte 2 of 41"));
+}
+
+TEST(HostileModel, IsAFileOfAnotherKind) {
+  using namespace std::string_literals;
+  for (const auto& [start, kind] :
+       {std::pair("PK\x03\x04"s, "a zip archive"), std::pair("\x1f\x8b\x08"s, "a gzip archive"),
+        std::pair("\x89HDF\r\n\x1a\n"s, "an HDF5 file"), std::pair("<!DOCTYPE html>"s, "a web page")}) {
+    const v1::Failure failure = failureFor(start + " and more of it");
+    EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL) << kind;
+    EXPECT_THAT(failure.message(), HasSubstr("no ONNX model but "s + kind));
+    EXPECT_NE(failure.fix(), "") << kind;
+  }
 }
 
 TEST(HostileModel, IsEmpty) { EXPECT_EQ(failureFor("").reason(), v1::Failure::INVALID_MODEL); }

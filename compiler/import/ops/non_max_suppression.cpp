@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/heap.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -93,9 +94,8 @@ absl::Status checkShapes(Node& n) {
   return absl::OkStatus();
 }
 
-/// For each batch and class: up to `picks` rounds, each of which strikes out what the latest box overlaps and picks
-/// the best of the rest (of equal scores the first). Struck out is a score of -infinity. Rounds after the last box
-/// do nothing.
+/// For each batch and class: a heap of the boxes whose scores suffice, the best first (of equal scores the first), each
+/// of which is compared with those selected before it.
 Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkShapes(n));
   TESSERA_ASSIGN_OR_RETURN(const int64_t centers, n.integer("center_point_box", 0));
@@ -134,61 +134,72 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   };
   Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0), one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
 
-  const Value state[] = {e.zeros(kI64, shape).value, e.zeros(kI64, {}).value, e.zeros(kF32, {p.count}).value};
+  const Value state[] = {e.zeros(kI64, shape).value, e.zeros(kI64, {}).value, e.zeros(kF32, {p.count}).value,
+                         e.zeros(kI64, {p.count}).value};
+  const Heap heap(e, kF32, p.count, {.greatest = true}, [](Value slot) { return llvm::SmallVector<Value>{slot}; });
   auto each = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
     const Scalars s(b, loc, kF32), wide = s.as(kI64);
     Value least_known = e.extract(s, least, ValueRange{}), overlap = e.extract(s, most_overlap, ValueRange{});
     Value count = toIndex(s, e.extract(wide, number_of_boxes, ValueRange{}));
     Value rounds = wide.min(wide.max(e.extract(wide, most_rounds, ValueRange{}), wide.integer(0)), wide.integer(picks));
-    rounds = toIndex(s, rounds);
-    auto load = scf::ForOp::create(b, loc, zero, count, one, now[2],
-                                   [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange left) {
-                                     const Scalars ns(nb, nl, kF32);
-                                     Value found = e.extract(ns, score, {point[0], point[1], i});
-                                     Value enough = ns.compare(Relation::kGreater, found, least_known);
-                                     found = ns.select(enough, found, ns.lowest());
-                                     Value next = mlir::tensor::InsertOp::create(nb, nl, found, left[0], i);
-                                     scf::YieldOp::create(nb, nl, next);
-                                   });
-    // Selected boxes, their number, scores left, and the latest box: none yet.
-    const Value begin[] = {now[0], now[1], load.getResult(0), wide.integer(-1)};
+    // The boxes whose scores suffice, in the first slots.
+    auto load = scf::ForOp::create(
+        b, loc, zero, count, one, ValueRange{now[2], now[3], zero},
+        [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange v) {
+          const Scalars ns(nb, nl, kF32);
+          Value found = e.extract(ns, score, {point[0], point[1], i});
+          Value enough = ns.compare(Relation::kGreater, found, least_known);
+          // What does not suffice is written too, where the next one will be.
+          const Heap::Slots next =
+              heap.put(nb, nl, {v[0], v[1]}, v[2], {found, arith::IndexCastOp::create(nb, nl, nb.getI64Type(), i)});
+          Value more = arith::AddIOp::create(nb, nl, v[2], one);
+          scf::YieldOp::create(
+              nb, nl, ValueRange{next.first, next.second, arith::SelectOp::create(nb, nl, enough, more, v[2])});
+        });
+    Value candidates = load.getResult(2);
+    const Heap::Slots built = heap.build(b, loc, {load.getResult(0), load.getResult(1)}, candidates);
+    Value before = e.extract(wide, now[1], ValueRange{});
+    // Best first: selected unless one that is selected overlaps it. Selected boxes, their number, the heap.
+    const Value begin[] = {now[0], now[1], built.first, built.second};
     auto pick = scf::ForOp::create(
-        b, loc, zero, rounds, one, begin, [&](OpBuilder& rb, mlir::Location rl, Value round, ValueRange r) {
-          const Scalars rs(rb, rl, kF32), index = rs.as(kI64);
-          Value some = index.compare(Relation::kGreaterOrEqual, r[3], index.integer(0));
-          const Box latest = boxAt(e, rs, p, point[0], toIndex(rs, index.max(r[3], index.integer(0))));
-          Value first = arith::CmpIOp::create(rb, rl, arith::CmpIPredicate::eq, round, zero);
-          Value last = rs.select(index.logicalOr(some, first), count, zero);
-          const Value nobody[] = {r[2], rs.lowest(), index.integer(-1)};
-          auto best = scf::ForOp::create(
-              rb, rl, zero, last, one, nobody, [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange v) {
-                const Scalars ns(nb, nl, kF32), at = ns.as(kI64);
-                Value here = arith::IndexCastOp::create(nb, nl, nb.getI64Type(), i);
-                Value over = overlaps(ns, overlap, boxAt(e, ns, p, point[0], i), latest);
-                over = at.logicalOr(at.logicalAnd(over, some), at.compare(Relation::kEqual, here, r[3]));
-                Value left = ns.select(over, ns.lowest(), e.extract(ns, v[0], i));
-                Value better = ns.compare(Relation::kGreater, left, v[1]);
-                Value next = mlir::tensor::InsertOp::create(nb, nl, left, v[0], i);
-                scf::YieldOp::create(nb, nl,
-                                     ValueRange{next, ns.select(better, left, v[1]), ns.select(better, here, v[2])});
-              });
-          Value found = index.compare(Relation::kGreaterOrEqual, best.getResult(2), index.integer(0));
-          // Each round adds at most one of `most`, so the count is a valid place now; without a box the entry is
+        b, loc, zero, candidates, one, begin, [&](OpBuilder& rb, mlir::Location rl, Value taken, ValueRange r) {
+          const Scalars rs(rb, rl, kF32), index = rs.as(kI64), truth = rs.as(v1::DATA_TYPE_BOOL);
+          Value number = e.extract(index, r[1], ValueRange{});
+          Value wanted = index.compare(Relation::kLess, index.sub(number, before), rounds);
+          const Heap::Element best = heap.at(rb, rl, {r[2], r[3]}, zero);
+          const Box box = boxAt(e, rs, p, point[0], toIndex(rs, best.place));
+          Value last = arith::SelectOp::create(rb, rl, wanted, toIndex(rs, number), zero);
+          auto look = scf::ForOp::create(rb, rl, toIndex(rs, before), last, one, truth.integer(0),
+                                         [&](OpBuilder& nb, mlir::Location nl, Value row, ValueRange covered) {
+                                           const Scalars ns(nb, nl, kF32);
+                                           Value column = arith::ConstantIndexOp::create(nb, nl, 2);
+                                           Value selected = toIndex(ns, e.extract(ns.as(kI64), r[0], {row, column}));
+                                           Value over = overlaps(ns, overlap, box, boxAt(e, ns, p, point[0], selected));
+                                           scf::YieldOp::create(nb, nl, ns.logicalOr(covered[0], over));
+                                         });
+          Value found = rs.logicalAnd(wanted, rs.logicalNot(look.getResult(0)));
+          // One is added to fewer than `most` at most, so the count is a valid place; where none is found the entry is
           // overwritten by the next one, or lies beyond the extent.
-          Value number = e.extract(index, r[1], ValueRange{}), selected = r[0];
-          Value row = toIndex(rs, number);
+          Value selected = r[0];
+          Value row = arith::MinUIOp::create(rb, rl, toIndex(rs, number),
+                                             arith::ConstantIndexOp::create(rb, rl, static_cast<int64_t>(most) - 1));
           const Value entry[] = {arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[0]),
-                                 arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[1]),
-                                 index.max(best.getResult(2), index.integer(0))};
+                                 arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[1]), best.place};
           for (int64_t k = 0; k < 3; ++k) {
             Value column = arith::ConstantIndexOp::create(rb, rl, k);
-            selected = mlir::tensor::InsertOp::create(rb, rl, entry[k], selected, ValueRange{row, column});
+            Value old = e.extract(index, selected, {row, column});
+            selected = mlir::tensor::InsertOp::create(rb, rl, index.select(found, entry[k], old), selected,
+                                                      ValueRange{row, column});
           }
-          Value next = index.add(number, rs.as(v1::DATA_TYPE_BOOL).cast(found, kI64));
+          Value next = index.add(number, truth.cast(found, kI64));
           Value total = mlir::tensor::InsertOp::create(rb, rl, next, r[1], ValueRange{});
-          scf::YieldOp::create(rb, rl, ValueRange{selected, total, best.getResult(0), best.getResult(2)});
+          // The last of those left takes the best one's place.
+          Value left = arith::SubIOp::create(rb, rl, arith::SubIOp::create(rb, rl, candidates, taken), one);
+          const Heap::Element moved = heap.at(rb, rl, {r[2], r[3]}, left);
+          const Heap::Slots rest = heap.sift(rb, rl, {r[2], r[3]}, zero, moved, left, wanted);
+          scf::YieldOp::create(rb, rl, ValueRange{selected, total, rest.first, rest.second});
         });
-    return {pick.getResult(0), pick.getResult(1), pick.getResult(2)};
+    return {pick.getResult(0), pick.getResult(1), pick.getResult(2), pick.getResult(3)};
   };
   auto results = serialLoops(e, {p.batches, p.classes}, state, each);
   Tensor result = Emitter::wrap(results[0], kI64);

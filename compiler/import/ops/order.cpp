@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/heap.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -35,8 +36,9 @@ absl::StatusOr<int64_t> readCount(Node& n, int64_t dim, bool& follows) {
   return k;
 }
 
-/// The k best along an axis, best first, of equal ones the lower index first: an insertion into the k best so far,
-/// k steps for each element that is among them when it comes. `largest` says what better means.
+/// The k best along an axis, best first, of equal ones the lower index first: a heap of the k best so far, which takes
+/// log k steps for each element that is among them when it comes, sorted at the end. `largest` says what better means;
+/// NaN is the greatest.
 Results lowerTopK(Node& n, Emitter& e) {
   Tensor x = n.in(0);
   const v1::DataType i64 = v1::DATA_TYPE_I64;
@@ -62,53 +64,43 @@ Results lowerTopK(Node& n, Emitter& e) {
   }
   if (x.extents.contains(axis))
     x = masked(e, x, axis, [largest](const Scalars& s) { return largest ? s.lowest() : s.highest(); });
-  // The axis is the innermost loop, so that a row is finished before the next begins.
-  Shape extents = x.shape;
-  extents.erase(extents.begin() + axis);
-  extents.push_back(x.shape[axis]);
+  Shape rows = x.shape;
+  rows.erase(rows.begin() + axis);
   Value source = e.value(x);
-  Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0);
-  Value one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
-  Value count = arith::ConstantIndexOp::create(e.b, e.loc, k);
-  Value last = arith::ConstantIndexOp::create(e.b, e.loc, k - 1);
   const Value state[] = {e.zeros(x.dtype, shape).value, e.zeros(i64, shape).value};
-  auto insert = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange best) -> llvm::SmallVector<Value> {
-    const Scalars s(b, loc, x.dtype);
-    Value at = point.back();
+  auto keep = [&](OpBuilder& b, mlir::Location loc, ValueRange row, ValueRange best) -> llvm::SmallVector<Value> {
     auto place = [&](Value along) {
-      llvm::SmallVector<Value> coordinates(point.drop_back());
+      llvm::SmallVector<Value> coordinates(row);
       coordinates.insert(coordinates.begin() + axis, along);
       return coordinates;
     };
-    Value element = e.extract(s, source, place(at));
-    Value index = arith::IndexCastOp::create(b, loc, b.getI64Type(), at);
-    // Where k were seen, an element that is no better than the last of them changes nothing: most of a long row.
-    Value full = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, at, count);
-    Value worst = e.extract(s, best[0], place(last));
-    Value no_better = s.compare(largest ? Relation::kLessOrEqual : Relation::kGreaterOrEqual, element, worst);
-    Value end = arith::SelectOp::create(b, loc, s.logicalAnd(full, no_better), zero, count);
-    // Once the element has found its place, everything behind it moves by one: `displaced` stays true.
-    Value displaced = s.as(v1::DATA_TYPE_BOOL).integer(0);
-    auto loop = scf::ForOp::create(
-        b, loc, zero, end, one, ValueRange{best[0], best[1], element, index, displaced},
-        [&](OpBuilder& nb, mlir::Location nl, Value j, ValueRange now) {
-          const Scalars ns(nb, nl, x.dtype);
-          const auto to = place(j);
-          Value old = e.extract(ns, now[0], to);
-          Value old_index = e.extract(ns, now[1], to);
-          Value better = ns.compare(largest ? Relation::kGreater : Relation::kLess, now[2], old);
-          Value free = arith::CmpIOp::create(nb, nl, arith::CmpIPredicate::sge, j, at);  // only `at` were seen
-          Value takes = ns.logicalOr(now[4], ns.logicalOr(free, better));
-          Value values = mlir::tensor::InsertOp::create(nb, nl, ns.select(takes, now[2], old), now[0], to).getResult();
-          Value indices =
-              mlir::tensor::InsertOp::create(nb, nl, ns.select(takes, now[3], old_index), now[1], to).getResult();
-          scf::YieldOp::create(
-              nb, nl,
-              ValueRange{values, indices, ns.select(takes, old, now[2]), ns.select(takes, old_index, now[3]), takes});
-        });
-    return {loop.getResult(0), loop.getResult(1)};
+    auto number = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
+    // The worst of those kept is at the root: the one to give up for a better one.
+    const Heap heap(e, x.dtype, k, {.greatest = !largest, .later_first = true}, place);
+    auto along = [&](int64_t from, int64_t to, Heap::Slots slots, auto&& take) -> Heap::Slots {
+      auto loop = scf::ForOp::create(
+          b, loc, number(from), number(to), number(1), ValueRange{slots.first, slots.second},
+          [&](OpBuilder& inner, mlir::Location at_loc, Value at, ValueRange now) {
+            const Heap::Element element{e.extract(Scalars(inner, at_loc, x.dtype), source, place(at)),
+                                        arith::IndexCastOp::create(inner, at_loc, inner.getI64Type(), at)};
+            const Heap::Slots next = take(inner, at_loc, Heap::Slots{now[0], now[1]}, at, element);
+            scf::YieldOp::create(inner, at_loc, ValueRange{next.first, next.second});
+          });
+      return {loop.getResult(0), loop.getResult(1)};
+    };
+    Heap::Slots kept{best[0], best[1]};
+    kept = along(0, k, kept, [&](OpBuilder& inner, mlir::Location at_loc, Heap::Slots now, Value at, auto& element) {
+      return heap.put(inner, at_loc, now, at, element);
+    });
+    kept = heap.build(b, loc, kept, number(k));
+    kept = along(k, x.shape[axis], kept,
+                 [&](OpBuilder& inner, mlir::Location at_loc, Heap::Slots now, Value /*at*/, auto& element) {
+                   return heap.offer(inner, at_loc, now, element, number(k));
+                 });
+    kept = heap.sort(b, loc, kept, number(k));
+    return {kept.first, kept.second};
   };
-  auto results = serialLoops(e, extents, state, insert);
+  auto results = serialLoops(e, rows, state, keep);
   std::vector<Tensor> best = {Emitter::wrap(results[0], x.dtype), Emitter::wrap(results[1], i64)};
   for (Tensor& result : best) result.extents = extents_of_results;
   return best;
