@@ -139,7 +139,7 @@ def exposed_services_want_tls(service):
         folder = service.scratch("exposed")
         done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--workers", "0", *words], capture_output=True,
                               text=True, timeout=60, check=False)
-        check_equal(done.returncode, 1, f"exit code of tesserad {words}")
+        check_equal(done.returncode, 2, f"exit code of tesserad {words}")
         for way_out in ("--tls-cert", "admin certificates", "--insecure-let-anyone-in"):
             check(way_out in done.stderr, f"{words}: it does not speak of {way_out}: {done.stderr}")
 
