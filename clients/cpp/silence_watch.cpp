@@ -16,10 +16,11 @@ SilenceWatch::~SilenceWatch() {
 SilenceWatch::Call::Call(SilenceWatch* watch, Milliseconds timeout) : watch_(watch) {
   if (watch_ == nullptr) return;
   const std::lock_guard lock(watch_->mutex_);
+  // While it waits for an earlier call's time it looks at this one's afterwards.
+  const bool waits = std::ranges::any_of(watch_->silences_, [](const Silence& each) { return !each.told; });
   entry_ = watch_->silences_.insert(watch_->silences_.end(), {std::chrono::steady_clock::now(), timeout});
   if (!watch_->thread_.joinable()) watch_->thread_ = std::thread([watch] { watch->run(); });
-  // One that waits for an earlier call's time looks at this one's afterwards.
-  if (watch_->silences_.size() == 1) watch_->changed_.notify_all();
+  if (!waits) watch_->changed_.notify_all();
 }
 
 SilenceWatch::Call::~Call() {
