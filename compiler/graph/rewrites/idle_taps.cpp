@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/facts/plain_pad.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -34,13 +35,10 @@ struct Taps {
   int64_t count() const { return last - first + 1; }
 };
 
-/// Fixed amounts, none negative, of zeros.
+/// Of an operand whose extents are known.
 bool padsWithZeros(PadOp pad) {
-  auto negative = [](int64_t amount) { return amount < 0; };
-  Value with = pad ? pad.getConstantPaddingValue() : Value();
-  return with && mlir::matchPattern(with, mlir::m_AnyZeroFloat()) && pad.getLow().empty() && pad.getHigh().empty() &&
-         !pad.getNofold() && pad.getSourceType().hasStaticShape() && llvm::none_of(pad.getStaticLow(), negative) &&
-         llvm::none_of(pad.getStaticHigh(), negative);
+  return pad && isPlainPad(pad) && mlir::matchPattern(pad.getConstantPaddingValue(), mlir::m_AnyZeroFloat()) &&
+         pad.getSourceType().hasStaticShape();
 }
 
 /// c of the term c * loop in a sum of such terms; nothing for another expression.
@@ -155,7 +153,7 @@ int dropFrom(GenericOp op) {
     const int64_t rank = op.getIndexingMapsArray()[operand].getNumResults();
     for (unsigned dimension = 0; dimension < rank; ++dimension) {
       auto pad = op.getDpsInputs()[operand].getDefiningOp<PadOp>();
-      if (!pad || !padsWithZeros(pad)) break;
+      if (!padsWithZeros(pad)) break;
       const std::optional<Walk> walk = walkOf(op, operand, dimension);
       const Extents extents = op.getStaticLoopRanges();
       if (!walk || llvm::any_of(extents, mlir::ShapedType::isDynamic)) continue;

@@ -2,6 +2,7 @@
 
 #include "compiler/graph/facts/move_before.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/plain_pad.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
@@ -12,15 +13,6 @@ namespace {
 
 using mlir::Value;
 using mlir::tensor::PadOp;
-
-/// Fixed amounts, none negative, of a constant.
-bool isPlain(PadOp pad) {
-  auto negative = [](int64_t amount) { return amount < 0; };
-  Value with = pad.getConstantPaddingValue();
-  return pad.getLow().empty() && pad.getHigh().empty() && !pad.getNofold() && with &&
-         mlir::matchPattern(with, mlir::m_Constant()) && llvm::none_of(pad.getStaticLow(), negative) &&
-         llvm::none_of(pad.getStaticHigh(), negative);
-}
 
 mlir::Attribute constantOf(PadOp pad) {
   mlir::Attribute constant;
@@ -55,7 +47,7 @@ int share(Value value) {
   llvm::SmallVector<PadOp> pads;
   int others = 0;
   for (mlir::Operation* user : value.getUsers()) {
-    if (auto pad = mlir::dyn_cast<PadOp>(user); pad && isPlain(pad)) {
+    if (auto pad = mlir::dyn_cast<PadOp>(user); pad && isPlainPad(pad)) {
       pads.push_back(pad);
     } else if (auto reader = mlir::dyn_cast<mlir::linalg::LinalgOp>(user);
                reader && !llvm::is_contained(reader.getDpsInits(), value)) {
