@@ -53,9 +53,10 @@ void explainError(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   const bool wants_command = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
   if (wants_command && !words.empty()) sayUnknownCommand(*at, words.front());
+  const std::vector<std::string> flags = flagsOf(app, path);
   for (const std::string& word : words) {
     const std::string flag = word.starts_with("--") ? word.substr(0, word.find('=')) : "";
-    if (const std::string meant = nearest(flag, flagsOf(app, path)); !meant.empty())
+    if (const std::string meant = nearest(flag, flags); !meant.empty())
       std::cerr << "there is no flag '" << flag << "'" << doYouMean(meant) << "\n";
   }
 }
