@@ -113,14 +113,11 @@ class PhaseCheck {
     for (const BlockCopy& copy : plan.copies) {
       for (size_t n = 0; n < copy.nests.size(); ++n) {
         SliceNumbers origins;
-        for (int loop : copy.moved) {
-          const int64_t extent = nest.extents[loop], block = plan.block[loop];
-          const auto* cut = llvm::find(copy.cut, loop);
+        for (auto [at, moved] : llvm::enumerate(copy.moved)) {
+          const int64_t whole = nest.extents[moved.loop] / moved.covered * moved.covered;
+          const auto* cut = llvm::find(copy.cut, at);
           const bool in_last = cut != copy.cut.end() && (n >> (cut - copy.cut.begin()) & 1);
-          const int64_t whole = block > 0 ? extent / block * block : 0;
-          if (block == 0) origins.emplace_back(0, extent - 1);
-          if (block > 0)
-            origins.emplace_back(in_last ? whole : 0, in_last ? whole : std::max<int64_t>(0, whole - block));
+          origins.emplace_back(in_last ? whole : 0, in_last ? whole : whole - moved.covered);
         }
         const std::string name = absl::StrCat(what, ", copy ", n, " of input ", copy.input);
         if (absl::Status status = this->nest(copy.nests[n], copy.plans[n], origins, name); !status.ok()) return status;

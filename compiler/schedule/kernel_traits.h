@@ -33,6 +33,9 @@ struct KernelTraits {
   std::string_view staying = {}, summing = {};
 };
 
+/// Loops in blocks around those over the tiles, of one dimension: one for each cache of three.
+inline constexpr int kMostBlockLevels = 3;
+
 inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kScalar, .tile = KernelTraits::Tile::kNone},
     {.name = words::kElementwise, .staying = words::kElementwise},

@@ -20,14 +20,20 @@ constexpr auto kVariants = [] {
   std::ranges::transform(kKernels | std::views::filter(runsNest), names.begin(), &KernelTraits::name);
   return names;
 }();
-constexpr int kGlobal = 4, kPlain = 19, kPerLoop = 5;
+constexpr int kGlobal = 4, kPlain = 19, kPerLoop = 7;
 constexpr int kPerLeaf = static_cast<int>(kVariants.size()) + kPlain + kPerLoop * kLoops;
 constexpr std::array kGlobalNames = {"vector bits", "phases", "leaves", "slices"};
 constexpr std::array kPlainNames = {"lanes",       "points",     "steps",        "loops",      "spatial",
                                     "fetch ahead", "fetch rows", "panel",        "results",    "panels",
                                     "apart",       "within",     "outside",      "last point", "instruction",
                                     "interleaved", "transposes", "copies ahead", "distance"};
-constexpr std::array kLoopNames = {"tile", "block", "place of tiles", "place of blocks", "place of the sum"};
+constexpr std::array kLoopNames = {"tile",
+                                   "block",
+                                   "place of tiles",
+                                   "place of blocks",
+                                   "place of the sum",
+                                   "outermost block",
+                                   "place of outermost blocks"};
 
 float sized(double value) { return static_cast<float>(std::log2(std::max(1.0, value)) / 8); }
 
@@ -48,8 +54,10 @@ void addLoops(const v1::Tile& leaf, Features& features) {
     if (each.step() == tileAlong(kernel, each.dimension())) {
       (*loop)[2] = where;
     } else {
+      const bool outermost = (*loop)[3] == 0;
       (*loop)[1] = sized(static_cast<double>(each.step()));
       (*loop)[3] = where;
+      if (outermost) (*loop)[5] = (*loop)[1], (*loop)[6] = where;
     }
   }
   for (int place = 0; place < kernel.reductions_size(); ++place)

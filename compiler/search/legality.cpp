@@ -44,10 +44,11 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
   }
   for (const auto& [dimension, sizes] : steps) {
     const int64_t tile = tileAlong(kernel, dimension);
-    const size_t most = sums(dimension) ? 1 : 2;
-    if (sizes.size() > most) return "a loop goes round in blocks once, and then in tiles";
+    if (sizes.size() > kMostBlockLevels + (sums(dimension) ? 0 : 1)) return "a loop has more levels than there may be";
     if (!sums(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
-    if (sizes.size() == 2 && sizes[0] <= sizes[1]) return "blocks are no larger than tiles";
+    for (size_t level = 0; level + 1 < sizes.size(); ++level)
+      if (sizes[level] <= sizes[level + 1] || sizes[level] % sizes[level + 1] != 0)
+        return "blocks hold no several of what is inside of them";
     const bool may_block = traitsOf(kernel.variant()).streams && !kernel.reductions().empty();
     if (sums(dimension) && (!may_block || dimension != kernel.reductions(0)))
       return "a sum is cut into blocks where it is a product's, and its outermost";

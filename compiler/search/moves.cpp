@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <ranges>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -130,6 +131,7 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
   if (size < 1 || size == old) return false;
   auto& loops = *leaf.mutable_loops();
   bool walked = false;
+  int64_t inner = size;
   for (int at = loops.size() - 1; at >= 0; --at) {
     v1::Loop& loop = loops[at];
     if (loop.dimension() != dimension) continue;
@@ -138,11 +140,12 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
       walked = true;
       continue;
     }
-    const int64_t tiles = std::max<int64_t>(1, loop.step() / size);
-    if (tiles == 1) {
+    const int64_t parts = std::max<int64_t>(1, loop.step() / inner);
+    if (parts == 1) {
       loops.erase(loops.begin() + at);
     } else {
-      loop.set_step(tiles * size);
+      inner *= parts;
+      loop.set_step(inner);
     }
   }
   // A tile that held the whole loop, cut: somebody has to walk its parts.
@@ -169,32 +172,67 @@ void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimens
   }
 }
 
-int64_t blockAlong(const v1::Tile& leaf, const std::string& dimension) {
+namespace {
+
+/// Positions of the leaf's loops in blocks along a dimension, outermost first.
+std::vector<int> blockLoops(const v1::Tile& leaf, const std::string& dimension) {
   const int64_t tile = tileAlong(leaf.kernel(), dimension);
-  for (const v1::Loop& loop : leaf.loops())
-    if (loop.dimension() == dimension && (loop.step() != tile || sums(dimension))) return loop.step();
-  return 0;
+  std::vector<int> found;
+  for (int at = 0; at < leaf.loops_size(); ++at)
+    if (const v1::Loop& loop = leaf.loops(at);
+        loop.dimension() == dimension && (loop.step() != tile || sums(dimension)))
+      found.push_back(at);
+  return found;
 }
 
-bool setBlock(v1::Tile& leaf, const std::string& dimension, int64_t step) {
+}  // namespace
+
+std::vector<int64_t> blocksAlong(const v1::Tile& leaf, const std::string& dimension) {
+  std::vector<int64_t> steps;
+  for (const int at : blockLoops(leaf, dimension)) steps.push_back(leaf.loops(at).step());
+  return steps;
+}
+
+bool setBlock(v1::Tile& leaf, const std::string& dimension, size_t level, int64_t step) {
   auto& loops = *leaf.mutable_loops();
-  const int64_t old = blockAlong(leaf, dimension), tile = tileAlong(leaf.kernel(), dimension);
-  if (step == old || (step > 0 && (step % tile != 0 || step <= tile))) return false;
-  const auto block = std::ranges::find_if(
-      loops, [&](const v1::Loop& loop) { return loop.dimension() == dimension && loop.step() == old; });
-  if (old > 0) {
-    if (step > 0) {
-      block->set_step(step);
-    } else {
-      loops.erase(block);
-    }
+  const std::vector<int> blocks = blockLoops(leaf, dimension);
+  if (level >= blocks.size()) return false;
+  if (step == 0) {
+    loops.erase(loops.begin() + blocks[level]);
     return true;
   }
-  const auto first_in_time = std::ranges::find_if(loops, [](const v1::Loop& loop) { return loop.unit().empty(); });
-  const auto position = static_cast<int>(first_in_time - loops.begin());
+  const int64_t inner =
+      level + 1 < blocks.size() ? loops[blocks[level + 1]].step() : tileAlong(leaf.kernel(), dimension);
+  if (step == loops[blocks[level]].step() || step <= inner || step % inner != 0) return false;
+  if (level > 0)
+    if (const int64_t outer = loops[blocks[level - 1]].step(); step >= outer || outer % step != 0) return false;
+  loops[blocks[level]].set_step(step);
+  return true;
+}
+
+void setBlocks(v1::Tile& leaf, const std::string& dimension, const std::vector<int64_t>& steps) {
+  const std::vector<int> blocks = blockLoops(leaf, dimension);
+  if (blocks.size() == steps.size()) {
+    for (size_t level = 0; level < steps.size(); ++level) leaf.mutable_loops(blocks[level])->set_step(steps[level]);
+    return;
+  }
+  for (const int at : blocks | std::views::reverse) leaf.mutable_loops()->erase(leaf.mutable_loops()->begin() + at);
+  for (const int64_t step : steps | std::views::reverse) addBlock(leaf, dimension, step);
+}
+
+bool addBlock(v1::Tile& leaf, const std::string& dimension, int64_t step) {
+  auto& loops = *leaf.mutable_loops();
+  const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
+  const int64_t inner = blocks.empty() ? tileAlong(leaf.kernel(), dimension) : blocks[0];
+  if (blocks.size() == kMostBlockLevels || step <= inner || step % inner != 0) return false;
+  const auto walks = std::ranges::find(loops, dimension, &v1::Loop::dimension);
+  const auto in_time = std::ranges::find_if(loops, [](const v1::Loop& loop) { return loop.unit().empty(); });
+  const auto position = static_cast<int>(std::min(walks, in_time) - loops.begin());
+  const std::string unit = walks < in_time ? walks->unit() : "";
   v1::Loop* made = loops.Add();
   made->set_dimension(dimension);
   made->set_step(step);
+  made->set_unit(unit);
   for (int at = loops.size() - 1; at > position; --at) loops.SwapElements(at, at - 1);
   return true;
 }

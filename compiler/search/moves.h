@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/v1/schedule.pb.h"
 
@@ -48,11 +49,14 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size);
 /// The copies to panels of `leaf` along `dimension`: panels are as wide as the tile. `phases`: of the whole tree.
 void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimension, int64_t old_size, int64_t size);
 
-/// Steps of the block loop along a dimension; `step` 0 leaves it out, and one that is not there is made outermost in
-/// time.
-bool setBlock(v1::Tile& leaf, const std::string& dimension, int64_t step);
-/// Steps of that loop; 0 where there is none.
-int64_t blockAlong(const v1::Tile& leaf, const std::string& dimension);
+/// Steps of the loops in blocks along a dimension, outermost first: each a multiple of the next one's.
+std::vector<int64_t> blocksAlong(const v1::Tile& leaf, const std::string& dimension);
+/// Sets those of the block loop at position `level`; 0 leaves it out.
+bool setBlock(v1::Tile& leaf, const std::string& dimension, size_t level, int64_t step);
+/// All of them: where there are as many, they keep their places, else they are made anew.
+void setBlocks(v1::Tile& leaf, const std::string& dimension, const std::vector<int64_t>& steps);
+/// One more around them: outermost in time, or in the grid where the loop's others are.
+bool addBlock(v1::Tile& leaf, const std::string& dimension, int64_t step);
 
 /// Leaves out stage `index` of the leaf and the leaves that fill it.
 bool dropStage(v1::Schedule& schedule, v1::Tile& leaf, int index);

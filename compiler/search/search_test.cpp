@@ -1,5 +1,6 @@
 #include "compiler/search/search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -97,7 +98,36 @@ TEST(Space, BlocksAreMadeScaledAndLeftOut) {
   const Neighbour* left_out = find(neighbours, "block", "1", "i1", "out");
   ASSERT_NE(left_out, nullptr);
   EXPECT_EQ(left_out->schedule.phases(1).loops_size(), 2);
-  EXPECT_EQ(blockAlong(left_out->schedule.phases(1), "i1"), 0);
+  EXPECT_THAT(blocksAlong(left_out->schedule.phases(1), "i1"), ::testing::IsEmpty());
+}
+
+TEST(Space, BlocksAreMadeAroundBlocks) {
+  const Extents columns = {{{0, "i1"}, 1000}};
+  EXPECT_EQ(find(neighboursOf(parsed(kTree)), "block", "1", "i1", "4 blocks"), nullptr)
+      << "nobody knows whether the loop is longer";
+  const auto neighbours = neighboursOf(parsed(kTree), columns);
+  const Neighbour* around = find(neighbours, "block", "1", "i1", "4 blocks");
+  ASSERT_NE(around, nullptr);
+  const v1::Tile& leaf = around->schedule.phases(1);
+  EXPECT_EQ(blocksAlong(leaf, "i1"), (std::vector<int64_t>{192, 48}));
+  EXPECT_EQ(leaf.loops(0).unit(), "core") << "blocks outside of those of the grid are of the grid";
+  const auto further = neighboursOf(around->schedule, columns);
+  const Neighbour* smaller = find(further, "block", "1", "i1", "/2 within 1");
+  EXPECT_EQ(smaller, nullptr) << "24 columns are no whole tiles";
+  const Neighbour* outer = find(further, "block", "1", "i1", "/2");
+  ASSERT_NE(outer, nullptr);
+  EXPECT_EQ(blocksAlong(outer->schedule.phases(1), "i1"), (std::vector<int64_t>{96, 48}));
+  const Neighbour* out = find(further, "block", "1", "i1", "out within 1");
+  ASSERT_NE(out, nullptr);
+  EXPECT_EQ(blocksAlong(out->schedule.phases(1), "i1"), (std::vector<int64_t>{192}));
+  // Tiles of three vectors: blocks go on holding whole ones, of each other too.
+  const Neighbour* wider = find(further, "tile", "1", "i1", "+1");
+  ASSERT_NE(wider, nullptr);
+  EXPECT_EQ(blocksAlong(wider->schedule.phases(1), "i1"), (std::vector<int64_t>{192, 48}));
+  v1::Schedule deep = around->schedule;
+  ASSERT_TRUE(addBlock(*deep.mutable_phases(1), "i1", 384));
+  EXPECT_EQ(Legality(parsed(kTree), columns, 0).refusal(deep), "");
+  EXPECT_FALSE(addBlock(*deep.mutable_phases(1), "i1", 768)) << "no more than three";
 }
 
 TEST(Space, AStageIsLeftOutWithItsCopies) {
@@ -138,6 +168,12 @@ TEST(Space, HalfAsWideVectorsHaveHalfTheLanes) {
   for (const v1::Tile* leaf : leavesOf(half->schedule)) EXPECT_EQ(leaf->kernel().lanes(), 4);
 }
 
+/// Steps of the innermost block loop along a dimension; 0 where there is none.
+int64_t innermostBlock(const v1::Tile& leaf, const std::string& dimension) {
+  const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
+  return blocks.empty() ? 0 : blocks.back();
+}
+
 /// A landscape with one summit: eight rows of three vectors, blocks of 128 sums, fetched eight steps ahead.
 double speedOf(const v1::Schedule& schedule) {
   if (schedule.phases_size() != 3 || schedule.vector_bits() != 256) return 0;
@@ -145,7 +181,7 @@ double speedOf(const v1::Schedule& schedule) {
   auto distance = [](double value, double wanted) { return std::fabs(std::log2((value + 1) / (wanted + 1))); };
   const double off = distance(static_cast<double>(tileAlong(leaf.kernel(), "i0")), 8) +
                      distance(static_cast<double>(tileAlong(leaf.kernel(), "i1")), 24) +
-                     0.5 * distance(static_cast<double>(blockAlong(leaf, "r2")), 128) +
+                     0.5 * distance(static_cast<double>(innermostBlock(leaf, "r2")), 128) +
                      0.2 * distance(leaf.kernel().fetch().ahead(), 8);
   return 2 * std::exp(-0.4 * off);
 }

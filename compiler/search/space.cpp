@@ -152,16 +152,22 @@ class Neighbourhood {
   }
 
   void blocks(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {
-    const int64_t block = blockAlong(tile, dimension), step = tileAlong(tile.kernel(), dimension);
-    const std::vector<std::pair<std::string, int64_t>> changes =
-        block > 0 ? std::vector<std::pair<std::string, int64_t>>{{"x2", 2 * block},
-                                                                 {"/2", block / 2 / step * step},
-                                                                 {"out", 0}}
-                  : std::vector<std::pair<std::string, int64_t>>{
-                        {"4 tiles", 4 * step}, {"16 tiles", 16 * step}, {"64 tiles", 64 * step}};
-    for (const auto& [change, wanted] : changes)
-      add({"block", path, dimension, change}, position,
-          [&, wanted = wanted](v1::Schedule&, v1::Tile& leaf) { return setBlock(leaf, dimension, wanted); });
+    const std::vector<int64_t> blocks = blocksAlong(tile, dimension);
+    const int64_t step = tileAlong(tile.kernel(), dimension);
+    for (size_t level = 0; level < blocks.size(); ++level) {
+      const int64_t inner = level + 1 < blocks.size() ? blocks[level + 1] : step;
+      for (const auto& [change, wanted] :
+           {std::pair{"x2", 2 * blocks[level]}, {"/2", blocks[level] / 2 / inner * inner}, {"out", int64_t{0}}})
+        add({"block", path, dimension, level == 0 ? change : absl::StrCat(change, " within ", level)}, position,
+            [&, wanted = wanted](v1::Schedule&, v1::Tile& leaf) { return setBlock(leaf, dimension, level, wanted); });
+    }
+    // Blocks of blocks where the loop is known to be longer: others are refused, or go round once.
+    if (!blocks.empty() && 4 * blocks[0] < extentOf(tile, dimension))
+      add({"block", path, dimension, "4 blocks"}, position,
+          [&](v1::Schedule&, v1::Tile& leaf) { return addBlock(leaf, dimension, 4 * blocks[0]); });
+    for (const int64_t count : blocks.empty() ? std::vector<int64_t>{4, 16, 64} : std::vector<int64_t>{})
+      add({"block", path, dimension, absl::StrCat(count, " tiles")}, position,
+          [&](v1::Schedule&, v1::Tile& leaf) { return addBlock(leaf, dimension, count * step); });
   }
 
   void orders(const v1::Tile& tile, const Position& position, const std::string& path) {

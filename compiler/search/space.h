@@ -14,7 +14,7 @@ namespace tessera::compiler::search {
 struct Direction {
   /// tile    iterations in the register tile along `dimension`; its loops, and panels of that width, follow
   /// pair    the thesis's direction (i, j): the tile grows along the first of two loops and shrinks along the second
-  /// block   steps of a loop in blocks around the tiles; made, scaled, or left out
+  /// block   steps of a loop in blocks around the tiles, or around smaller blocks; made, scaled, or left out
   /// order   two neighbouring loops, points or sums change places
   /// bind    the outermost loop in time becomes spatial, or the innermost spatial one temporal; nests of a phase run
   ///         side by side on parts of the units, or one after another on all

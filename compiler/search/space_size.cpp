@@ -17,11 +17,18 @@ constexpr double kFetches = 5 * 2 * 2 * 2;  // how far ahead, rows, panel, resul
 
 double logFactorial(size_t count) { return std::lgamma(static_cast<double>(count) + 1) / std::log(10.0); }
 
-/// Tiles of 1 to the extent, each with no block or one of its multiples below the extent.
+/// Tiles of 1 to the extent, each with no block, or blocks of its multiples below the extent, or blocks of these within
+/// larger ones.
 double tilesAndBlocks(int64_t extent, bool blocks) {
+  std::vector<double> around(static_cast<size_t>(extent) + 1, 1);  // ways to put further blocks around such a step
+  for (int level = 0; blocks && level < kMostBlockLevels; ++level) {
+    std::vector<double> more(around.size(), 1);
+    for (int64_t step = 1; step < extent; ++step)
+      for (int64_t block = 2 * step; block < extent; block += step) more[step] += around[block];
+    around = std::move(more);
+  }
   double choices = 0;
-  for (int64_t tile = 1; tile <= std::min(extent, kMostInTile); ++tile)
-    choices += blocks ? static_cast<double>(std::max<int64_t>(1, (extent - 1) / tile)) : 1;
+  for (int64_t tile = 1; tile <= std::min(extent, kMostInTile); ++tile) choices += around[tile];
   return choices;
 }
 
@@ -56,7 +63,7 @@ double treeSize(const v1::Schedule& start, const Extents& extents) {
       ++(reduction ? sums : parallel);
       size += std::log10(tilesAndBlocks(extent, !reduction || (traits.streams && sums == 1)));
     }
-    // Loops around the tile: blocks and tiles of the parallel ones; then points, and sums.
+    // Loops around the tile: blocks and tiles of the parallel ones, each once at least; then points, and sums.
     size += logFactorial(2 * parallel) - static_cast<double>(parallel) * std::log10(2.0) + logFactorial(parallel) +
             logFactorial(sums) + std::log10(static_cast<double>(parallel) + 1);
     const size_t along = (traits.staying.empty() ? 0 : parallel) + (traits.summing.empty() ? 0 : sums);

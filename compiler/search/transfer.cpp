@@ -1,6 +1,7 @@
 #include "compiler/search/transfer.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <string>
 #include <vector>
@@ -103,8 +104,17 @@ class Carrier {
       if (extent != INT64_MAX) dropWholeLoops(mine, dimension, extent);
       setPanels(schedule_, mine, dimension, old, size);
     }
-    const int64_t block = blockAlong(other, dimension) / size * size;
-    setBlock(mine, dimension, block > size && block < extent ? block : 0);
+    carryBlocks(mine, other, dimension, extent);
+  }
+
+  /// As many levels of blocks, each of whole parts of the next.
+  static void carryBlocks(v1::Tile& mine, const v1::Tile& other, const std::string& dimension, int64_t extent) {
+    std::vector<int64_t> wanted;
+    int64_t inner = tileAlong(mine.kernel(), dimension);
+    for (const int64_t step : blocksAlong(other, dimension) | std::views::reverse)
+      if (const int64_t block = step / inner * inner; block > inner && block < extent)
+        wanted.insert(wanted.begin(), inner = block);
+    setBlocks(mine, dimension, wanted);
   }
 
   v1::Schedule& schedule_;

@@ -71,7 +71,8 @@ class LoopEmitter {
   void copyBlock(const Tile& tile) {
     for (const BlockCopy& copy : plan_.copies) {
       EmitContext context = context_;
-      for (int loop : copy.moved) context.slice.push_back(tile.origin[loop] ? tile.origin[loop] : constant(0));
+      for (const auto& [loop, covered] : copy.moved)
+        context.slice.push_back(tile.origin[loop] ? tile.origin[loop] : constant(0));
       OpBuilder::InsertionGuard guard(b_);
       copyBlock(copy, context, tile, 0, 0);
     }
@@ -83,12 +84,12 @@ class LoopEmitter {
       const TilePlan& plan = copy.plans[variant];
       return emitNest(b_, nest, plan, context, constant(0), constant(gridOf(nest, plan)));
     }
-    const int loop = copy.cut[cut];
-    auto branch = mlir::scf::IfOp::create(
-        b_, loc_,
-        compare(arith::CmpIPredicate::sle, context.slice[llvm::find(copy.moved, loop) - copy.moved.begin()],
-                nest_.extents[loop] - plan_.block[loop]),
-        /*withElseRegion=*/true);
+    const auto [loop, covered] = copy.moved[copy.cut[cut]];
+    auto branch =
+        mlir::scf::IfOp::create(b_, loc_,
+                                compare(arith::CmpIPredicate::sle, context.slice[context_.slice.size() + copy.cut[cut]],
+                                        nest_.extents[loop] - covered),
+                                /*withElseRegion=*/true);
     b_.setInsertionPointToStart(branch.thenBlock());
     copyBlock(copy, context, tile, cut + 1, variant);
     b_.setInsertionPointToStart(branch.elseBlock());
@@ -98,6 +99,10 @@ class LoopEmitter {
   /// Whether the level walks single tiles, not blocks of them.
   bool isTileLevel(int level) const { return plan_.levels[level].step == plan_.tile[plan_.levels[level].loop]; }
   bool isBlocked(int loop) const { return plan_.block[loop] > 0; }
+  /// Whether the last block that `level` walks is smaller than the others.
+  bool walksPart(int level) const {
+    return nest_.extents[plan_.levels[level].loop] % plan_.walkedBy(nest_, level) != 0;
+  }
   /// Tiles that do not exist, or exist in part only, are found at run time in blocked loops.
   bool blockEndsEarly(int loop) const { return isBlocked(loop) && nest_.extents[loop] % plan_.block[loop] != 0; }
 
@@ -115,7 +120,7 @@ class LoopEmitter {
       }
       enter(tile, level, arith::MulIOp::create(b_, loc_, number, constant(step)));
     }
-    if (!isTileLevel(level)) return grid(level + 1, linear, tile);
+    if (!isTileLevel(level)) return blocksOfGrid(level, linear, tile);
     const int64_t extent = nest_.extents[loop], rest = extent % step;
     if (rest == 0 && !blockEndsEarly(loop)) return grid(level + 1, linear, tile);
     auto branch = mlir::scf::IfOp::create(
@@ -135,6 +140,26 @@ class LoopEmitter {
     grid(level + 1, linear, tile);
   }
 
+  /// Blocks of the grid: those behind the loop's end do not exist.
+  void blocksOfGrid(int level, Value linear, const Tile& tile) {
+    if (!walksPart(level)) return grid(level + 1, linear, tile);
+    const int loop = plan_.levels[level].loop;
+    auto exists = mlir::scf::IfOp::create(
+        b_, loc_, compare(arith::CmpIPredicate::slt, tile.origin[loop], nest_.extents[loop]), false);
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(exists.thenBlock());
+    grid(level + 1, linear, tile);
+  }
+
+  /// Iterations that `level`, of blocks, walks: fewer where the loop ends.
+  Value blocksIn(int level, const Tile& tile) {
+    const int loop = plan_.levels[level].loop;
+    Value walked = constant(plan_.walkedBy(nest_, level));
+    if (!walksPart(level)) return walked;
+    Value left = arith::SubIOp::create(b_, loc_, constant(nest_.extents[loop]), tile.origin[loop]);
+    return arith::MinSIOp::create(b_, loc_, left, walked);
+  }
+
   /// for (i = 0; i < upper; i += step), the tile moved by i.
   void loopOver(int level, Value upper, Tile tile) {
     auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(plan_.levels[level].step));
@@ -150,7 +175,7 @@ class LoopEmitter {
     if (level == static_cast<int>(plan_.levels.size())) return emitTile(b_, nest_, plan_, context_, tile);
     const auto [loop, step] = plan_.levels[level];
     const int64_t extent = nest_.extents[loop];
-    if (!isTileLevel(level)) return loopOver(level, constant(extent), tile);  // a block of tiles or of a reduction
+    if (!isTileLevel(level)) return loopOver(level, blocksIn(level, tile), tile);  // of tiles, or of a reduction
     const int64_t full = extent / step, rest = extent % step;
     if (!isBlocked(loop)) {
       if (full == 1 && rest == 0) return inner(level + 1, tile);

@@ -57,17 +57,29 @@ class Writer {
     block_m_ = block(product.block_m, rows_, product.m);
     block_n_ = block(product.block_n, columns_, product.n);
     block_k_ = product.block_k > 1 && product.block_k < product.k ? product.block_k : 0;
+    far_m_ = block_m_ > 0 ? block(product.far_m, block_m_, product.m) : 0;
+    far_n_ = block_n_ > 0 ? block(product.far_n, block_n_, product.n) : 0;
+    far_k_ = block_k_ > 0 ? block(product.far_k, block_k_, product.k) : 0;
   }
 
   v1::Tile leaf() {
     if (product_.batch > 1) loop("i0", 1, product_.batch);
     const bool within = product_.copy_a && block_m_ > 0;
+    const bool within_far = within && product_.copy_far && far_m_ > 0;
+    if (far_m_ > 0) loop(m_, far_m_, product_.m);
+    if (!within && far_n_ > 0) loop(n_, far_n_, product_.n);
+    if (far_k_ > 0) loop(k_, far_k_, product_.k);
+    const int outside = leaf_.loops_size();
     if (block_m_ > 0) loop(m_, block_m_, product_.m);
     if (!within && block_n_ > 0) loop(n_, block_n_, product_.n);
     if (block_k_ > 0) loop(k_, block_k_, product_.k);
-    if (product_.pack_a && !within) stage(0, m_, false);
-    if (product_.pack_b) stage(1, n_, false);
-    if (within) stage(0, m_, true);
+    if (product_.pack_a && !within) before(0, m_);
+    if (product_.pack_b) before(1, n_);
+    if (within_far) {
+      copies(outside, far_m_, far_k_);
+    } else if (within) {
+      copies(leaf_.loops_size(), block_m_, block_k_);
+    }
     loop(n_, columns_, product_.n);
     loop(m_, rows_, product_.m);
     v1::Kernel& kernel = *leaf_.mutable_kernel();
@@ -101,31 +113,41 @@ class Writer {
     each->set_step(step);
   }
 
-  void stage(int operand, const std::string& along, bool within) {
-    const int64_t extent = operand == 0 ? product_.m : product_.n;
+  v1::Stage& panels(int operand, const std::string& along) {
+    v1::Stage& stage = *leaf_.add_stages();
+    stage.set_layout(std::string(words::kPanels));
+    stage.set_operand(operand);
+    stage.set_along(along);
+    if (product_.batch > 1) stage.add_order("i0");
+    stage.add_order(along);
+    stage.add_order(k_);
+    return stage;
+  }
+
+  /// An operand is copied before the product.
+  void before(int operand, const std::string& along) {
+    panels(operand, along);
     std::vector<int64_t> extents;
-    v1::Stage* stage = leaf_.add_stages();
-    stage->set_layout(std::string(words::kPanels));
-    stage->set_operand(operand);
-    stage->set_along(along);
-    if (product_.batch > 1) stage->add_order("i0");
-    stage->add_order(along);
-    stage->add_order(k_);
-    if (!within) {
-      if (product_.batch > 1) extents.push_back(product_.batch);
-      extents.insert(extents.end(), {extent, product_.k});
-      copies_.push_back(copyOf(nest_, operand, extents, extents.size() - 2, operand == 0 ? rows_ : columns_));
-      return;
-    }
-    stage->set_within(true);
-    stage->set_outside(leaf_.loops_size());
-    stage->set_ahead(8);
-    const bool cut_m = product_.m % block_m_ != 0, cut_k = block_k_ > 0 && product_.k % block_k_ != 0;
-    const int64_t k = block_k_ > 0 ? block_k_ : product_.k;
-    for (int last_k = 0; last_k <= (cut_k ? 1 : 0); ++last_k)
-      for (int last_m = 0; last_m <= (cut_m ? 1 : 0); ++last_m)
-        *stage->add_copies() = copyOf(
-            nest_, operand, {last_m ? product_.m % block_m_ : block_m_, last_k ? product_.k % block_k_ : k}, 0, rows_);
+    if (product_.batch > 1) extents.push_back(product_.batch);
+    extents.insert(extents.end(), {operand == 0 ? product_.m : product_.n, product_.k});
+    copies_.push_back(copyOf(nest_, operand, extents, extents.size() - 2, operand == 0 ? rows_ : columns_));
+  }
+
+  /// The first operand is copied in blocks of m x k, within so many loops.
+  void copies(int outside, int64_t m, int64_t k) {
+    v1::Stage& stage = panels(0, m_);
+    stage.set_within(true);
+    stage.set_outside(outside);
+    stage.set_ahead(8);
+    const int64_t last_m = product_.m % m, last_k = k > 0 ? product_.k % k : 0;
+    for (const bool ends_k : {false, true})
+      for (const bool ends_m : {false, true})
+        if ((!ends_m || last_m > 0) && (!ends_k || last_k > 0))
+          *stage.add_copies() = copyOf(nest_, 0,
+                                       {ends_m ? last_m : m, ends_k  ? last_k
+                                                             : k > 0 ? k
+                                                                     : product_.k},
+                                       0, rows_);
   }
 
   const ProductTree& product_;
@@ -134,6 +156,7 @@ class Writer {
   std::string m_, n_, k_;
   int nest_, lanes_ = 1;
   int64_t rows_ = 1, columns_ = 1, block_m_ = 0, block_n_ = 0, block_k_ = 0;
+  int64_t far_m_ = 0, far_n_ = 0, far_k_ = 0;
 };
 
 }  // namespace
@@ -144,6 +167,8 @@ const v1::Tile& productLeaf(const v1::Schedule& schedule) {
   ADD_FAILURE() << "no product in " << schedule.DebugString();
   return v1::Tile::default_instance();
 }
+
+v1::Tile& productLeaf(v1::Schedule& schedule) { return const_cast<v1::Tile&>(productLeaf(std::as_const(schedule))); }
 
 std::pair<int, int> registerTile(const v1::Tile& leaf) {
   int64_t rows = 1, vectors = 1;

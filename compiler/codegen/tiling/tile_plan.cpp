@@ -174,7 +174,10 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
 }
 
 int64_t copiedAlong(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop) {
-  return packed.within && plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
+  if (packed.within)
+    for (int level = plan.copy_level; level-- > 0;)
+      if (plan.levels[level].loop == loop) return plan.levels[level].step;
+  return nest.extents[loop];
 }
 
 int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, llvm::ArrayRef<int> loops) {
@@ -205,10 +208,15 @@ int64_t pointsOf(const Nest& nest, const TilePlan& plan) {
   return points;
 }
 
+int64_t TilePlan::walkedBy(const Nest& nest, int level) const {
+  const int loop = levels[level].loop;
+  for (int outer = level; outer-- > 0;)
+    if (levels[outer].loop == loop) return levels[outer].step;
+  return nest.extents[loop];
+}
+
 int64_t TilePlan::count(const Nest& nest, int level) const {
-  const auto [loop, step] = levels[level];
-  const bool within_block = block[loop] > 0 && step == tile[loop];
-  return ceilDiv(within_block ? block[loop] : nest.extents[loop], step);
+  return ceilDiv(walkedBy(nest, level), levels[level].step);
 }
 
 void TilePlan::orderLevels(int first_blocked) {

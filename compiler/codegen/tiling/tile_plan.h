@@ -9,8 +9,8 @@ namespace tessera::compiler::codegen {
 
 class MicroKernel;
 
-/// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has two levels, the
-/// block first.
+/// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has several levels, each in
+/// steps of several of the next one's.
 struct Level {
   int loop;
   int64_t step;
@@ -75,7 +75,7 @@ struct TilePlan {
   bool horizontal = false;              ///< vector_loop is a reduction: lanes are combined at the end
   int transposed = -1;                  ///< operands contiguous along this loop are loaded along it and transposed
   llvm::SmallVector<int64_t> tile;      ///< per loop: iterations emitted without a loop
-  llvm::SmallVector<int64_t> block;     ///< per loop: iterations of a cache block, a multiple of tile; 0 = none
+  llvm::SmallVector<int64_t> block;     ///< per loop: iterations of its innermost block, a multiple of tile; 0 = none
   llvm::SmallVector<int> order;         ///< parallel loops, outermost first
   llvm::SmallVector<int> points;        ///< parallel loops as the tile's accumulators are visited, slowest first
   llvm::SmallVector<int> reductions;    ///< reduction loops, outermost first
@@ -94,7 +94,9 @@ struct TilePlan {
   std::vector<NextBlock> next_blocks = {};            ///< blocks of later slices, fetched in the same way
   int rows = 1, vectors = 1;                          ///< accumulators of the register tile: rows x vectors
 
-  /// How often `level` goes round: blocks of its loop, or tiles within the enclosing block or the whole loop.
+  /// Iterations that `level` walks: those of the next block outside of it, or the whole loop's.
+  int64_t walkedBy(const Nest& nest, int level) const;
+  /// How often `level` goes round in them, where they are not cut short by the loop's end.
   int64_t count(const Nest& nest, int level) const;
   /// Fills `levels` from `order`, `tile` and `block`. Blocks of `order` go to the place of the loop's own level
   /// or before `first_blocked`, whichever is further out; a blocked reduction goes after them.
@@ -104,14 +106,18 @@ struct TilePlan {
 /// How one operand of a nest is copied to panels block by block.
 struct BlockCopy {
   int input = 0;
-  int64_t ahead = 0;             ///< see PackedOperand
-  llvm::SmallVector<int> moved;  ///< loops outside of the copy that move the block: slice numbers of the copying nests
-  llvm::SmallVector<int> cut;    ///< of these, blocked loops whose last block is smaller
-  std::vector<Nest> nests;       ///< bit i of the index: in the last block of cut[i]
-  std::vector<TilePlan> plans;   ///< one per nest
+  int64_t ahead = 0;  ///< see PackedOperand
+  struct Moved {
+    int loop;
+    int64_t covered;  ///< iterations of one copy
+  };
+  llvm::SmallVector<Moved> moved;  ///< by loops outside of the copy: slice numbers of the copying nests
+  llvm::SmallVector<size_t> cut;   ///< positions of those whose last copy covers less
+  std::vector<Nest> nests;         ///< bit i of the index: in the last block of cut[i]
+  std::vector<TilePlan> plans;     ///< one per nest
 };
 
-/// Iterations of `loop` that one copy of an operand covers: all, or those of a block.
+/// Iterations of `loop` that one copy of an operand covers: all, or those of the innermost block outside of the copy.
 int64_t copiedAlong(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop);
 
 /// Elements of one row of a copy that lies apart: what it holds of those of its `loops`, slowest first, that come

@@ -5,6 +5,7 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tree/loop_names.h"
+#include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
 
@@ -116,9 +117,11 @@ class LeafReader {
     return absl::OkStatus();
   }
 
-  /// Loops around the tile: blocks, and for each parallel loop that the tile does not hold whole, its tiles.
+  /// Loops around the tile: blocks within blocks, and for each parallel loop that the tile does not hold whole, its
+  /// tiles.
   absl::Status levels() {
     llvm::SmallVector<bool> walked(nest_.loops(), false);
+    llvm::SmallVector<int> blocks(nest_.loops(), 0);
     bool in_grid = true;
     for (const v1::Loop& each : tile_.loops()) {
       auto found = loopNamed(nest_, each.dimension(), path_);
@@ -126,14 +129,18 @@ class LeafReader {
       const int loop = *found;
       const int64_t extent = nest_.extents[loop], tile = plan_.tile[loop], step = each.step();
       const bool block = step != tile || nest_.reduction[loop];
-      if (walked[loop] || (block && plan_.block[loop] > 0))
-        return fault("a loop goes round in blocks once, and then in tiles", each.dimension(), "two levels at most");
+      if (walked[loop] || (block && blocks[loop] == kMostBlockLevels))
+        return fault("a loop goes round in blocks, and then in tiles", each.dimension(),
+                     absl::StrCat(kMostBlockLevels, " levels of blocks at most"));
       if (step < 1 || step >= extent || step % tile != 0 || (block && step <= tile))
         return fault(absl::StrCat("step of ", each.dimension()), absl::StrCat(step),
                      absl::StrCat(tile, ", the tile's, or a multiple of it below ", extent));
+      if (const int64_t outer = plan_.block[loop]; outer > 0 && (step >= outer || outer % step != 0))
+        return fault(absl::StrCat("step of ", each.dimension(), " within a block"), absl::StrCat(step),
+                     absl::StrCat("a part of ", outer));
       if (block) {
         plan_.block[loop] = step;
-        walked[loop] = nest_.reduction[loop];
+        ++blocks[loop];
       } else {
         walked[loop] = true;
         plan_.order.push_back(loop);

@@ -121,8 +121,9 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
       if (each.loop == loop) (static_cast<int>(level) < plan.copy_level ? outside : inside) = true;
     if (inside) loops.push_back(loop);
     if (!outside) continue;
-    block.moved.push_back(loop);
-    if (plan.block[loop] > 0 && nest.extents[loop] % plan.block[loop] != 0) block.cut.push_back(loop);
+    const int64_t covered = copiedAlong(nest, plan, packed, loop);
+    if (nest.extents[loop] % covered != 0) block.cut.push_back(block.moved.size());
+    block.moved.push_back({loop, covered});
   }
   if (leaf && stageOf(*leaf, packed.input).copies_size() != 1 << block.cut.size())
     return scheduleFault(leaf->path,
@@ -133,13 +134,14 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
   const int64_t width = plan.tile[packed.loop];
   const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Access source = operand.access;
-  for (int loop : block.moved) source.slice.push_back(source.strides[loop]);
+  for (const auto& [loop, covered] : block.moved) source.slice.push_back(source.strides[loop]);
   for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
     llvm::SmallVector<int64_t> extents;
     for (int loop : loops) {
-      const auto* cut = llvm::find(block.cut, loop);
+      const auto* cut = llvm::find_if(block.cut, [&](size_t at) { return block.moved[at].loop == loop; });
       const bool smaller = cut != block.cut.end() && (last >> (cut - block.cut.begin()) & 1);
-      extents.push_back(smaller ? nest.extents[loop] % plan.block[loop] : copiedAlong(nest, plan, packed, loop));
+      const int64_t covered = copiedAlong(nest, plan, packed, loop);
+      extents.push_back(smaller ? nest.extents[loop] % covered : covered);
     }
     block.nests.push_back(copyNest(builder, source, panels, loops, extents));
     std::optional<Leaf> copy;
