@@ -214,8 +214,9 @@ absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, 
 
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const BlockOptions& options) {
   if (auto status = validate(chain); !status.ok()) return status;
-  Order outer, loops;
+  Order outer = options.outside, loops;
   for (int loop : orderedLoops(chain)) {
+    if (std::ranges::count(options.outside, loop) > 0) continue;
     bool everywhere = true;
     for (size_t t = 0; t < chain.tensors.size(); ++t) everywhere &= chain.accesses(static_cast<int>(t), loop);
     (everywhere ? outer : loops).push_back(loop);

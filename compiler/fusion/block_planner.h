@@ -22,6 +22,7 @@ struct BlockPlan {
 struct BlockOptions {
   Intermediates intermediates = Intermediates::kRetained;
   Tiles lower, upper;  ///< further bounds per loop; empty = none
+  Order outside = {};  ///< loops that run outside of all others, in this order
 };
 
 /// Chimera: every order of the independent loops, the minimum of DV under MU <= capacity for each, rounded to

@@ -22,8 +22,15 @@ class Tracer {
       layout.first_line = line;
       layout.row_loop = chain_.tensors[t].subscripts[0][0].loop;
       layout.column_loop = chain_.tensors[t].subscripts[1][0].loop;
-      layout.block_lines =
-          lines(program.tiles[layout.row_loop] * program.tiles[layout.column_loop] * chain_.tensors[t].element_bytes);
+      layouts_.push_back(layout);
+      const int64_t high = program.tiles[layout.row_loop], wide = program.tiles[layout.column_loop];
+      for (size_t member = 0; member < chain_.members.size(); ++member) {
+        const Member& each = chain_.members[member];
+        if (each.output != static_cast<int>(t) && std::ranges::count(each.inputs, static_cast<int>(t)) == 0) continue;
+        const auto [rows, columns] = packed(member, static_cast<int>(t));
+        layout.block_lines = std::max(layout.block_lines, ceilDiv(high, rows) * ceilDiv(wide, columns) *
+                                                              lines(rows * columns * chain_.tensors[t].element_bytes));
+      }
       // An intermediate keeps one block, or all blocks along what is retained.
       auto kept = [&](int loop) {
         return !chain_.isIntermediate(static_cast<int>(t)) || (structure_.retained[t] >> loop & 1);
@@ -31,7 +38,7 @@ class Tracer {
       layout.rows = kept(layout.row_loop) ? blocks(layout.row_loop) : 1;
       layout.columns = kept(layout.column_loop) ? blocks(layout.column_loop) : 1;
       line += layout.rows * layout.columns * layout.block_lines;
-      layouts_.push_back(layout);
+      layouts_.back() = layout;
     }
   }
 
@@ -74,26 +81,69 @@ class Tracer {
     }
   }
 
-  /// Lines of rows [from, to) of the present block of a tensor.
-  void touch(int tensor, int64_t from, int64_t to) {
+  struct Range {
+    int64_t from, to;
+    int64_t size() const { return to - from; }
+  };
+  /// Per loop of the chain: what a block within the present one covers of it.
+  using Ranges = std::vector<Range>;
+
+  /// Rows and columns of the blocks that a member takes of a tensor, in which they are packed.
+  std::pair<int64_t, int64_t> packed(size_t member, int tensor) const {
+    const auto along = [&](int loop) {
+      if (program_.within.empty() || program_.within[member].levels.empty()) return program_.tiles[loop];
+      const NestedMember& nested = program_.within[member];
+      return nested.levels.back().tiles[nested.chain.loopNamed(chain_.loops[loop].name)];
+    };
+    return {along(layouts_[tensor].row_loop), along(layouts_[tensor].column_loop)};
+  }
+
+  /// Lines of these rows of the tensor's block within the present one.
+  void touch(size_t member, int tensor, Range rows, const Ranges& ranges) {
     const Layout& layout = layouts_[tensor];
+    const auto [high, wide] = packed(member, tensor);
+    const Range columns = ranges[layout.column_loop];
     const int64_t row = layout.rows > 1 ? at_[layout.row_loop] : 0,
                   column = layout.columns > 1 ? at_[layout.column_loop] : 0;
-    const int64_t start = layout.first_line + (row * layout.columns + column) * layout.block_lines;
-    const int64_t pitch = width(layout.column_loop) * chain_.tensors[tensor].element_bytes;
-    const int64_t first = from * pitch / program_.line_bytes, last = lines(to * pitch);
+    const int64_t bytes = chain_.tensors[tensor].element_bytes, pitch = columns.size() * bytes;
+    const int64_t number = rows.from / high * ceilDiv(program_.tiles[layout.column_loop], wide) + columns.from / wide;
+    const int64_t start =
+        layout.first_line + (row * layout.columns + column) * layout.block_lines + number * lines(high * wide * bytes);
+    const int64_t top = rows.from / high * high;
+    const int64_t first = (rows.from - top) * pitch / program_.line_bytes, last = lines((rows.to - top) * pitch);
     cache_.touchRun(start + first, last - first);
     touched_ += last - first;
   }
 
   void block(const Member& member) {
+    Ranges ranges;
+    for (size_t loop = 0; loop < chain_.loops.size(); ++loop) ranges.push_back({0, width(static_cast<int>(loop))});
+    const auto number = static_cast<size_t>(&member - chain_.members.data());
+    cut(member, program_.within.empty() ? nullptr : &program_.within[number], 0, 0, ranges);
+  }
+
+  /// The loops of the member's levels from one on.
+  void cut(const Member& member, const NestedMember* within, size_t level, size_t position, const Ranges& ranges) {
+    if (within == nullptr || level == within->levels.size()) return panels(member, ranges);
+    const LevelBlocks& blocks = within->levels[level];
+    if (position == blocks.order.size()) return cut(member, within, level + 1, 0, ranges);
+    const int own = blocks.order[position], loop = chain_.loopNamed(within->chain.loops[own].name);
+    for (int64_t at = ranges[loop].from; at < ranges[loop].to; at += blocks.tiles[own]) {
+      Ranges smaller = ranges;
+      smaller[loop] = {at, std::min(at + blocks.tiles[own], ranges[loop].to)};
+      cut(member, within, level, position + 1, smaller);
+    }
+  }
+
+  void panels(const Member& member, const Ranges& ranges) {
     const int first = member.inputs[0], second = member.inputs[1], output = member.output;
-    const int64_t rows = width(layouts_[output].row_loop);
-    for (int64_t row = 0; row < rows; row += program_.panel_rows) {
-      const int64_t end = std::min(rows, row + program_.panel_rows);
-      touch(first, row, end);
-      touch(second, 0, width(layouts_[second].row_loop));
-      touch(output, row, end);
+    const auto number = static_cast<size_t>(&member - chain_.members.data());
+    const Range rows = ranges[layouts_[output].row_loop];
+    for (int64_t row = rows.from; row < rows.to; row += program_.panel_rows) {
+      const Range panel = {row, std::min(rows.to, row + program_.panel_rows)};
+      touch(number, first, panel, ranges);
+      touch(number, second, ranges[layouts_[second].row_loop], ranges);
+      touch(number, output, panel, ranges);
     }
   }
 

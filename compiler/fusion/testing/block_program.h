@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/fusion/movement.h"
+#include "compiler/fusion/nested_planner.h"
 #include "compiler/fusion/testing/cache_simulator.h"
 
 namespace tessera::compiler::fusion {
@@ -12,11 +13,13 @@ namespace tessera::compiler::fusion {
 /// packed block by block (each block starts on a line and is contiguous, as packing code leaves it); an intermediate
 /// has a buffer of what it retains. Within a block the rows of the output are taken `panel_rows` at a time: each panel
 /// of the first operand, all of the second one, the panel of the output, which is the order of the micro-kernel at the
-/// granularity of its panels.
+/// granularity of its panels. With `within`, each member's block is cut further: it goes round in the smaller ones of
+/// its one level, each packed like the others are.
 struct BlockProgram {
   const Chain& chain;
   Order order;
   Tiles tiles;
+  std::vector<NestedMember> within = {};
   int64_t panel_rows = 48;
   int64_t line_bytes = 64;
 };
