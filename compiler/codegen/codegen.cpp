@@ -111,11 +111,13 @@ absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const Sc
 }
 
 std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
-  const std::optional<std::vector<int>> packings[] = {std::nullopt, {{}}, {{0}}, {{1}}, {{0, 1}}};
+  std::vector<ScheduleRequest> requests(1);
+  for (const std::vector<int>& packed : {std::vector<int>{}, {0}, {1}, {0, 1}}) requests.push_back({.packed = packed});
+  requests.push_back({.nested = true});
   std::set<std::string> seen = {printSchedule(unit.schedule())};
   std::vector<v1::Schedule> forms;
-  for (const auto& packed : packings) {
-    absl::StatusOr<v1::Schedule> form = defaultSchedule(unit, {.packed = packed});
+  for (const ScheduleRequest& request : requests) {
+    absl::StatusOr<v1::Schedule> form = defaultSchedule(unit, request);
     if (form.ok() && seen.insert(printSchedule(*form)).second) forms.push_back(*std::move(form));
   }
   return forms;

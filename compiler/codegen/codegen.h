@@ -16,6 +16,9 @@ struct ScheduleRequest {
   /// Inputs of products outside of slices that are copied to panels, where they can be, and no others; unset: where the
   /// prices say that it pays.
   std::optional<std::vector<int>> packed = std::nullopt;
+  /// Products outside of slices go round in blocks within blocks for the two farthest caches, as equation 3.21 of Chimera
+  /// has them, instead of in those of one cache.
+  bool nested = false;
 };
 
 /// Decides everything that build() follows, from the workload's access functions and the unit's register file and
@@ -23,8 +26,8 @@ struct ScheduleRequest {
 /// Errors: INVALID_INPUT that names the operation and the dimension when the proposed slices cannot be.
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request = {});
 
-/// Default trees of another form than `unit.schedule` and than each other, in a fixed order: without its slices, and
-/// with other operands of products in panels. What no step of a search reaches begins there.
+/// Default trees of another form than `unit.schedule` and than each other, in a fixed order: without its slices, with
+/// other operands of products in panels, and with blocks within blocks. What no step of a search reaches begins there.
 std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit);
 
 /// Compiles one workload: bufferize into the caller's result buffers, split into phases, emit vector code,

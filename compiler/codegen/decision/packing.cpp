@@ -24,7 +24,7 @@ absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
 }  // namespace
 
 void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& request) {
-  Wanted wanted;
+  Wanted wanted{.nested = request.nested};
   if (request.packed) wanted.packed.emplace(request.packed->begin(), request.packed->end());
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // panels of a region

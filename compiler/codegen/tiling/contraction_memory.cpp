@@ -4,6 +4,7 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/nested_blocks.h"
 #include "compiler/target/dealt.h"
 
 namespace tessera::compiler::codegen {
@@ -309,6 +310,7 @@ void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePl
   chooseFetches(nest, chip, roles, plan);
   const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });
   plan.orderLevels(static_cast<int>(first - plan.order.begin()));
+  if (wanted.nested) nestBlocks(nest, chip, plan);
 }
 
 }  // namespace tessera::compiler::codegen

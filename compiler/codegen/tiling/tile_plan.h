@@ -133,6 +133,7 @@ std::string refusedDistance(const Nest& nest, const TilePlan& plan, const Packed
 struct Wanted {
   std::optional<llvm::SmallVector<int>> packed = std::nullopt;  ///< inputs to pack, and no others
   int64_t vectors = 0;                                          ///< of the register tile, where there is such a tile
+  bool nested = false;                                          ///< blocks within blocks, see nested_blocks.h
 };
 
 /// Points of the register tile along parallel loop `loop`: vectors along the vector loop.

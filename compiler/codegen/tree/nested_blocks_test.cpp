@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <tuple>
 
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
@@ -101,6 +103,29 @@ TEST(NestedBlocks, AreWholePartsOfEachOtherAndNotTooMany) {
   refused({{"i0", 24}, {"i0", 24}}, "a part of 24");
   refused({{"r2", 32}, {"r2", 12}}, "a part of 32");
   refused({{"i0", 64}, {"i0", 32}, {"i0", 16}, {"i0", 8}}, "3 levels of blocks at most");
+}
+
+// By the analysis, on odd shapes, for caches of 8, 48 and 256 KB.
+TEST(NestedBlocks, OfTheAnalysisComputeTheSame) {
+  int nested = 0;
+  unsigned seed = 0;
+  for (const auto& [m, n, k] : {std::tuple{311, 400, 67}, {701, 397, 50}, {450, 700, 93}}) {
+    WorkloadText text;
+    const Tensor c = text.named("matmul", {text.argument({m, k}), text.argument({k, n})}, text.fill({m, n}, "0.0"));
+    checkWorkload(text.finish({relu(text, c)}), {.seed = ++seed,
+                                                 .adjust =
+                                                     [](v1::BuildUnit& unit) {
+                                                       for (const int64_t bytes : {8 << 10, 48 << 10, 256 << 10, 0})
+                                                         unit.add_memory()->set_capacity_bytes(bytes);
+                                                     },
+                                                 .request = {.nested = true},
+                                                 .edit =
+                                                     [&](v1::Schedule& schedule) {
+                                                       // Around those over the tiles: blocks of either cache.
+                                                       nested += productLeaf(schedule).loops_size() - 2;
+                                                     }});
+  }
+  EXPECT_EQ(nested, 3 * 2);
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include "compiler/codegen/tiling/nested_blocks.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/tiling/contraction_plan.h"
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/fusion/nested_planner.h"
+
+namespace tessera::compiler::codegen {
+namespace {
+
+fusion::Tensor tensorOf(const Nest& nest, const Operand& operand, const std::string& name) {
+  fusion::Tensor tensor{name, {}, elementBits(operand.access.element) / 8};
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (operand.access.strides[loop] != 0) tensor.subscripts.push_back({{loop, 1}});
+  return tensor;
+}
+
+/// The product as a chain of one member whose blocks are whole tiles, of whole sums or of parts as long as the plan's:
+/// the kernel leaves a sum when its part ends, which shorter ones do too often. Nothing where an operand is not walked
+/// as a box.
+std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
+  const Statement& product = nest.statements[0];
+  fusion::Chain chain;
+  fusion::Member member{"product", {}, {}, 0};
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    const int64_t extent = nest.extents[loop];
+    const int64_t part = std::min(extent, nest.reduction[loop] ? plan.block[loop] : plan.tile[loop]);
+    chain.loops.push_back({.name = absl::StrCat(loop),
+                           .extent = extent,
+                           .min_tile = std::max<int64_t>(1, part),
+                           .whole = nest.reduction[loop] && part == 0,
+                           .multiple = std::max<int64_t>(1, part)});
+    member.loops.push_back(loop);
+  }
+  for (auto [number, input] : llvm::enumerate(product.inputs)) {
+    if (!input.access.root || input.from || !canPack(nest, static_cast<int>(number))) return std::nullopt;
+    member.inputs.push_back(static_cast<int>(chain.tensors.size()));
+    chain.tensors.push_back(tensorOf(nest, input, absl::StrCat("operand ", number)));
+  }
+  member.output = static_cast<int>(chain.tensors.size());
+  chain.tensors.push_back(tensorOf(nest, product.outputs[0], "result"));
+  chain.members.push_back(std::move(member));
+  return chain;
+}
+
+/// The chip's two farthest caches, farthest first: what of each a core may count on, and what fills it.
+std::vector<fusion::BlockMemory> memoriesOf(const Chip& chip) {
+  std::vector<fusion::BlockMemory> memories;
+  for (size_t level = chip.levels().size() - 1; level-- > 0 && memories.size() < 2;) {
+    const Chip::Level& cache = chip.level(level);
+    memories.push_back({chip.prices().memory().held_share() * chip.share(cache, cache.sharers),
+                        chip.bytesPerSecond(chip.level(level + 1))});
+  }
+  return memories;
+}
+
+/// Puts the loops of a level behind those there are: those that sum inside of the others, which cores may share. Blocks
+/// that hold no several of what is inside of them are none.
+void addLevel(const Nest& nest, const fusion::LevelBlocks& blocks, llvm::ArrayRef<int64_t> inside, TilePlan& plan,
+              llvm::SmallVector<int64_t>& outside) {
+  for (const bool sums : {false, true})
+    for (const int loop : blocks.order) {
+      const int64_t step = blocks.tiles[loop] / inside[loop] * inside[loop];
+      if (nest.reduction[loop] != sums || step <= inside[loop] || step >= outside[loop]) continue;
+      plan.levels.push_back({loop, step});
+      outside[loop] = plan.block[loop] = step;
+    }
+}
+
+}  // namespace
+
+void nestBlocks(const Nest& nest, const Chip& chip, TilePlan& plan) {
+  const std::optional<fusion::Chain> chain = chainOf(nest, plan);
+  const std::vector<fusion::BlockMemory> memories = memoriesOf(chip);
+  if (!chain || memories.size() < 2) return;
+  const auto nested = fusion::planNested(*chain, memories);
+  if (!nested.ok()) return;  // not even tiles fit
+  const fusion::LevelBlocks& near = nested->members[0].levels[0];
+  if (near.order.empty()) return;
+  plan.levels.clear();
+  plan.block.assign(nest.loops(), 0);
+  llvm::SmallVector<int64_t> outside(nest.extents.begin(), nest.extents.end()), near_tiles(plan.tile);
+  for (const int loop : near.order) near_tiles[loop] = near.tiles[loop];
+  addLevel(nest, nested->far, near_tiles, plan, outside);
+  addLevel(nest, near, plan.tile, plan, outside);
+  plan.copy_level = static_cast<int>(plan.levels.size());
+  for (const int loop : plan.order) plan.levels.push_back({loop, plan.tile[loop]});
+  // A copy within blocks is of a block of its rows.
+  for (PackedOperand& packed : plan.packed)
+    if (packed.within && plan.block[packed.loop] == 0) packed.within = false, packed.ahead = 0;
+}
+
+}  // namespace tessera::compiler::codegen
