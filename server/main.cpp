@@ -3,7 +3,6 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/cli11.h"
+#include "proto/end_with_parent.h"
 #include "proto/log_format.h"
 #include "proto/own_folder.h"
 #include "proto/server_exit.h"
@@ -234,13 +234,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& parse_error) {
     return app.exit(parse_error) == 0 ? 0 : kServerUsage;
   }
-  if (flags.die_with_parent) {
-    // A command that is killed cannot end the service that it started.
-    const pid_t parent = getppid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) {
-      return 0;
-    }
+  if (flags.die_with_parent && !tessera::endWithParent(SIGTERM)) {
+    return 0;
   }
   absl::Status status = setUpLog(flags);
   int exit_code = kServerFailed;

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "proto/cli11.h"
+#include "proto/end_with_parent.h"
 #include "proto/log_format.h"
 #include "proto/version/version.h"
 #include "proto/worker_exit.h"
@@ -102,11 +102,7 @@ absl::StatusOr<SandboxPlan> planned(Flags& flags) {
 }
 
 int run(Flags& flags, const sigset_t& signals) {
-  if (flags.die_with_parent) {
-    const pid_t parent = getppid();
-    prctl(PR_SET_PDEATHSIG, SIGQUIT);
-    if (getppid() != parent) return kWorkerStopped;
-  }
+  if (flags.die_with_parent && !endWithParent(SIGQUIT)) return kWorkerStopped;
   adoptOrphans();
   const auto sandbox = planned(flags);
   if (!sandbox.ok()) {

@@ -157,7 +157,7 @@ Agreement agreementOf(const std::vector<Sample>& samples) {
 std::array<double, 2> simulate(const Chain& chain, const NestedPlan& plan, const Options& options) {
   CacheSimulator caches({{options.near_capacity, options.ways, 64}, {options.capacity, options.ways, 64}},
                         options.sample);
-  trace({chain, plan.far.order, plan.far.tiles, plan.members}, caches);
+  trace({.chain = chain, .order = plan.far.order, .tiles = plan.far.tiles, .within = plan.members}, caches);
   return {64.0 * static_cast<double>(caches.fills(1)), 64.0 * static_cast<double>(caches.fills(0))};
 }
 

@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import pathlib
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -692,6 +693,27 @@ def services_of_their_own(service):
         check_equal(processes.marked(mark), [], "processes that are left")
 
 
+KILLED = """
+import os, signal, threading, time
+import tessera
+service = tessera.local({folder!r}, workers=1)
+starter = threading.Thread(target=service.start)
+starter.start()
+starter.join()                                       # the thread that started it is gone, the service is not
+time.sleep(0.5)
+assert service._client.workers()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def a_service_ends_with_a_program_that_is_killed(service):
+    program = python_package.script(service.folder, "killed.py", KILLED.format(folder=str(service.scratch("killed"))))
+    mark = f"killed-{os.getpid()}"
+    code, out, err = python_package.run(program, env={processes.MARK: mark})
+    check_equal((code, out, err), (-signal.SIGKILL, "", ""), "the program")
+    wait_until(lambda: not processes.marked(mark), "the service and its workers end")
+
+
 TYPED = """
 import numpy as np
 import tessera
@@ -749,7 +771,8 @@ def main():
               errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers, a_closed_client_says_so,
               transfers_of_every_size, a_download_goes_on_where_it_stopped,
               a_download_takes_no_device_s_place, a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
-              targets_are_data, awaited, services_of_their_own, typed, examples)
+              targets_are_data, awaited, services_of_their_own, a_service_ends_with_a_program_that_is_killed,
+              typed, examples)
     with Service(workers=2) as service:
         service.wait_for_workers(2)
         cases = [(case.__name__, lambda c=case: c(service)) for case in shared]

@@ -56,7 +56,8 @@ class LocalService:
     """tesserad with its workers, for as long as a ``with`` block.
 
     One that serves the data folder already is used and left alone. Otherwise one is started on a Unix socket within
-    the folder and drained at the end; what it stored stays, so the next block finds its cache warm.
+    the folder and drained at the end, however this program ends; what it stored stays, so the next block finds its cache
+    warm.
     """
 
     def __init__(self, data_folder: str | os.PathLike[str] | None = None, workers: int = 0, *,
@@ -94,7 +95,8 @@ class LocalService:
         with open(log, "ab") as output:
             # A process group of its own: Ctrl-C is for this program, which then drains the service.
             self._process = subprocess.Popen(
-                [binary, "--data-dir", self.folder, "--listen", listen, "--workers", str(self._workers)],
+                [binary, "--data-dir", self.folder, "--listen", listen, "--workers", str(self._workers),
+                 "--die-with-parent"],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0)
         give_up = time.monotonic() + _PATIENCE_S
         while time.monotonic() < give_up:

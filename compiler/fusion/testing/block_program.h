@@ -19,9 +19,9 @@ struct BlockProgram {
   const Chain& chain;
   Order order;
   Tiles tiles;
-  std::vector<NestedMember> within = {};
   int64_t panel_rows = 48;
   int64_t line_bytes = 64;
+  std::vector<NestedMember> within = {};
 };
 
 /// Drives `cache` with the trace of `program`; returns the number of line touches. Members of 2-D operands whose
