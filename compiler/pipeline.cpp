@@ -120,7 +120,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // Once for each variant; what they have in common comes together behind it.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
-  Schedules schedules(target, request.spec, request.pins);
+  Schedules schedules(target, request.spec, request.pins, request.steps);
   std::vector<v1::Decision> left_out;  // suggestions that a variant was planned again without
   std::optional<std::vector<v1::Choice>> suggested;
   for (auto next = variants->begin(); next != variants->end();) {
@@ -228,6 +228,12 @@ absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
   if (!steps.ok()) return steps.status();
   built->mutable_info()->mutable_verified()->Assign(steps->begin(), steps->end());
   return built;
+}
+
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit, StepCache* steps, bool& known) {
+  known = false;
+  return onceMade<v1::BuiltObject>(
+      steps, stepKey("object", {deterministicBytes(unit)}), [&] { return build(unit); }, &known);
 }
 
 }  // namespace tessera::compiler

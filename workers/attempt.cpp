@@ -73,17 +73,18 @@ v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
 }
 
 /// Everything between lease and report. An empty result: the attempt was cancelled on the way.
-v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const Enclosed& enclosed,
+v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const v1::Lease& lease,
                     Heartbeat& heartbeat, Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
   if (!folder.ok()) return workerFault(folder.status());
-  if (absl::Status status = fetchInputs(environment, task, enclosed, *folder, attempt); !status.ok()) {
+  if (absl::Status status = fetchInputs(environment, task, lease.inputs(), *folder, attempt); !status.ok()) {
     return workerFault(status);
   }
   heartbeat.taskRuns(true);
+  const std::shared_ptr<KnownSteps> steps = environment.known_steps.of(lease.known_steps());
   v1::TaskResult result = runTask(
       environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
-      attempt);
+      attempt, steps.get());
   heartbeat.taskRuns(false);
   heartbeat.resultIsComplete();
   if (attempt.cancelled()) return result;
@@ -142,7 +143,7 @@ void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, c
   const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
   Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
   const v1::TaskResult result =
-      work(environment, placed(lease, environment.measuring_cores), lease.inputs(), heartbeat, attempt);
+      work(environment, placed(lease, environment.measuring_cores), lease, heartbeat, attempt);
   const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
 
   switch (attempt.reason()) {

@@ -20,6 +20,7 @@ struct AttemptEnvironment {
   BlobCache& cache;
   Scratch& scratch;
   const TaskRunner& runner;
+  KnownStepsOfProjects& known_steps;
   std::string worker_id;
   int measuring_cores;     ///< of this machine, lent to what is timed
   Cancellation& draining;  ///< the worker wants to leave: do not wait for a server that is away
