@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -27,8 +28,10 @@ struct AttemptEnvironment {
   Cancellation& stopping;  ///< the worker leaves now
 };
 
-/// Works one lease off: inputs, child process, outputs, report, with heartbeats throughout. Returns when
-/// the server has taken the result, or nobody wants it any more.
-void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, const Session& session);
+/// Works one lease off: inputs, child process, outputs, with heartbeats throughout. What is left is to report it: to be
+/// called once, on any thread, while the caller goes on. That returns when the server has taken the result, or nobody
+/// wants it any more.
+[[nodiscard]] std::function<void()> runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease,
+                                               const Session& session);
 
 }  // namespace tessera::worker

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "proto/worker_exit.h"
 #include "workers/rpc.h"
@@ -82,6 +84,8 @@ void Worker::fail(int exit_code) {
 
 void Worker::work(const AttemptEnvironment& environment) {
   Backoff pause;  // grows while nothing comes of asking
+  // One result is on its way while the next task is asked for and done: the server takes both at once.
+  std::jthread reporting;
   while (!draining_.cancelled()) {
     auto session = environment.registration.session(draining_);
     if (!session.ok()) {
@@ -92,7 +96,10 @@ void Worker::work(const AttemptEnvironment& environment) {
       return;
     }
     v1::LeaseTaskResponse response;
-    if (lease(environment, *session, pause, response)) runAttempt(environment, response.lease(), *session);
+    if (!lease(environment, *session, pause, response)) continue;
+    std::function<void()> report = runAttempt(environment, response.lease(), *session);
+    if (reporting.joinable()) reporting.join();
+    reporting = std::jthread(std::move(report));
   }
 }
 
