@@ -230,7 +230,7 @@ void SqliteStore::writeBatch() {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t changes = sqlite3_total_changes64(writer_->handle());
   writer_->clearFault();
-  absl::Status status = writer_->execute("BEGIN IMMEDIATE");
+  absl::Status status = writer_->prepare("BEGIN IMMEDIATE").run();
   while (batch.size() < kMaxBatch) {
     {
       std::lock_guard<std::mutex> lock(queue_mutex_);
@@ -242,7 +242,7 @@ void SqliteStore::writeBatch() {
     batch.back()->result = run(*batch.back());
     status = writer_->fault();
   }
-  if (status.ok()) status = writer_->execute("COMMIT");
+  if (status.ok()) status = writer_->prepare("COMMIT").run();
   writer_->rollback();
   if (status.ok() && options_.on_commit && sqlite3_total_changes64(writer_->handle()) != changes) {
     options_.on_commit(std::chrono::steady_clock::now() - begin, batch.size());
