@@ -37,11 +37,11 @@ struct Slot {
 };
 
 struct Header {
-  uint64_t magic;
-  uint64_t half_bytes;
-  uint32_t slots;  // of a half
-  std::atomic<uint32_t> younger;
-  std::atomic<uint64_t> end;  // of what the younger half holds, from its begin
+  uint64_t magic = 0;
+  uint64_t half_bytes = 0;
+  uint32_t slots = 0;  // of a half
+  std::atomic<uint32_t> younger = 0;
+  std::atomic<uint64_t> end = 0;  // of what the younger half holds, from its begin
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
@@ -59,7 +59,8 @@ const Slot* slotsOf(const char* memory, const Header& header, uint32_t half) {
 // Keys are digests: some of their digits are as good as any hash of them.
 uint32_t firstSlot(std::string_view key, uint32_t slots) {
   uint32_t hash = 0;
-  std::from_chars(key.data(), key.data() + 8, hash, 16);
+  const std::string_view digits = key.substr(0, 8);
+  std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
   return hash % slots;
 }
 
