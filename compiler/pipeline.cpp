@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/front_door.h"
 #include "compiler/graph/graph.h"
+#include "compiler/graph/workbench.h"
 #include "compiler/merge_variants.h"
 #include "compiler/model_format.h"
 #include "compiler/model_operators.h"
@@ -21,7 +23,6 @@
 #include "compiler/verification/graph_check.h"
 #include "compiler/verification/kernel_check.h"
 #include "compiler/weights_file.h"
-#include "mlir/IR/MLIRContext.h"
 #include "proto/failure.h"
 #include "proto/version/version.h"
 
@@ -119,15 +120,15 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // Once for each variant; what they have in common comes together behind it.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
-  Schedules schedules(target, request.spec, request.pins);
+  Schedules schedules(target, request.spec, request.pins, request.steps);
   std::vector<v1::Decision> left_out;  // suggestions that a variant was planned again without
   std::optional<std::vector<v1::Choice>> suggested;
   for (auto next = variants->begin(); next != variants->end();) {
     const Bindings& bindings = *next;
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
-    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    absl::StatusOr<ImportedModel> model = importModel(context, request, bindings, identity->first_bytes);
+    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
+    absl::StatusOr<ImportedModel> model = importModel(workbench->context, request, bindings, identity->first_bytes);
     if (!model.ok()) return inVariant(bindings, count, model.status());
     if (request.describe_model && result.model.nodes().empty()) {
       result.model = viewModel(*model);
@@ -146,6 +147,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
                          .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
                          .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
+                         .canonicalizer = &workbench->canonicalizer,
                          .memory = memoryOf(request),
                          .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
@@ -226,6 +228,12 @@ absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
   if (!steps.ok()) return steps.status();
   built->mutable_info()->mutable_verified()->Assign(steps->begin(), steps->end());
   return built;
+}
+
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit, StepCache* steps, bool& known) {
+  known = false;
+  return onceMade<v1::BuiltObject>(
+      steps, stepKey("object", {deterministicBytes(unit)}), [&] { return build(unit); }, &known);
 }
 
 }  // namespace tessera::compiler

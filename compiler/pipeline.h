@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/step_cache.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
@@ -31,7 +32,8 @@ struct PlanRequest {
   std::string weights_path;                                 ///< where the weights section is written; empty: nowhere
   bool describe_model = false;                              ///< whether PlanResult.model and operators are wanted
   fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
-  v1::Pins pins = {};  ///< decisions to take over; spec.pin_use says what is made of them
+  v1::Pins pins = {};          ///< decisions to take over; spec.pin_use says what is made of them
+  StepCache* steps = nullptr;  ///< of schedules; null: each is decided anew
 };
 
 struct PlanResult {
@@ -64,6 +66,8 @@ std::vector<v1::OperatorInfo> operators();
 
 /// Compiles one workload to a relocatable object. Pure: equal units give equal bytes.
 absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit);
+/// The same, or what was built of this very unit before; `known` says which.
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit, StepCache* steps, bool& known);
 
 struct AssembleRequest {
   std::string name;
@@ -74,6 +78,7 @@ struct AssembleRequest {
   std::string artifact_path;             ///< written
   /// When set, the weights are not copied: the artifact is `artifact_path`, `weights_path` and this one, written too.
   std::string behind_weights_path = {};
+  StepCache* steps = nullptr;  ///< of linked code; null: it is linked anew
 };
 
 /// Links the objects and writes the artifact file (layout: tessera/v1/artifact.proto).

@@ -276,6 +276,66 @@ TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   EXPECT_EQ(bytes(folder_ + "/first.tsra"), bytes(folder_ + "/second.tsra"));
 }
 
+/// Keeps all, and counts.
+struct StepsInMemory : StepCache {
+  std::optional<std::string> find(const std::string& key) override {
+    const auto entry = kept.find(key);
+    found += entry != kept.end();
+    return entry != kept.end() ? std::optional(entry->second) : std::nullopt;
+  }
+  void keep(const std::string& key, std::string result) override { kept[key] = std::move(result); }
+  std::map<std::string, std::string> kept;
+  int found = 0;
+};
+
+TEST_F(PipelineTest, ModelsWhoseWeightsAloneDifferShareAllStepsAndAreWhatTheyWouldBeWithout) {
+  const auto make = [&](const std::string& name, unsigned seed, int64_t columns, StepCache* steps) {
+    ModelBuilder model({8, 64}, {8, columns});
+    model.weight("w", {64, columns}, randomValues(static_cast<size_t>(64 * columns), seed));
+    model.node("MatMul", {"x", "w"}, "product");
+    model.node("Relu", {"product"}, "y");
+    model.write(request_.model_path);
+    request_.weights_path = folder_ + "/" + name + ".weights";
+    request_.steps = steps;
+    auto planned = plan(request_, nullptr);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    AssembleRequest assembly;
+    assembly.name = "model";
+    for (const v1::BuildUnit& unit : planned->units) {
+      bool known = false;
+      auto object = build(unit, steps, known);
+      EXPECT_TRUE(object.ok()) << object.status();
+      assembly.objects.push_back(*object);
+    }
+    assembly.plan = planned->plan;
+    assembly.weights_path = request_.weights_path;
+    assembly.artifact_path = folder_ + "/" + name;
+    assembly.steps = steps;
+    const auto manifest = assemble(assembly);
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    std::ifstream file(assembly.artifact_path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  };
+  StepsInMemory steps;
+  const std::string first = make("first", 1, 32, &steps);
+  EXPECT_EQ(steps.found, 0);
+  EXPECT_EQ(steps.kept.size(), 3U) << "a schedule, an object, linked code";
+  const std::string second = make("second", 2, 32, &steps);
+  EXPECT_EQ(steps.found, 3);
+  EXPECT_EQ(first, make("first anew", 1, 32, nullptr));
+  EXPECT_EQ(second, make("second anew", 2, 32, nullptr));
+  EXPECT_NE(first, second);
+  const std::string other = make("other", 1, 48, &steps);
+  EXPECT_EQ(steps.found, 3) << "another layer is another step";
+  EXPECT_EQ(other, make("other anew", 1, 48, nullptr));
+  // A message that cannot be read is made anew. Linked code is any bytes: whoever keeps it sees to it that it is whole.
+  for (auto& [key, result] : steps.kept) {
+    if (!result.starts_with("\177ELF")) result = "\377\377\377";
+  }
+  steps.found = 0;
+  EXPECT_EQ(second, make("second again", 2, 32, &steps));
+}
+
 TEST_F(PipelineTest, ProgressNamesPhasesAndReachesTheTotal) {
   ModelBuilder model({4, 4}, {4, 4});
   model.node("Relu", {"x"}, "y");

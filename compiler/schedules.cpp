@@ -28,8 +28,8 @@ absl::Status fault(const std::string& message, const std::string& node, const st
 
 }  // namespace
 
-Schedules::Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins)
-    : target_(target), spec_(spec) {
+Schedules::Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins, StepCache* steps)
+    : target_(target), spec_(spec), steps_(steps) {
   for (const v1::Pins::PinnedWorkload& pin : pins.workloads()) pins_.emplace(pin.hash(), &pin.schedule());
 }
 
@@ -62,10 +62,14 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
     return fault(absl::StrCat("the plan has no schedule for it (", workload.hash(), ")"), workload.summary(),
                  "give the plan of this model, target and shapes, or pin what it has with --pin");
   const bool scalar = spec_.options().opt_level() == kPlainLoops;
-  absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar});
-  if (!schedule.ok() && workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd"))
-    schedule = defaultSchedule(unit, {.scalar = scalar});
-  return schedule;
+  const bool wished = workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd");
+  unit.clear_schedule();
+  const std::string key = stepKey("schedule", {deterministicBytes(unit), deterministicBytes(workload.slices()),
+                                               scalar ? "scalar" : "", wished ? "wished" : ""});
+  return onceMade<v1::Schedule>(steps_, key, [&] {
+    absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar});
+    return schedule.ok() || !wished ? schedule : defaultSchedule(unit, {.scalar = scalar});
+  });
 }
 
 const absl::StatusOr<v1::Schedule>& Schedules::of(const v1::Workload& workload) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/step_cache.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -14,8 +15,8 @@ namespace tessera::compiler {
 /// Schedules of the distinct workloads of all variants, each decided once: by a pin, or by default.
 class Schedules {
  public:
-  /// The arguments outlive it.
-  Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins);
+  /// The arguments outlive it. `steps` knows defaults that were decided before; it may be null.
+  Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins, StepCache* steps);
 
   /// Decides all of these that are not known yet, on as many threads as the process may use at once. `done` hears of
   /// each, one at a time; errors wait for of(). What is decided does not depend on the threads.
@@ -43,6 +44,7 @@ class Schedules {
 
   const v1::Target& target_;
   const v1::CompileSpec& spec_;
+  StepCache* const steps_;
   std::map<std::string, const v1::Schedule*> pins_;
   struct Known {
     absl::StatusOr<v1::Schedule> schedule;

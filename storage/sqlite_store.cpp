@@ -83,13 +83,23 @@ class SqliteStore : public Store {
   }
 
  private:
-  /// A caller that waits in transact().
+  /// A caller that waits in transact(), for a lock of its own: those of a batch are woken at once.
   struct Request {
     explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) {}
+    void finish() {
+      const std::lock_guard<std::mutex> lock(mutex);
+      done = true;
+      finished.notify_one();
+    }
+    void wait() {
+      std::unique_lock<std::mutex> lock(mutex);
+      finished.wait(lock, [&] { return done; });
+    }
     const std::function<absl::Status(Transaction&)>* body;
     absl::Status result;
     Notice notice;
     bool done = false;
+    std::mutex mutex;
     std::condition_variable finished;
   };
 
@@ -202,12 +212,13 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
                                             : inSavepoint([&] { return body(*around->transaction()); });
   }
   Request request(&body);
-  std::unique_lock<std::mutex> lock(queue_mutex_);
-  if (stopping_) return absl::UnavailableError("the store is closing");
-  queue_.push_back(&request);
+  {
+    const std::lock_guard<std::mutex> lock(queue_mutex_);
+    if (stopping_) return absl::UnavailableError("the store is closing");
+    queue_.push_back(&request);
+  }
   queue_changed_.notify_one();
-  request.finished.wait(lock, [&] { return request.done; });
-  lock.unlock();
+  request.wait();
   if (request.result.ok()) notices_.post(request.notice);
   return request.result;
 }
@@ -230,7 +241,7 @@ void SqliteStore::writeBatch() {
   const auto begin = std::chrono::steady_clock::now();
   const int64_t changes = sqlite3_total_changes64(writer_->handle());
   writer_->clearFault();
-  absl::Status status = writer_->execute("BEGIN IMMEDIATE");
+  absl::Status status = writer_->prepare("BEGIN IMMEDIATE").run();
   while (batch.size() < kMaxBatch) {
     {
       std::lock_guard<std::mutex> lock(queue_mutex_);
@@ -242,16 +253,14 @@ void SqliteStore::writeBatch() {
     batch.back()->result = run(*batch.back());
     status = writer_->fault();
   }
-  if (status.ok()) status = writer_->execute("COMMIT");
+  if (status.ok()) status = writer_->prepare("COMMIT").run();
   writer_->rollback();
   if (status.ok() && options_.on_commit && sqlite3_total_changes64(writer_->handle()) != changes) {
     options_.on_commit(std::chrono::steady_clock::now() - begin, batch.size());
   }
-  std::lock_guard<std::mutex> lock(queue_mutex_);
   for (Request* request : batch) {
     if (!status.ok()) request->result = status;  // of what was done in common, nothing is stored
-    request->done = true;
-    request->finished.notify_one();
+    request->finish();
   }
 }
 

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
@@ -73,17 +75,18 @@ v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
 }
 
 /// Everything between lease and report. An empty result: the attempt was cancelled on the way.
-v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const Enclosed& enclosed,
+v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const v1::Lease& lease,
                     Heartbeat& heartbeat, Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
   if (!folder.ok()) return workerFault(folder.status());
-  if (absl::Status status = fetchInputs(environment, task, enclosed, *folder, attempt); !status.ok()) {
+  if (absl::Status status = fetchInputs(environment, task, lease.inputs(), *folder, attempt); !status.ok()) {
     return workerFault(status);
   }
   heartbeat.taskRuns(true);
+  const std::shared_ptr<KnownSteps> steps = environment.known_steps.of(lease.known_steps());
   v1::TaskResult result = runTask(
       environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
-      attempt);
+      attempt, steps.get());
   heartbeat.taskRuns(false);
   heartbeat.resultIsComplete();
   if (attempt.cancelled()) return result;
@@ -132,26 +135,34 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
                lease.fencing_token());
 }
 
-}  // namespace
+/// What an attempt has from its lease until the server has its result.
+struct Running {
+  Running(const AttemptEnvironment& environment, v1::Lease granted, const Session& session)
+      : lease(std::move(granted)),
+        stop(environment.stopping, [this](StopReason reason) { attempt.cancel(reason); }),
+        heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt) {}
 
-void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, const Session& session) {
-  const LogAbout about({{"task", lease.task_id()}, {"job", lease.job_id()}});
-  spdlog::info("task {} ({}, job {}): attempt {}, token {}", lease.task_id(), v1::TaskKind_Name(lease.task().kind()),
-               lease.job_id(), lease.attempt(), lease.fencing_token());
+  const v1::Lease lease;
   Cancellation attempt;
-  const OnCancel stop(environment.stopping, [&](StopReason reason) { attempt.cancel(reason); });
-  Heartbeat heartbeat(environment.service, environment.registration, session, environment.worker_id, lease, attempt);
-  const v1::TaskResult result =
-      work(environment, placed(lease, environment.measuring_cores), lease.inputs(), heartbeat, attempt);
-  const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
+  const OnCancel stop;
+  Heartbeat heartbeat;
+  v1::TaskResult result;
+};
 
-  switch (attempt.reason()) {
+LogAbout logAbout(const v1::Lease& lease) { return LogAbout({{"task", lease.task_id()}, {"job", lease.job_id()}}); }
+
+void report(const AttemptEnvironment& environment, Running& running, const Session& session) {
+  const v1::Lease& lease = running.lease;
+  const v1::TaskResult& result = running.result;
+  const LogAbout about = logAbout(lease);
+  const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
+  switch (running.attempt.reason()) {
     case StopReason::kNone:
       if (result.has_failure()) {
         spdlog::warn("task {}: {}: {}", lease.task_id(), v1::Failure::Reason_Name(result.failure().reason()),
                      result.failure().message());
       }
-      report(environment, lease, result, attempt,
+      report(environment, lease, result, running.attempt,
              [&](Clock::duration waited) { return environment.draining.cancelled() && waited > lease_length; });
       break;
     case StopReason::kCancelled: {
@@ -165,6 +176,19 @@ void runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease, c
     default:
       spdlog::warn("task {}: abandoned, its lease was lost or the worker stops", lease.task_id());
   }
+}
+
+}  // namespace
+
+std::function<void()> runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease,
+                                 const Session& session) {
+  const LogAbout about = logAbout(lease);
+  spdlog::info("task {} ({}, job {}): attempt {}, token {}", lease.task_id(), v1::TaskKind_Name(lease.task().kind()),
+               lease.job_id(), lease.attempt(), lease.fencing_token());
+  const auto running = std::make_shared<Running>(environment, lease, session);
+  running->result =
+      work(environment, placed(lease, environment.measuring_cores), lease, running->heartbeat, running->attempt);
+  return [&environment, running, session] { report(environment, *running, session); };
 }
 
 }  // namespace tessera::worker

@@ -38,6 +38,7 @@ struct ChildSpec {
   Isolation isolation;
   std::string scratch;            ///< what is in this folder, but for in/, is measured while it runs ...
   int64_t scratch_bytes = 0;      ///< ... and may be so much; 0: any
+  int known_steps = -1;           ///< a descriptor of this process that the child has as 5 (known_steps.h); -1: none
   bool generated_code = false;    ///< runs code that a model was made into, and so may end in any way it likes
   Milliseconds run_timeout{0};    ///< 0 = none
   Milliseconds kill_grace{1000};  ///< between SIGTERM and SIGKILL

@@ -42,12 +42,13 @@ void setUpChild(const ChildSetup& setup) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
 
-  // The sources are above 4, so these cannot overwrite one another.
+  // The sources are above 5, so these cannot overwrite one another.
   if (dup2(setup.null, 0) < 0 || dup2(setup.output, 1) < 0 || dup2(setup.output, 2) < 0 ||
-      dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0) {
+      dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0 ||
+      (setup.known_steps >= 0 && dup2(setup.known_steps, 5) < 0)) {
     giveUp(setup.report, setup.processes, "descriptors", errno);
   }
-  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(5, ~0U, 0) != 0)
+  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(setup.known_steps >= 0 ? 6 : 5, ~0U, 0) != 0)
     giveUp(4, setup.processes, "closing descriptors", errno);
   if (const FailedStep step = enterMounts(*setup.isolation); step.name != nullptr)
     giveUp(4, setup.processes, step.name, step.error);

@@ -27,7 +27,8 @@ struct ChildReport {
 struct ChildSetup {
   const char* folder = nullptr;  ///< to work in
   Limits limits;
-  int null = -1, output = -1, progress = -1, report = -1;  ///< each at 5 or above
+  int null = -1, output = -1, progress = -1, report = -1;  ///< each at 6 or above
+  int known_steps = -1;                                    ///< likewise; -1: none
   /// The parent it must not outlive, as getppid() has it: 0 in a namespace of processes that the parent is not in.
   pid_t worker = 0;
   const Isolation* isolation = nullptr;  ///< its mounts and its user are entered here
@@ -35,9 +36,9 @@ struct ChildSetup {
 };
 
 /// Leads a group of its own, dies with the worker, has no handler and no blocked signal, descriptors 0 (nothing), 1 and
-/// 2 (output), 3 (progress), 4 (report, closed by exec) and no other, mounts, the working folder, umask 077, the limits
-/// and the user.
-/// Async-signal-safe. A step that fails is reported and ends the process with kTaskExecFailed.
+/// 2 (output), 3 (progress), 4 (report, closed by exec), 5 (known steps, if any) and no other, mounts, the working
+/// folder, umask 077, the limits and the user. Async-signal-safe. A step that fails is reported and ends the process
+/// with kTaskExecFailed.
 void setUpChild(const ChildSetup& setup);
 
 /// Has the kernel end this process with its worker, and ends it if that is gone already: a pipe that it reads says so

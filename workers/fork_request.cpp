@@ -93,11 +93,16 @@ bool decode(std::string_view bytes, ForkRequest& request) {
          reader.get(request.isolation.gid) && reader.get(request.isolation.folder);
 }
 
-// Room for three descriptors, aligned as the kernel wants it.
+// Room for all descriptors, aligned as the kernel wants it.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(ForkDescriptors))];
 };
+
+/// A descriptor that is none cannot be sent; it is the last one.
+size_t bytesOf(const ForkDescriptors& descriptors) {
+  return sizeof(descriptors) - (descriptors.back() < 0 ? sizeof(int) : 0);
+}
 
 }  // namespace
 
@@ -109,12 +114,13 @@ absl::Status sendForkRequest(int socket, const ForkRequest& request, const ForkD
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
-  message.msg_controllen = sizeof(control.bytes);
+  const size_t given = bytesOf(descriptors);
+  message.msg_controllen = CMSG_SPACE(given);
   cmsghdr* rights = CMSG_FIRSTHDR(&message);
   rights->cmsg_level = SOL_SOCKET;
   rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(descriptors));
-  memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(descriptors));
+  rights->cmsg_len = CMSG_LEN(given);
+  memcpy(CMSG_DATA(rights), descriptors.data(), given);
   ssize_t sent;
   do {
     sent = sendmsg(socket, &message, MSG_NOSIGNAL);
@@ -139,10 +145,12 @@ std::optional<ReceivedFork> receiveForkRequest(int socket) {
   if (got <= 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return std::nullopt;
   const cmsghdr* rights = CMSG_FIRSTHDR(&message);
   ForkDescriptors descriptors;
-  if (rights == nullptr || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(descriptors))) {
+  descriptors.fill(-1);
+  if (rights == nullptr || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len > CMSG_LEN(sizeof(descriptors)) ||
+      rights->cmsg_len < CMSG_LEN(sizeof(descriptors) - sizeof(int))) {
     return std::nullopt;
   }
-  memcpy(descriptors.data(), CMSG_DATA(rights), sizeof(descriptors));
+  memcpy(descriptors.data(), CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
   ReceivedFork received;
   for (size_t i = 0; i < descriptors.size(); ++i) received.descriptors[i] = FileDescriptor(descriptors[i]);
   if (!decode(std::string_view(bytes).substr(0, static_cast<size_t>(got)), received.request)) return std::nullopt;

@@ -21,15 +21,15 @@ struct ForkRequest {
   Isolation isolation;
 };
 
-/// Output, progress and report (child_setup.h) of the new process.
-using ForkDescriptors = std::array<int, 3>;
+/// Output, progress and report (child_setup.h) of the new process, and what it is given of known steps: -1: nothing.
+using ForkDescriptors = std::array<int, 4>;
 
 /// Sends one request through `socket` (SOCK_SEQPACKET). UNAVAILABLE when nobody listens any more.
 absl::Status sendForkRequest(int socket, const ForkRequest& request, const ForkDescriptors& descriptors);
 
 struct ReceivedFork {
   ForkRequest request;
-  std::array<FileDescriptor, 3> descriptors;
+  std::array<FileDescriptor, 4> descriptors;
 };
 
 /// Waits for the next request. Nothing: the other end is closed, or what came is no request.

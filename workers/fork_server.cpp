@@ -117,7 +117,7 @@ absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int p
   FileDescriptor report_write(report[1]);
   const ForkRequest request = {
       {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};
-  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report_write.get()});
+  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report_write.get(), spec.known_steps});
   if (!sent.ok()) return absl::UnavailableError(absl::StrCat(binary_, " ", kServeFlag, ": ", sent.message()));
   report_write.reset();
 

@@ -13,4 +13,9 @@ inline std::string outputFileName(int index) { return "output-" + std::to_string
 /// in its result instead of writing them (OutputFile.data).
 inline constexpr int64_t kEnclosedBytes = 64 << 10, kEnclosedBytesOfResult = 1 << 20;
 
+/// File in out/ by which a task hands in results of steps (known_steps.h), so many bytes at most. It is none of its
+/// results.
+inline constexpr char kStepsFile[] = "known-steps";
+inline constexpr int64_t kMostStepBytes = 16 << 20;
+
 }  // namespace tessera::worker

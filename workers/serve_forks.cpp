@@ -58,10 +58,20 @@ void becomeTask(const ReceivedFork& fork, int null, int reaped, int told, pid_t 
   ChildReport started;
   if (read(told, &started.processes, sizeof(started.processes)) != sizeof(started.processes)) _exit(kTaskExecFailed);
   waitForEnd(reaped);
-  const auto& [output, progress, report] = fork.descriptors;
+  const auto& [output, progress, report, known_steps] = fork.descriptors;
   const Isolation& isolation = fork.request.isolation;
-  setUpChild({fork.request.working_folder.c_str(), fork.request.limits, null, output.get(), progress.get(),
-              report.get(), isolation.namespaces ? 0 : worker, &isolation, started.processes});
+  ChildSetup setup;
+  setup.folder = fork.request.working_folder.c_str();
+  setup.limits = fork.request.limits;
+  setup.null = null;
+  setup.output = output.get();
+  setup.progress = progress.get();
+  setup.report = report.get();
+  setup.known_steps = known_steps.get();
+  setup.worker = isolation.namespaces ? 0 : worker;
+  setup.isolation = &isolation;
+  setup.processes = started.processes;
+  setUpChild(setup);
   clearenv();
   for (const std::string& variable : fork.request.environment) {
     const size_t equals = variable.find('=');
@@ -88,9 +98,10 @@ void tellFailure(int report, const FailedStep& step) {
 
 std::vector<std::string> serveForks(const std::string& build) {
   const pid_t worker = getppid();
-  // The first takes 4, so that whatever is opened from here on lies above what setUpChild assigns.
+  // These take 4 and 5, so that whatever is opened from here on lies above what setUpChild assigns.
   const FileDescriptor low(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
+  FileDescriptor next(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
+  const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 6));
   if (!null.valid()) _exit(kTaskCannotStart);
   // Ready; who asks compares builds before it sends anything.
   if (send(kSocket, build.data(), build.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(build.size())) {
@@ -115,6 +126,7 @@ std::vector<std::string> serveForks(const std::string& build) {
         reaped.write.reset();
         told.write.reset();
         becomeTask(*received, null.get(), reaped.read.get(), told.read.get(), worker);
+        next.release();  // the task's known steps by now
         return std::move(received->request.arguments);
       }
       if (task < 0) {

@@ -20,8 +20,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// A duplicate at 5 or above, out of the way of the descriptors the child is given.
-FileDescriptor above4(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 5)); }
+// A duplicate at 6 or above, out of the way of the descriptors the child is given.
+FileDescriptor above5(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 6)); }
 
 }  // namespace
 
@@ -31,19 +31,29 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   FileDescriptor report_read(report[0]);
   FileDescriptor report_low(report[1]);
   const FileDescriptor null_low(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const FileDescriptor null = above4(null_low.get());
-  const FileDescriptor child_output = above4(output);
-  const FileDescriptor child_progress = above4(progress);
-  FileDescriptor report_write = above4(report_low.get());
+  const FileDescriptor null = above5(null_low.get());
+  const FileDescriptor child_output = above5(output);
+  const FileDescriptor child_progress = above5(progress);
+  const FileDescriptor known_steps = spec.known_steps >= 0 ? above5(spec.known_steps) : FileDescriptor();
+  FileDescriptor report_write = above5(report_low.get());
   report_low.reset();
-  if (!null.valid() || !child_output.valid() || !child_progress.valid() || !report_write.valid()) {
+  if (!null.valid() || !child_output.valid() || !child_progress.valid() || !report_write.valid() ||
+      known_steps.valid() != (spec.known_steps >= 0)) {
     return absl::ErrnoToStatus(errno, "descriptors of a child");
   }
 
   const std::vector<char*> argv = pointers(spec.argv);
   const std::vector<char*> environment = pointers(spec.environment);
-  const ChildSetup setup = {spec.working_folder.c_str(), spec.limits,        null.get(), child_output.get(),
-                            child_progress.get(),        report_write.get(), getpid(),   &spec.isolation};
+  ChildSetup setup;
+  setup.folder = spec.working_folder.c_str();
+  setup.limits = spec.limits;
+  setup.null = null.get();
+  setup.output = child_output.get();
+  setup.progress = child_progress.get();
+  setup.report = report_write.get();
+  setup.known_steps = known_steps.get();
+  setup.worker = getpid();
+  setup.isolation = &spec.isolation;
   if (spec.isolation.namespaces) {
     return absl::InvalidArgumentError("a program that is executed gets no namespaces: those are for what is forked");
   }

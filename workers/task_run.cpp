@@ -1,7 +1,11 @@
 #include "workers/task_run.h"
 
+#include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -9,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "workers/child_end.h"
 #include "workers/exit_codes.h"
+#include "workers/output_names.h"
 #include "workers/progress_stream.h"
 #include "workers/spawn.h"
 
@@ -53,6 +58,24 @@ bool readResult(const std::string& path, v1::TaskResult& result) {
   return result.ParseFromIstream(&file) && (result.has_failure() || result.payload_case() != 0);
 }
 
+// What the task made of steps that were not known; nothing where there is no such file, or none that it may leave.
+std::string readSteps(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status{};
+  if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kMostStepBytes)
+    return "";
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t more = read(file.get(), bytes.data() + got, bytes.size() - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) break;
+    got += static_cast<size_t>(more);
+  }
+  bytes.resize(got);
+  return bytes;
+}
+
 }  // namespace
 
 ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder) {
@@ -84,7 +107,8 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
 }
 
 v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
-                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt) {
+                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt,
+                       KnownSteps* steps) {
   if (!writeFile(folder.path() + "/task.pb", task.SerializeAsString())) {
     return failedHere(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
   }
@@ -95,7 +119,8 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
       return failedHere(std::string(given.message()));
     }
   }
-  const ChildSpec spec = childSpecFor(runner, task, folder.path());
+  ChildSpec spec = childSpecFor(runner, task, folder.path());
+  if (steps != nullptr) spec.known_steps = steps->descriptor();
   ProgressDecoder decoder;
   Spawn spawn;
   if (runner.forks) spawn = [&](const auto&... how) { return runner.forks->fork(how...); };
@@ -123,6 +148,7 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
   const bool whole = end.exited && end.exit_code == 0 && end.stopped == StopReason::kNone &&
                      readResult(folder.path() + "/result.pb", result);
   if (!whole) result = failed(failureOfEnd(end, spec));
+  if (steps != nullptr && !result.has_failure()) addEncoded(*steps, readSteps(folder.output(kStepsFile)));
   if (end.exited && end.exit_code == kTaskOtherBuild && runner.on_other_build) runner.on_other_build();
   if (!end.stderr_tail.empty()) spdlog::debug("task process {} printed: {}", (*child)->pid(), end.stderr_tail);
   v1::Usage& usage = *result.mutable_usage();

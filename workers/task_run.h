@@ -8,6 +8,7 @@
 #include "workers/cancellation.h"
 #include "workers/child_process.h"
 #include "workers/fork_server.h"
+#include "workers/known_steps.h"
 #include "workers/sandbox/measures.h"
 #include "workers/scratch.h"
 
@@ -29,8 +30,10 @@ struct TaskRunner {
 ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder);
 
 /// Runs `task`, whose inputs are in `folder`, as one child process, and returns what it left in
-/// result.pb, or the failure that its end amounts to. `usage` is filled in either case.
+/// result.pb, or the failure that its end amounts to. `usage` is filled in either case. What `steps` knows the process
+/// may use, and what it made of more is added when it has ended well; null: it does all anew.
 v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
-                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt);
+                       const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt,
+                       KnownSteps* steps = nullptr);
 
 }  // namespace tessera::worker

@@ -75,7 +75,7 @@ class TaskRunFixture : public testing::Test {
         [&](const v1::Progress& progress) {
           if (on_progress) on_progress(progress);
         },
-        attempt_);
+        attempt_, steps_.get());
   }
 
   Failure failureOf(const std::string& behaviour, Profile profile = Profile::kCompile) {
@@ -87,6 +87,7 @@ class TaskRunFixture : public testing::Test {
   std::optional<AttemptFolder> folder_;
   TaskRunner runner_;
   Cancellation attempt_;
+  std::unique_ptr<KnownSteps> steps_;
 };
 
 constexpr Profile kCompile = Profile::kCompile;
@@ -106,6 +107,22 @@ TEST_P(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
   EXPECT_EQ(result.assemble().artifact_file(), "made");
   EXPECT_GT(result.usage().wall_ms(), 0);
   EXPECT_GT(result.usage().peak_rss_bytes(), 0);
+}
+
+std::string contentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_P(TaskRunTest, WhatOneTaskMadeOfAStepTheNextOneKnows) {
+  EXPECT_FALSE(run(taskNamed("known-steps:0")).has_failure()) << "without any it has no such descriptor";
+  steps_ = *KnownSteps::create(1 << 20);
+  for (const char* made : {"", "made once", "made once"}) {
+    const v1::TaskResult result = run(taskNamed("known-steps:1"));
+    ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
+    EXPECT_EQ(contentOf(folder_->output("made")), made);
+  }
+  ASSERT_EQ(failureOf("segfault").reason(), Failure::CRASHED);
 }
 
 TEST_P(TaskRunTest, FailureOfTheTaskItselfPassesThrough) {

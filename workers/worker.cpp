@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "proto/worker_exit.h"
 #include "workers/rpc.h"
@@ -47,12 +49,14 @@ int Worker::run() {
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
   BlobClient blobs(channel, shared);
+  KnownStepsOfProjects known_steps(static_cast<size_t>(options_.known_steps_bytes));
   const AttemptEnvironment environment{*service,
                                        registration,
                                        blobs,
                                        **cache,
                                        **scratch,
                                        options_.runner,
+                                       known_steps,
                                        options_.identity.worker_id(),
                                        options_.identity.measuring_cores(),
                                        draining_,
@@ -80,6 +84,8 @@ void Worker::fail(int exit_code) {
 
 void Worker::work(const AttemptEnvironment& environment) {
   Backoff pause;  // grows while nothing comes of asking
+  // One result is on its way while the next task is asked for and done: the server takes both at once.
+  std::jthread reporting;
   while (!draining_.cancelled()) {
     auto session = environment.registration.session(draining_);
     if (!session.ok()) {
@@ -90,7 +96,10 @@ void Worker::work(const AttemptEnvironment& environment) {
       return;
     }
     v1::LeaseTaskResponse response;
-    if (lease(environment, *session, pause, response)) runAttempt(environment, response.lease(), *session);
+    if (!lease(environment, *session, pause, response)) continue;
+    std::function<void()> report = runAttempt(environment, response.lease(), *session);
+    if (reporting.joinable()) reporting.join();
+    reporting = std::jthread(std::move(report));
   }
 }
 

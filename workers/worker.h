@@ -22,7 +22,8 @@ struct WorkerOptions {
   std::string scratch;
   std::string blobs;  ///< the server's folder of them, where both are on one disk; empty: blobs are streamed
   int64_t cache_bytes = int64_t{8} << 30;
-  int64_t min_free_bytes = int64_t{64} << 20;  ///< of the scratch folder's disk, below which it takes no task
+  int64_t known_steps_bytes = int64_t{64} << 20;  ///< of results of steps (known_steps.h), in memory; 0: none are kept
+  int64_t min_free_bytes = int64_t{64} << 20;     ///< of the scratch folder's disk, below which it takes no task
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   Milliseconds poll{2'000};            ///< how long a question for work waits at the server; bounds an idle drain

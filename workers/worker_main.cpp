@@ -202,6 +202,12 @@ int main(int argc, char** argv) {
   app.add_option("--cache-bytes", flags.options.cache_bytes, "Bound of the blob cache, e.g. 8GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  app.add_option("--known-steps", flags.options.known_steps_bytes,
+                 "Memory for schedules, objects and linked code of small models, which later ones with the same layers "
+                 "use, e.g. 64MiB; 0: each makes its own")
+      ->check(CLI::Range(0.0, 1e12))
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option(
          "--blobs", flags.options.blobs,
          "The server's own folder of blobs, on the same disk as the scratch folder: blobs are linked, not copied")

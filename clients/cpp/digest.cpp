@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
@@ -52,11 +53,14 @@ absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
 absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
   Sha256 hash;
   v1::Digest digest;
-  constexpr size_t kPiece = 1 << 20;
-  const auto buffer = std::make_unique_for_overwrite<char[]>(kPiece);
+  constexpr off_t kMostOfPiece = 1 << 20;
+  struct stat info{};
+  const bool sized = fstat(file, &info) == 0 && info.st_size > 0;
+  const auto piece = static_cast<size_t>(sized ? std::min(info.st_size, kMostOfPiece) : kMostOfPiece);
+  const auto buffer = std::make_unique_for_overwrite<char[]>(piece);
   int64_t total = 0;
   while (true) {
-    const ssize_t got = pread(file, buffer.get(), kPiece, total);
+    const ssize_t got = pread(file, buffer.get(), piece, total);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
     if (got == 0) break;
@@ -69,11 +73,12 @@ absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
 }
 
 absl::StatusOr<v1::Digest> cachedDigestOfFile(const std::string& path, const std::string& cache_folder) {
+  if (cache_folder.empty()) return digestOfFile(path);
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   struct stat before{};
-  if (cache_folder.empty() || error || stat(real.c_str(), &before) != 0) return digestOfFile(path);
+  if (error || stat(real.c_str(), &before) != 0) return digestOfFile(path);
 
   const fs::path entry = fs::path(cache_folder) / digestOf(real.string()).sha256().substr(0, 32);
   if (std::ifstream in(entry); in) {

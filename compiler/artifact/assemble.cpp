@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -66,8 +67,17 @@ absl::StatusOr<std::vector<const v1::BuiltObject*>> objectsInOrder(const Assembl
   return ordered;
 }
 
-absl::StatusOr<std::string> linkCode(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built,
-                                     const std::string& folder) {
+/// What of a plan its code is made of: nothing that tells one model from another whose weights alone differ.
+v1::Plan planOfCode(const v1::Plan& plan) {
+  v1::Plan reduced = plan;
+  reduced.clear_model_sha256();
+  reduced.clear_report();
+  for (v1::Plan& variant : *reduced.mutable_variants()) variant.clear_report();
+  return reduced;
+}
+
+absl::StatusOr<std::string> linkObjects(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built,
+                                        const std::string& folder) {
   std::vector<const v1::KernelInfo*> kernels;
   std::vector<std::string> objects;
   for (const v1::BuiltObject* object : built) {
@@ -81,6 +91,19 @@ absl::StatusOr<std::string> linkCode(const v1::Plan& plan, const std::vector<con
   std::ifstream file(folder + "/code.so", std::ios::binary);
   std::string code((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file || code.empty()) return internal("the linked code cannot be read back");
+  return code;
+}
+
+absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built,
+                                     const std::string& folder) {
+  const v1::Plan plan = planOfCode(request.plan);
+  if (request.steps == nullptr) return linkObjects(plan, built, folder);
+  std::string inputs = deterministicBytes(plan);
+  for (const v1::BuiltObject* object : built) inputs += sha256Hex(deterministicBytes(*object));
+  const std::string key = stepKey("code", {inputs});
+  if (std::optional<std::string> known = request.steps->find(key)) return *std::move(known);
+  absl::StatusOr<std::string> code = linkObjects(plan, built, folder);
+  if (code.ok()) request.steps->keep(key, *code);
   return code;
 }
 
@@ -220,7 +243,7 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   if (!built.ok()) return built.status();
   const ScratchFolder folder(request.artifact_path + ".link");
   if (!folder.status().ok()) return folder.status();
-  absl::StatusOr<std::string> code = linkCode(request.plan, *built, folder.path());
+  absl::StatusOr<std::string> code = linkCode(request, *built, folder.path());
   if (!code.ok()) return code.status();
 
   v1::Manifest manifest = describe(request, *built);

@@ -10,7 +10,7 @@
 #include "compiler/codegen/decision/record.h"
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/phase_emitter.h"
-#include "compiler/codegen/spares.h"
+#include "compiler/ir/spares.h"
 #include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/workspace.h"
 #include "compiler/schedule/text.h"

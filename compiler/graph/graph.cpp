@@ -1,6 +1,7 @@
 #include "compiler/graph/graph.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/constants/fold_constants.h"
@@ -37,6 +38,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/OperationSupport.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/Verifier.h"
 #include "proto/failure.h"
@@ -114,11 +116,18 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     count("fold-constants", foldConstants(main, &model.weights, options.memory));
     if (!options.observer) forgetUnread(main, model.weights);
   };
+  std::optional<Canonicalizer> own;
+  Canonicalizer& canonicalizer =
+      options.canonicalizer ? *options.canonicalizer : own.emplace(*model.module->getContext());
+  std::optional<mlir::OperationFingerPrint> clean;  // of the graph, when cleaning it up last changed nothing
   auto cleanUp = [&] {
+    const mlir::OperationFingerPrint before(main);
+    if (clean == before) return observed;
     count("remove-dead-code", removeDeadCode(main));
     count("eliminate-duplicates", eliminateDuplicates(main));
-    if (absl::Status status = canonicalizeGraph(main); !status.ok()) return status;
+    if (absl::Status status = canonicalizeGraph(main, canonicalizer); !status.ok()) return status;
     changed("canonicalize");
+    if (mlir::OperationFingerPrint(main) == before) clean = before;
     return observed;
   };
   count("generalize-named-ops", generalizeNamedOps(main));

@@ -10,6 +10,7 @@
 #include "compiler/graph/choices.h"
 #include "compiler/graph/constants/folded_memory.h"
 #include "compiler/import/import.h"
+#include "compiler/ir/canonicalizer.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
 
@@ -45,8 +46,9 @@ struct GraphOptions {
   /// Which chains and regions are merged; code generation runs them slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
-  FoldedMemory memory = {};           ///< for folded weights
-  std::vector<v1::Choice> pins = {};  ///< taken over, or INVALID_SCHEDULE with the place
+  Canonicalizer* canonicalizer = nullptr;  ///< for the model's context; null: one is made
+  FoldedMemory memory = {};                ///< for folded weights
+  std::vector<v1::Choice> pins = {};       ///< taken over, or INVALID_SCHEDULE with the place
   /// Asked of each choice of chains and regions: those of its workloads that cannot run slice by slice, and why. Groups
   /// are chosen again without them, until none is named. Where nobody answers all can. An error ends planning.
   std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> refused = nullptr;

@@ -234,15 +234,16 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
 }
 
-/// Files the object that the attempt at planning built of a unit. Whether there was one the attempt could not know;
-/// then that one stays, and counts as reused.
+/// Files the object that the attempt at planning built of a unit, or that its worker knew. Whether there was one here
+/// the attempt could not know; then that one stays. In either case it counts as reused.
 absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const std::string& worker_id,
-                        const v1::Digest& object) {
+                        const v1::Digest& object, bool known) {
   TESSERA_ASSIGN(const Lookup lookup, findObject(step, action, build.build_key()));
   step.effects.seen.answers.push_back({Cache::kObject, lookup});
-  if (lookup == Lookup::kStored) {
+  if (known || lookup == Lookup::kStored) {
     action.set_builds_reused(action.builds_reused() + 1);
-  } else {
+  }
+  if (lookup != Lookup::kStored) {
     TESSERA_TRY(fileObject(step, worker_id, build.build_key(), build.unit(), object));
   }
   action.set_builds_done(action.builds_done() + 1);
@@ -385,8 +386,8 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     if (unit.object_file().empty()) {
       TESSERA_TRY(requestObject(step, action, std::move(build), digest));
     } else {
-      TESSERA_TRY(
-          takeObject(step, action, std::move(build), task.worker_id(), fileDigest(task.result(), unit.object_file())));
+      TESSERA_TRY(takeObject(step, action, std::move(build), task.worker_id(),
+                             fileDigest(task.result(), unit.object_file()), unit.object_known()));
     }
   }
   if (plan.has_assembled()) {

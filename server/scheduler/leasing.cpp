@@ -180,6 +180,10 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   if (task.spec().plan().finish_small() && !(takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE))) {
     lease.mutable_task()->mutable_plan()->set_finish_small(false);
   }
+  // Not after an attempt that failed: another one does all itself.
+  if (task.spec().has_plan() && !actions.empty() && !actions.front().skip_cache() && task.attempt() == 1) {
+    lease.set_known_steps(projectOf(actions.front()));
+  }
   if (task.spec().has_search() && !actions.empty()) {
     TESSERA_ASSIGN(*lease.mutable_task()->mutable_search()->mutable_log(), searchLogOf(step.tx, actions.front().id()));
   }

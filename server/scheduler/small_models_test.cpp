@@ -54,6 +54,34 @@ TEST_F(SmallModels, AnObjectThatIsThereStaysAndCountsAsReused) {
   EXPECT_EQ(bench.job(again.id()).compile_result().workloads_reused(), 0);
 }
 
+TEST_F(SmallModels, AnAttemptMayUseWhatEarlierOnesOfItsProjectMadeUnlessTheCacheIsToBeSkipped) {
+  v1::CreateJobRequest request = bench.request("r1", "one", "a");
+  (void)*bench.create(request);
+  const v1::Lease first = bench.lease("w");
+  EXPECT_EQ(first.known_steps(), "default");
+  ASSERT_TRUE(bench.report("w", first, failedResult(v1::Failure::CRASHED)).ok());
+  const v1::Lease second = bench.lease("w");
+  EXPECT_EQ(second.known_steps(), "") << "after a failure all is done anew";
+  ASSERT_TRUE(bench.finish("w", second).ok());
+  bench.runAll("w");
+  request.set_request_id("r2");
+  request.set_skip_cache(true);
+  (void)*bench.create(request);
+  EXPECT_EQ(bench.lease("w").known_steps(), "");
+}
+
+TEST_F(SmallModels, AnObjectThatItsWorkerKnewCountsAsReused) {
+  const v1::Job job = *bench.create(bench.request("r1", "one", "a"));
+  const v1::Lease lease = bench.lease("w");
+  v1::TaskResult result = bench.work.run(lease.task());
+  result.mutable_plan()->mutable_units(0)->set_object_known(true);
+  ASSERT_TRUE(bench.report("w", lease, result).ok());
+  EXPECT_EQ(bench.job(job.id()).compile_result().workloads_reused(), 1);
+  const v1::Job other = *bench.create(bench.request("r2", "two", "a b"));
+  bench.runAll("w");
+  EXPECT_EQ(bench.job(other.id()).compile_result().workloads_reused(), 1) << "it is filed all the same";
+}
+
 TEST_F(SmallModels, AfterACrashEachStepIsAnAttemptOfItsOwn) {
   const v1::Job job = *bench.create(bench.request("r1", "one", "a"));
   ASSERT_TRUE(bench.report("w", bench.lease("w"), failedResult(v1::Failure::CRASHED)).ok());

@@ -33,4 +33,13 @@ absl::Status noteUses(Step& step, const std::string& project, const google::prot
   return absl::OkStatus();
 }
 
+absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact& artifact) {
+  const std::string key = storage::storedKey(project, artifact.id());
+  const auto before = step.tx.lastUse(storage::Kind::kArtifact, key);
+  if (before.ok() && step.now_us - *before <= kUseGrainUs) {
+    return absl::OkStatus();
+  }
+  return noteUses(step, project, static_cast<const google::protobuf::Message&>(artifact));
+}
+
 }  // namespace tessera::server

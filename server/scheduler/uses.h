@@ -7,6 +7,7 @@
 #include "google/protobuf/message.h"
 #include "server/scheduler/step.h"
 #include "storage/store.h"
+#include "tessera/v1/artifact.pb.h"
 
 /// Notes of what is wanted. A collection (server/retention) deletes what nothing names and nobody wanted of late; what
 /// is chosen for it can be claimed until the transaction that deletes it. So whoever builds on an artifact, an object
@@ -25,5 +26,9 @@ absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
 
 /// Notes the use of every blob and artifact that a message of the project names.
 absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message);
+
+/// The same of an artifact. What it names is looked at where its own use is not noted yet: as long as it is kept, a
+/// collection keeps what it names.
+absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact& artifact);
 
 }  // namespace tessera::server

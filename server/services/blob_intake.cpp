@@ -62,7 +62,7 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
   return present;
 }
 
-absl::StatusOr<bool> BlobIntake::storeFile(const std::string& project, const Sent& blob) {
+absl::Status BlobIntake::checkBytes(const Sent& blob) const {
   TESSERA_TRY(checkDigest(blob.field, blob.digest, limits_.max_blob_bytes));
   if (blob.digest.size_bytes() != static_cast<int64_t>(blob.data.size())) {
     return fieldError(absl::StrCat(blob.field, ".size_bytes"), absl::StrCat(blob.digest.size_bytes()),
@@ -71,18 +71,17 @@ absl::StatusOr<bool> BlobIntake::storeFile(const std::string& project, const Sen
   if (const std::string found = sha256Hex(blob.data); found != blob.digest.sha256()) {
     return absl::DataLossError(absl::StrCat("the bytes that came are ", found, ", not ", blob.digest.sha256()));
   }
-  bool existed = false;
+  return absl::OkStatus();
+}
+
+absl::Status BlobIntake::storeFile(const std::string& project, const Sent& blob) {
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(existed, reader.hasBlob(blob.digest.sha256()));
-    TESSERA_ASSIGN(const bool held, project.empty() ? existed : reader.holdsBlob(project, blob.digest.sha256()));
-    existed = existed && held;
+    TESSERA_ASSIGN(const bool held, project.empty() ? reader.hasBlob(blob.digest.sha256())
+                                                    : reader.holdsBlob(project, blob.digest.sha256()));
     return held ? absl::OkStatus()
                 : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest.size_bytes());
   }));
-  if (!blobs_.becomesRow(blob.digest.size_bytes())) {
-    TESSERA_TRY(blobs_.put(blob.digest, blob.data));
-  }
-  return existed;
+  return blobs_.becomesRow(blob.digest.size_bytes()) ? absl::OkStatus() : blobs_.put(blob.digest, blob.data);
 }
 
 absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob) {
@@ -102,19 +101,26 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
     TESSERA_ASSIGN(project, oneProject(caller));
   }
   std::vector<Outcome> outcomes;
-  std::vector<std::string> existing;
+  std::vector<std::string> sound;
   for (const Sent& blob : sent) {
-    const auto existed = storeFile(project, blob);
-    outcomes.push_back({existed.status(), existed.ok() && *existed});
-    if (outcomes.back().existed) {
-      existing.push_back(blob.digest.sha256());
+    outcomes.push_back({checkBytes(blob), false});
+    if (outcomes.back().status.ok()) {
+      sound.push_back(blob.digest.sha256());
     }
   }
-  TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, existing));
+  // Most often all are there: that is one look.
+  TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, sound));
   std::vector<size_t> fresh;
   for (size_t i = 0; i < sent.size(); ++i) {
-    if (outcomes[i].status.ok() && !present.contains(sent[i].digest.sha256())) {
-      fresh.push_back(i);
+    if (!outcomes[i].status.ok()) {
+      continue;
+    }
+    outcomes[i].existed = present.contains(sent[i].digest.sha256());
+    if (!outcomes[i].existed) {
+      outcomes[i].status = storeFile(project, sent[i]);
+      if (outcomes[i].status.ok()) {
+        fresh.push_back(i);
+      }
     }
   }
   if (fresh.empty()) {
@@ -124,7 +130,6 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
   TESSERA_TRY(store_.transact([&](storage::Transaction&) -> absl::Status {
     for (const size_t i : fresh) {
       outcomes[i].status = storeRows(project, sent[i]);
-      outcomes[i].existed = outcomes[i].existed && outcomes[i].status.ok();
     }
     return absl::OkStatus();
   }));

@@ -39,9 +39,11 @@ class BlobIntake {
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
 
  private:
-  /// Checks a blob, and stores its file where its bytes do not become a row. Its rows are put later, with those of
-  /// others; whether it has one already is the answer.
-  absl::StatusOr<bool> storeFile(const std::string& project, const Sent& blob);
+  /// Whether the bytes are what the digest says.
+  absl::Status checkBytes(const Sent& blob) const;
+  /// Stores the file of one for which there is room, where its bytes do not become a row. Its rows are put later, with
+  /// those of others.
+  absl::Status storeFile(const std::string& project, const Sent& blob);
   /// The row that says it is there, and that of its bytes.
   absl::Status storeRows(const std::string& project, const Sent& blob);
 

@@ -1,5 +1,6 @@
 #include "server/services/watch_call.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ absl::StatusOr<WatchCall::Batch> WatchCall::fetch() {
     TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.id()));
     batch.job_ended = isTerminal(job.state());
     TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(request_.id(), cursor_, kEventsAtOnce));
+    batch.cut = std::ssize(events) == kEventsAtOnce;
     for (v1::JobEvent& event : events) {
       cursor_ = event.sequence();
       batch.messages.emplace_back().mutable_event()->Swap(&event);

@@ -35,7 +35,8 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
  protected:
   struct Batch {
     std::vector<Response> messages;
-    bool job_ended = false;  ///< as of this look: what is not in the messages will never be
+    bool job_ended = false;  ///< as of this look: what is not in the messages will never be, unless ...
+    bool cut = false;        ///< ... there are more than were read at once
   };
 
   WatchStream(Caller caller, Wakeups& wakeups, Executor& executor)
@@ -45,7 +46,12 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
   void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {
     keepAlive(std::move(ticket));
     // Subscribed before the first look, so that no change falls in between.
-    subscription_ = wakeups_.onJob(job_id, poker());
+    subscription_ = wakeups_.onJob(job_id, [weak = this->weak_from_this()] {
+      if (auto self = std::static_pointer_cast<WatchStream>(weak.lock())) {
+        self->changed_ = true;
+        self->poke();
+      }
+    });
     this->StartSendInitialMetadata();  // the client hears that somebody is there, though there be nothing for long
     poke();
   }
@@ -64,6 +70,9 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
       return finish(absl::CancelledError("the client left"));
     }
     if (next_ == batch_.messages.size()) {
+      if (!changed_.exchange(false) && !batch_.cut) {
+        return;  // what there was is written, and nothing came since
+      }
       absl::StatusOr<Batch> fetched = fetch();
       if (!fetched.ok()) {
         return finish(fetched.status());
@@ -77,8 +86,16 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
         return;
       }
     }
+    const Response* const message = &batch_.messages[next_++];
+    const bool last = next_ == batch_.messages.size();
+    if (last && batch_.job_ended && !batch_.cut) {
+      finished_ = true;
+      this->StartWriteAndFinish(message, grpc::WriteOptions(), lastWord(absl::OkStatus()));
+      return;
+    }
     writing_ = true;
-    this->StartWrite(&batch_.messages[next_++]);
+    // Messages that follow each other at once travel together.
+    this->StartWrite(message, last ? grpc::WriteOptions() : grpc::WriteOptions().set_buffer_hint());
   }
 
   void finish(const absl::Status& status) {
@@ -92,6 +109,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
   Batch batch_;      ///< a message must outlive its write: replaced when the last one is written
   size_t next_ = 0;  ///< first message of the batch that is not yet written
   bool finished_ = false;
+  std::atomic<bool> changed_ = true;  ///< since the last look
   std::atomic<bool> writing_ = false;
   std::atomic<bool> gone_ = false;
 };

@@ -1,6 +1,7 @@
 #include "server/services/watch_versions_call.h"
 
 #include <climits>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,7 @@ absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
     }
     batch.job_ended = isTerminal(job.state());
     TESSERA_ASSIGN(std::vector<v1::ArtifactVersion> versions, versionsToSend(reader));
+    batch.cut = std::ssize(versions) == kVersionsAtOnce;
     for (v1::ArtifactVersion& version : versions) {
       batch.messages.emplace_back().mutable_version()->Swap(&version);
     }

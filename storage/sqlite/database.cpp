@@ -28,6 +28,13 @@ constexpr ErrorClass kErrorClasses[] = {
     {SQLITE_TOOBIG, absl::StatusCode::kResourceExhausted, false, "one value is larger than 1 GB"},
 };
 
+/// Before the process's first connection. Nobody asks SQLite how much memory it has, and to keep that figure takes a
+/// lock of all connections for each allocation.
+void configureOnce() {
+  static const int configured = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  (void)configured;  // a process that used SQLite before goes on as it is
+}
+
 }  // namespace
 
 Statement::Statement(Statement&& other) noexcept
@@ -113,6 +120,7 @@ Value Statement::value(int column) const {
 
 absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path, Mode mode, const char* vfs) {
   const int access = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  configureOnce();
   sqlite3* handle = nullptr;
   // Connections are never shared between threads at one time, so SQLite need not lock them.
   const int result = sqlite3_open_v2(path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX, vfs);
@@ -154,7 +162,7 @@ absl::Status Database::execute(const char* sql) {
 }
 
 void Database::rollback() {
-  if (inTransaction()) sqlite3_exec(handle_, "ROLLBACK", nullptr, nullptr, nullptr);
+  if (inTransaction()) (void)prepare("ROLLBACK").run();
 }
 
 absl::Status Database::error(int result) const {

@@ -103,6 +103,20 @@ def workloads_are_reused(service):
                 "workloads reused by a model that differs in one weight")
 
 
+def retrained_small_models_share_their_code(service):
+    """Of models whose weights alone differ, the second one's code is known, and is what it would be without that."""
+    shape, name = {"x": [1, 8]}, "retrained"
+    made = [service.compile(model_path(f"tiny:seed={seed}"), shape, "--name", name) for seed in range(91, 97)]
+    for index, each in enumerate(made):
+        result = each.job["compile_result"]
+        check_equal(result["workloads"], 1, "workloads")
+        if index >= 2:  # two workers
+            check_equal(result["workloads_reused"], 1, f"reused workloads of model {index}")
+    anew = service.compile(model_path("tiny:seed=96"), shape, "--name", name, "--no-cache")
+    check_equal(anew.job["compile_result"]["workloads_reused"], 0, "reused workloads without the cache")
+    check_equal(digest(anew.artifact), digest(made[-1].artifact), "artifact made without the cache")
+
+
 def survives_a_restart(service):
     model = model_path("squeezenet1_1")
     check_equal(service.stop(), 0, "exit code after SIGTERM")
@@ -125,7 +139,8 @@ def main():
     with Service(workers=2) as service:
         return run("cache", [(case.__name__, lambda c=case: c(service)) for case in (
             second_is_a_hit, name_and_path_do_not_matter, what_matters_is_explained, rebuild_gives_equal_bytes,
-            fresh_service_gives_equal_bytes, equal_requests_join, workloads_are_reused, request_id_is_idempotent,
+            fresh_service_gives_equal_bytes, equal_requests_join, workloads_are_reused, retrained_small_models_share_their_code,
+            request_id_is_idempotent,
             survives_a_restart)])
 
 

@@ -8,6 +8,7 @@
 #include "compiler/schedule/open_choices.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
+#include "workers/task/task_steps.h"
 
 namespace tessera::worker {
 namespace {
@@ -38,17 +39,21 @@ double millisecondsSince(Clock::time_point start) {
 }
 
 /// Builds every unit and assembles the artifact, as tasks of their own would.
-absl::Status finish(const TaskContext& task, compiler::PlanResult planned, v1::TaskResult& result) {
+absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compiler::StepCache* steps,
+                    v1::TaskResult& result) {
   v1::PlanTaskResult& plan = *result.mutable_plan();
   compiler::AssembleRequest request;
   request.name = task.spec().plan().spec().name();
+  request.steps = steps;
   request.artifact_path = task.output(kArtifact);
   if (planned.has_weights) request.weights_path = task.output(kWeights);
   auto start = Clock::now();
   for (size_t i = 0; i < planned.units.size(); ++i) {
-    auto built = compiler::build(planned.units[i]);
+    bool known = false;
+    auto built = compiler::build(planned.units[i], steps, known);
     if (!built.ok()) return built.status();
     v1::PlanTaskResult::Unit& unit = *plan.mutable_units(static_cast<int>(i));
+    unit.set_object_known(known);
     unit.set_object_file(absl::StrCat("object-", i, ".pb"));
     if (absl::Status status = encloseOutput(task, unit.object_file(), *built, result); !status.ok()) return status;
     request.objects.push_back(*std::move(built));
@@ -72,6 +77,8 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   auto request = planRequestFor(task, spec.spec(), spec.target());
   if (!request.ok()) return request.status();
   request->weights_path = task.output(kWeights);
+  TaskSteps steps(task);
+  request->steps = steps.cache();
 
   auto planned = compiler::plan(*request, [&](const v1::Progress& progress) { task.progress(progress); });
   if (!planned.ok()) return planned.status();
@@ -104,8 +111,9 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     if (absl::Status status = output(task, unit.file(), build, result); !status.ok()) return status;
   }
   if (finishes) {
-    if (absl::Status status = finish(task, *std::move(planned), result); !status.ok()) return status;
+    if (absl::Status status = finish(task, *std::move(planned), steps.cache(), result); !status.ok()) return status;
   }
+  if (absl::Status status = steps.handIn(); !status.ok()) return status;
   return result;
 }
 

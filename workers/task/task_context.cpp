@@ -20,6 +20,7 @@ namespace {
 namespace io = google::protobuf::io;
 
 constexpr int kProgressDescriptor = 3;
+constexpr int kKnownStepsDescriptor = 5;
 
 absl::Status ioError(const std::string& what) { return ioFailure(what, errno); }
 
@@ -35,6 +36,8 @@ absl::Status writeBytes(const TaskContext& task, const std::string& name, const 
 
 absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string& scratch) {
   std::unique_ptr<TaskContext> task(new TaskContext(scratch));
+  // Before anything else is opened, which would be given its number where the worker gives none.
+  task->known_steps_ = KnownStepsReader::open(kKnownStepsDescriptor);
   if (absl::Status status = readMessage(scratch + "/task.pb", task->spec_); !status.ok()) return status;
   const std::string result = scratch + "/result.pb";
   task->result_ = FileDescriptor(::open(result.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

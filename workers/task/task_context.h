@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "tessera/v1/task.pb.h"
 #include "workers/file_descriptor.h"
+#include "workers/known_steps.h"
 
 namespace tessera::worker {
 
@@ -27,6 +28,9 @@ class TaskContext {
   /// Creates an output file for writing after the sandbox has been entered.
   absl::StatusOr<FileDescriptor> createOutput(const std::string& name) const;
 
+  /// What earlier attempts on this worker made of steps of the compiler; null: all is to be done anew.
+  const KnownStepsReader* knownSteps() const { return known_steps_.get(); }
+
   /// Tells the worker how far the task is. Never blocks for long and never fails: progress is for display.
   void progress(const v1::Progress& progress) const;
 
@@ -40,6 +44,7 @@ class TaskContext {
   const std::string scratch_;
   v1::TaskSpec spec_;
   FileDescriptor result_;
+  std::unique_ptr<KnownStepsReader> known_steps_;
 };
 
 /// Writes all of `bytes`; an error names `what`.

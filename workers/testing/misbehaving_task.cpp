@@ -28,8 +28,11 @@
 #include <thread>
 #include <vector>
 
+#include "proto/sha256.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"
+#include "workers/known_steps.h"
+#include "workers/output_names.h"
 #include "workers/progress_stream.h"
 #include "workers/sandbox/memory_faults.h"
 #include "workers/sandbox/sandbox.h"
@@ -183,6 +186,18 @@ Behaviours behaviours() {
        [](Task& task) {
          if (fork() == 0) sleepForever();
          succeed(task);
+       }},
+      {"known-steps",  // NUMBER: whether there are any; hands one in where it is not known, else makes "made" of it
+       [](Task& task) {
+         const auto known = KnownStepsReader::open(5);
+         if ((known != nullptr) != (task.number == 1)) _exit(120);
+         if (task.number == 0) succeed(task);
+         const std::string key = sha256Hex("a step");
+         const auto found = known->find(key);
+         if (!found)
+           std::ofstream(task.scratch + "/out/" + kStepsFile, std::ios::binary) << encodeStep(key, "made once");
+         std::ofstream(task.scratch + "/out/made", std::ios::binary) << (found ? found->result : "");
+         finish(task, artifactNamed("made"));
        }},
       {"chatter",
        [](Task&) {

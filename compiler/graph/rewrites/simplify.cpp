@@ -1,16 +1,14 @@
 #include "compiler/graph/rewrites/simplify.h"
 
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/ir/canonicalizer.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Dominance.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/CSE.h"
-#include "mlir/Transforms/Passes.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -102,13 +100,16 @@ int eliminateDuplicates(mlir::func::FuncOp main) {
   return before - countWork(main);
 }
 
-absl::Status canonicalizeGraph(mlir::func::FuncOp main) {
-  mlir::PassManager passes(main.getContext(), mlir::func::FuncOp::getOperationName());
-  passes.addPass(createCanonicalizer());
-  passes.addPass(mlir::createCSEPass());
-  // CSE leaves duplicates' users in a form that folds further.
-  passes.addPass(createCanonicalizer());
-  if (mlir::failed(passes.run(main))) {
+absl::Status canonicalizeGraph(mlir::func::FuncOp main, Canonicalizer& canonicalizer) {
+  bool changed = false;
+  const bool canonical = canonicalizer.run(main, changed);
+  mlir::IRRewriter rewriter(main.getContext());
+  mlir::DominanceInfo dominance(main);
+  bool merged = false;
+  mlir::eliminateCommonSubExpressions(rewriter, dominance, main, &merged);
+  // That leaves duplicates' users in a form that folds further.
+  if (merged || !canonical) canonicalizer.run(main, changed);
+  if ((changed || merged) && mlir::failed(mlir::verify(main))) {
     return failureStatus(v1::Failure::INTERNAL, "canonicalization of the graph failed");
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "compiler/ir/canonicalizer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler {
@@ -22,6 +23,6 @@ int removeDeadCode(mlir::func::FuncOp main);
 int eliminateDuplicates(mlir::func::FuncOp main);
 
 /// MLIR's canonicalization, common subexpression elimination and dead code removal.
-absl::Status canonicalizeGraph(mlir::func::FuncOp main);
+absl::Status canonicalizeGraph(mlir::func::FuncOp main, Canonicalizer& canonicalizer);
 
 }  // namespace tessera::compiler

@@ -1,0 +1,219 @@
+#include "workers/known_steps.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "proto/sha256.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1; older headers lack it
+#endif
+
+namespace tessera::worker {
+namespace {
+
+constexpr uint64_t kMagic = 0x7073'7773'6e6b'3174;
+constexpr size_t kDigits = 64;         // of a key and of a digest
+constexpr size_t kBytesOfSlot = 4096;  // a half has one slot for so many of its bytes
+constexpr uint32_t kProbes = 16;
+
+// Processes that map the file read while the worker writes: a slot's key is written last. Whatever a reader sees of a
+// half that is just being emptied, the digest over key and result decides.
+struct Slot {
+  char key[kDigits];
+  char digest[kDigits];
+  uint64_t offset;  // of the result, from the half's begin
+  uint64_t size;
+  std::atomic<uint32_t> used;
+};
+
+struct Header {
+  uint64_t magic = 0;
+  uint64_t half_bytes = 0;
+  uint32_t slots = 0;  // of a half
+  std::atomic<uint32_t> younger = 0;
+  std::atomic<uint64_t> end = 0;  // of what the younger half holds, from its begin
+};
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
+
+constexpr size_t kHeaderBytes = 4096;
+
+Slot* slotsOf(char* memory, const Header& header, uint32_t half) {
+  return reinterpret_cast<Slot*>(memory + kHeaderBytes + half * header.half_bytes);
+}
+
+const Slot* slotsOf(const char* memory, const Header& header, uint32_t half) {
+  return slotsOf(const_cast<char*>(memory), header, half);
+}
+
+// Keys are digests: some of their digits are as good as any hash of them.
+uint32_t firstSlot(std::string_view key, uint32_t slots) {
+  uint32_t hash = 0;
+  const std::string_view digits = key.substr(0, 8);
+  std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+  return hash % slots;
+}
+
+std::string digestOf(std::string_view key, std::string_view result) {
+  Sha256 hash;
+  hash.update(key);
+  hash.update(result);
+  return hash.finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<KnownSteps>> KnownSteps::create(size_t bytes) {
+  std::unique_ptr<KnownSteps> made(new KnownSteps);
+  made->file_ = FileDescriptor(memfd_create("known-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!made->file_.valid()) return absl::ErrnoToStatus(errno, "a file in memory for results of steps");
+  const size_t half = bytes / 2 / kHeaderBytes * kHeaderBytes;
+  made->bytes_ = kHeaderBytes + 2 * half;
+  if (ftruncate(made->file_.get(), static_cast<off_t>(made->bytes_)) != 0)
+    return absl::ErrnoToStatus(errno, "room for results of steps");
+  void* const memory =
+      mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, made->file_.get(), 0);
+  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mapping results of steps");
+  made->memory_ = static_cast<char*>(memory);
+  // This mapping is the last one through which it can be written.
+  constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (fcntl(made->file_.get(), F_ADD_SEALS, kSeals) != 0)
+    return absl::ErrnoToStatus(errno, "sealing the file of results of steps");
+  auto* const header = new (memory) Header();
+  header->half_bytes = half;
+  header->slots = static_cast<uint32_t>(half / kBytesOfSlot);
+  header->end = header->slots * sizeof(Slot);
+  header->magic = kMagic;
+  return made;
+}
+
+KnownSteps::~KnownSteps() {
+  if (memory_ != nullptr) munmap(memory_, bytes_);
+}
+
+void KnownSteps::add(std::string_view key, std::string_view result) {
+  if (!isSha256(std::string(key))) return;
+  const std::lock_guard lock(mutex_);
+  Header& header = *reinterpret_cast<Header*>(memory_);
+  if (result.size() > header.half_bytes / 8) return;
+  uint32_t half = header.younger;
+  Slot* slot = nullptr;
+  const auto findSlot = [&] {
+    Slot* const slots = slotsOf(memory_, header, half);
+    for (uint32_t probe = 0; probe < kProbes; ++probe) {
+      Slot& each = slots[(firstSlot(key, header.slots) + probe) % header.slots];
+      if (each.used == 0 || std::string_view(each.key, kDigits) == key) return &each;
+    }
+    return static_cast<Slot*>(nullptr);
+  };
+  slot = findSlot();
+  if (slot != nullptr && slot->used != 0) {
+    const std::string_view there(memory_ + kHeaderBytes + half * header.half_bytes + slot->offset, slot->size);
+    if (digestOf(key, there) == std::string_view(slot->digest, kDigits)) return;
+    slot->used = 0;  // damaged
+  }
+  if (slot == nullptr || header.end + result.size() > header.half_bytes) {
+    half = 1 - half;
+    header.younger = half;
+    memset(static_cast<void*>(slotsOf(memory_, header, half)), 0, header.slots * sizeof(Slot));
+    header.end = header.slots * sizeof(Slot);
+    slot = findSlot();
+  }
+  char* const place = memory_ + kHeaderBytes + half * header.half_bytes + header.end;
+  memcpy(place, result.data(), result.size());
+  slot->offset = header.end;
+  slot->size = result.size();
+  memcpy(slot->digest, digestOf(key, result).data(), kDigits);
+  memcpy(slot->key, key.data(), kDigits);
+  slot->used.store(1, std::memory_order_release);
+  header.end += result.size();
+}
+
+std::unique_ptr<KnownStepsReader> KnownStepsReader::open(int descriptor) {
+  struct stat file{};
+  if (fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size <= static_cast<off_t>(kHeaderBytes))
+    return nullptr;
+  const auto bytes = static_cast<size_t>(file.st_size);
+  void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::unique_ptr<KnownStepsReader> reader(new KnownStepsReader(static_cast<const char*>(memory), bytes));
+  const Header& header = *static_cast<const Header*>(memory);
+  const bool sound = header.magic == kMagic && header.slots > 0 && bytes == kHeaderBytes + 2 * header.half_bytes &&
+                     header.slots * sizeof(Slot) <= header.half_bytes;
+  return sound ? std::move(reader) : nullptr;
+}
+
+KnownStepsReader::~KnownStepsReader() { munmap(const_cast<char*>(memory_), bytes_); }
+
+std::optional<KnownStepsReader::Found> KnownStepsReader::find(std::string_view key) const {
+  if (!isSha256(std::string(key))) return std::nullopt;
+  const Header& header = *reinterpret_cast<const Header*>(memory_);
+  const uint32_t younger = header.younger & 1U;
+  for (const uint32_t half : {younger, 1 - younger}) {
+    const Slot* const slots = slotsOf(memory_, header, half);
+    for (uint32_t probe = 0; probe < kProbes; ++probe) {
+      const Slot& slot = slots[(firstSlot(key, header.slots) + probe) % header.slots];
+      if (slot.used.load(std::memory_order_acquire) == 0) break;
+      if (std::string_view(slot.key, kDigits) != key) continue;
+      const uint64_t offset = slot.offset, size = slot.size;
+      if (offset > header.half_bytes || size > header.half_bytes - offset) break;
+      // Looked at once it is copied: nothing changes it any more.
+      const std::string digest(slot.digest, kDigits);
+      Found found{std::string(memory_ + kHeaderBytes + half * header.half_bytes + offset, size), half != younger};
+      if (digestOf(key, found.result) == digest) return found;
+      break;
+    }
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<KnownSteps> KnownStepsOfProjects::of(const std::string& project) {
+  if (project.empty() || bytes_ == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Project& its = projects_[project];
+  its.asked = ++asked_;
+  if (its.steps == nullptr) {
+    auto made = KnownSteps::create(bytes_ / kMostProjects);
+    if (!made.ok()) return nullptr;
+    its.steps = *std::move(made);
+  }
+  std::shared_ptr<KnownSteps> steps = its.steps;
+  if (projects_.size() > kMostProjects) {
+    projects_.erase(std::min_element(projects_.begin(), projects_.end(), [](const auto& one, const auto& other) {
+      return one.second.asked < other.second.asked;
+    }));
+  }
+  return steps;
+}
+
+std::string encodeStep(std::string_view key, std::string_view result) {
+  const auto size = static_cast<uint64_t>(result.size());
+  std::string encoded(key);
+  encoded.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  encoded.append(result);
+  return encoded;
+}
+
+void addEncoded(KnownSteps& steps, std::string_view encoded) {
+  uint64_t size = 0;
+  while (encoded.size() >= kDigits + sizeof(size)) {
+    const std::string_view key = encoded.substr(0, kDigits);
+    memcpy(&size, encoded.data() + kDigits, sizeof(size));
+    encoded.remove_prefix(kDigits + sizeof(size));
+    if (size > encoded.size()) return;
+    steps.add(key, encoded.substr(0, size));
+    encoded.remove_prefix(size);
+  }
+}
+
+}  // namespace tessera::worker

@@ -1,0 +1,29 @@
+#include "workers/task/task_steps.h"
+
+#include <utility>
+
+#include "workers/output_names.h"
+
+namespace tessera::worker {
+
+std::optional<std::string> TaskSteps::find(const std::string& key) {
+  if (task_.knownSteps() == nullptr) return std::nullopt;
+  std::optional<KnownStepsReader::Found> found = task_.knownSteps()->find(key);
+  if (!found) return std::nullopt;
+  if (found->older) keep(key, found->result);
+  return std::move(found->result);
+}
+
+void TaskSteps::keep(const std::string& key, std::string result) {
+  const std::string encoded = encodeStep(key, result);
+  const std::lock_guard lock(mutex_);
+  if (made_.size() + encoded.size() <= static_cast<size_t>(kMostStepBytes)) made_ += encoded;
+}
+
+absl::Status TaskSteps::handIn() const {
+  if (made_.empty()) return absl::OkStatus();
+  auto file = task_.createOutput(kStepsFile);
+  return file.ok() ? writeAll(file->get(), made_, task_.output(kStepsFile)) : file.status();
+}
+
+}  // namespace tessera::worker
