@@ -112,7 +112,14 @@ class TileCode {
 class PieceCode {
  public:
   PieceCode(TileEmitter& tile, const TileLoops& loops, const Piece& shape)
-      : tile_(tile), b_(tile.builder()), code_(b_), loops_(loops), shape_(shape), product_(*productOf(tile.nest())) {}
+      : tile_(tile),
+        b_(tile.builder()),
+        code_(b_),
+        loops_(loops),
+        shape_(shape),
+        product_(*productOf(tile.nest())),
+        rows_(sideOf(loops.row, loops.outer_row, shape.row_tiles, shape.rows)),
+        columns_(sideOf(loops.column, loops.outer_column, shape.column_tiles, shape.columns)) {}
 
   void sumUp() {
     for (int64_t sum = 0; sum < shape_.products(); ++sum) code_.emit("llvm.x86.tilezero", {static_cast<int>(sum)});
@@ -123,36 +130,53 @@ class PieceCode {
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
       for (int64_t j = 0; j < shape_.column_tiles; ++j) {
-        const int64_t offset = rowOf(i) * stride + columnOf(j);
+        const int64_t offset = rows_.numberOf(rows_.of(i)) * stride + columns_.numberOf(columns_.of(j));
         code_.emit(product_.store, {sum(i, j)}, code_.at(buffer, b_.getI32Type(), offset), stride * 4, true);
       }
   }
 
  private:
-  int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
-  /// Where a tile begins: the last one ends with the piece.
-  int64_t rowOf(int64_t i) const { return std::min(i * shape_.rows, tile_.tile().sizes[loops_.row] - shape_.rows); }
-  int64_t columnOf(int64_t j) const {
-    return std::min(j * shape_.columns, tile_.tile().sizes[loops_.column] - shape_.columns);
+  /// How tiles follow each other along rows or columns.
+  struct Side {
+    int inner, outer;
+    int64_t within;         ///< tiles along the inner loop
+    int64_t of_tile, size;  ///< iterations of the inner loop of a tile, and of the piece
+
+    struct Place {
+      int64_t outer, inner;
+    };
+    /// Where a tile begins: the last one ends with the piece.
+    Place of(int64_t tile) const { return {tile / within, std::min(tile % within * of_tile, size - of_tile)}; }
+    /// Among the rows or columns of the piece.
+    int64_t numberOf(Place place) const { return place.outer * size + place.inner; }
+    /// In an operand's elements.
+    int64_t offsetOf(Place place, const Access& access) const {
+      return place.inner * access.strides[inner] + (outer < 0 ? 0 : place.outer * access.strides[outer]);
+    }
+  };
+  Side sideOf(int inner, int outer, int64_t tiles, int64_t of_tile) const {
+    const auto& sizes = tile_.tile().sizes;
+    return {inner, outer, tiles / outerSize(outer, sizes), of_tile, sizes[inner]};
   }
 
-  void load(int tile, int input, int along, int64_t first, int from_row_to_row) {
+  int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
+
+  void load(int tile, int input, const Side& side, int64_t number, int from_row_to_row) {
     TileMemory& memory = tile_.memory();
     const int slot = tile_.slotOf(0, false, input);
     const Access& access = memory.access(slot);
-    code_.emit(product_.load, {tile}, memory.at(memory.pointer(slot), access.element, first * access.strides[along]),
+    code_.emit(product_.load, {tile},
+               memory.at(memory.pointer(slot), access.element, side.offsetOf(side.of(number), access)),
                access.strides[from_row_to_row] * 4);
   }
 
   /// One step of the sum, at the operands' pointers.
   void multiply(int rows, llvm::ArrayRef<int> columns) {
-    auto loadColumns = [&](int64_t j) {
-      load(columns[j % columns.size()], 1, loops_.column, columnOf(j), loops_.depth);
-    };
+    auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, j, loops_.depth); };
     const bool kept = shape_.column_tiles <= static_cast<int64_t>(columns.size());
     for (int64_t j = 0; kept && j < shape_.column_tiles; ++j) loadColumns(j);
     for (int64_t i = 0; i < shape_.row_tiles; ++i) {
-      load(rows, 0, loops_.row, rowOf(i), loops_.row);
+      load(rows, 0, rows_, i, loops_.row);
       for (int64_t j = 0; j < shape_.column_tiles; ++j) {
         if (!kept) loadColumns(j);
         code_.emit(product_.emit, {sum(i, j), rows, columns[j % columns.size()]});
@@ -193,6 +217,7 @@ class PieceCode {
   const TileLoops& loops_;
   const Piece& shape_;
   const TileProduct& product_;
+  const Side rows_, columns_;
 };
 
 class TileKernel final : public MicroKernel {
@@ -205,36 +230,38 @@ class TileKernel final : public MicroKernel {
   bool evaluates(const ProductStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
-    const auto loops = tileLoopsOf(nest);
-    return loops && plan.vector_loop == loops->column;
+    return tileLoopsOf(nest, plan).has_value();
   }
   std::string refusal(const Nest& nest, const TilePlan& plan) const override;
   Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
-    return {.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
+    const TileLoops loops = *tileLoopsOf(nest, plan);
+    Iterations all{.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
+    if (loops.outer_row >= 0) all.m.insert(all.m.begin(), loops.outer_row);
+    if (loops.outer_column >= 0) all.n.insert(all.n.begin(), loops.outer_column);
+    return all;
   }
   /// Vectors of a row, which leave the stack together.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.vectors;
   }
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile[loops.row], plan.tile[loops.column]);
+    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile);
     // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
     return step * steps(nest, plan, loops) +
            vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     // As long as so many others.
     return steps(nest, plan, loops) * static_cast<double>(shape.products()) * productOf(nest)->cycles +
            results(nest, plan);
   }
   void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     TileCode(builder).configure(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]));
   }
   void leave(OpBuilder& builder, const Nest& /*nest*/) const override {
@@ -261,21 +288,21 @@ class TileKernel final : public MicroKernel {
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
-  const auto found = tileLoopsOf(nest);
-  if (!found) return std::nullopt;  // a slice of one row or one column
-  const TileLoops& loops = *found;
+  const auto usual = tileLoopsOf(nest);
+  if (!usual) return std::nullopt;  // a slice of one row or one column
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
-  plan.vector_loop = loops.column;
+  plan.vector_loop = usual->column;
+  const TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
   const PieceFlow flow(nest, chip, loops);
-  choosePiece(nest, chip, loops, flow, wanted.vectors, plan);
   orderReductions(nest, plan);
   sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
   plan.points = {loops.row, loops.column};
+  if (loops.outer_column >= 0) plan.points.insert(plan.points.begin() + 1, loops.outer_column);
+  if (loops.outer_row >= 0) plan.points.insert(plan.points.begin(), loops.outer_row);
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const bool keeps_rows = flow.keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
-                                         plan.tile[loops.column]);
+  const bool keeps_rows = flow.keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
     const bool row = varies(a, loop), column = varies(b, loop);
@@ -298,11 +325,11 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
 std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
   const TileProduct& product = *productOf(nest);
-  const TileLoops loops = *tileLoopsOf(nest);
+  const TileLoops loops = *tileLoopsOf(nest, plan);
   for (int loop = 0; loop < nest.loops(); ++loop)
-    if (plan.tile[loop] > 1 && loop != loops.row && loop != loops.column && loop != loops.depth)
+    if (plan.tile[loop] > 1 && nest.reduction[loop] && loop != loops.depth)
       return "a piece has rows, columns, and steps of the innermost sum";
-  if (ceilDiv(plan.tile[loops.row], product.rows) * ceilDiv(plan.tile[loops.column], product.columns) > kSums)
+  if (pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
     return absl::StrCat("sums of more than ", kSums, " tiles of ", product.rows, " by ", product.columns);
   if (plan.tile[loops.depth] > product.depth / product.group)
     return absl::StrCat("more than ", product.depth / product.group, " groups of the sum in a tile");
@@ -321,25 +348,31 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
 }
 
 void TileKernel::emit(TileEmitter& tile) const {
-  const TileLoops loops = *tileLoopsOf(tile.nest());
   const TilePlan& plan = tile.plan();
+  const TileLoops loops = *tileLoopsOf(tile.nest(), plan);
   const Piece usual = pieceOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
   const Piece shape = pieceOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
   OpBuilder& b = tile.builder();
   TileCode code(b);
   // Rows of the buffer are whole vectors.
-  const int64_t lanes = plan.lanes, stride = ceilDiv(tile.tile().sizes[loops.column], std::max<int64_t>(16, lanes)) *
-                                             std::max<int64_t>(16, lanes);
-  Value buffer = code.stack(tile.tile().sizes[loops.row] * stride * 4);
-  if (shape != usual) code.configure(shape);
+  const auto& sizes = tile.tile().sizes;
+  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes);
+  const int64_t stride = ceilDiv(sizes[loops.column] * outerSize(loops.outer_column, sizes), whole) * whole;
+  Value buffer = code.stack(sizes[loops.row] * outerSize(loops.outer_row, sizes) * stride * 4);
+  const bool reshaped = !shape.fitsShapesOf(usual);
+  if (reshaped) code.configure(shape);
   PieceCode piece(tile, loops, shape);
   piece.sumUp();
   piece.store(buffer, stride);
-  if (shape != usual) code.configure(usual);
+  if (reshaped) code.configure(usual);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
   tile.emitRows(loops.row, [&](Value row, const Point& vector) -> Value {
     Value from = advance(b, buffer, element, stride, row);
-    from = code.at(from, element, vector.at[loops.row] * stride + vector.at[loops.column]);
+    const int64_t further =
+        vector.at[loops.row] + (loops.outer_row < 0 ? 0 : vector.at[loops.outer_row] * sizes[loops.row]);
+    const int64_t along =
+        vector.at[loops.column] + (loops.outer_column < 0 ? 0 : vector.at[loops.outer_column] * sizes[loops.column]);
+    from = code.at(from, element, further * stride + along);
     return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
   });
 }

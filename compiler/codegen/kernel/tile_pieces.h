@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/codegen/instruction/tile_instruction.h"
+#include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "compiler/target/chip.h"
 
@@ -21,6 +22,10 @@ struct Piece {
   int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece
   int64_t depth = 0, last = 0;              ///< groups of the sum in whole tiles, and in the last one; 0: none
   bool operator==(const Piece&) const = default;
+  /// Whether registers have the same shapes, of more or fewer tiles.
+  bool fitsShapesOf(const Piece& other) const {
+    return rows == other.rows && columns == other.columns && depth == other.depth && last == other.last;
+  }
 
   /// Registers that hold columns at once.
   int64_t columnRegisters() const { return last > 0 ? 1 : kColumnTiles; }
@@ -32,34 +37,46 @@ struct Piece {
 /// The piece of `sizes` of a nest, `depth` groups of its sum at a time.
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth);
 
+/// Points of a piece along both of its loops of rows, or of columns.
+inline int64_t outerSize(int outer, llvm::ArrayRef<int64_t> sizes) { return outer < 0 ? 1 : sizes[outer]; }
+
 /// Where the operands of pieces come from. Of neighbouring pieces one operand is the same: it stays in the near level,
-/// if it fits there beside what passes; the other one passes, from behind that level unless all of it fits.
+/// if it fits there beside what passes and a piece's sums; the other one passes, from behind that level unless all of
+/// it fits.
 class PieceFlow {
  public:
   PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops);
 
-  /// Cycles of one step of the sum of a piece of so many rows and columns: of products, of loads, or of waiting for the
-  /// sums of the step before.
-  double stepCycles(const Piece& piece, int64_t rows, int64_t columns) const;
+  /// Cycles of one step of the sum of a piece of these sizes of the nest's loops: of products, of loads, or of waiting
+  /// for the sums of the step before.
+  double stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const;
   /// Whether it is better that rows stay while columns pass by.
-  bool keepsRows(const Piece& piece, int64_t rows, int64_t columns) const {
-    return loadCycles(piece, rows, columns, true) <= loadCycles(piece, rows, columns, false);
+  bool keepsRows(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
+    return loadCycles(piece, sizes, true) <= loadCycles(piece, sizes, false);
   }
 
  private:
+  /// One operand: what so many steps of its inner and of its outer loop touch over the whole sum, and bytes a cycle of
+  /// loads where it passes, or stays and is no more than what is kept.
+  struct Side {
+    int inner = -1, outer = -1;
+    std::vector<std::vector<Runs>> touched;
+    const Runs& touchedBy(llvm::ArrayRef<int64_t> sizes) const;
+    double passing = 0, staying = 0;
+  };
+  Side sideOf(const Nest& nest, const Chip& chip, int input, const TileLoops& loops) const;
   double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : behind_; }
-  double loadCycles(const Piece& piece, int64_t rows, int64_t columns, bool keeps_rows) const;
+  double stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const;
+  double loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const;
 
   const TileProduct& product_;
-  double tile_bytes_, kept_most_, near_, behind_;
-  std::vector<double> rows_, columns_;  ///< bytes that so many of them touch over the whole sum
-  double passing_rows_ = 0, passing_columns_ = 0;
+  double tile_bytes_, kept_most_, near_, behind_, run_cycles_, steps_;
+  Side rows_, columns_;
 };
 
-/// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces: the plan's tile.
-/// Of those `vectors` wide, where there are any.
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, int64_t vectors,
-                 TilePlan& plan);
+/// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces: the plan's tile,
+/// and the loops that its tiles follow each other along. Of those `vectors` wide, where there are any.
+TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TilePlan& plan);
 
 /// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
 /// there beside the other, in blocks of the outermost loop of the plan's order that only it walks.
