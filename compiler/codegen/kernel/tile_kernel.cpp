@@ -119,20 +119,44 @@ class PieceCode {
         shape_(shape),
         product_(*productOf(tile.nest())),
         rows_(sideOf(loops.row, loops.outer_row, shape.row_tiles, shape.rows)),
-        columns_(sideOf(loops.column, loops.outer_column, shape.column_tiles, shape.columns)) {}
+        columns_(sideOf(loops.column, loops.outer_column, shape.all_columns, shape.columns)) {}
 
-  void sumUp() {
-    for (int64_t sum = 0; sum < shape_.products(); ++sum) code_.emit("llvm.x86.tilezero", {static_cast<int>(sum)});
-    reduce(0);
+  /// What is computed beside the sums: told behind each step of whole tiles how many came before it (null: none).
+  using Beside = llvm::function_ref<void(Value step)>;
+  void sumUp(int64_t turn, Beside beside) {
+    first_ = turn * shape_.column_tiles;
+    columns_in_turn_ = std::min(shape_.column_tiles, shape_.all_columns - first_);
+    for (int64_t i = 0; i < shape_.row_tiles; ++i)
+      for (int64_t j = 0; j < columns_in_turn_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
+    reduce(0, {}, beside);
+  }
+  /// Steps of whole tiles.
+  int64_t steps() const {
+    int64_t steps = 1;
+    for (int loop : tile_.plan().reductions)
+      steps *= loop == loops_.depth ? tile_.nest().extents[loop] / shape_.depth : tile_.nest().extents[loop];
+    return steps;
   }
 
-  /// Sums to `buffer`, rows of `stride` elements.
+  /// Sums of this turn to `buffer`, rows of `stride` elements.
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
-      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
-        const int64_t offset = rows_.numberOf(rows_.of(i)) * stride + columns_.numberOf(columns_.of(j));
+      for (int64_t j = 0; j < columns_in_turn_; ++j) {
+        const int64_t offset = rows_.numberOf(rows_.of(i)) * stride + columns_.numberOf(columns_.of(first_ + j)) -
+                               columns_.numberOf(columns_.of(first_));
         code_.emit(product_.store, {sum(i, j)}, code_.at(buffer, b_.getI32Type(), offset), stride * 4, true);
       }
+  }
+
+  /// The turn in which a vector is summed up, and its place there.
+  int64_t turnOf(const Point& vector) const {
+    return (outerOf(loops_.outer_column, vector) * columns_.within + vector.at[loops_.column] / shape_.columns) /
+           shape_.column_tiles;
+  }
+  int64_t placeOf(const Point& vector, int64_t stride) const {
+    const int64_t row = rows_.numberOf({outerOf(loops_.outer_row, vector), vector.at[loops_.row]});
+    const int64_t column = columns_.numberOf({outerOf(loops_.outer_column, vector), vector.at[loops_.column]});
+    return row * stride + column - columns_.numberOf(columns_.of(turnOf(vector) * shape_.column_tiles));
   }
 
  private:
@@ -158,6 +182,7 @@ class PieceCode {
     const auto& sizes = tile_.tile().sizes;
     return {inner, outer, tiles / outerSize(outer, sizes), of_tile, sizes[inner]};
   }
+  static int64_t outerOf(int outer, const Point& vector) { return outer < 0 ? 0 : vector.at[outer]; }
 
   int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
 
@@ -172,38 +197,51 @@ class PieceCode {
 
   /// One step of the sum, at the operands' pointers.
   void multiply(int rows, llvm::ArrayRef<int> columns) {
-    auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, j, loops_.depth); };
-    const bool kept = shape_.column_tiles <= static_cast<int64_t>(columns.size());
-    for (int64_t j = 0; kept && j < shape_.column_tiles; ++j) loadColumns(j);
+    auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, first_ + j, loops_.depth); };
+    const bool kept = columns_in_turn_ <= static_cast<int64_t>(columns.size());
+    for (int64_t j = 0; kept && j < columns_in_turn_; ++j) loadColumns(j);
     for (int64_t i = 0; i < shape_.row_tiles; ++i) {
       load(rows, 0, rows_, i, loops_.row);
-      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
+      for (int64_t j = 0; j < columns_in_turn_; ++j) {
         if (!kept) loadColumns(j);
         code_.emit(product_.emit, {sum(i, j), rows, columns[j % columns.size()]});
       }
     }
   }
 
-  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along.
-  void walk(int loop, int64_t extent, int64_t step, llvm::function_ref<void()> fn) {
+  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along: told how many steps came before,
+  /// if `before` were those of the loops outside.
+  void walk(int loop, int64_t extent, int64_t step, Value before, llvm::function_ref<void(Value)> fn) {
     TileMemory& memory = tile_.memory();
-    if (extent == step) return fn();
+    if (extent == step) return fn(before);
     const auto pointers = memory.pointers();
     auto op = mlir::scf::ForOp::create(b_, b_.getUnknownLoc(), code_.index(0), code_.index(extent), code_.index(step));
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(op.getBody());
     memory.enter(loop, op.getInductionVar());
-    fn();
+    const mlir::Location loc = b_.getUnknownLoc();
+    Value number = op.getInductionVar();
+    if (step != 1) number = arith::DivUIOp::create(b_, loc, number, code_.index(step));
+    if (before) {
+      Value others = arith::MulIOp::create(b_, loc, before, code_.index(extent / step));
+      number = arith::AddIOp::create(b_, loc, others, number);
+    }
+    fn(number);
     memory.restore(pointers);
   }
 
-  void reduce(size_t level) {
+  void reduce(size_t level, Value before, Beside beside) {
     const int loop = tile_.plan().reductions[level];
     const int64_t extent = tile_.nest().extents[loop];
-    if (loop != loops_.depth) return walk(loop, extent, 1, [&] { reduce(level + 1); });
+    if (loop != loops_.depth)
+      return walk(loop, extent, 1, before, [&](Value number) { reduce(level + 1, number, beside); });
     const int64_t whole = extent - shape_.last;
     const auto all = llvm::ArrayRef<int>(kAllColumns).take_front(shape_.columnRegisters());
-    if (whole > 0) walk(loop, whole, shape_.depth, [&] { multiply(kRows, all); });
+    if (whole > 0)
+      walk(loop, whole, shape_.depth, before, [&](Value number) {
+        multiply(kRows, all);
+        beside(number);
+      });
     if (shape_.last == 0) return;
     const auto pointers = tile_.memory().pointers();
     tile_.memory().enter(loop, code_.index(whole));
@@ -218,6 +256,7 @@ class PieceCode {
   const Piece& shape_;
   const TileProduct& product_;
   const Side rows_, columns_;
+  int64_t first_ = 0, columns_in_turn_ = 0;  ///< tiles of columns
 };
 
 class TileKernel final : public MicroKernel {
@@ -257,7 +296,8 @@ class TileKernel final : public MicroKernel {
     const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     // As long as so many others.
-    return steps(nest, plan, loops) * static_cast<double>(shape.products()) * productOf(nest)->cycles +
+    return steps(nest, plan, loops) * static_cast<double>(shape.row_tiles * shape.all_columns) *
+               productOf(nest)->cycles +
            results(nest, plan);
   }
   void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
@@ -293,8 +333,13 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = usual->column;
-  const TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
-  const PieceFlow flow(nest, chip, loops);
+  TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
+  const bool keeps_rows =
+      PieceFlow(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
+  if (keeps_rows) takeTurns(nest, chip, wanted.vectors > 0, loops, plan);
+  plan.rows = static_cast<int>(plan.tile[loops.row] * outerSize(loops.outer_row, plan.tile));
+  plan.vectors =
+      static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes) * outerSize(loops.outer_column, plan.tile));
   orderReductions(nest, plan);
   sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
   plan.points = {loops.row, loops.column};
@@ -302,7 +347,6 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   if (loops.outer_row >= 0) plan.points.insert(plan.points.begin(), loops.outer_row);
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const bool keeps_rows = flow.keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
     const bool row = varies(a, loop), column = varies(b, loop);
@@ -329,6 +373,12 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (plan.tile[loop] > 1 && nest.reduction[loop] && loop != loops.depth)
       return "a piece has rows, columns, and steps of the innermost sum";
+  llvm::SmallVector<int64_t> sizes = plan.tile;
+  for (int64_t columns : {plan.tile[loops.column], nest.extents[loops.column] % plan.tile[loops.column]}) {
+    sizes[loops.column] = columns;
+    if (columns > 0 && !turnsAreWhole(nest, loops, sizes, plan.lanes))
+      return "columns that are summed up in turns are whole tiles and vectors";
+  }
   if (pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
     return absl::StrCat("sums of more than ", kSums, " tiles of ", product.rows, " by ", product.columns);
   if (plan.tile[loops.depth] > product.depth / product.group)
@@ -347,6 +397,22 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   return panels ? "" : "columns that lie apart are packed";
 }
 
+/// Sums up a turn, and behind each step as many rows of the turn before as leave few for its end.
+void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, const TileRows& results) {
+  OpBuilder& b = tile.builder();
+  const mlir::Location loc = b.getUnknownLoc();
+  const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+  const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
+  const int64_t each = ceilDiv(end / together, piece.steps()) * together;
+  piece.sumUp(turn, [&](Value step) {
+    if (!step) return tile.emitRows(results, index(0), index(end), together);
+    Value from = arith::MulIOp::create(b, loc, step, index(each));
+    Value to = arith::AddIOp::create(b, loc, from, index(each));
+    tile.emitRows(results, from, arith::MinSIOp::create(b, loc, to, index(end)), together);
+  });
+  if (end < rows) tile.emitRows(results, index(end), index(rows), rows - end);
+}
+
 void TileKernel::emit(TileEmitter& tile) const {
   const TilePlan& plan = tile.plan();
   const TileLoops loops = *tileLoopsOf(tile.nest(), plan);
@@ -354,27 +420,35 @@ void TileKernel::emit(TileEmitter& tile) const {
   const Piece shape = pieceOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
   OpBuilder& b = tile.builder();
   TileCode code(b);
-  // Rows of the buffer are whole vectors.
+  // Rows of a buffer are whole vectors.
   const auto& sizes = tile.tile().sizes;
-  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes);
-  const int64_t stride = ceilDiv(sizes[loops.column] * outerSize(loops.outer_column, sizes), whole) * whole;
-  Value buffer = code.stack(sizes[loops.row] * outerSize(loops.outer_row, sizes) * stride * 4);
+  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes), turns = shape.turns();
+  const int64_t columns =
+      turns > 1 ? shape.column_tiles * shape.columns : sizes[loops.column] * outerSize(loops.outer_column, sizes);
+  const int64_t stride = ceilDiv(columns, whole) * whole, rows = sizes[loops.row] * outerSize(loops.outer_row, sizes);
+  llvm::SmallVector<Value, 2> buffers;
+  for (int64_t i = 0; i < std::min<int64_t>(turns, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
   const bool reshaped = !shape.fitsShapesOf(usual);
   if (reshaped) code.configure(shape);
   PieceCode piece(tile, loops, shape);
-  piece.sumUp();
-  piece.store(buffer, stride);
-  if (reshaped) code.configure(usual);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
-  tile.emitRows(loops.row, [&](Value row, const Point& vector) -> Value {
-    Value from = advance(b, buffer, element, stride, row);
-    const int64_t further =
-        vector.at[loops.row] + (loops.outer_row < 0 ? 0 : vector.at[loops.outer_row] * sizes[loops.row]);
-    const int64_t along =
-        vector.at[loops.column] + (loops.outer_column < 0 ? 0 : vector.at[loops.outer_column] * sizes[loops.column]);
-    from = code.at(from, element, further * stride + along);
-    return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
-  });
+  const auto withResults = [&](int64_t turn, llvm::function_ref<void(const TileRows&)> fn) {
+    const auto takes = [&](const Point& vector) { return piece.turnOf(vector) == turn; };
+    const auto sum = [&](Value row, const Point& vector) -> Value {
+      Value from = advance(b, buffers[turn % 2], element, stride, row);
+      from = code.at(from, element, piece.placeOf(vector, stride));
+      return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
+    };
+    fn({.loop = loops.row, .takes = takes, .sum = sum});
+  };
+  piece.sumUp(0, [](Value) {});
+  piece.store(buffers[0], stride);
+  for (int64_t turn = 1; turn < turns; ++turn) {
+    withResults(turn - 1, [&](const TileRows& results) { sumUpBeside(tile, piece, loops.row, turn, results); });
+    piece.store(buffers[turn % 2], stride);
+  }
+  if (reshaped) code.configure(usual);
+  withResults(turns - 1, [&](const TileRows& results) { tile.emitRows(results); });
 }
 
 }  // namespace

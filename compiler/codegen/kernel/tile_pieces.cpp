@@ -20,7 +20,8 @@ Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef
   piece.rows = ceilDiv(rows, row_tiles);
   piece.columns = ceilDiv(columns, column_tiles);
   piece.row_tiles = row_tiles * outerSize(loops.outer_row, sizes);
-  piece.column_tiles = column_tiles * outerSize(loops.outer_column, sizes);
+  piece.all_columns = column_tiles * outerSize(loops.outer_column, sizes);
+  piece.column_tiles = std::clamp<int64_t>(kSums / piece.row_tiles, 1, piece.all_columns);
   piece.depth = depth;
   piece.last = steps % depth;
   return piece;
@@ -47,6 +48,11 @@ const TileProduct* productOf(const Nest& nest) {
 
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth) {
   return pieceOf(*productOf(nest), loops, sizes, depth, nest.extents[loops.depth]);
+}
+
+bool turnsAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {
+  const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
+  return piece.turns() == 1 || (sizes[loops.column] % piece.columns == 0 && piece.columns % lanes == 0);
 }
 
 PieceFlow::PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops)
@@ -97,8 +103,9 @@ double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) 
   }
   // No price: of pieces that take as long the one that loads less, and less from afar, in fewer runs.
   constexpr double kHidden = 1e-3;
-  return std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads}) +
-         kHidden * (loads + fetched / steps_);
+  const double turn =
+      std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
+  return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
 }
 
 double PieceFlow::stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
@@ -194,8 +201,8 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
         sizes[loops.column] = columns;
         if (loops.outer_row >= 0) sizes[loops.outer_row] = outer_rows;
         if (loops.outer_column >= 0) sizes[loops.outer_column] = outer_columns;
-        if (pieceOf(nest, loops, sizes, sizes[loops.depth]).products() > kSums) return;
-        if (rows * outer_rows * ceilDiv(columns, plan.lanes) * outer_columns * sizes[loops.depth] > kMostInTile) return;
+        const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
+        if (piece.products() > kSums || piece.turns() > 1) return;
         const double cycles = cyclesOf(nest, chip, flow, candidate, plan.lanes);
         if (cycles >= best * (1 - 1e-9)) return;
         best = cycles;
@@ -204,10 +211,34 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
       });
     });
   }
-  plan.rows = static_cast<int>(plan.tile[chosen.row] * outerSize(chosen.outer_row, plan.tile));
-  plan.vectors =
-      static_cast<int>(ceilDiv(plan.tile[chosen.column], plan.lanes) * outerSize(chosen.outer_column, plan.tile));
   return chosen;
+}
+
+void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
+  constexpr int64_t kMostTurns = 4;  // of which all but the last have another one beside them
+  // One step is not long enough to compute anything beside it, and tiles of all turns have the same shapes.
+  const int64_t columns = plan.tile[loops.column];
+  if (stepsOf(nest, loops.depth, plan.tile[loops.depth]) < 2 || columns % plan.lanes != 0) return;
+  int64_t pieces = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop]) pieces *= ceilDiv(nest.extents[loop], plan.tile[loop]);
+  const auto extend = [&](int loop) {
+    const int64_t size = plan.tile[loop];
+    for (int64_t turns = kMostTurns; turns > 1; --turns) {
+      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.enoughParts()) continue;
+      plan.tile[loop] = size * turns;
+      if (pointsOf(nest, plan) <= kMostInTile && turnsAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
+      plan.tile[loop] = size;
+    }
+    return false;
+  };
+  if (!fixed && columns < nest.extents[loops.column] && extend(loops.column)) return;
+  const int before = loops.outer_column;
+  for (const TileLoops& other : possibleTileLoops(nest))
+    if (before < 0 && other.outer_column >= 0 &&
+        (loops.outer_column < 0 || nest.extents[other.outer_column] > nest.extents[loops.outer_column]))
+      loops.outer_column = other.outer_column;
+  if (loops.outer_column >= 0 && !extend(loops.outer_column)) loops.outer_column = before;
 }
 
 void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
