@@ -8,7 +8,7 @@ struct BodyContext;
 
 /// Results of a tile of more sums than there are registers, row by row along a loop.
 struct TileRows {
-  int loop;
+  int loop = -1;
   llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile is one of them
   /// What the kernel has added up for a vector as many rows behind `row` (an i64) as its point says, to which the
   /// initial value is added.
