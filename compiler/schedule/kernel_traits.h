@@ -27,6 +27,7 @@ struct KernelTraits {
   bool interleaves = false;       ///< may evaluate the points of a step by the depth of their operations
   int least_points = 1;           ///< vectors of results in a tile
   int least_steps = 1;            ///< of the innermost sum in a tile
+  bool writes_out = true;         ///< the steps of a tile one by one; else they are an instruction's
   std::string_view instead = {};  ///< runs the same nests with the same tiles
   /// Run the same nests with vectors along another loop that stays, and along one that sums; empty: none does. Of a
   /// product that loop says which operand is broadcast and which lies in panels: it is not moved by itself.
@@ -69,7 +70,7 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .least_steps = 2,
      .instead = words::kOuterProduct},
     {.name = words::kDot, .weight = 3, .fetches = true, .fetches_vectors = true, .interleaves = true},
-    {.name = words::kTiles, .weight = 3},
+    {.name = words::kTiles, .weight = 3, .writes_out = false},
     {.name = words::kTransform, .tile = KernelTraits::Tile::kWholeBlock, .weight = 2},
     {.name = words::kPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},
     {.name = words::kSharedPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},

@@ -63,40 +63,44 @@ void TileEmitter::emitPointByPoint() {
   }
 }
 
-void TileEmitter::emitRows(int loop, llvm::function_ref<Value(Value row, const Point& vector)> sum) {
+int64_t TileEmitter::rowsTogether(const TileRows& rows) const {
+  const auto vectors =
+      llvm::count_if(points_, [&](const Point& point) { return point.at[rows.loop] == 0 && rows.takes(point); });
+  return std::clamp<int64_t>(sideBySide() / std::max<int64_t>(1, vectors), 1, tile_.sizes[rows.loop]);
+}
+
+void TileEmitter::emitRows(const TileRows& rows) {
+  const int64_t extent = tile_.sizes[rows.loop], together = rowsTogether(rows), rest = extent % together;
+  emitRows(rows, constantI64(0), constantI64(extent - rest), together);
+  if (rest != 0) emitRows(rows, constantI64(extent - rest), constantI64(extent), rest);
+}
+
+void TileEmitter::emitRows(const TileRows& rows, Value from, Value to, int64_t together) {
   const Value init = nest_.statements[0].init[0];
   const bool from_zero = init && mlir::matchPattern(init, mlir::m_AnyZeroFloat());
   const bool adds = !from_zero && !(init && mlir::matchPattern(init, mlir::m_Zero()));
   const Values pointers = memory_.pointers();
-  const Value origin = iterations_[loop];
-  // A few rows at a time, and what is left of them.
-  const int64_t extent = tile_.sizes[loop];
-  const auto vectors = llvm::count_if(points_, [&](const Point& point) { return point.at[loop] == 0; });
-  const int64_t together = std::clamp<int64_t>(sideBySide() / std::max<int64_t>(1, vectors), 1, extent);
-  const auto emit = [&](int64_t from, int64_t to, int64_t count) {
-    auto rows = mlir::scf::ForOp::create(b_, loc_, constantI64(from), constantI64(to), constantI64(count));
-    rows->setAttr(kInterleaved, b_.getUnitAttr());
-    OpBuilder::InsertionGuard guard(b_);
-    b_.setInsertionPointToStart(rows.getBody());
-    const Value row = rows.getInductionVar();
-    memory_.forget();
-    memory_.enter(loop, row);
-    iterations_[loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
-    llvm::SmallVector<size_t> points;
-    for (size_t p = 0; p < points_.size(); ++p) {
-      if (points_[p].at[loop] >= count) continue;
-      points.push_back(p);
-      Value result = sum(row, points_[p]);
-      if (adds) result = combine(0, initial(p, 0, 0, plan_.lanes), result);
-      registers_[p].assign(1, Values{result});
-    }
-    finish(points, plan_.lanes);
-    memory_.forget();
-    memory_.restore(pointers);
-    iterations_[loop] = origin;
-  };
-  emit(0, extent - extent % together, together);
-  if (extent % together != 0) emit(extent - extent % together, extent, extent % together);
+  const Value origin = iterations_[rows.loop];
+  auto loop = mlir::scf::ForOp::create(b_, loc_, from, to, constantI64(together));
+  loop->setAttr(kInterleaved, b_.getUnitAttr());
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPointToStart(loop.getBody());
+  const Value row = loop.getInductionVar();
+  memory_.forget();
+  memory_.enter(rows.loop, row);
+  iterations_[rows.loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
+  llvm::SmallVector<size_t> points;
+  for (size_t p = 0; p < points_.size(); ++p) {
+    if (points_[p].at[rows.loop] >= together || !rows.takes(points_[p])) continue;
+    points.push_back(p);
+    Value result = rows.sum(row, points_[p]);
+    if (adds) result = combine(0, initial(p, 0, 0, plan_.lanes), result);
+    registers_[p].assign(1, Values{result});
+  }
+  finish(points, plan_.lanes);
+  memory_.forget();
+  memory_.restore(pointers);
+  iterations_[rows.loop] = origin;
 }
 
 /// Vectors whose followers stand side by side: a chain of a dozen instructions is longer than what a core keeps in

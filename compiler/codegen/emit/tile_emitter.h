@@ -6,6 +6,15 @@ namespace tessera::compiler::codegen {
 
 struct BodyContext;
 
+/// Results of a tile of more sums than there are registers, row by row along a loop.
+struct TileRows {
+  int loop = -1;
+  llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile is one of them
+  /// What the kernel has added up for a vector as many rows behind `row` (an i64) as its point says, to which the
+  /// initial value is added.
+  llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum;
+};
+
 /// The code of one register tile, in the parts that micro-kernels put together: points, the statements at each of them,
 /// sums in registers, stores. Values of the tile are in the order of points().
 class TileEmitter {
@@ -39,10 +48,12 @@ class TileEmitter {
   void emitSum(Steps steps);
   /// The first statement's results, as the kernel has computed them, then followers and stores.
   void emitResults(llvm::ArrayRef<mlir::Value> results);
-  /// The same a few rows after the others in a loop, for tiles of more sums than there are registers: `sum` makes what
-  /// the kernel has added up for a vector as many rows behind `row` (an i64) as its point says, to which the initial
-  /// value is added. Followers and stores of these rows come before the next ones.
-  void emitRows(int loop, llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum);
+  /// The same a few rows after the others in a loop: followers and stores of some come before the next ones.
+  void emitRows(const TileRows& rows);
+  /// Of the rows from `from` to before `to` (i64), a multiple of `together` many.
+  void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);
+  /// Rows that are computed side by side.
+  int64_t rowsTogether(const TileRows& rows) const;
 
  private:
   void keep(llvm::ArrayRef<mlir::Value> accumulators);

@@ -112,6 +112,52 @@ std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
   return loops;
 }
 
+std::optional<TileLoops> tileLoopsOf(const Nest& nest, const TilePlan& plan) {
+  auto loops = tileLoopsOf(nest);
+  if (!loops || plan.vector_loop != loops->column) return std::nullopt;
+  const Statement& main = nest.statements[0];
+  llvm::SmallVector<int> rows, columns;
+  for (int loop : plan.points) {
+    if (loop == loops->column || plan.tile[loop] == 1) continue;
+    const bool row = varies(main.inputs[0], loop), column = varies(main.inputs[1], loop);
+    if (row == column) return std::nullopt;
+    (row ? rows : columns).push_back(loop);
+  }
+  if (rows.size() > 2 || columns.size() > 1) return std::nullopt;
+  if (!rows.empty()) loops->row = rows.back();
+  if (rows.size() == 2) loops->outer_row = rows.front();
+  if (!columns.empty()) loops->outer_column = columns.front();
+  return loops;
+}
+
+std::vector<TileLoops> possibleTileLoops(const Nest& nest) {
+  std::vector<TileLoops> possible;
+  const auto usual = tileLoopsOf(nest);
+  if (!usual) return possible;
+  const Statement& main = nest.statements[0];
+  llvm::SmallVector<int> rows{usual->row}, columns;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (nest.reduction[loop] || nest.extents[loop] == 1) continue;
+    const bool row = varies(main.inputs[0], loop), column = varies(main.inputs[1], loop);
+    if (row && !column && loop != usual->row) rows.push_back(loop);
+    if (column && !row && loop != usual->column) columns.push_back(loop);
+  }
+  columns.push_back(-1);
+  for (int row : rows)
+    for (int outer_column : llvm::reverse(columns)) {
+      TileLoops loops = *usual;
+      loops.row = row;
+      loops.outer_column = outer_column;
+      possible.push_back(loops);
+      for (int outer_row : rows) {
+        if (outer_row == row) continue;
+        loops.outer_row = outer_row;
+        possible.push_back(loops);
+      }
+    }
+  return possible;
+}
+
 std::vector<std::unique_ptr<const ProductInstruction>> tileInstructions(const Chip& chip) {
   std::vector<std::unique_ptr<const ProductInstruction>> all;
   for (const TileProduct& each : chip.tileProducts()) all.push_back(std::make_unique<TileInstruction>(each));

@@ -112,74 +112,136 @@ class TileCode {
 class PieceCode {
  public:
   PieceCode(TileEmitter& tile, const TileLoops& loops, const Piece& shape)
-      : tile_(tile), b_(tile.builder()), code_(b_), loops_(loops), shape_(shape), product_(*productOf(tile.nest())) {}
+      : tile_(tile),
+        b_(tile.builder()),
+        code_(b_),
+        loops_(loops),
+        shape_(shape),
+        product_(*productOf(tile.nest())),
+        rows_(sideOf(loops.row, loops.outer_row, shape.row_tiles, shape.rows)),
+        columns_(sideOf(loops.column, loops.outer_column, shape.all_columns, shape.columns)) {}
 
-  void sumUp() {
-    for (int64_t sum = 0; sum < shape_.products(); ++sum) code_.emit("llvm.x86.tilezero", {static_cast<int>(sum)});
-    reduce(0);
+  /// What is computed beside the sums: told behind each step of whole tiles how many came before it (null: none).
+  using Beside = llvm::function_ref<void(Value step)>;
+  void sumUp(int64_t turn, Beside beside) {
+    first_ = turn * shape_.column_tiles;
+    columns_in_turn_ = std::min(shape_.column_tiles, shape_.all_columns - first_);
+    for (int64_t i = 0; i < shape_.row_tiles; ++i)
+      for (int64_t j = 0; j < columns_in_turn_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
+    reduce(0, {}, beside);
+  }
+  /// Steps of whole tiles.
+  int64_t steps() const {
+    int64_t steps = 1;
+    for (int loop : tile_.plan().reductions)
+      steps *= loop == loops_.depth ? tile_.nest().extents[loop] / shape_.depth : tile_.nest().extents[loop];
+    return steps;
   }
 
-  /// Sums to `buffer`, rows of `stride` elements.
+  /// Sums of this turn to `buffer`, rows of `stride` elements.
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
-      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
-        const int64_t offset = rowOf(i) * stride + columnOf(j);
+      for (int64_t j = 0; j < columns_in_turn_; ++j) {
+        const int64_t offset = rows_.numberOf(rows_.of(i)) * stride + columns_.numberOf(columns_.of(first_ + j)) -
+                               columns_.numberOf(columns_.of(first_));
         code_.emit(product_.store, {sum(i, j)}, code_.at(buffer, b_.getI32Type(), offset), stride * 4, true);
       }
   }
 
- private:
-  int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
-  /// Where a tile begins: the last one ends with the piece.
-  int64_t rowOf(int64_t i) const { return std::min(i * shape_.rows, tile_.tile().sizes[loops_.row] - shape_.rows); }
-  int64_t columnOf(int64_t j) const {
-    return std::min(j * shape_.columns, tile_.tile().sizes[loops_.column] - shape_.columns);
+  /// The turn in which a vector is summed up, and its place there.
+  int64_t turnOf(const Point& vector) const {
+    return (outerOf(loops_.outer_column, vector) * columns_.within + vector.at[loops_.column] / shape_.columns) /
+           shape_.column_tiles;
+  }
+  int64_t placeOf(const Point& vector, int64_t stride) const {
+    const int64_t row = rows_.numberOf({outerOf(loops_.outer_row, vector), vector.at[loops_.row]});
+    const int64_t column = columns_.numberOf({outerOf(loops_.outer_column, vector), vector.at[loops_.column]});
+    return row * stride + column - columns_.numberOf(columns_.of(turnOf(vector) * shape_.column_tiles));
   }
 
-  void load(int tile, int input, int along, int64_t first, int from_row_to_row) {
+ private:
+  /// How tiles follow each other along rows or columns.
+  struct Side {
+    int inner, outer;
+    int64_t within;         ///< tiles along the inner loop
+    int64_t of_tile, size;  ///< iterations of the inner loop of a tile, and of the piece
+
+    struct Place {
+      int64_t outer, inner;
+    };
+    /// Where a tile begins: the last one ends with the piece.
+    Place of(int64_t tile) const { return {tile / within, std::min(tile % within * of_tile, size - of_tile)}; }
+    /// Among the rows or columns of the piece.
+    int64_t numberOf(Place place) const { return place.outer * size + place.inner; }
+    /// In an operand's elements.
+    int64_t offsetOf(Place place, const Access& access) const {
+      return place.inner * access.strides[inner] + (outer < 0 ? 0 : place.outer * access.strides[outer]);
+    }
+  };
+  Side sideOf(int inner, int outer, int64_t tiles, int64_t of_tile) const {
+    const auto& sizes = tile_.tile().sizes;
+    return {inner, outer, tiles / outerSize(outer, sizes), of_tile, sizes[inner]};
+  }
+  static int64_t outerOf(int outer, const Point& vector) { return outer < 0 ? 0 : vector.at[outer]; }
+
+  int sum(int64_t i, int64_t j) const { return static_cast<int>(i * shape_.column_tiles + j); }
+
+  void load(int tile, int input, const Side& side, int64_t number, int from_row_to_row) {
     TileMemory& memory = tile_.memory();
     const int slot = tile_.slotOf(0, false, input);
     const Access& access = memory.access(slot);
-    code_.emit(product_.load, {tile}, memory.at(memory.pointer(slot), access.element, first * access.strides[along]),
+    code_.emit(product_.load, {tile},
+               memory.at(memory.pointer(slot), access.element, side.offsetOf(side.of(number), access)),
                access.strides[from_row_to_row] * 4);
   }
 
   /// One step of the sum, at the operands' pointers.
   void multiply(int rows, llvm::ArrayRef<int> columns) {
-    auto loadColumns = [&](int64_t j) {
-      load(columns[j % columns.size()], 1, loops_.column, columnOf(j), loops_.depth);
-    };
-    const bool kept = shape_.column_tiles <= static_cast<int64_t>(columns.size());
-    for (int64_t j = 0; kept && j < shape_.column_tiles; ++j) loadColumns(j);
+    auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, first_ + j, loops_.depth); };
+    const bool kept = columns_in_turn_ <= static_cast<int64_t>(columns.size());
+    for (int64_t j = 0; kept && j < columns_in_turn_; ++j) loadColumns(j);
     for (int64_t i = 0; i < shape_.row_tiles; ++i) {
-      load(rows, 0, loops_.row, rowOf(i), loops_.row);
-      for (int64_t j = 0; j < shape_.column_tiles; ++j) {
+      load(rows, 0, rows_, i, loops_.row);
+      for (int64_t j = 0; j < columns_in_turn_; ++j) {
         if (!kept) loadColumns(j);
         code_.emit(product_.emit, {sum(i, j), rows, columns[j % columns.size()]});
       }
     }
   }
 
-  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along.
-  void walk(int loop, int64_t extent, int64_t step, llvm::function_ref<void()> fn) {
+  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along: told how many steps came before,
+  /// if `before` were those of the loops outside.
+  void walk(int loop, int64_t extent, int64_t step, Value before, llvm::function_ref<void(Value)> fn) {
     TileMemory& memory = tile_.memory();
-    if (extent == step) return fn();
+    if (extent == step) return fn(before);
     const auto pointers = memory.pointers();
     auto op = mlir::scf::ForOp::create(b_, b_.getUnknownLoc(), code_.index(0), code_.index(extent), code_.index(step));
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(op.getBody());
     memory.enter(loop, op.getInductionVar());
-    fn();
+    const mlir::Location loc = b_.getUnknownLoc();
+    Value number = op.getInductionVar();
+    if (step != 1) number = arith::DivUIOp::create(b_, loc, number, code_.index(step));
+    if (before) {
+      Value others = arith::MulIOp::create(b_, loc, before, code_.index(extent / step));
+      number = arith::AddIOp::create(b_, loc, others, number);
+    }
+    fn(number);
     memory.restore(pointers);
   }
 
-  void reduce(size_t level) {
+  void reduce(size_t level, Value before, Beside beside) {
     const int loop = tile_.plan().reductions[level];
     const int64_t extent = tile_.nest().extents[loop];
-    if (loop != loops_.depth) return walk(loop, extent, 1, [&] { reduce(level + 1); });
+    if (loop != loops_.depth)
+      return walk(loop, extent, 1, before, [&](Value number) { reduce(level + 1, number, beside); });
     const int64_t whole = extent - shape_.last;
     const auto all = llvm::ArrayRef<int>(kAllColumns).take_front(shape_.columnRegisters());
-    if (whole > 0) walk(loop, whole, shape_.depth, [&] { multiply(kRows, all); });
+    if (whole > 0)
+      walk(loop, whole, shape_.depth, before, [&](Value number) {
+        multiply(kRows, all);
+        beside(number);
+      });
     if (shape_.last == 0) return;
     const auto pointers = tile_.memory().pointers();
     tile_.memory().enter(loop, code_.index(whole));
@@ -193,6 +255,8 @@ class PieceCode {
   const TileLoops& loops_;
   const Piece& shape_;
   const TileProduct& product_;
+  const Side rows_, columns_;
+  int64_t first_ = 0, columns_in_turn_ = 0;  ///< tiles of columns
 };
 
 class TileKernel final : public MicroKernel {
@@ -205,36 +269,39 @@ class TileKernel final : public MicroKernel {
   bool evaluates(const ProductStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
-    const auto loops = tileLoopsOf(nest);
-    return loops && plan.vector_loop == loops->column;
+    return tileLoopsOf(nest, plan).has_value();
   }
   std::string refusal(const Nest& nest, const TilePlan& plan) const override;
   Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
-    return {.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
+    const TileLoops loops = *tileLoopsOf(nest, plan);
+    Iterations all{.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
+    if (loops.outer_row >= 0) all.m.insert(all.m.begin(), loops.outer_row);
+    if (loops.outer_column >= 0) all.n.insert(all.n.begin(), loops.outer_column);
+    return all;
   }
   /// Vectors of a row, which leave the stack together.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.vectors;
   }
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile[loops.row], plan.tile[loops.column]);
+    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile);
     // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
     return step * steps(nest, plan, loops) +
            vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     // As long as so many others.
-    return steps(nest, plan, loops) * static_cast<double>(shape.products()) * productOf(nest)->cycles +
+    return steps(nest, plan, loops) * static_cast<double>(shape.row_tiles * shape.all_columns) *
+               productOf(nest)->cycles +
            results(nest, plan);
   }
   void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest);
+    const TileLoops loops = *tileLoopsOf(nest, plan);
     TileCode(builder).configure(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]));
   }
   void leave(OpBuilder& builder, const Nest& /*nest*/) const override {
@@ -261,21 +328,25 @@ class TileKernel final : public MicroKernel {
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
-  const auto found = tileLoopsOf(nest);
-  if (!found) return std::nullopt;  // a slice of one row or one column
-  const TileLoops& loops = *found;
+  const auto usual = tileLoopsOf(nest);
+  if (!usual) return std::nullopt;  // a slice of one row or one column
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
-  plan.vector_loop = loops.column;
-  const PieceFlow flow(nest, chip, loops);
-  choosePiece(nest, chip, loops, flow, wanted.vectors, plan);
+  plan.vector_loop = usual->column;
+  TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
+  const bool keeps_rows =
+      PieceFlow(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
+  if (keeps_rows) takeTurns(nest, chip, wanted.vectors > 0, loops, plan);
+  plan.rows = static_cast<int>(plan.tile[loops.row] * outerSize(loops.outer_row, plan.tile));
+  plan.vectors =
+      static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes) * outerSize(loops.outer_column, plan.tile));
   orderReductions(nest, plan);
   sortBy(plan.reductions, [&](int loop) { return loop == loops.depth ? 1 : 0; });
   plan.points = {loops.row, loops.column};
+  if (loops.outer_column >= 0) plan.points.insert(plan.points.begin() + 1, loops.outer_column);
+  if (loops.outer_row >= 0) plan.points.insert(plan.points.begin(), loops.outer_row);
 
   const Operand &a = nest.statements[0].inputs[0], &b = nest.statements[0].inputs[1];
-  const bool keeps_rows = flow.keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile[loops.row],
-                                         plan.tile[loops.column]);
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
     const bool row = varies(a, loop), column = varies(b, loop);
@@ -298,11 +369,17 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
 std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
   const TileProduct& product = *productOf(nest);
-  const TileLoops loops = *tileLoopsOf(nest);
+  const TileLoops loops = *tileLoopsOf(nest, plan);
   for (int loop = 0; loop < nest.loops(); ++loop)
-    if (plan.tile[loop] > 1 && loop != loops.row && loop != loops.column && loop != loops.depth)
+    if (plan.tile[loop] > 1 && nest.reduction[loop] && loop != loops.depth)
       return "a piece has rows, columns, and steps of the innermost sum";
-  if (ceilDiv(plan.tile[loops.row], product.rows) * ceilDiv(plan.tile[loops.column], product.columns) > kSums)
+  llvm::SmallVector<int64_t> sizes = plan.tile;
+  for (int64_t columns : {plan.tile[loops.column], nest.extents[loops.column] % plan.tile[loops.column]}) {
+    sizes[loops.column] = columns;
+    if (columns > 0 && !turnsAreWhole(nest, loops, sizes, plan.lanes))
+      return "columns that are summed up in turns are whole tiles and vectors";
+  }
+  if (pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
     return absl::StrCat("sums of more than ", kSums, " tiles of ", product.rows, " by ", product.columns);
   if (plan.tile[loops.depth] > product.depth / product.group)
     return absl::StrCat("more than ", product.depth / product.group, " groups of the sum in a tile");
@@ -320,28 +397,58 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   return panels ? "" : "columns that lie apart are packed";
 }
 
+/// Sums up a turn, and behind each step as many rows of the turn before as leave few for its end.
+void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, const TileRows& results) {
+  OpBuilder& b = tile.builder();
+  const mlir::Location loc = b.getUnknownLoc();
+  const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+  const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
+  const int64_t each = ceilDiv(end / together, piece.steps()) * together;
+  piece.sumUp(turn, [&](Value step) {
+    if (!step) return tile.emitRows(results, index(0), index(end), together);
+    Value from = arith::MulIOp::create(b, loc, step, index(each));
+    Value to = arith::AddIOp::create(b, loc, from, index(each));
+    tile.emitRows(results, from, arith::MinSIOp::create(b, loc, to, index(end)), together);
+  });
+  if (end < rows) tile.emitRows(results, index(end), index(rows), rows - end);
+}
+
 void TileKernel::emit(TileEmitter& tile) const {
-  const TileLoops loops = *tileLoopsOf(tile.nest());
   const TilePlan& plan = tile.plan();
+  const TileLoops loops = *tileLoopsOf(tile.nest(), plan);
   const Piece usual = pieceOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
   const Piece shape = pieceOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
   OpBuilder& b = tile.builder();
   TileCode code(b);
-  // Rows of the buffer are whole vectors.
-  const int64_t lanes = plan.lanes, stride = ceilDiv(tile.tile().sizes[loops.column], std::max<int64_t>(16, lanes)) *
-                                             std::max<int64_t>(16, lanes);
-  Value buffer = code.stack(tile.tile().sizes[loops.row] * stride * 4);
-  if (shape != usual) code.configure(shape);
+  // Rows of a buffer are whole vectors.
+  const auto& sizes = tile.tile().sizes;
+  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes), turns = shape.turns();
+  const int64_t columns =
+      turns > 1 ? shape.column_tiles * shape.columns : sizes[loops.column] * outerSize(loops.outer_column, sizes);
+  const int64_t stride = ceilDiv(columns, whole) * whole, rows = sizes[loops.row] * outerSize(loops.outer_row, sizes);
+  llvm::SmallVector<Value, 2> buffers;
+  for (int64_t i = 0; i < std::min<int64_t>(turns, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
+  const bool reshaped = !shape.fitsShapesOf(usual);
+  if (reshaped) code.configure(shape);
   PieceCode piece(tile, loops, shape);
-  piece.sumUp();
-  piece.store(buffer, stride);
-  if (shape != usual) code.configure(usual);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
-  tile.emitRows(loops.row, [&](Value row, const Point& vector) -> Value {
-    Value from = advance(b, buffer, element, stride, row);
-    from = code.at(from, element, vector.at[loops.row] * stride + vector.at[loops.column]);
-    return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
-  });
+  const auto withResults = [&](int64_t turn, llvm::function_ref<void(const TileRows&)> fn) {
+    const auto takes = [&](const Point& vector) { return piece.turnOf(vector) == turn; };
+    const auto sum = [&](Value row, const Point& vector) -> Value {
+      Value from = advance(b, buffers[turn % 2], element, stride, row);
+      from = code.at(from, element, piece.placeOf(vector, stride));
+      return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
+    };
+    fn({.loop = loops.row, .takes = takes, .sum = sum});
+  };
+  piece.sumUp(0, [](Value) {});
+  piece.store(buffers[0], stride);
+  for (int64_t turn = 1; turn < turns; ++turn) {
+    withResults(turn - 1, [&](const TileRows& results) { sumUpBeside(tile, piece, loops.row, turn, results); });
+    piece.store(buffers[turn % 2], stride);
+  }
+  if (reshaped) code.configure(usual);
+  withResults(turns - 1, [&](const TileRows& results) { tile.emitRows(results); });
 }
 
 }  // namespace

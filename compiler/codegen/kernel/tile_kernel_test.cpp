@@ -178,6 +178,52 @@ TEST_F(TileKernel, FollowsOtherPiecesAndRefusesThoseThatRegistersDoNotHold) {
   }
 }
 
+/// Gives the leaf on tiles a piece of these sizes along loops i0, i1, ... of these extents; its steps stay.
+std::function<void(v1::Schedule&)> inPieces(const std::vector<int64_t>& sizes, const std::vector<int64_t>& extents) {
+  return [=](v1::Schedule& edited) {
+    for (int p = 0; p < edited.phases_size(); ++p) {
+      v1::Tile& leaf = *edited.mutable_phases(p);
+      v1::Kernel& kernel = *leaf.mutable_kernel();
+      if (kernel.variant() != "tiles") continue;
+      const v1::Extent depth = kernel.tile(kernel.tile_size() - 1);
+      leaf.clear_loops();
+      kernel.clear_points();
+      kernel.clear_tile();
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        const std::string name = absl::StrCat("i", i);
+        if (sizes[i] > 1) {
+          v1::Extent& extent = *kernel.add_tile();
+          extent.set_dimension(name);
+          extent.set_size(sizes[i]);
+          if (name != kernel.vector_loop() || sizes[i] > kernel.lanes()) kernel.add_points(name);
+        }
+        if (sizes[i] == extents[i]) continue;
+        v1::Loop& loop = *leaf.add_loops();
+        loop.set_dimension(name);
+        loop.set_step(sizes[i]);
+      }
+      *kernel.add_tile() = depth;
+    }
+  };
+}
+
+// Sums of one turn become results while the next ones are added up: of few and of many steps, with and without a last
+// step that no whole tile fills, and rows that are no whole number of those side by side.
+TEST_F(TileKernel, ComputesWhatFollowsBesideTheNextTurn) {
+  for (int64_t k : {64, 68, 192, 960})
+    for (auto [rows, columns] : {std::pair(45, 64), {16, 128}, {7, 128}, {30, 96}, {33, 48}}) {
+      WorkloadText text;
+      const Tensor sum =
+          productOf(text, kUnsignedSigned, 45, 128, k, Form::kInterleaved, text.fill({45, 128}, "-1000", "i32"));
+      const Tensor bias = text.argument({128}, "i32"), residual = text.argument({45, 128}, "i8");
+      check(text.finish({text.generic({sum, bias, residual}, {"d0, d1", "d1", "d0, d1", "d0, d1"},
+                                      text.empty({45, 128}, "i8"), 2, "",
+                                      "%s = arith.addi %i0, %i1 : i32\n    %w = arith.extsi %i2 : i8 to i32\n    "
+                                      "%t = arith.addi %s, %w : i32\n    %r = arith.trunci %t : i32 to i8")}),
+            true, inPieces({rows, columns}, {45, 128}));
+    }
+}
+
 v1::BuildUnit sapphireRapids(const std::string& ir) {
   const v1::Target& target = *findBuiltinTarget("sapphirerapids");
   v1::BuildUnit unit = hostUnit(ir);
@@ -237,11 +283,75 @@ TEST_F(TileKernel, OrdersPiecesByWhatStaysNear) {
   // 32 rows of a kilobyte and as many columns are in the near level by turns: two tiles of either a step. 64 rows are
   // not.
   const v1::Tile near = leafOf(product(kUnsignedSigned, 1024, 1024, 1024));
-  EXPECT_EQ(sizes(near), (std::vector<int64_t>{32, 32, 16})) << printTileLine(near);
-  EXPECT_EQ(loops(near), (Loops{{"i0", 32}, {"i1", 32}}));
+  EXPECT_EQ(sizes(near), (std::vector<int64_t>{32, 128, 16})) << printTileLine(near);
+  EXPECT_EQ(loops(near), (Loops{{"i0", 32}, {"i1", 128}})) << "four turns of 32 columns";
   // Four megabytes of columns pass in blocks of one, of which half of the second level is made.
   const v1::Tile large = leafOf(product(kUnsignedSigned, 2048, 2048, 2048));
-  EXPECT_EQ(loops(large), (Loops{{"i1", 512}, {"i0", 32}, {"i1", 32}})) << printTileLine(large);
+  EXPECT_EQ(loops(large), (Loops{{"i1", 512}, {"i0", 32}, {"i1", 128}})) << printTileLine(large);
+}
+
+/// A convolution of images [n, height + 2, width + 2, channels] with filters in blocks of 16.
+std::string blockedWindow(int64_t n, int64_t height, int64_t width, int64_t channels, int64_t blocks) {
+  WorkloadText text;
+  const Tensor image = text.argument({n, height + 2, width + 2, channels / 4, 4}, "i8"),
+               filter = text.argument({blocks, 3, 3, channels / 4, 16, 4}, "i8");
+  return text.finish(
+      {text.generic({image, filter}, {"d0, d2 + d5, d3 + d6, d7, d8", "d1, d5, d6, d7, d4, d8", "d0, d1, d2, d3, d4"},
+                    text.fill({n, blocks, height, width, 16}, "0", "i32"), 9, "ppppprrrr", kUnsignedSigned.body())});
+}
+
+// Rows of an image are no tile of their own width only: with its neighbours, or with other blocks of channels, there
+// are four sums to wait for and not one.
+TEST_F(TileKernel, TilesOfAPieceFollowEachOtherAlongSeveralLoops) {
+  const auto pieceOf = [](const std::string& ir) {
+    auto schedule = defaultSchedule(sapphireRapids(ir));
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    std::vector<std::pair<std::string, int64_t>> found;
+    if (!schedule.ok()) return found;
+    const v1::Kernel& kernel = productLeaf(*schedule).kernel();
+    EXPECT_EQ(kernel.variant(), "tiles");
+    for (const v1::Extent& extent : kernel.tile()) found.emplace_back(extent.dimension(), extent.size());
+    return found;
+  };
+  using Piece = std::vector<std::pair<std::string, int64_t>>;
+  // Loops of one iteration are gone: i0 are blocks, i1 rows, i2 their points.
+  EXPECT_EQ(pieceOf(blockedWindow(1, 14, 14, 256, 16)), (Piece{{"i1", 4}, {"i2", 14}, {"i3", 16}, {"r5", 16}}));
+  // Rows of 28 are two tiles. Images lie farther apart than rows. Four blocks take turns, where pieces are enough.
+  EXPECT_EQ(pieceOf(blockedWindow(16, 28, 28, 128, 8)),
+            (Piece{{"i1", 4}, {"i2", 2}, {"i3", 28}, {"i4", 16}, {"r6", 16}}));
+  for (auto [n, height, width, channels, blocks] : {std::tuple(1, 5, 14, 64, 3),
+                                                    {1, 14, 14, 8, 2},
+                                                    {3, 3, 7, 68, 2},
+                                                    {17, 2, 2, 64, 1},
+                                                    {2, 9, 20, 12, 5},
+                                                    {1, 1, 5, 64, 7}})
+    check(blockedWindow(n, height, width, channels, blocks));
+}
+
+TEST_F(TileKernel, FollowsTilesAlongSeveralLoopsAndRefusesMoreThanRegistersHold) {
+  // Sizes of the piece along blocks (5), rows (6), points of rows (19) and channels of a block.
+  const std::string ir = blockedWindow(1, 6, 19, 64, 5);
+  const auto with = [](const std::vector<int64_t>& sizes) { return inPieces(sizes, {5, 6, 19, 16}); };
+  for (const auto& sizes : {std::vector<int64_t>{2, 2, 10, 16},
+                            {1, 4, 7, 16},
+                            {3, 1, 5, 16},
+                            {1, 2, 19, 16},
+                            {2, 1, 19, 9},
+                            {4, 1, 1, 16},
+                            {2, 3, 10, 16},
+                            {5, 1, 10, 16},
+                            {3, 1, 19, 16},
+                            {5, 4, 7, 16}})
+    check(ir, true, with(sizes));
+  v1::BuildUnit unit = hostUnit(ir);
+  ASSERT_TRUE(addTileInstructions(unit, true));
+  auto schedule = defaultSchedule(unit);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  for (const auto& sizes : {std::vector<int64_t>{1, 6, 19, 16}, {2, 5, 10, 16}, {2, 2, 19, 9}}) {
+    *unit.mutable_schedule() = *schedule;
+    with(sizes)(*unit.mutable_schedule());
+    EXPECT_FALSE(checkSchedule(unit).ok()) << printSchedule(unit.schedule());
+  }
 }
 
 // What follows a product costs the same wherever its sums come from, and decides nothing.

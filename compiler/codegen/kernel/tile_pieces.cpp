@@ -1,6 +1,7 @@
 #include "compiler/codegen/kernel/tile_pieces.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -11,16 +12,32 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-Piece pieceOf(const TileProduct& product, int64_t rows, int64_t columns, int64_t depth, int64_t steps) {
+Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth,
+              int64_t steps) {
   Piece piece;
-  piece.row_tiles = ceilDiv(rows, product.rows);
-  piece.column_tiles = ceilDiv(columns, product.columns);
-  piece.rows = ceilDiv(rows, piece.row_tiles);
-  piece.columns = ceilDiv(columns, piece.column_tiles);
+  const int64_t rows = sizes[loops.row], columns = sizes[loops.column];
+  const int64_t row_tiles = ceilDiv(rows, product.rows), column_tiles = ceilDiv(columns, product.columns);
+  piece.rows = ceilDiv(rows, row_tiles);
+  piece.columns = ceilDiv(columns, column_tiles);
+  piece.row_tiles = row_tiles * outerSize(loops.outer_row, sizes);
+  piece.all_columns = column_tiles * outerSize(loops.outer_column, sizes);
+  piece.column_tiles = std::clamp<int64_t>(kSums / piece.row_tiles, 1, piece.all_columns);
   piece.depth = depth;
   piece.last = steps % depth;
   return piece;
 }
+
+/// Steps of the whole sum, of which one has `depth` iterations of the innermost loop.
+double stepsOf(const Nest& nest, int innermost, int64_t depth) {
+  double steps = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (nest.reduction[loop])
+      steps *= static_cast<double>(loop == innermost ? ceilDiv(nest.extents[loop], depth) : nest.extents[loop]);
+  return steps;
+}
+
+/// Bytes of one tile of sums.
+int64_t sumBytes(const TileProduct& product) { return int64_t{product.rows} * product.columns * 4; }
 
 }  // namespace
 
@@ -30,79 +47,198 @@ const TileProduct* productOf(const Nest& nest) {
 }
 
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth) {
-  return pieceOf(*productOf(nest), sizes[loops.row], sizes[loops.column], depth, nest.extents[loops.depth]);
+  return pieceOf(*productOf(nest), loops, sizes, depth, nest.extents[loops.depth]);
+}
+
+bool turnsAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {
+  const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
+  return piece.turns() == 1 || (sizes[loops.column] % piece.columns == 0 && piece.columns % lanes == 0);
 }
 
 PieceFlow::PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops)
     : product_(*productOf(nest)),
       tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
-      kept_most_(static_cast<double>(chip.heldBytes(chip.near()))),
+      kept_most_(static_cast<double>(chip.heldBytes(chip.near()) - kSums * sumBytes(product_))),
       near_(chip.near().bytes_per_cycle),
-      behind_(chip.behindNear().sustained_per_cycle) {
-  const Statement& main = nest.statements[0];
-  const auto touched = [&](int input, int loop, int most) {
-    std::vector<double> bytes;
-    for (int64_t n = 0; n <= std::min<int64_t>(nest.extents[loop], most); ++n)
-      bytes.push_back(static_cast<double>(touchedBytes(nest, main.inputs[input], loop, n)));
-    return bytes;
-  };
-  rows_ = touched(0, loops.row, kSums * product_.rows);
-  columns_ = touched(1, loops.column, kSums * product_.columns);
-  passing_rows_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[0])) * 3 / 2);
-  passing_columns_ = rateOf(static_cast<double>(bytesOf(nest, main.inputs[1])) * 3 / 2);
+      behind_(chip.behindNear().sustained_per_cycle),
+      run_cycles_(chip.prices().steps().run_cycles()),
+      steps_(stepsOf(nest, loops.depth, product_.depth / product_.group)),
+      rows_(sideOf(nest, chip, 0, loops)),
+      columns_(sideOf(nest, chip, 1, loops)) {}
+
+PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input, const TileLoops& loops) const {
+  const Operand& operand = nest.statements[0].inputs[input];
+  Side side;
+  const int inner = side.inner = input == 0 ? loops.row : loops.column;
+  const int outer = side.outer = input == 0 ? loops.outer_row : loops.outer_column;
+  const int64_t most = int64_t{kSums} * std::max(product_.rows, product_.columns);
+  for (int64_t n = 0; n <= std::min(nest.extents[inner], most); ++n) {
+    std::vector<Runs>& touched = side.touched.emplace_back();
+    for (int64_t m = 0; m <= (outer < 0 ? 1 : std::min<int64_t>(nest.extents[outer], kSums)); ++m) {
+      const LoopSteps steps[] = {{inner, n}, {outer, m}};
+      touched.push_back(touchedRuns(nest, operand, llvm::ArrayRef(steps, outer < 0 ? 1 : 2)));
+    }
+  }
+  // Rows of a tile that evict each other, or lie far apart, come from behind the near level each time.
+  const int64_t apart_bytes = strideBytes(nest, input, inner);
+  const bool apart = input == 0 && (collide(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
+                                    chip.areSpread(apart_bytes, nest.extents[loops.depth] * 4));
+  side.staying = apart ? behind_ : near_;
+  side.passing = std::min(side.staying, rateOf(static_cast<double>(bytesOf(nest, operand)) * 3 / 2));
+  return side;
 }
 
-double PieceFlow::stepCycles(const Piece& piece, int64_t rows, int64_t columns) const {
-  const double loads = std::min(loadCycles(piece, rows, columns, true), loadCycles(piece, rows, columns, false));
-  // No price: of pieces that take as long the one that loads less.
+const Runs& PieceFlow::Side::touchedBy(llvm::ArrayRef<int64_t> sizes) const {
+  // Trees may ask for more than registers hold, and are refused later.
+  const auto& along = touched[std::min<size_t>(sizes[inner], touched.size() - 1)];
+  return along[std::min<size_t>(outerSize(outer, sizes), along.size() - 1)];
+}
+
+double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
+  const double loads = std::min(loadCycles(piece, sizes, true), loadCycles(piece, sizes, false));
+  double fetched = 0;
+  for (const Side* side : {&rows_, &columns_}) {
+    const Runs& runs = side->touchedBy(sizes);
+    fetched += static_cast<double>(runs.bytes()) / behind_ + static_cast<double>(runs.count) * run_cycles_;
+  }
+  // No price: of pieces that take as long the one that loads less, and less from afar, in fewer runs.
   constexpr double kHidden = 1e-3;
-  return std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads}) +
-         kHidden * loads;
+  const double turn =
+      std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
+  return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
 }
 
-double PieceFlow::loadCycles(const Piece& piece, int64_t rows, int64_t columns, bool keeps_rows) const {
+double PieceFlow::stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
+  return std::min(side.staying, rateOf(static_cast<double>(side.touchedBy(sizes).bytes())));
+}
+
+double PieceFlow::loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const {
   const double row_bytes = static_cast<double>(piece.row_tiles) * tile_bytes_;
   const double column_bytes = static_cast<double>(piece.loads() - piece.row_tiles) * tile_bytes_;
-  // Trees may ask for more than registers hold, and are refused later.
-  const auto touched = [](const std::vector<double>& bytes, int64_t count) {
-    return bytes[std::min<size_t>(count, bytes.size() - 1)];
-  };
-  return row_bytes / (keeps_rows ? rateOf(touched(rows_, rows)) : passing_rows_) +
-         column_bytes / (keeps_rows ? passing_columns_ : rateOf(touched(columns_, columns)));
+  return row_bytes / (keeps_rows ? stayingRate(rows_, sizes) : rows_.passing) +
+         column_bytes / (keeps_rows ? columns_.passing : stayingRate(columns_, sizes));
 }
 
-void choosePiece(const Nest& nest, const Chip& chip, const TileLoops& loops, const PieceFlow& flow, int64_t vectors,
-                 TilePlan& plan) {
-  const TileProduct& product = *productOf(nest);
-  const int64_t rows = nest.extents[loops.row], columns = nest.extents[loops.column], depth = nest.extents[loops.depth];
-  const int64_t deepest = product.depth / product.group;
-  plan.tile[loops.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
-  if (vectors > std::min<int64_t>(ceilDiv(columns, plan.lanes), kSums * product.columns / plan.lanes)) vectors = 0;
-  double best = std::numeric_limits<double>::infinity();
-  for (int64_t r = std::min<int64_t>(rows, kSums * product.rows); r >= 1; --r)
-    for (int64_t c = std::min<int64_t>(columns, kSums * product.columns); c >= 1; --c) {
-      if (ceilDiv(r, product.rows) * ceilDiv(c, product.columns) > kSums) continue;
-      if (vectors > 0 && ceilDiv(c, plan.lanes) != vectors) continue;
-      if (r * ceilDiv(c, plan.lanes) * plan.tile[loops.depth] > kMostInTile) continue;
-      double cycles = 0;
-      forTiles(rows, r, [&](int64_t sr, int64_t nr) {
-        forTiles(columns, c, [&](int64_t sc, int64_t nc) {
-          const Piece piece = pieceOf(product, sr, sc, plan.tile[loops.depth], depth);
-          cycles += static_cast<double>(nr * nc) * flow.stepCycles(piece, sr, sc);
-        });
-      });
-      // Pieces of another shape are more code, and tiles get their shapes anew.
-      for (auto [extent, tile] : {std::pair(rows, r), {columns, c}})
-        if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
-      // Columns in whole vectors.
-      if (c < columns && c % plan.lanes != 0) cycles *= 1 + chip.prices().products().rest_share();
-      if (cycles >= best * (1 - 1e-9)) continue;
-      best = cycles;
-      plan.tile[loops.row] = r;
-      plan.tile[loops.column] = c;
+namespace {
+
+/// A piece that may be chosen, by the sizes of its loops.
+struct Candidate {
+  TileLoops loops;
+  llvm::SmallVector<int64_t> sizes;  ///< of all loops of the nest
+};
+
+/// Cycles of the products of all pieces of the nest, if they are cut so.
+double cyclesOf(const Nest& nest, const Chip& chip, const PieceFlow& flow, const Candidate& candidate, int lanes) {
+  const TileLoops& loops = candidate.loops;
+  const double rest_share = chip.prices().products().rest_share();
+  // Main and rest pieces along each of their loops.
+  const std::array<int, 4> along{loops.outer_row, loops.row, loops.outer_column, loops.column};
+  llvm::SmallVector<int64_t> sizes = candidate.sizes;
+  const auto sum = [&](auto& self, size_t place, double times) -> double {
+    if (place == along.size()) return times * flow.stepCycles(pieceOf(nest, loops, sizes, sizes[loops.depth]), sizes);
+    const int loop = along[place];
+    if (loop < 0) return self(self, place + 1, times);
+    double cycles = 0;
+    forTiles(nest.extents[loop], candidate.sizes[loop], [&](int64_t size, int64_t count) {
+      sizes[loop] = size;
+      cycles += self(self, place + 1, times * static_cast<double>(count));
+    });
+    return cycles;
+  };
+  double others = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop] && !llvm::is_contained(along, loop)) others *= static_cast<double>(nest.extents[loop]);
+  double cycles = sum(sum, 0, others);
+  // Pieces of another shape are more code, and tiles get their shapes anew.
+  for (int loop : along)
+    if (loop >= 0 && nest.extents[loop] % candidate.sizes[loop] != 0) cycles *= 1 + rest_share;
+  // Columns in whole vectors.
+  if (candidate.sizes[loops.column] < nest.extents[loops.column] && candidate.sizes[loops.column] % lanes != 0)
+    cycles *= 1 + rest_share;
+  return cycles;
+}
+
+/// Sizes of the piece along a loop and the loop outside of it: all of the one alone; of both those that fill tiles, or
+/// are equal parts of the inner one.
+template <typename Fn>
+void forSizes(const Nest& nest, int inner, int outer, int64_t tile, Fn fn) {
+  const int64_t extent = nest.extents[inner];
+  if (outer < 0) {
+    for (int64_t size = std::min(extent, kSums * tile); size >= 1; --size) fn(size, 1);
+    return;
+  }
+  for (int64_t tiles = 1; 2 * tiles <= kSums; ++tiles) {
+    const int64_t full = std::min(extent, tiles * tile), even = ceilDiv(extent, ceilDiv(extent, full));
+    for (int64_t count = std::min<int64_t>(nest.extents[outer], kSums / tiles); count >= 2; --count) {
+      fn(full, count);
+      if (even != full) fn(even, count);
     }
-  plan.rows = static_cast<int>(plan.tile[loops.row]);
-  plan.vectors = static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes));
+    if (full == extent) return;
+  }
+}
+
+}  // namespace
+
+TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TilePlan& plan) {
+  const TileProduct& product = *productOf(nest);
+  const std::vector<TileLoops> possible = possibleTileLoops(nest);
+  TileLoops chosen = possible.front();
+  const int64_t depth = nest.extents[chosen.depth], deepest = product.depth / product.group;
+  plan.tile[chosen.depth] = ceilDiv(depth, ceilDiv(depth, deepest));
+  if (vectors >
+      std::min<int64_t>(ceilDiv(nest.extents[chosen.column], plan.lanes), kSums * product.columns / plan.lanes))
+    vectors = 0;
+  const llvm::SmallVector<int64_t> none = plan.tile;
+  double best = std::numeric_limits<double>::infinity();
+  for (const TileLoops& loops : possible) {
+    const PieceFlow flow(nest, chip, loops);
+    Candidate candidate{loops, none};
+    auto& sizes = candidate.sizes;
+    forSizes(nest, loops.row, loops.outer_row, product.rows, [&](int64_t rows, int64_t outer_rows) {
+      forSizes(nest, loops.column, loops.outer_column, product.columns, [&](int64_t columns, int64_t outer_columns) {
+        if (vectors > 0 && ceilDiv(columns, plan.lanes) != vectors) return;
+        sizes[loops.row] = rows;
+        sizes[loops.column] = columns;
+        if (loops.outer_row >= 0) sizes[loops.outer_row] = outer_rows;
+        if (loops.outer_column >= 0) sizes[loops.outer_column] = outer_columns;
+        const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
+        if (piece.products() > kSums || piece.turns() > 1) return;
+        const double cycles = cyclesOf(nest, chip, flow, candidate, plan.lanes);
+        if (cycles >= best * (1 - 1e-9)) return;
+        best = cycles;
+        chosen = loops;
+        plan.tile = sizes;
+      });
+    });
+  }
+  return chosen;
+}
+
+void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
+  constexpr int64_t kMostTurns = 4;  // of which all but the last have another one beside them
+  // One step is not long enough to compute anything beside it, and tiles of all turns have the same shapes.
+  const int64_t columns = plan.tile[loops.column];
+  if (stepsOf(nest, loops.depth, plan.tile[loops.depth]) < 2 || columns % plan.lanes != 0) return;
+  int64_t pieces = 1;
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (!nest.reduction[loop]) pieces *= ceilDiv(nest.extents[loop], plan.tile[loop]);
+  const auto extend = [&](int loop) {
+    const int64_t size = plan.tile[loop];
+    for (int64_t turns = kMostTurns; turns > 1; --turns) {
+      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.enoughParts()) continue;
+      plan.tile[loop] = size * turns;
+      if (pointsOf(nest, plan) <= kMostInTile && turnsAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
+      plan.tile[loop] = size;
+    }
+    return false;
+  };
+  if (!fixed && columns < nest.extents[loops.column] && extend(loops.column)) return;
+  const int before = loops.outer_column;
+  for (const TileLoops& other : possibleTileLoops(nest))
+    if (before < 0 && other.outer_column >= 0 &&
+        (loops.outer_column < 0 || nest.extents[other.outer_column] > nest.extents[loops.outer_column]))
+      loops.outer_column = other.outer_column;
+  if (loops.outer_column >= 0 && !extend(loops.outer_column)) loops.outer_column = before;
 }
 
 void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
@@ -117,7 +253,8 @@ void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& pla
   });
   if (outermost == plan.order.end()) return;
   const int64_t unit = plan.tile[*outermost], extent = nest.extents[*outermost];
-  const int64_t block = ceilDiv(ceilDiv(extent, ceilDiv(bytes, half)), unit) * unit;
+  // Of two pieces at least: one of a single piece is no other level of the tree than that.
+  const int64_t block = std::max<int64_t>(2, ceilDiv(ceilDiv(extent, ceilDiv(bytes, half)), unit)) * unit;
   if (block < extent) plan.block[*outermost] = block;
 }
 

@@ -57,6 +57,27 @@ struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
   }
 };
 
+/// roundeven(real) + more.
+struct Rounded {
+  Value real;
+  int64_t more = 0;
+};
+
+std::optional<Rounded> roundedOf(Value x) {
+  constexpr double kLargest = 0x1p16;  // of what is added to an integer of as many bits
+  Rounded rounded;
+  if (auto sum = x.getDefiningOp<arith::AddFOp>()) {
+    const auto more = constantOf(sum.getRhs());
+    if (!more || std::fabs(*more) > kLargest || *more != std::nearbyint(*more)) return std::nullopt;
+    rounded.more = static_cast<int64_t>(*more);
+    x = sum.getLhs();
+  }
+  auto even = x.getDefiningOp<math::RoundEvenOp>();
+  if (!even) return std::nullopt;
+  rounded.real = even.getOperand();
+  return rounded;
+}
+
 /// select(x <= below, lowest, select(x >= above, highest, convert(x where it is in range, else 0))).
 struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -85,15 +106,25 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     if (!exact(*lowest) || !exact(*highest)) return mlir::failure();
 
     const Reals in{rewriter, op.getLoc(), x.getType()};
-    Real real{&in, x};
-    if (*lowest != 0) real = choose(real.isNan(), real.constant(0), real);
+    const int digits = element.isF32() ? std::numeric_limits<float>::digits : std::numeric_limits<double>::digits;
+    const auto rounded = roundedOf(x);
+    const int64_t more = rounded ? rounded->more : 0;
+    Real real{&in, rounded ? rounded->real : x};
+    if (*lowest != 0) real = choose(real.isNan(), real.constant(static_cast<double>(-more)), real);
     // Comparisons that a NaN fails take the bound: zero is the lowest here.
-    const auto cut = [](Real value, arith::CmpFPredicate keeps, int64_t bound) {
-      const Real number = value.constant(static_cast<double>(bound));
+    const auto cut = [more](Real value, arith::CmpFPredicate keeps, int64_t bound) {
+      const Real number = value.constant(static_cast<double>(bound - more));
       return choose(value.compare(keeps, number), value, number);
     };
-    Value safe = cut(cut(real, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest).value;
-    if (is_unsigned) {
+    const Real cut_off = cut(cut(real, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest);
+    Value safe = cut_off.value;
+    if (rounded) {
+      // Cutting at whole numbers and rounding to them may be exchanged. Added to a number so large that its last bit is
+      // one, an even one, this is rounded to even, and stands in the last bits, negative ones by two's complement.
+      const Real sum = cut_off + 1.5 * std::ldexp(1.0, digits - 1);
+      const Bits bits{&in, arith::BitcastOp::create(rewriter, in.loc, in.withElement(in.integer()), sum.value)};
+      rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), more == 0 ? bits.value : (bits + more).value);
+    } else if (is_unsigned) {
       rewriter.replaceOpWithNewOp<arith::FPToUIOp>(op, op.getType(), safe);
     } else {
       rewriter.replaceOpWithNewOp<arith::FPToSIOp>(op, op.getType(), safe);

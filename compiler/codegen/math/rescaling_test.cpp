@@ -87,30 +87,35 @@ TEST(Rescaling, QuotientsOfEveryMantissa) {
 }
 
 /// As import says it (Scalars::floatToInteger).
-std::string saturating(const std::string& to, bool is_unsigned, int64_t lowest, int64_t highest, double below) {
+std::string saturating(const std::string& to, bool is_unsigned, int64_t lowest, int64_t highest, double below,
+                       const std::string& x) {
   return absl::StrFormat(
       "%%zero = arith.constant 0.0 : f32\n    %%from = arith.constant %.1f : f32\n    %%to = arith.constant %d.0 : "
       "f32\n"
       "    %%lowest = arith.constant %d : %s\n    %%highest = arith.constant %d : %s\n"
-      "    %%x = math.roundeven %%i0 : f32\n"
+      "%s"
       "    %%below = arith.cmpf ole, %%x, %%from : f32\n    %%above = arith.cmpf oge, %%x, %%to : f32\n"
       "    %%nan = arith.cmpf une, %%x, %%x : f32\n    %%either = arith.ori %%below, %%above : i1\n"
       "    %%unsafe = arith.ori %%nan, %%either : i1\n    %%safe = arith.select %%unsafe, %%zero, %%x : f32\n"
       "    %%whole = arith.%s %%safe : f32 to %s\n    %%inner = arith.select %%above, %%highest, %%whole : %s\n"
       "    %%r = arith.select %%below, %%lowest, %%inner : %s",
-      below, highest + 1, lowest, to, highest, to, is_unsigned ? "fptoui" : "fptosi", to, to, to);
+      below, highest + 1, lowest, to, highest, to, x, is_unsigned ? "fptoui" : "fptosi", to, to, to);
 }
 
+/// Of x rounded to even, with `zero_point` added.
 template <typename T>
-void expectSaturation(const std::vector<float>& x) {
+void expectSaturation(const std::vector<float>& x, int zero_point = 0) {
   const std::string type = absl::StrCat("i", sizeof(T) * 8);
   constexpr int64_t kLowest = std::numeric_limits<T>::min(), kHighest = std::numeric_limits<T>::max();
-  const std::string body =
-      saturating(type, kLowest == 0, kLowest, kHighest, kLowest == 0 ? -1.0 : static_cast<double>(kLowest));
+  const std::string body = saturating(
+      type, kLowest == 0, kLowest, kHighest, kLowest == 0 ? -1.0 : static_cast<double>(kLowest),
+      absl::StrFormat("    %%even = math.roundeven %%i0 : f32\n    %%zero_point = arith.constant %d.0 : f32\n"
+                      "    %%x = arith.addf %%even, %%zero_point : f32\n",
+                      zero_point));
   const std::vector<T> y = evaluated<T>(body, type, x);
   for (size_t i = 0; i < x.size(); ++i) {
     const float whole = std::nearbyint(x[i]);
-    const double expected = std::isnan(whole) ? 0 : std::fmin(std::fmax(whole, kLowest), kHighest);
+    const double expected = std::isnan(whole) ? 0 : std::fmin(std::fmax(whole + zero_point, kLowest), kHighest);
     ASSERT_EQ(y[i], static_cast<T>(expected)) << x[i] << " to " << type;
   }
 }
@@ -121,10 +126,27 @@ TEST(Rescaling, ConversionsSaturateAndNanIsZero) {
   std::mt19937 random(9);
   for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-400, 400)(random));
   for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-1e5F, 1e5F)(random));
-  expectSaturation<uint8_t>(x);
-  expectSaturation<int8_t>(x);
-  expectSaturation<uint16_t>(x);
-  expectSaturation<int16_t>(x);
+  // Halves, which go to the even neighbour, and what lies next to them.
+  for (int i = -300; i <= 300; ++i)
+    for (float half : {static_cast<float>(i) + 0.5F})
+      for (float each : {half, std::nextafter(half, -kInf), std::nextafter(half, kInf)}) x.push_back(each);
+  for (int zero_point : {0, 1, 2, 117, 128, -77}) {
+    expectSaturation<uint8_t>(x, zero_point);
+    expectSaturation<int8_t>(x, zero_point);
+    expectSaturation<uint16_t>(x, zero_point);
+    expectSaturation<int16_t>(x, zero_point);
+  }
+}
+
+TEST(Rescaling, WhatIsNotRoundedIsConvertedTowardZero) {
+  for (float scale : {1.0F, 0.37F}) {
+    std::vector<float> x;
+    for (int i = -600; i <= 600; ++i) x.push_back(static_cast<float>(i) * scale);
+    const std::vector<uint8_t> y =
+        evaluated<uint8_t>(saturating("i8", true, 0, 255, -1.0, "    %x = arith.addf %i0, %i0 : f32\n"), "i8", x);
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(y[i], static_cast<uint8_t>(std::fmin(std::fmax(std::trunc(2 * x[i]), 0), 255))) << x[i];
+  }
 }
 
 }  // namespace

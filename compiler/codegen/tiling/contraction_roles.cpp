@@ -55,21 +55,30 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
-int64_t touchedBytes(const Nest& nest, const Operand& operand, int loop, int64_t count) {
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
-  for (int each = 0; each < nest.loops(); ++each)
-    if (varies(operand, each) && (nest.reduction[each] || each == loop))
-      walked.emplace_back(std::abs(operand.access.strides[each]), each == loop ? count : nest.extents[each]);
+  const auto walk = [&](int loop, int64_t count) {
+    if (varies(operand, loop)) walked.emplace_back(std::abs(operand.access.strides[loop]), count);
+  };
+  for (int loop = 0; loop < nest.loops(); ++loop)
+    if (nest.reduction[loop]) walk(loop, nest.extents[loop]);
+  for (const LoopSteps& each : steps) walk(each.loop, each.count);
   llvm::sort(walked);
-  int64_t run = 1, runs = 1;
+  int64_t run = 1;
+  llvm::SmallVector<std::pair<int64_t, int64_t>> apart;  // of the runs
   for (auto [stride, extent] : walked) {
     if (stride <= run) {
       run += (extent - 1) * stride;
+    } else if (!apart.empty() && stride % apart.back().first == 0 &&
+               stride / apart.back().first <= apart.back().second) {
+      apart.back().second += (extent - 1) * (stride / apart.back().first);
     } else {
-      runs *= extent;
+      apart.emplace_back(stride, extent);
     }
   }
-  return run * runs * elementBits(operand.access.element) / 8;
+  int64_t runs = 1;
+  for (auto [stride, extent] : apart) runs *= extent;
+  return {runs, run * elementBits(operand.access.element) / 8};
 }
 
 bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {

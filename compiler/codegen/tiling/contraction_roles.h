@@ -36,9 +36,21 @@ int64_t depthOf(const Nest& nest, const Operand& operand);
 /// Bytes of all that `operand` walks; windows that overlap count each time.
 int64_t bytesOf(const Nest& nest, const Operand& operand);
 
-/// Bytes of what `operand` walks over the whole sum while `loop` takes `count` steps and no other loop any; windows
-/// that overlap count once.
-int64_t touchedBytes(const Nest& nest, const Operand& operand, int loop, int64_t count);
+/// Steps that a loop takes.
+struct LoopSteps {
+  int loop;
+  int64_t count;
+};
+
+/// Memory in runs of neighbours.
+struct Runs {
+  int64_t count = 1, each = 0;  ///< bytes
+  int64_t bytes() const { return count * each; }
+};
+
+/// What `operand` walks over the whole sum while these loops take so many steps and no others any; windows that overlap
+/// count once.
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps);
 
 /// Tiles that read one and the same element of `operand`.
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand);

@@ -81,7 +81,8 @@ class LeafReader {
         return fault(absl::StrCat("extent of the tile along ", extent.dimension()), absl::StrCat(extent.size()),
                      absl::StrCat("2 to ", nest_.extents[*loop], ", or not named for 1"));
       plan_.tile[*loop] = extent.size();
-      inside *= *loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
+      if (traitsOf(kernel_.variant()).writes_out || !nest_.reduction[*loop])
+        inside *= *loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
       if (inside > kMostInTile)
         return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
                      absl::StrCat("at most ", kMostInTile));
