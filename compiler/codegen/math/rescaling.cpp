@@ -78,6 +78,9 @@ std::optional<Rounded> roundedOf(Value x) {
   return rounded;
 }
 
+/// The number to which one whose last digit is one is added to be rounded, of so many binary digits.
+double roundingConstant(int digits) { return 1.5 * std::ldexp(1.0, digits - 1); }
+
 /// select(x <= below, lowest, select(x >= above, highest, convert(x where it is in range, else 0))).
 struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -121,7 +124,7 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     if (rounded) {
       // Cutting at whole numbers and rounding to them may be exchanged. Added to a number so large that its last bit is
       // one, an even one, this is rounded to even, and stands in the last bits, negative ones by two's complement.
-      const Real sum = cut_off + 1.5 * std::ldexp(1.0, digits - 1);
+      const Real sum = cut_off + roundingConstant(digits);
       const Bits bits{&in, arith::BitcastOp::create(rewriter, in.loc, in.withElement(in.integer()), sum.value)};
       rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), more == 0 ? bits.value : (bits + more).value);
     } else if (is_unsigned) {
@@ -160,12 +163,77 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
   }
 };
 
+/// The operand of x + c, and c; x itself and 0 for another.
+std::pair<Value, int64_t> withoutConstant(Value x) {
+  if (auto sum = x.getDefiningOp<arith::AddIOp>())
+    if (const auto more = integerOf(sum.getRhs(), false)) return {sum.getLhs(), *more};
+  if (auto difference = x.getDefiningOp<arith::SubIOp>())
+    if (const auto less = integerOf(difference.getRhs(), false)) return {difference.getLhs(), -*less};
+  return {x, 0};
+}
+
+/// What Saturation rounds to few bits, widened and made real again: the whole number was one before it lost its upper
+/// bits, none of which were set.
+struct RealAgain : mlir::OpRewritePattern<arith::SIToFPOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  mlir::LogicalResult matchAndRewrite(arith::SIToFPOp op, PatternRewriter& rewriter) const override {
+    if (!mlir::getElementTypeOrSelf(op.getType()).isF32()) return mlir::failure();
+    const auto [wide, behind] = withoutConstant(op.getIn());
+    const auto extension_unsigned = wide.getDefiningOp<arith::ExtUIOp>();
+    const auto extension_signed = wide.getDefiningOp<arith::ExtSIOp>();
+    if ((!extension_unsigned && !extension_signed) || !mlir::getElementTypeOrSelf(wide.getType()).isInteger(32))
+      return mlir::failure();
+    auto narrow = wide.getDefiningOp()->getOperand(0).getDefiningOp<arith::TruncIOp>();
+    if (!narrow) return mlir::failure();
+    const auto [bits, before] = withoutConstant(narrow.getIn());
+    auto cast = bits.getDefiningOp<arith::BitcastOp>();
+    auto sum = cast ? cast.getIn().getDefiningOp<arith::AddFOp>() : arith::AddFOp();
+    const double constant = roundingConstant(std::numeric_limits<float>::digits);
+    if (!sum || sum.getType() != op.getType() || constantOf(sum.getRhs()) != constant) return mlir::failure();
+    const auto bounds = boundsOf(sum.getLhs());
+    const int width = static_cast<int>(mlir::getElementTypeOrSelf(narrow.getType()).getIntOrFloatBitWidth());
+    const double lowest = extension_signed ? -std::ldexp(1.0, width - 1) : 0,
+                 highest = std::ldexp(1.0, extension_signed ? width - 1 : width) - 1;
+    constexpr double kMost = 0x1p20;  // whole numbers that single precision holds, and their sums
+    if (!bounds || width > 16 || std::fabs(static_cast<double>(behind)) > kMost ||
+        bounds->first + static_cast<double>(before) < lowest || bounds->second + static_cast<double>(before) > highest)
+      return mlir::failure();
+    const Reals in{rewriter, op.getLoc(), op.getType()};
+    // Exact: both are whole, and so is what is left.
+    const Real whole = Real{&in, sum.getResult()} - constant;
+    rewriter.replaceOp(op, before + behind == 0 ? whole.value : (whole + static_cast<double>(before + behind)).value);
+    return mlir::success();
+  }
+
+ private:
+  /// Of select(y < highest, y, highest), where y is select(x > lowest, x, lowest).
+  static std::optional<std::pair<double, double>> boundsOf(Value value) {
+    const auto boundOf = [](Value cut, arith::CmpFPredicate keeps) -> std::optional<std::pair<Value, double>> {
+      auto select = cut.getDefiningOp<arith::SelectOp>();
+      auto compare = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
+      if (!compare || compare.getPredicate() != keeps || compare.getLhs() != select.getTrueValue() ||
+          compare.getRhs() != select.getFalseValue())
+        return std::nullopt;
+      const auto bound = constantOf(select.getFalseValue());
+      if (!bound) return std::nullopt;
+      return std::pair(select.getTrueValue(), *bound);
+    };
+    const auto above = boundOf(value, arith::CmpFPredicate::OLT);
+    const auto below = above ? boundOf(above->first, arith::CmpFPredicate::OGT) : std::nullopt;
+    if (!below) return std::nullopt;
+    return std::pair(below->second, above->second);
+  }
+};
+
 }  // namespace
 
 void populateConstantDivisionPatterns(mlir::RewritePatternSet& patterns) {
   patterns.add<ConstantDivision>(patterns.getContext());
 }
 
-void populateSaturationPatterns(mlir::RewritePatternSet& patterns) { patterns.add<Saturation>(patterns.getContext()); }
+void populateSaturationPatterns(mlir::RewritePatternSet& patterns) {
+  patterns.add<Saturation, RealAgain>(patterns.getContext());
+}
 
 }  // namespace tessera::compiler::codegen

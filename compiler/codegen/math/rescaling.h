@@ -15,7 +15,7 @@ void populateConstantDivisionPatterns(mlir::RewritePatternSet& patterns);
 /// A real number to an integer of at most 16 bits (at most 32 from f64), toward zero, saturating, NaN to zero, as a
 /// body says it by comparisons with the bounds: cut at the bounds first, which are numbers of the type, then converted.
 /// A number that was rounded to even before, with a whole constant added to it, is cut and rounded by one addition that
-/// leaves no room for a fraction.
+/// leaves no room for a fraction; where the integer is made real again, by the other way around.
 void populateSaturationPatterns(mlir::RewritePatternSet& patterns);
 
 }  // namespace tessera::compiler::codegen

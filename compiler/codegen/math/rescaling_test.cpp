@@ -138,6 +138,35 @@ TEST(Rescaling, ConversionsSaturateAndNanIsZero) {
   }
 }
 
+TEST(Rescaling, WhatIsQuantizedAndMadeRealAgainIsTheSameNumber) {
+  std::vector<float> x{0.0F, -0.0F, kInf, -kInf, kNan, 0.5F, -0.5F, 1.5F, 1e30F, -1e30F};
+  for (int i = -400; i <= 400; ++i)
+    for (float half : {static_cast<float>(i) * 0.5F, static_cast<float>(i) * 0.37F}) x.push_back(half);
+  for (const bool is_unsigned : {true, false})
+    for (const bool reads_unsigned : {true, false})  // other than it was written: the sign bit counts
+      for (int zero_point : {0, 1, 117, 128, -5})
+        for (int taken : {0, zero_point, 3}) {
+          const int lowest = is_unsigned ? 0 : -128, highest = is_unsigned ? 255 : 127;
+          std::string body = saturating("i8", is_unsigned, lowest, highest, is_unsigned ? -1.0 : -128.0,
+                                        absl::StrFormat("    %%even = math.roundeven %%i0 : f32\n"
+                                                        "    %%zero_point = arith.constant %d.0 : f32\n"
+                                                        "    %%x = arith.addf %%even, %%zero_point : f32\n",
+                                                        zero_point));
+          body.replace(body.rfind("%r ="), 4, "%q =");
+          absl::StrAppendFormat(&body,
+                                "\n    %%w = arith.%s %%q : i8 to i32\n    %%taken = arith.constant %d : i32\n"
+                                "    %%d = arith.subi %%w, %%taken : i32\n    %%r = arith.sitofp %%d : i32 to f32",
+                                reads_unsigned ? "extui" : "extsi", taken);
+          const std::vector<float> y = evaluated<float>(body, "f32", x);
+          for (size_t i = 0; i < x.size(); ++i) {
+            const float whole = std::nearbyint(x[i]) + static_cast<float>(zero_point);
+            const int stored = std::isnan(whole) ? 0 : static_cast<int>(std::fmin(std::fmax(whole, lowest), highest));
+            const int read = reads_unsigned ? stored & 255 : static_cast<int8_t>(stored);
+            ASSERT_EQ(y[i], static_cast<float>(read - taken)) << x[i] << " + " << zero_point << " - " << taken;
+          }
+        }
+}
+
 TEST(Rescaling, WhatIsNotRoundedIsConvertedTowardZero) {
   for (float scale : {1.0F, 0.37F}) {
     std::vector<float> x;

@@ -1,12 +1,14 @@
-// A quotient by a constant is two products and a correction, a saturating conversion two cuts: no division, no masks of
-// what is beyond.
+// A quotient by a constant is two products and a correction, a saturating conversion two cuts, rounding to even an addition
+// that leaves the integer in the last bits: no division, no masks of what is beyond.
 // RUN: tessera-opt %s --tessera-emit --tessera-lower | FileCheck %s
 
 // CHECK: llvm.func internal @quantize_p0_body(
 // CHECK-NOT: llvm.fdiv
 // CHECK: llvm.intr.fma
 // CHECK-NOT: llvm.or
-// CHECK: llvm.fptoui
+// CHECK: llvm.fadd
+// CHECK: llvm.bitcast
+// CHECK: llvm.trunc
 // CHECK-NOT: llvm.fdiv
 // CHECK: llvm.return
 
