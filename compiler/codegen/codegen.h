@@ -16,8 +16,8 @@ struct ScheduleRequest {
   /// Inputs of products outside of slices that are copied to panels, where they can be, and no others; unset: where the
   /// prices say that it pays.
   std::optional<std::vector<int>> packed = std::nullopt;
-  /// Products outside of slices go round in blocks within blocks for the two farthest caches, as equation 3.21 of Chimera
-  /// has them, instead of in those of one cache.
+  /// Products outside of slices go round in blocks within blocks for the two farthest caches, as equation 3.21 of
+  /// Chimera has them, instead of in those of one cache.
   bool nested = false;
 };
 
