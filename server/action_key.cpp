@@ -1,6 +1,7 @@
 #include "server/action_key.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -157,8 +158,7 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
 
 ActionKey actionKey(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
                     const std::string& compiler_version) {
-  ActionKey result;
-  result.components = {
+  v1::KeyComponent parts[] = {
       component("project", project, project),
       modelComponent(spec),
       targetComponent(target),
@@ -172,6 +172,8 @@ ActionKey actionKey(const std::string& project, const v1::CompileSpec& spec, con
       component("compiler", compiler_version, compiler_version),
       component("schema", std::to_string(kSchemaVersion), std::to_string(kSchemaVersion)),
   };
+  ActionKey result;
+  result.components.assign(std::make_move_iterator(std::begin(parts)), std::make_move_iterator(std::end(parts)));
   KeyHash hash;
   hash.add("tessera.action");
   for (const v1::KeyComponent& part : result.components) {

@@ -49,22 +49,24 @@ absl::Status TargetCatalog::storeBuiltins() {
   });
 }
 
-absl::StatusOr<v1::Target> TargetCatalog::find(const std::string& project, const std::string& name) {
+absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::find(const std::string& project,
+                                                                      const std::string& name) {
   if (const v1::Target* builtin = compiler::findBuiltinTarget(name)) {
-    return *builtin;
+    return std::shared_ptr<const v1::Target>(std::shared_ptr<void>(), builtin);  // nobody's: it is there for good
   }
-  v1::Target target;
+  auto target = std::make_shared<v1::Target>();
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(target, reader.getTarget(project, name));
+    TESSERA_ASSIGN(*target, reader.getTarget(project, name));
     return absl::OkStatus();
   }));
   return target;
 }
 
-absl::StatusOr<v1::Target> TargetCatalog::resolve(const std::string& project, const v1::TargetRef& ref) {
+absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::resolve(const std::string& project,
+                                                                         const v1::TargetRef& ref) {
   if (ref.has_inline_()) {
     TESSERA_TRY(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
-    return ref.inline_();
+    return std::make_shared<const v1::Target>(ref.inline_());
   }
   TESSERA_TRY(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
   auto target = find(project, ref.name());
@@ -75,8 +77,8 @@ absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& proj
   if (name == kHost) {
     return unknownTarget("name", name);
   }
-  TESSERA_ASSIGN(const v1::Target target, find(project, name));
-  return describe(project, target);
+  TESSERA_ASSIGN(const std::shared_ptr<const v1::Target> target, find(project, name));
+  return describe(project, *target);
 }
 
 absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQuery& query) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,7 +22,7 @@ class TargetCatalog {
 
   /// The target a request means: by name, or written out and then validated. INVALID_TARGET names the unknown name,
   /// "host" among them, which a client writes out, or lists every problem.
-  absl::StatusOr<v1::Target> resolve(const std::string& project, const v1::TargetRef& ref);
+  absl::StatusOr<std::shared_ptr<const v1::Target>> resolve(const std::string& project, const v1::TargetRef& ref);
 
   absl::StatusOr<v1::GetTargetResponse> get(const std::string& project, const std::string& name);
   absl::StatusOr<v1::ListTargetsResponse> list(const storage::ListQuery& query);
@@ -30,7 +31,7 @@ class TargetCatalog {
   absl::StatusOr<v1::RegisterTargetResponse> add(const std::string& project, const v1::Target& target);
 
  private:
-  absl::StatusOr<v1::Target> find(const std::string& project, const std::string& name);
+  absl::StatusOr<std::shared_ptr<const v1::Target>> find(const std::string& project, const std::string& name);
 
   storage::Store& store_;
 };

@@ -109,6 +109,22 @@ v1::Target canonicalTarget(v1::Target target) {
   return target;
 }
 
-std::string targetHash(const v1::Target& target) { return sha256Hex(deterministicBytes(canonicalTarget(target))); }
+namespace {
+
+std::string hashOf(const v1::Target& target) { return sha256Hex(deterministicBytes(canonicalTarget(target))); }
+
+}  // namespace
+
+std::string targetHash(const v1::Target& target) {
+  // Those that come with the compiler are asked about by every request, and stay as they are.
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> hashes;
+    for (const v1::Target& builtin : builtinTargets()) hashes.push_back(hashOf(builtin));
+    return hashes;
+  }();
+  for (size_t at = 0; at < known.size(); ++at)
+    if (&builtinTargets()[at] == &target) return known[at];
+  return hashOf(target);
+}
 
 }  // namespace tessera::compiler

@@ -49,6 +49,14 @@ TEST(Target, WideVectorsComeWithTheirRegistersAndFeatures) {
   }
 }
 
+TEST(Target, HashOfABuiltInOneIsThatOfItsContent) {
+  std::set<std::string> hashes;
+  for (const v1::Target& target : builtinTargets()) {
+    EXPECT_EQ(targetHash(target), targetHash(v1::Target(target))) << target.name();
+    EXPECT_TRUE(hashes.insert(targetHash(target)).second) << target.name();
+  }
+}
+
 TEST(Target, HashIgnoresSummaryAndOrderOfFeaturesButNothingElse) {
   const v1::Target original = *findBuiltinTarget("cascadelake");
   v1::Target same = original;

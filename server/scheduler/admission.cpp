@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& read
   TESSERA_TRY(artifact.status());
   TESSERA_ASSIGN(const bool present, reader.hasBlob(artifact->blob().sha256()));
   note(present ? Lookup::kStored : Lookup::kDamaged);
-  return present ? std::optional(*artifact) : std::nullopt;
+  return present ? std::optional(*std::move(artifact)) : std::nullopt;
 }
 
 v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {

@@ -79,15 +79,15 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   TESSERA_TRY(checkCreateJob(request, limits_));
   TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
   TESSERA_ASSIGN(const std::string project, oneProject(caller));
-  v1::Target target;
+  std::shared_ptr<const v1::Target> target;
   if (request.has_compile()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.compile().target()));
-    TESSERA_TRY(checkCoded("compile.target", target));
+    TESSERA_TRY(checkCoded("compile.target", *target));
   } else if (request.has_analyze()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.analyze().compile().target()));
   } else if (request.has_tune()) {
     TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
-    TESSERA_TRY(checkCoded("tune.compile.target", target));
+    TESSERA_TRY(checkCoded("tune.compile.target", *target));
   }
   v1::CreateJobRequest named = request;
   if (named.files_size() > 0) {
@@ -99,7 +99,7 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
   }
-  return scheduler_.createJob(std::move(named), target, project, mode);
+  return scheduler_.createJob(std::move(named), target ? *target : v1::Target::default_instance(), project, mode);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
@@ -173,8 +173,8 @@ grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* co
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_TRY(checkCompileSpec(request->compile(), limits_));
                   TESSERA_ASSIGN(const std::string project, oneProject(caller));
-                  TESSERA_ASSIGN(const v1::Target target, targets_.resolve(project, request->compile().target()));
-                  TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), target, project));
+                  TESSERA_ASSIGN(const auto target, targets_.resolve(project, request->compile().target()));
+                  TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), *target, project));
                   return absl::OkStatus();
                 });
 }
