@@ -13,34 +13,25 @@ namespace {
 /// Other blocks of the farthest memory are taken while the slowest one gains so much of its seconds.
 constexpr double kWorthwhile = 1e-3;
 
-/// The chain whose loops that `tiles` cut are two: over the blocks, in the place of the loop, and within a block,
-/// behind all others, as digits of a number. `inner` becomes where the latter stand, per loop; the loop itself where it
-/// is not cut. What the last block has less of counts as if it were whole.
-Chain splitLoops(const Chain& chain, const Tiles& tiles, std::vector<int>& inner) {
-  Chain split = chain;
-  inner.resize(chain.loops.size());
-  std::iota(inner.begin(), inner.end(), 0);
-  for (size_t at = 0; at < chain.loops.size(); ++at) {
-    const Loop& loop = chain.loops[at];
-    if (tiles[at] >= loop.extent) continue;
-    const auto outer = static_cast<int>(at);
-    inner[at] = static_cast<int>(split.loops.size());
-    Loop within = loop;
-    within.extent = tiles[at];
-    within.min_tile = std::min(loop.min_tile, within.extent);
-    split.loops.push_back(std::move(within));
-    split.loops[at] = {.name = loop.name + "'", .extent = ceilDiv(loop.extent, tiles[at])};
-    for (Member& member : split.members)
-      if (std::ranges::count(member.loops, outer) > 0) member.loops.push_back(inner[at]);
-    for (Tensor& tensor : split.tensors)
-      for (Subscript& subscript : tensor.subscripts)
-        for (size_t term = 0, terms = subscript.size(); term < terms; ++term) {
-          if (subscript[term].loop != outer) continue;
-          subscript.push_back({inner[at], subscript[term].stride});
-          subscript[term].stride *= tiles[at];
-        }
-  }
-  return split;
+/// Makes two loops of one: over blocks of `tile`, in its place, and within a block, behind all others, as digits of a
+/// number. What the last block has less of counts as if it were whole.
+void splitLoop(Chain& chain, int at, int64_t tile) {
+  const Loop loop = chain.loops[at];
+  const auto inner = static_cast<int>(chain.loops.size());
+  Loop within = loop;
+  within.extent = tile;
+  within.min_tile = std::min(loop.min_tile, tile);
+  chain.loops.push_back(std::move(within));
+  chain.loops[at] = {.name = loop.name + "'", .extent = ceilDiv(loop.extent, tile)};
+  for (Member& member : chain.members)
+    if (std::ranges::count(member.loops, at) > 0) member.loops.push_back(inner);
+  for (Tensor& tensor : chain.tensors)
+    for (Subscript& subscript : tensor.subscripts)
+      for (size_t term = 0, terms = subscript.size(); term < terms; ++term) {
+        if (subscript[term].loop != at) continue;
+        subscript.push_back({inner, subscript[term].stride});
+        subscript[term].stride *= tile;
+      }
 }
 
 /// A chain within the blocks of some levels: their loops run outside, in their order, a block at a time.
@@ -52,16 +43,11 @@ class Within {
 
   /// One more loop outside, in blocks of so many of its iterations.
   void enter(int loop, int64_t tile) {
-    Tiles cut;
-    for (const Loop& each : chain_.loops) cut.push_back(each.extent);
     const int walked = inner_[loop];
-    if (tile >= cut[walked]) return;
-    cut[walked] = tile;
-    std::vector<int> parts;
-    Chain split = splitLoops(chain_, cut, parts);
+    if (tile >= chain_.loops[walked].extent) return;
     outside_.push_back(walked);
-    for (int& part : inner_) part = parts[part];
-    chain_ = std::move(split);
+    inner_[loop] = static_cast<int>(chain_.loops.size());
+    splitLoop(chain_, walked, tile);
   }
 
   /// One more level of blocks.
@@ -138,11 +124,10 @@ struct Alone {
   Tiles nearest;       ///< per loop of the chain: blocks of the nearest memory, those of the first member that walks it
 };
 
-absl::StatusOr<Alone> planAlone(const Chain& chain, absl::Span<const BlockMemory> memories,
+/// `far`: of the farthest memory.
+absl::StatusOr<Alone> planAlone(const Chain& chain, absl::Span<const BlockMemory> memories, const BlockPlan& far,
                                 const BlockOptions& options) {
-  auto far = planBlocks(chain, memories[0].capacity_bytes, options);
-  if (!far.ok()) return far.status();
-  Alone alone{far->movement.volume_bytes / memories[0].bytes_per_second, far->tiles};
+  Alone alone{far.movement.volume_bytes / memories[0].bytes_per_second, far.tiles};
   for (const BlockMemory& memory : memories.subspan(1)) {
     double bytes = 0;
     std::vector<bool> seen(chain.loops.size(), false);
@@ -190,7 +175,6 @@ int64_t blocksIn(int64_t extent, absl::Span<const int64_t> tiles) {
 /// windows overlap, all as their mean.
 Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
   Movement moved;
-  moved.memory_bytes = heldBytes(chain, steps);
   const Tiles tiles = innermost(chain, steps);
   for (size_t at = 0; at < chain.tensors.size(); ++at) {
     const auto tensor = static_cast<int>(at);
@@ -214,6 +198,7 @@ Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
     moved.tensor_volume_bytes.push_back(elements * bytes);
     moved.tensor_footprint_bytes.push_back(static_cast<double>(footprint(chain, tensor, tiles)) * bytes);
     moved.volume_bytes += elements * bytes;
+    moved.memory_bytes += moved.tensor_footprint_bytes.back();
   }
   return moved;
 }
@@ -313,7 +298,7 @@ absl::StatusOr<NestedPlan> planNested(const Chain& chain, absl::Span<const Block
   if (!far.ok()) return far.status();
   auto plan = planWithin(chain, memories, far->order, far->tiles, options);
   if (!plan.ok()) return plan.status();
-  auto alone = planAlone(chain, memories, options);
+  auto alone = planAlone(chain, memories, *far, options);
   if (!alone.ok()) return alone.status();
   const double bound = alone->seconds;
   // A nearer memory is the slowest: another order outside, or blocks outside that hold whole ones of those that would
