@@ -12,15 +12,12 @@
 #include "workers/task/artifact_run.h"
 #include "workers/task/result_check.h"
 #include "workers/task/task_kinds.h"
+#include "workers/task/trial_rounds.h"
 
 namespace tessera::worker {
 namespace {
 
-constexpr int kRepeat = 7, kMostTimes = 5;  // where the rules do not say: timed runs, and how many times as many
-constexpr int kMostRuns = 1000;
-constexpr double kStable = 0.02;
-constexpr double kShortMs = 20;                   // what runs shorter is run oftener
-constexpr double kHopeless = 5;                   // times as long as the baseline: one run says it
+constexpr int kRepeat = 7;                        // timed runs of a whole artifact, where the rules do not say
 constexpr size_t kFlushBytes = size_t{96} << 20;  // of reads and writes between cold runs
 
 /// One workload of a plan as a plan of its own: its operands are inputs, its results outputs.
@@ -105,7 +102,6 @@ class Measurement {
   };
   absl::StatusOr<double> timed(ArtifactRun& run, std::vector<int64_t>* step_ns = nullptr);
   absl::Status timeOnce(Side& side);
-  int least() const { return spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kRepeat; }
 
   const v1::MeasureTask& spec_;
   ArtifactRun& baseline_;
@@ -182,23 +178,19 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
   auto other = timed(*candidate_);
   if (!first.ok()) return first.status();
   if (!other.ok()) return other.status();
-  if (*other > kHopeless * *first && *other > 1) {
+  const TrialRounds rounds(spec_.rules(), *first, *other);
+  if (rounds.hopeless()) {
     result.add_baseline_ms(*first);
     result.add_candidate_ms(*other);
     return absl::OkStatus();
   }
-  const int enough =
-      std::max(least(), static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, *first))));
-  const int most = std::max(enough, spec_.rules().most() > 0 ? spec_.rules().most() : kMostTimes * least());
-  const double stable = spec_.rules().stable() > 0 ? spec_.rules().stable() : kStable;
   Side baseline{baseline_, baseline_own_}, candidate{*candidate_, candidate_own_};
-  for (int round = 0; round < most; ++round) {
-    if (round >= enough && spreadOf(baseline.ms) <= stable && spreadOf(candidate.ms) <= stable) break;
-    for (const bool second : {false, true}) {
-      const bool of_candidate = second != (round % 2 == 1);  // whoever was last is first
-      if (absl::Status status = timeOnce(of_candidate ? candidate : baseline); !status.ok()) return status;
+  do {
+    const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
+    for (Side* side : {candidate_first ? &candidate : &baseline, candidate_first ? &baseline : &candidate}) {
+      if (absl::Status status = timeOnce(*side); !status.ok()) return status;
     }
-  }
+  } while (!rounds.enough(baseline.ms, candidate.ms));
   result.mutable_baseline_ms()->Assign(baseline.ms.begin(), baseline.ms.end());
   result.mutable_candidate_ms()->Assign(candidate.ms.begin(), candidate.ms.end());
   if (baseline_own_.empty() && candidate_own_.empty()) return absl::OkStatus();
@@ -213,7 +205,8 @@ absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult&
   if (auto warm = baseline_.run(); !warm.ok()) return warm.status();
   std::vector<std::vector<double>> times(baseline_.steps());
   std::vector<int64_t> step_ns(baseline_.steps());
-  for (int run = 0; run < least(); ++run) {
+  const int runs = spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kRepeat;
+  for (int run = 0; run < runs; ++run) {
     auto ms = baseline_.run(&step_ns);
     if (!ms.ok()) return ms.status();
     result.add_baseline_ms(*ms);

@@ -1,0 +1,73 @@
+#include "workers/task/trial_rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "proto/median.h"
+
+namespace tessera::worker {
+namespace {
+
+v1::MeasuringRules rulesOf(int repeat, int most, double stable = 0) {
+  v1::MeasuringRules rules;
+  rules.set_repeat(repeat);
+  rules.set_most(most);
+  rules.set_stable(stable);
+  return rules;
+}
+
+/// Rounds until enough, of two sides whose times are spread by `noise` around their medians.
+int roundsOf(const TrialRounds& trial, double baseline_ms, double candidate_ms, double noise, int seed = 7) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> around(0, noise);
+  std::vector<double> baseline, candidate;
+  do {
+    baseline.push_back(baseline_ms * (1 + around(random)));
+    candidate.push_back(candidate_ms * (1 + around(random)));
+  } while (!trial.enough(baseline, candidate));
+  return static_cast<int>(baseline.size());
+}
+
+TEST(TrialRounds, CalmSidesNeedTheLeastOnly) {
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 9.9), 10, 9.9, 0.001), 7);
+  EXPECT_EQ(roundsOf(TrialRounds(rulesOf(12, 0), 10, 9.9), 10, 9.9, 0.001), 12);
+}
+
+TEST(TrialRounds, ShortRunsAreManyEvenIfCalm) {
+  EXPECT_EQ(roundsOf(TrialRounds({}, 0.1, 0.1), 0.1, 0.1, 0.001), 200);
+  EXPECT_EQ(roundsOf(TrialRounds({}, 1e-9, 1e-9), 1e-9, 1e-9, 0.001), 1000);
+}
+
+TEST(TrialRounds, EqualSidesInNoiseAreTimedToTheEnd) {
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 10), 10, 10, 0.2), 35);
+  EXPECT_EQ(roundsOf(TrialRounds(rulesOf(4, 11), 10, 10), 10, 10, 0.2), 11);
+}
+
+TEST(TrialRounds, NoiseThatIsSmallBesideTheGapEndsThem) {
+  std::vector<double> clear, close;
+  for (int seed = 0; seed < 25; ++seed) {
+    clear.push_back(roundsOf(TrialRounds({}, 10, 3), 10, 3, 0.06, seed));
+    close.push_back(roundsOf(TrialRounds({}, 10, 9.9), 10, 9.9, 0.06, seed));
+  }
+  EXPECT_LE(medianOf(clear), 8);
+  EXPECT_GE(medianOf(close), 20);
+}
+
+TEST(TrialRounds, LongRunsAreFew) {
+  EXPECT_EQ(roundsOf(TrialRounds({}, 400, 300), 400, 300, 0.2), 3);
+  EXPECT_NEAR(roundsOf(TrialRounds({}, 100, 80), 100, 80, 0.2), 4, 1);  // 0.7 s in all
+  // Who names counts gets them.
+  EXPECT_EQ(roundsOf(TrialRounds(rulesOf(5, 0), 400, 400), 400, 400, 0.2), 5);
+  EXPECT_EQ(roundsOf(TrialRounds(rulesOf(5, 9), 400, 400), 400, 400, 0.2), 9);
+}
+
+TEST(TrialRounds, OneRunRulesOutWhatIsFarSlower) {
+  EXPECT_TRUE(TrialRounds({}, 1, 6).hopeless());
+  EXPECT_FALSE(TrialRounds({}, 1, 4).hopeless());
+  EXPECT_FALSE(TrialRounds({}, 0.01, 0.06).hopeless());  // so short a run says nothing
+}
+
+}  // namespace
+}  // namespace tessera::worker
