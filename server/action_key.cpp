@@ -1,9 +1,10 @@
 #include "server/action_key.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,131 +16,145 @@
 namespace tessera::server {
 namespace {
 
-v1::KeyComponent component(const std::string& name, const std::string& bytes, const std::string& summary) {
-  v1::KeyComponent result;
-  result.set_name(name);
-  result.set_hash(sha256Hex(bytes));
-  result.set_summary(summary);
-  return result;
+/// Of what a request leaves out, which most leave out most of: hashed once.
+const std::string& hashOfNothing() {
+  static const std::string hash = KeyHash().finish();
+  return hash;
 }
 
-v1::KeyComponent modelComponent(const v1::CompileSpec& spec) {
-  const std::string format = v1::ModelFormat_Name(spec.format());
-  return component("model", absl::StrCat(spec.model().sha256(), ":", format),
-                   absl::StrCat(spec.model().sha256().substr(0, 12), ", ", spec.model().size_bytes(), " bytes, ",
-                                spec.format() == v1::MODEL_FORMAT_UNSPECIFIED ? "format by content" : format));
+std::string formatOf(const v1::CompileSpec& spec) { return v1::ModelFormat_Name(spec.format()); }
+
+std::string modelHash(const v1::CompileSpec& spec) {
+  return sha256Hex(absl::StrCat(spec.model().sha256(), ":", formatOf(spec)));
 }
 
-v1::KeyComponent targetComponent(const v1::Target& target) {
-  v1::KeyComponent result;
-  result.set_name("target");
-  result.set_hash(compiler::targetHash(target));
-  result.set_summary(target.name());
-  return result;
+std::string modelText(const v1::CompileSpec& spec) {
+  return absl::StrCat(spec.model().sha256().substr(0, 12), ", ", spec.model().size_bytes(), " bytes, ",
+                      spec.format() == v1::MODEL_FORMAT_UNSPECIFIED ? "format by content" : formatOf(spec));
 }
 
 using InputShapes = google::protobuf::RepeatedPtrField<v1::InputShape>;
 using Dimensions = google::protobuf::RepeatedPtrField<v1::DimensionBinding>;
+/// Sorted by name: the order in a request means nothing.
+using Bindings = std::map<std::string, std::string>;
 
-// Sorted by name: the order in a request means nothing.
-std::map<std::string, std::string> sorted(const InputShapes& shapes) {
-  std::map<std::string, std::string> result;
+Bindings sorted(const InputShapes& shapes) {
+  Bindings result;
   for (const v1::InputShape& shape : shapes) {
     result[shape.name()] = absl::StrJoin(shape.shape(), "x");
   }
   return result;
 }
 
-std::map<std::string, std::string> sorted(const Dimensions& dimensions) {
-  std::map<std::string, std::string> result;
+Bindings sorted(const Dimensions& dimensions) {
+  Bindings result;
   for (const v1::DimensionBinding& dimension : dimensions) {
     result[dimension.name()] = absl::StrCat(dimension.size());
   }
   return result;
 }
 
-std::string textOf(const std::map<std::string, std::string>& bindings) {
-  return absl::StrJoin(bindings, " ", absl::PairFormatter("="));
-}
+std::string textOf(const Bindings& bindings) { return absl::StrJoin(bindings, " ", absl::PairFormatter("=")); }
 
-v1::KeyComponent bindingsComponent(const std::string& name, const std::map<std::string, std::string>& bindings) {
+std::string hashOf(const Bindings& bindings) {
+  if (bindings.empty()) {
+    return hashOfNothing();
+  }
   KeyHash hash;
   for (const auto& [bound, value] : bindings) {
     hash.add(bound).add(value);
   }
-  v1::KeyComponent result;
-  result.set_name(name);
-  result.set_hash(hash.finish());
-  result.set_summary(textOf(bindings));
-  return result;
+  return hash.finish();
 }
 
-v1::KeyComponent specializationsComponent(const v1::CompileSpec& spec) {
-  constexpr size_t kListed = 4;
-  std::map<std::string, std::string> variants;  // hash -> text
+/// Text by hash.
+std::map<std::string, std::string> variantsOf(const v1::CompileSpec& spec) {
+  std::map<std::string, std::string> variants;
   for (const v1::Specialization& specialization : spec.specializations()) {
-    const auto dimensions = sorted(specialization.dimensions());
-    const auto shapes = sorted(specialization.input_shapes());
-    KeyHash hash;
-    hash.add(bindingsComponent("", dimensions).hash()).add(bindingsComponent("", shapes).hash());
-    variants[hash.finish()] = absl::StrJoin(std::vector<std::string>{textOf(dimensions), textOf(shapes)},
-                                            dimensions.empty() || shapes.empty() ? "" : " ");
+    const Bindings dimensions = sorted(specialization.dimensions());
+    const Bindings shapes = sorted(specialization.input_shapes());
+    variants[KeyHash().add(hashOf(dimensions)).add(hashOf(shapes)).finish()] = absl::StrJoin(
+        std::vector<std::string>{textOf(dimensions), textOf(shapes)}, dimensions.empty() || shapes.empty() ? "" : " ");
+  }
+  return variants;
+}
+
+std::string specializationsHash(const v1::CompileSpec& spec) {
+  if (spec.specializations().empty()) {
+    return hashOfNothing();
   }
   KeyHash hash;
-  std::vector<std::string> texts;
-  for (const auto& [variant, text] : variants) {
+  for (const auto& [variant, text] : variantsOf(spec)) {
     hash.add(variant);
+  }
+  return hash.finish();
+}
+
+std::string specializationsText(const v1::CompileSpec& spec) {
+  constexpr size_t kListed = 4;
+  std::vector<std::string> texts;
+  for (const auto& [variant, text] : variantsOf(spec)) {
     texts.push_back(text);
   }
   std::sort(texts.begin(), texts.end());
   const size_t rest = texts.size() - std::min(texts.size(), kListed);
   texts.resize(texts.size() - rest);
-  v1::KeyComponent result;
-  result.set_name("specializations");
-  result.set_hash(hash.finish());
-  result.set_summary(absl::StrCat(absl::StrJoin(texts, "; "), rest > 0 ? absl::StrCat("; and ", rest, " more") : ""));
-  return result;
+  return absl::StrCat(absl::StrJoin(texts, "; "), rest > 0 ? absl::StrCat("; and ", rest, " more") : "");
 }
 
-v1::KeyComponent fixedInputsComponent(const v1::CompileSpec& spec) {
+std::map<std::string, const v1::TensorValue*> fixedInputsOf(const v1::CompileSpec& spec) {
   std::map<std::string, const v1::TensorValue*> sorted;
   for (const v1::TensorValue& value : spec.fixed_inputs()) sorted[value.spec().name()] = &value;
-  KeyHash hash;
-  for (const auto& [name, value] : sorted) {
-    hash.add(canonicalBytes(value->spec())).add(value->data());
-  }
-  v1::KeyComponent result;
-  result.set_name("fixed_inputs");
-  result.set_hash(hash.finish());
-  result.set_summary(absl::StrJoin(sorted, " ", [](std::string* out, const auto& entry) {
-    absl::StrAppend(out, entry.first, "=", sha256Hex(entry.second->data()).substr(0, 12));
-  }));
-  return result;
+  return sorted;
 }
 
-v1::KeyComponent externalDataComponent(const v1::CompileSpec& spec) {
+std::string fixedInputsHash(const v1::CompileSpec& spec) {
+  if (spec.fixed_inputs().empty()) {
+    return hashOfNothing();
+  }
+  KeyHash hash;
+  for (const auto& [name, value] : fixedInputsOf(spec)) {
+    hash.add(canonicalBytes(value->spec())).add(value->data());
+  }
+  return hash.finish();
+}
+
+std::string fixedInputsText(const v1::CompileSpec& spec) {
+  return absl::StrJoin(fixedInputsOf(spec), " ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, "=", sha256Hex(entry.second->data()).substr(0, 12));
+  });
+}
+
+std::string externalDataHash(const v1::CompileSpec& spec) {
+  if (spec.external_data().empty()) {
+    return hashOfNothing();
+  }
   const std::map<std::string, v1::Digest> sorted(spec.external_data().begin(), spec.external_data().end());
   KeyHash hash;
   for (const auto& [location, digest] : sorted) {
     hash.add(location).add(digest.sha256());
   }
-  v1::KeyComponent result;
-  result.set_name("external_data");
-  result.set_hash(hash.finish());
-  result.set_summary(absl::StrCat(sorted.size(), " files"));
-  return result;
+  return hash.finish();
 }
 
-v1::KeyComponent pinsComponent(const v1::CompileSpec& spec) {
+const char* pinUseOf(const v1::CompileSpec& spec) {
+  return spec.pin_use() == v1::WHOLE_PLAN ? "whole plan" : spec.pin_use() == v1::SUGGESTIONS ? "suggestions" : "pins";
+}
+
+std::string pinsHash(const v1::CompileSpec& spec) {
+  if (const std::string& digest = spec.pins().sha256(); !digest.empty()) {
+    return sha256Hex(absl::StrCat(digest, ":", pinUseOf(spec)));
+  }
+  static const std::string none = sha256Hex(":");
+  return none;
+}
+
+std::string pinsText(const v1::CompileSpec& spec) {
   const std::string& digest = spec.pins().sha256();
-  const char* use = spec.pin_use() == v1::WHOLE_PLAN    ? "whole plan"
-                    : spec.pin_use() == v1::SUGGESTIONS ? "suggestions"
-                                                        : "pins";
-  return component("pins", absl::StrCat(digest, ":", digest.empty() ? "" : use),
-                   digest.empty() ? "none" : absl::StrCat(use, " ", digest.substr(0, 12)));
+  return digest.empty() ? "none" : absl::StrCat(pinUseOf(spec), " ", digest.substr(0, 12));
 }
 
-v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
+v1::CompileOptions optionsOf(const v1::CompileSpec& spec) {
   v1::CompileOptions options = spec.options();
   if (options.opt_level() == 0) {
     options.set_opt_level(2);  // the default, spelled out: both spellings are one key
@@ -148,39 +163,58 @@ v1::KeyComponent optionsComponent(const v1::CompileSpec& spec) {
   if (mode != v1::Knowledge::NEWEST && mode != v1::Knowledge::SNAPSHOT) {
     options.clear_knowledge();
   }
-  return component("options", canonicalBytes(options),
-                   absl::StrCat("opt_level=", options.opt_level(), options.verify() ? " verify" : "",
-                                options.precision() == v1::CompileOptions::BF16 ? " precision=bf16" : "",
-                                options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(mode) : ""));
+  return options;
+}
+
+std::string optionsText(const v1::CompileSpec& spec) {
+  const v1::CompileOptions options = optionsOf(spec);
+  return absl::StrCat(
+      "opt_level=", options.opt_level(), options.verify() ? " verify" : "",
+      options.precision() == v1::CompileOptions::BF16 ? " precision=bf16" : "",
+      options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(options.knowledge().mode()) : "");
+}
+
+/// Calls `use` with the name and the hash of each part of the key, in the key's order, and with what tells people of
+/// it.
+template <typename Use>
+void forEachPart(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
+                 const std::string& compiler_version, const Use& use) {
+  static const std::string schema = std::to_string(kSchemaVersion), schema_hash = sha256Hex(schema);
+  use("project", sha256Hex(project), [&] { return project; });
+  use("model", modelHash(spec), [&] { return modelText(spec); });
+  use("target", compiler::targetHash(target), [&] { return target.name(); });
+  use("input_shapes", hashOf(sorted(spec.input_shapes())), [&] { return textOf(sorted(spec.input_shapes())); });
+  use("dimensions", hashOf(sorted(spec.dimensions())), [&] { return textOf(sorted(spec.dimensions())); });
+  use("specializations", specializationsHash(spec), [&] { return specializationsText(spec); });
+  use("fixed_inputs", fixedInputsHash(spec), [&] { return fixedInputsText(spec); });
+  use("options", sha256Hex(canonicalBytes(optionsOf(spec))), [&] { return optionsText(spec); });
+  use("pins", pinsHash(spec), [&] { return pinsText(spec); });
+  use("external_data", externalDataHash(spec), [&] { return absl::StrCat(spec.external_data().size(), " files"); });
+  use("compiler", sha256Hex(compiler_version), [&] { return compiler_version; });
+  use("schema", schema_hash, [&] { return schema; });
 }
 
 }  // namespace
 
-ActionKey actionKey(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
-                    const std::string& compiler_version) {
-  v1::KeyComponent parts[] = {
-      component("project", project, project),
-      modelComponent(spec),
-      targetComponent(target),
-      bindingsComponent("input_shapes", sorted(spec.input_shapes())),
-      bindingsComponent("dimensions", sorted(spec.dimensions())),
-      specializationsComponent(spec),
-      fixedInputsComponent(spec),
-      optionsComponent(spec),
-      pinsComponent(spec),
-      externalDataComponent(spec),
-      component("compiler", compiler_version, compiler_version),
-      component("schema", std::to_string(kSchemaVersion), std::to_string(kSchemaVersion)),
-  };
-  ActionKey result;
-  result.components.assign(std::make_move_iterator(std::begin(parts)), std::make_move_iterator(std::end(parts)));
+std::string actionKey(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
+                      const std::string& compiler_version) {
   KeyHash hash;
   hash.add("tessera.action");
-  for (const v1::KeyComponent& part : result.components) {
-    hash.add(part.name()).add(part.hash());
-  }
-  result.key = hash.finish();
-  return result;
+  forEachPart(project, spec, target, compiler_version,
+              [&](std::string_view name, std::string_view part, const auto&) { hash.add(name).add(part); });
+  return hash.finish();
+}
+
+std::vector<v1::KeyComponent> keyComponents(const std::string& project, const v1::CompileSpec& spec,
+                                            const v1::Target& target, const std::string& compiler_version) {
+  std::vector<v1::KeyComponent> components;
+  forEachPart(project, spec, target, compiler_version, [&](const char* name, std::string hash, const auto& text) {
+    v1::KeyComponent& component = components.emplace_back();
+    component.set_name(name);
+    component.set_hash(std::move(hash));
+    component.set_summary(text());
+  });
+  return components;
 }
 
 std::string buildKey(const std::string& project, const std::string& unit_sha256, const std::string& compiler_version) {
@@ -192,7 +226,7 @@ std::string requestHash(const v1::CreateJobRequest& request) {
   content.clear_request_id();
   content.clear_validate_only();
   content.clear_client();
-  return sha256Hex(canonicalBytes(content));
+  return sha256Hex(canonicalBytes(std::move(content)));
 }
 
 }  // namespace tessera::server

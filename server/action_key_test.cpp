@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
 namespace tessera::server {
 namespace {
@@ -48,7 +49,7 @@ v1::Target sampleTarget() {
 }
 
 TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
-  const ActionKey base = actionKey("default", sampleSpec(), sampleTarget(), "1.0");
+  const std::string base = actionKey("default", sampleSpec(), sampleTarget(), "1.0");
   v1::CompileSpec spec = sampleSpec();
   spec.set_name("another name");
   spec.mutable_input_shapes()->SwapElements(0, 1);
@@ -60,30 +61,31 @@ TEST(ActionKey, IgnoresOrderAndNamesForPeople) {
   v1::Target target = sampleTarget();
   target.set_summary("for people");
   target.mutable_code()->mutable_features()->SwapElements(0, 1);
-  EXPECT_EQ(actionKey("default", spec, target, "1.0").key, base.key);
+  EXPECT_EQ(actionKey("default", spec, target, "1.0"), base);
 }
 
 TEST(ActionKey, IsAProjectsOwn) {
-  const ActionKey own = actionKey("default", sampleSpec(), sampleTarget(), "1.0");
-  const ActionKey other = actionKey("vision", sampleSpec(), sampleTarget(), "1.0");
-  EXPECT_NE(own.key, other.key);
-  for (size_t i = 0; i < own.components.size(); ++i) {
-    EXPECT_EQ(other.components[i].hash() != own.components[i].hash(), own.components[i].name() == "project");
+  EXPECT_NE(actionKey("default", sampleSpec(), sampleTarget(), "1.0"),
+            actionKey("vision", sampleSpec(), sampleTarget(), "1.0"));
+  const auto own = keyComponents("default", sampleSpec(), sampleTarget(), "1.0");
+  const auto other = keyComponents("vision", sampleSpec(), sampleTarget(), "1.0");
+  for (size_t i = 0; i < own.size(); ++i) {
+    EXPECT_EQ(other[i].hash() != own[i].hash(), own[i].name() == "project");
   }
   EXPECT_NE(buildKey("default", std::string(64, 'a'), "1.0"), buildKey("vision", std::string(64, 'a'), "1.0"));
 }
 
 TEST(ActionKey, EveryComponentMattersAlone) {
-  const ActionKey base = actionKey("default", sampleSpec(), sampleTarget(), "1.0");
-  std::set<std::string> keys{base.key};
+  const std::vector<v1::KeyComponent> base = keyComponents("default", sampleSpec(), sampleTarget(), "1.0");
+  std::set<std::string> keys{actionKey("default", sampleSpec(), sampleTarget(), "1.0")};
   const auto differs = [&](const v1::CompileSpec& spec, const v1::Target& target, const std::string& version,
                            const std::string& expected) {
-    const ActionKey other = actionKey("default", spec, target, version);
-    EXPECT_TRUE(keys.insert(other.key).second) << expected;
-    ASSERT_EQ(other.components.size(), base.components.size());
-    for (size_t i = 0; i < base.components.size(); ++i) {
-      EXPECT_EQ(other.components[i].hash() != base.components[i].hash(), base.components[i].name() == expected)
-          << base.components[i].name() << " when changing " << expected;
+    EXPECT_TRUE(keys.insert(actionKey("default", spec, target, version)).second) << expected;
+    const std::vector<v1::KeyComponent> other = keyComponents("default", spec, target, version);
+    ASSERT_EQ(other.size(), base.size());
+    for (size_t i = 0; i < base.size(); ++i) {
+      EXPECT_EQ(other[i].hash() != base[i].hash(), base[i].name() == expected)
+          << base[i].name() << " when changing " << expected;
     }
   };
   v1::CompileSpec spec = sampleSpec();
@@ -127,8 +129,7 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   differs(spec, sampleTarget(), "1.0", "pins");
   v1::CompileSpec whole = spec;
   whole.set_pin_use(v1::WHOLE_PLAN);
-  EXPECT_NE(actionKey("default", whole, sampleTarget(), "1.0").key,
-            actionKey("default", spec, sampleTarget(), "1.0").key);
+  EXPECT_NE(actionKey("default", whole, sampleTarget(), "1.0"), actionKey("default", spec, sampleTarget(), "1.0"));
   spec = sampleSpec();
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'd'));
   differs(spec, sampleTarget(), "1.0", "external_data");

@@ -1,6 +1,7 @@
 #include "server/canonical.h"
 
 #include <memory>
+#include <utility>
 
 #include "proto/deterministic_bytes.h"
 
@@ -19,8 +20,12 @@ KeyHash& KeyHash::add(std::string_view part) {
 std::string canonicalBytes(const google::protobuf::Message& message) {
   std::unique_ptr<google::protobuf::Message> known(message.New());
   known->CopyFrom(message);
-  known->DiscardUnknownFields();
-  return deterministicBytes(*known);
+  return canonicalBytes(std::move(*known));
+}
+
+std::string canonicalBytes(google::protobuf::Message&& message) {
+  message.DiscardUnknownFields();
+  return deterministicBytes(message);
 }
 
 }  // namespace tessera::server

@@ -22,5 +22,7 @@ class KeyHash {
 
 /// The message's bytes with maps in key order and unknown fields left out: equal messages, equal bytes.
 std::string canonicalBytes(const google::protobuf::Message& message);
+/// The same of one that nobody needs any more.
+std::string canonicalBytes(google::protobuf::Message&& message);
 
 }  // namespace tessera::server

@@ -166,6 +166,7 @@ class Gate::Place : public Ticket {
     entry_ = std::move(entry);
     only_refusals_ = only_refusals;
   }
+  bool audited() const override { return log_ != nullptr; }
   void concerns(const std::string& resource) override {
     if (!resource.empty()) {
       entry_.set_resource(resource);
@@ -222,7 +223,9 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
                                             const CallFacts& call) {
   v1::AuditEntry entry;
   entry.set_method(call.method);
-  entry.set_resource(call.resource);
+  if (audit_ != nullptr && call.request != nullptr) {
+    entry.set_resource(resourceOf(*call.request));
+  }
   entry.set_from(policy_.behind_web ? machineOf(context, true) : context.peer());
   const auto refuse = [&](const absl::Status& status) {
     if (audit_ != nullptr) {

@@ -37,12 +37,12 @@ struct GatePolicy {
 
 /// What a call is, for the gate and the audit log.
 struct CallFacts {
-  std::string method;    ///< "CreateJob"
-  std::string resource;  ///< what it is about
-  size_t bytes = 0;      ///< what its request holds
-  /// Of a request of one message.
+  std::string method;                                  ///< "CreateJob"
+  size_t bytes = 0;                                    ///< what its request holds
+  const google::protobuf::Message* request = nullptr;  ///< where it has come: says what the call is about
+  /// Of a request of one message, which outlives this.
   static CallFacts of(const google::protobuf::Message& request) {
-    return {methodOf(request), resourceOf(request), request.ByteSizeLong()};
+    return {methodOf(request), request.ByteSizeLong(), &request};
   }
 };
 
@@ -50,6 +50,8 @@ struct CallFacts {
 class Ticket {
  public:
   virtual ~Ticket() = default;
+  /// Whether its answer is told to the audit log.
+  virtual bool audited() const = 0;
   /// What the call is about, where its first message did not say.
   virtual void concerns(const std::string& resource) = 0;
   /// How it was answered: once, for the audit log.

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
@@ -29,7 +32,8 @@ struct Admission {
   const std::string& project;
   std::string request_hash;
   v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;
-  ActionKey key = {};  ///< compile only
+  std::string key = {};              ///< compile only
+  std::set<std::string> names = {};  ///< of blobs and artifacts; of a run of a job's artifact without that
 };
 
 /// The artifact of an earlier action with this key, if its bytes are there. `lookup`: what became of it.
@@ -58,7 +62,7 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
   job.set_state(v1::Job::QUEUED);
   job.set_request_id(request.request_id());
   job.set_project(admission.project);
-  job.set_action_key(admission.key.key);
+  job.set_action_key(admission.key);
   if (request.has_compile()) {
     *job.mutable_compile() = request.compile();
   } else if (request.has_execute()) {
@@ -80,9 +84,12 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
   return job;
 }
 
-/// Stores a new job with the event of its first state.
+/// Stores a new job with the event of its first state; of one that ends as it begins eventsOf() knows it.
 absl::Status insertJob(Step& step, const Admission& admission, const v1::Job& job, const std::string& action_id) {
   TESSERA_TRY(step.tx.insertJob(job, admission.request_hash, action_id));
+  if (isTerminal(job.state())) {
+    return absl::OkStatus();
+  }
   v1::JobEvent event;
   event.mutable_state()->set_state(job.state());
   return appendEvent(step, job.id(), std::move(event));
@@ -114,7 +121,7 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
 /// Work in flight that the job may share: what was begun without the cache serves everybody, what was begun with it
 /// only who allows that.
 absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Admission& admission) {
-  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(admission.key.key));
+  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(admission.key));
   for (const v1::Action& action : living) {
     if (action.skip_cache() || !admission.request.skip_cache()) {
       return action;
@@ -197,7 +204,7 @@ absl::Status beginAnalysis(Step& step, const v1::Action& action, const v1::Analy
 absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job) {
   v1::Action action;
   action.set_id(step.ids.next("act"));
-  action.set_key(admission.key.key);
+  action.set_key(admission.key);
   action.set_project(admission.project);
   action.set_state(v1::Job::QUEUED);
   action.set_job_id(job.id());
@@ -210,7 +217,9 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   if (job.has_compile()) {
     *action.mutable_compile() = job.compile();
     *action.mutable_target() = admission.target;
-    action.mutable_components()->Assign(admission.key.components.begin(), admission.key.components.end());
+    const std::vector<v1::KeyComponent> components =
+        keyComponents(admission.project, job.compile(), admission.target, step.rules.compiler_version);
+    action.mutable_components()->Assign(components.begin(), components.end());
   }
   if (job.has_tune()) {
     *action.mutable_compile() = job.tune().compile();
@@ -275,8 +284,19 @@ absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State 
   return absl::OkStatus();
 }
 
+/// requireInputs(), with what came along stored where the project lacks it.
+absl::Status holdInputs(Step& step, const Admission& admission, const std::function<absl::Status()>& store_files) {
+  const Holdings own{step.tx, admission.project};
+  absl::Status status = requireInputs(own, admission.request);
+  if (!store_files || failureOf(status).reason() != v1::Failure::MISSING_BLOB) {
+    return status;
+  }
+  TESSERA_TRY(store_files());
+  return requireInputs(own, admission.request);
+}
+
 /// One step: repeat, hit, join or start. Fills `job` with what is stored.
-absl::Status admit(Step& step, Admission& admission, v1::Job& job) {
+absl::Status admit(Step& step, Admission& admission, const std::function<absl::Status()>& store_files, v1::Job& job) {
   auto earlier = step.tx.getJobByRequestId(admission.project, admission.request.request_id());
   if (earlier.ok()) {
     TESSERA_ASSIGN(const std::string hash, step.tx.getRequestHash(earlier->id()));
@@ -292,14 +312,16 @@ absl::Status admit(Step& step, Admission& admission, v1::Job& job) {
     return earlier.status();
   }
   TESSERA_TRY(nameArtifact(step.tx, admission.project, admission.request));
-  TESSERA_TRY(noteUses(step, admission.project, admission.request));
-  TESSERA_TRY(requireInputs({step.tx, admission.project}, admission.request));
+  const v1::CreateJobRequest& request = admission.request;
+  const bool runs = request.has_execute() || request.has_profile();  // perhaps of an artifact that has a name only now
+  TESSERA_TRY(noteUses(step, admission.project, runs ? namedIn(request) : admission.names));
+  TESSERA_TRY(holdInputs(step, admission, store_files));
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
     Lookup lookup = Lookup::kSkipped;
     if (!admission.request.skip_cache()) {
-      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, admission.key.key, &lookup));
+      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, admission.key, &lookup));
       if (hit) {
         step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
         TESSERA_TRY(noteUses(step, admission.project, *hit));
@@ -322,7 +344,8 @@ absl::Status admit(Step& step, Admission& admission, v1::Job& job) {
 }  // namespace
 
 absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target,
-                                             const std::string& project, v1::TuneMode mode) {
+                                             const std::string& project, v1::TuneMode mode,
+                                             const std::function<absl::Status()>& store_files) {
   Admission admission{request, target, project, requestHash(request), mode};
   if (mode != v1::TUNE_MODE_UNSPECIFIED) {
     admission.request_hash = KeyHash().add(admission.request_hash).add(v1::TuneMode_Name(mode)).finish();
@@ -337,7 +360,7 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
       TESSERA_TRY(requireInputs({reader, project}, request));
       job = newJob(admission, clock_.nowMicros(), rules_);
       if (request.has_compile() && !request.skip_cache()) {
-        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key.key));
+        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key));
         if (hit) {
           fillFromCache(*hit, job);
         }
@@ -349,7 +372,8 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   if (request.request_id().empty()) {
     request.set_request_id(ids_.next("req"));
   }
-  TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, job); }));
+  admission.names = namedIn(request);
+  TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, store_files, job); }));
   return job;
 }
 
@@ -364,16 +388,17 @@ absl::StatusOr<v1::ArtifactVersion> Scheduler::chooseVersion(const std::string& 
 
 absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSpec& spec, const v1::Target& target,
                                                              const std::string& project) {
-  const ActionKey key = actionKey(project, spec, target, rules_.compiler_version);
+  const std::string key = actionKey(project, spec, target, rules_.compiler_version);
+  const std::vector<v1::KeyComponent> components = keyComponents(project, spec, target, rules_.compiler_version);
   v1::ExplainKeyResponse response;
-  response.set_action_key(key.key);
-  response.mutable_components()->Assign(key.components.begin(), key.components.end());
+  response.set_action_key(key);
+  response.mutable_components()->Assign(components.begin(), components.end());
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, key.key));
+    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, key));
     response.set_hit(hit.has_value());
     // Candidates share at least one component; compiler and schema are shared by nearly all.
-    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(project, key.components, 200));
-    size_t fewest = key.components.size() + 1;
+    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(project, components, 200));
+    size_t fewest = components.size() + 1;
     for (const v1::Action& action : actions) {
       // By name: an action of an earlier release may lack a component.
       std::map<std::string, std::string> earlier;
@@ -381,7 +406,7 @@ absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSp
         earlier[component.name()] = component.hash();
       }
       std::vector<std::string> differing;
-      for (const v1::KeyComponent& component : key.components) {
+      for (const v1::KeyComponent& component : components) {
         if (const auto found = earlier.find(component.name());
             found == earlier.end() || found->second != component.hash()) {
           differing.push_back(component.name());

@@ -175,7 +175,7 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
     TESSERA_TRY(suggest(step, action, pins));
   }
   if (!action.skip_cache()) {
-    const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key;
+    const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version);
     auto artifact = step.tx.artifactByKey(key);
     if (artifact.ok()) {
       TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, storage::storedKey(projectOf(action), artifact->id()),
@@ -214,10 +214,9 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   artifact.set_job_id(action.job_id());
   artifact.set_project(projectOf(action));
   artifact.set_action_key(
-      tunes ? tunedKey(action)
-      : action.knows()
-          ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key
-          : action.key());
+      tunes            ? tunedKey(action)
+      : action.knows() ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version)
+                       : action.key());
   artifact.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putArtifact(artifact));
   TESSERA_TRY(

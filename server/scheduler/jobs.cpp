@@ -53,6 +53,19 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
   return appendEvent(step, job.id(), std::move(event));
 }
 
+absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, const v1::Job& job, int64_t cursor,
+                                                   int limit) {
+  TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(job.id(), cursor, limit));
+  if (events.empty() && cursor == 0 && isTerminal(job.state())) {
+    v1::JobEvent& only = events.emplace_back();
+    only.set_job_id(job.id());
+    only.set_sequence(1);
+    only.set_time_us(job.end_time_us());
+    only.mutable_state()->set_state(job.state());
+  }
+  return events;
+}
+
 absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event) {
   event.set_job_id(job_id);
   event.set_time_us(step.now_us);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/scheduler/step.h"
@@ -21,6 +22,11 @@ void noteEnd(Step& step, const v1::Job& job);
 /// Stores the job in its new state with the time of the change, and the StateChanged event. A terminal
 /// state is entered once: from another terminal state the answer is INTERNAL, and nothing is written.
 absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure);
+
+/// Events of a job behind `cursor`, as the store's eventsAfter(). A job that ended in the step that made it has stored
+/// none: its only one, of its state, is told from the job itself.
+absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, const v1::Job& job, int64_t cursor,
+                                                   int limit);
 
 /// Appends an event (job and sequence are filled in) to one job.
 absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event);

@@ -37,10 +37,12 @@ class Scheduler {
   /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
   /// With validate_only the answer has no id and nothing is stored.
   /// The job is `project`'s: it finds, joins and reads nothing of another one's. RESOURCE_EXHAUSTED past its quotas.
-  /// `mode`: of a tune job.
+  /// `mode`: of a tune job. `store_files`: stores what came with the request, within the transaction of the job, and is
+  /// called where the project lacks something that the request names; its error is the answer. Not with validate_only.
   absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target,
                                     const std::string& project = kDefaultProject,
-                                    v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED);
+                                    v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED,
+                                    const std::function<absl::Status()>& store_files = nullptr);
 
   /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
   absl::StatusOr<v1::Job> cancelJob(const std::string& job_id);

@@ -197,8 +197,7 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   tune.set_stage(v1::TuneState::COMPILING);
   tune.set_client(job.client());
   tune.set_target_hash(compiler::targetHash(action.target()));
-  tune.set_default_key(
-      actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version).key);
+  tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version));
   // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
   tune.set_budget_end_us(job.deadline_us());
   TESSERA_TRY(beginSeries(step, job, mode));
@@ -217,7 +216,7 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
   v1::CompileSpec& compile = *action.mutable_compile();
   TESSERA_ASSIGN(*compile.mutable_pins(), printedPins(step, action, pins));
   action.mutable_tune()->set_tuned_key(
-      actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version).key);
+      actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version));
   action.clear_plan();
   action.clear_weights();
   action.clear_builds();

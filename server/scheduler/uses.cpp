@@ -22,9 +22,13 @@ absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
   return step.tx.hasBlob(sha256);
 }
 
-absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message) {
+std::set<std::string> namedIn(const google::protobuf::Message& message) {
   std::set<std::string> names;
   forEachSha256(message, [&](const std::string& name) { names.insert(name); });
+  return names;
+}
+
+absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names) {
   for (const std::string& name : names) {
     TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, name, step.now_us));
     TESSERA_TRY(noteUse(step.tx, storage::Kind::kHold, storage::holdKey(project, name), step.now_us));
@@ -39,7 +43,7 @@ absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact
   if (before.ok() && step.now_us - *before <= kUseGrainUs) {
     return absl::OkStatus();
   }
-  return noteUses(step, project, static_cast<const google::protobuf::Message&>(artifact));
+  return noteUses(step, project, namedIn(artifact));
 }
 
 }  // namespace tessera::server

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -24,8 +25,11 @@ absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::st
 /// Whether the blob is there, and its use is noted.
 absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
 
-/// Notes the use of every blob and artifact that a message of the project names.
-absl::Status noteUses(Step& step, const std::string& project, const google::protobuf::Message& message);
+/// What a message names of blobs and artifacts.
+std::set<std::string> namedIn(const google::protobuf::Message& message);
+
+/// Notes the use of every one of them, of the project.
+absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names);
 
 /// The same of an artifact. What it names is looked at where its own use is not noted yet: as long as it is kept, a
 /// collection keeps what it names.

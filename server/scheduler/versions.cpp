@@ -131,7 +131,7 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   version.set_create_time_us(step.now_us);
   TESSERA_TRY(step.tx.putVersion(version));
   TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(series.job_id()));
-  TESSERA_TRY(noteUses(step, projectOf(job), version));
+  TESSERA_TRY(noteUses(step, projectOf(job), namedIn(version)));
   step.effects.changed_jobs.insert(series.job_id());
   return step.tx.putSeries(series);
 }

@@ -95,6 +95,30 @@ absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob)
   });
 }
 
+absl::Status BlobIntake::check(const std::vector<Sent>& sent) const {
+  for (const Sent& blob : sent) {
+    TESSERA_TRY(checkBytes(blob));
+  }
+  return absl::OkStatus();
+}
+
+bool BlobIntake::becomeRows(const std::vector<Sent>& sent) const {
+  return std::ranges::all_of(
+      sent, [this](const Sent& blob) { return blobs_.becomesRow(static_cast<int64_t>(blob.data.size())); });
+}
+
+absl::Status BlobIntake::storeWithin(const std::string& project, const std::vector<Sent>& sent) {
+  return store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    for (const Sent& blob : sent) {
+      TESSERA_ASSIGN(const bool held, tx.holdsBlob(project, blob.digest.sha256()));
+      if (!held) {
+        TESSERA_TRY(storeRows(project, blob));
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& caller, const std::vector<Sent>& sent) {
   std::string project;
   if (caller.role != v1::WORKER) {

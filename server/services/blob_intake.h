@@ -34,6 +34,13 @@ class BlobIntake {
   /// in.
   absl::StatusOr<std::vector<Outcome>> take(const Caller& caller, const std::vector<Sent>& sent);
 
+  /// Whether the bytes of all are what their digests say.
+  absl::Status check(const std::vector<Sent>& sent) const;
+  /// Whether all may be stored within a transaction, since their bytes become rows.
+  bool becomeRows(const std::vector<Sent>& sent) const;
+  /// Of checked ones that become rows: stores what `project` lacks of them, as a part of the caller's transaction.
+  absl::Status storeWithin(const std::string& project, const std::vector<Sent>& sent);
+
   /// Of these, those that are there with row and file and that the caller may read; they will be named soon, so no
   /// collection takes them now.
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);

@@ -60,8 +60,7 @@ grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* 
 grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::CallbackServerContext* context,
                                                                         v1::UploadBlobResponse* response) {
   // A stream holds one chunk at a time.
-  auto admission = gate_.admit(*context, Right::kStore,
-                               {.method = "UploadBlob", .resource = "", .bytes = 2 * Limits::kMaxChunkBytes});
+  auto admission = gate_.admit(*context, Right::kStore, {.method = "UploadBlob", .bytes = 2 * Limits::kMaxChunkBytes});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerReadReactor<v1::UploadBlobRequest>>(admission.status());
   }
@@ -96,9 +95,8 @@ grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerCont
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,
                                                                               const v1::DownloadBlobRequest* request) {
-  auto admission =
-      gate_.admit(*context, Right::kFetch,
-                  {.method = "DownloadBlob", .resource = resourceOf(*request), .bytes = 2 * Limits::kMaxChunkBytes});
+  auto admission = gate_.admit(*context, Right::kFetch,
+                               {.method = "DownloadBlob", .bytes = 2 * Limits::kMaxChunkBytes, .request = request});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::DownloadBlobResponse>>(admission.status());
   }

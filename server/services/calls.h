@@ -37,7 +37,7 @@ grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gat
     } else {
       status = body();
     }
-    if (made != nullptr) {
+    if (made != nullptr && admission.ticket->audited()) {
       admission.ticket->concerns(resourceOf(*made));
     }
     admission.ticket->answered(status);

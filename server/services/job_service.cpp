@@ -1,6 +1,9 @@
 #include "server/services/job_service.h"
 
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
@@ -61,16 +64,11 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
       response);
 }
 
-absl::Status JobService::takeFiles(v1::CreateJobRequest& request, const Caller& caller) {
-  std::vector<BlobIntake::Sent> sent;
-  for (int i = 0; i < request.files_size(); ++i) {
-    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
-  }
+absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller) {
   TESSERA_ASSIGN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
   for (const BlobIntake::Outcome& outcome : outcomes) {
     TESSERA_TRY(outcome.status);
   }
-  request.clear_files();
   return absl::OkStatus();
 }
 
@@ -89,17 +87,27 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
     TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
     TESSERA_TRY(checkCoded("tune.compile.target", *target));
   }
-  v1::CreateJobRequest named = request;
-  if (named.files_size() > 0) {
-    TESSERA_TRY(takeFiles(named, caller));
+  std::vector<BlobIntake::Sent> sent;
+  for (int i = 0; i < request.files_size(); ++i) {
+    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
   }
+  std::function<absl::Status()> store_files;
+  if (!request.validate_only() && intake_.becomeRows(sent)) {
+    TESSERA_TRY(intake_.check(sent));
+    store_files = [&] { return intake_.storeWithin(project, sent); };
+  } else {
+    TESSERA_TRY(takeFiles(sent, caller));
+  }
+  v1::CreateJobRequest named = request;
+  named.clear_files();
   // Who is known has one share, however it calls itself.
   if (!caller.stranger || named.client().empty()) {
     named.set_client(caller.name);
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
   }
-  return scheduler_.createJob(std::move(named), target ? *target : v1::Target::default_instance(), project, mode);
+  return scheduler_.createJob(std::move(named), target ? *target : v1::Target::default_instance(), project, mode,
+                              store_files);
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,

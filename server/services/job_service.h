@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
@@ -43,8 +45,8 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
-  /// Stores what came within the request, and drops it there: all of it, or the first fault is the answer.
-  absl::Status takeFiles(v1::CreateJobRequest& request, const Caller& caller);
+  /// Stores what came within a request: all of it, or the first fault is the answer.
+  absl::Status takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller);
 
   Scheduler& scheduler_;
   storage::Store& store_;

@@ -192,7 +192,7 @@ grpc::ServerUnaryReactor* RecordService::RecordStatistics(grpc::CallbackServerCo
 
 grpc::ServerReadReactor<v1::ImportRecordsRequest>* RecordService::ImportRecords(grpc::CallbackServerContext* context,
                                                                                 v1::ImportRecordsResponse* response) {
-  auto admission = gate_.admit(*context, Right::kAdminister, {.method = "ImportRecords", .resource = ""});
+  auto admission = gate_.admit(*context, Right::kAdminister, {.method = "ImportRecords"});
   if (!admission.ok()) {
     return new Refusal<grpc::ServerReadReactor<v1::ImportRecordsRequest>>(admission.status());
   }

@@ -36,7 +36,7 @@ absl::StatusOr<WatchCall::Batch> WatchCall::fetch() {
   TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.id()));
     batch.job_ended = isTerminal(job.state());
-    TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(request_.id(), cursor_, kEventsAtOnce));
+    TESSERA_ASSIGN(std::vector<v1::JobEvent> events, eventsOf(reader, job, cursor_, kEventsAtOnce));
     batch.cut = std::ssize(events) == kEventsAtOnce;
     for (v1::JobEvent& event : events) {
       cursor_ = event.sequence();

@@ -83,7 +83,7 @@ void checkClient(World& world, const Client& client) {
         return absl::OkStatus();
       }
       Attempts attempts;
-      checkEvents(world, *job, reader.eventsAfter(id, 0, 100'000).value(), attempts);
+      checkEvents(world, *job, eventsOf(reader, *job, 0, 100'000).value(), attempts);
       if (job->state() == v1::Job::CANCELLED && !promise.cancelled) {
         world.wrong(absl::StrCat(id, " was cancelled by nobody"));
       }

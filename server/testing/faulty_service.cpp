@@ -398,7 +398,7 @@ void FaultyService::verifyJob(storage::Reader& reader, const std::string& id, co
     wrong(absl::StrCat(when, ": job ", id, " was ", v1::Job::State_Name(promised.state()), " and is ",
                        v1::Job::State_Name(found->state())));
   }
-  const auto events = reader.eventsAfter(id, 0, 10'000);
+  const auto events = eventsOf(reader, *found, 0, 10'000);
   if (!events.ok()) {
     return wrong(absl::StrCat(when, ": events of ", id, ": ", events.status().ToString()));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "server/scheduler/jobs.h"
 #include "storage/sqlite_store.h"
 
 namespace tessera::server {
@@ -140,7 +141,8 @@ v1::Task SchedulerBench::task(const std::string& id) {
 std::vector<v1::JobEvent> SchedulerBench::events(const std::string& job_id) {
   std::vector<v1::JobEvent> result;
   const absl::Status status = store->read([&](storage::Reader& reader) {
-    auto found = reader.eventsAfter(job_id, 0, 100'000);
+    const auto job = reader.getJob(job_id);
+    auto found = job.ok() ? eventsOf(reader, *job, 0, 100'000) : job.status();
     if (found.ok()) {
       result = *found;
     }

@@ -6,6 +6,7 @@ import math
 import numbers
 import pathlib
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,7 +64,7 @@ def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnP
         known.add(blobs)
 
     # A retried CreateJob must be recognised as the same request.
-    fields: dict[str, Any] = {"request_id": f"python-{secrets.token_hex(16)}", **options}
+    fields: dict[str, Any] = {"request_id": f"python-{time.time_ns() // 1_000_000:012x}-{secrets.token_hex(12)}", **options}
     create = job_pb2.CreateJobRequest(**fields)
     assumed = known.all(blobs)
     enclosed = not assumed and _small(blobs)
