@@ -21,4 +21,9 @@ double spreadOf(absl::Span<const double> values) {
   return median > 0 ? medianOf(distances) / median : 0;
 }
 
+double errorOfMedian(double deviation, size_t count) {
+  constexpr double kDeviationOfMad = 1.4826, kErrorOfMedian = 1.2533;
+  return kErrorOfMedian * kDeviationOfMad * deviation / std::sqrt(static_cast<double>(count));
+}
+
 }  // namespace tessera

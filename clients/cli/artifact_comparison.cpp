@@ -6,13 +6,12 @@
 #include <map>
 
 #include "clients/cli/latency.h"
+#include "proto/median.h"
 
 namespace tessera::client {
 namespace {
 
 constexpr double kDeviations = 3;
-constexpr double kDeviationOfMad = 1.4826;
-constexpr double kErrorOfMedian = 1.2533;
 constexpr double kLeastNoise = 0.01;
 
 double median(const std::vector<double>& values) { return summarize(values).median; }
@@ -41,8 +40,7 @@ TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<doub
   std::ranges::transform(after_ms, before_ms, differences.begin(), std::minus<>());
   const double middle = median(differences);
   for (double& difference : differences) difference = std::abs(difference - middle);
-  const double error =
-      kErrorOfMedian * kDeviationOfMad * median(differences) / std::sqrt(static_cast<double>(differences.size()));
+  const double error = errorOfMedian(median(differences), differences.size());
   change.change = change.after_ms / change.before_ms - 1;
   change.noise = std::max(kLeastNoise, kDeviations * error / change.before_ms);
   return change;

@@ -17,7 +17,6 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int kRepeat = 7;                        // timed runs of a whole artifact, where the rules do not say
 constexpr size_t kFlushBytes = size_t{96} << 20;  // of reads and writes between cold runs
 
 /// One workload of a plan as a plan of its own: its operands are inputs, its results outputs.
@@ -205,7 +204,7 @@ absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult&
   if (auto warm = baseline_.run(); !warm.ok()) return warm.status();
   std::vector<std::vector<double>> times(baseline_.steps());
   std::vector<int64_t> step_ns(baseline_.steps());
-  const int runs = spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kRepeat;
+  const int runs = spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kTrialRuns;
   for (int run = 0; run < runs; ++run) {
     auto ms = baseline_.run(&step_ns);
     if (!ms.ok()) return ms.status();

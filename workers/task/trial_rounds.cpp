@@ -10,8 +10,8 @@
 namespace tessera::worker {
 namespace {
 
-// Where the rules do not say: timed runs of each side, at least and at most, and what is calm.
-constexpr int kRepeat = 7, kMostTimes = 5;
+// Where the rules do not say: how many times kTrialRuns at most, and what is calm.
+constexpr int kMostTimes = 5;
 constexpr double kStable = 0.02;
 constexpr int kMostRuns = 1000;
 constexpr double kShortMs = 20;  // what runs shorter is run oftener
@@ -24,12 +24,6 @@ constexpr double kHopeless = 5, kHopelessMs = 1;  // times as long as the baseli
 /// How far medians may be off for a gap of 1 between their logarithms, and for the largest.
 constexpr double kErrorOfGap = 0.125, kMostError = 0.05;
 
-/// The standard error of a median, as a share of it: of normal times the deviation is 1.4826 times the median absolute
-/// one, and the median's error 1.2533 times the mean's.
-double errorOfMedian(absl::Span<const double> ms) {
-  return 1.2533 * 1.4826 * spreadOf(ms) / std::sqrt(static_cast<double>(ms.size()));
-}
-
 double sumOf(absl::Span<const double> ms) { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
 }  // namespace
@@ -38,8 +32,8 @@ TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, do
     : stable_(rules.stable() > 0 ? rules.stable() : kStable),
       hopeless_(candidate_ms > kHopeless * baseline_ms && candidate_ms > kHopelessMs) {
   const double both_ms = std::max(1e-3, baseline_ms + candidate_ms);
-  const int repeat = rules.repeat() > 0 ? rules.repeat() : kRepeat;
-  least_ = rules.repeat() > 0 ? repeat : std::clamp(static_cast<int>(kLongMs / both_ms), kFewest, kRepeat);
+  const int repeat = rules.repeat() > 0 ? rules.repeat() : kTrialRuns;
+  least_ = rules.repeat() > 0 ? repeat : std::clamp(static_cast<int>(kLongMs / both_ms), kFewest, kTrialRuns);
   least_ = std::max(least_, static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, baseline_ms))));
   most_ = std::max(least_, rules.most() > 0 ? rules.most() : kMostTimes * repeat);
   most_ms_ = rules.most() > 0 ? std::numeric_limits<double>::infinity() : kLongMs;
@@ -49,11 +43,13 @@ bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const 
   const int rounds = static_cast<int>(baseline_ms.size());
   if (rounds < least_) return false;
   if (rounds >= most_ || sumOf(baseline_ms) + sumOf(candidate_ms) >= most_ms_) return true;
-  if (spreadOf(baseline_ms) <= stable_ && spreadOf(candidate_ms) <= stable_) return true;
+  const double baseline_spread = spreadOf(baseline_ms), candidate_spread = spreadOf(candidate_ms);
+  if (baseline_spread <= stable_ && candidate_spread <= stable_) return true;
   const double baseline = medianOf(baseline_ms), candidate = medianOf(candidate_ms);
   if (baseline <= 0 || candidate <= 0) return false;
   const double gap = std::abs(std::log(baseline / candidate));
-  return std::hypot(errorOfMedian(baseline_ms), errorOfMedian(candidate_ms)) <=
+  return std::hypot(errorOfMedian(baseline_spread, baseline_ms.size()),
+                    errorOfMedian(candidate_spread, candidate_ms.size())) <=
          std::clamp(kErrorOfGap * gap, stable_, std::max(stable_, kMostError));
 }
 

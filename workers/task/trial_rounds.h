@@ -5,6 +5,9 @@
 
 namespace tessera::worker {
 
+/// Timed runs where the rules do not say.
+inline constexpr int kTrialRuns = 7;
+
 /// How often the two sides of a trial are timed, in turns. A trial is over when it says which side is faster, and by
 /// how much, as well as one that goes on could: not only when both are as calm as `rules.stable`, which a shared
 /// machine may never be, but also when the medians' own error is small beside the gap between them.
