@@ -16,7 +16,7 @@ std::vector<std::unique_ptr<const ProductInstruction>> tileInstructions(const Ch
 /// The tiles of a piece follow each other along these, and along one more loop of either kind, where there is one (else
 /// -1): rows of an image as short as a tile, blocks of channels as narrow.
 struct TileLoops {
-  int row, column, depth;
+  int row = -1, column = -1, depth = -1;
   int outer_row = -1, outer_column = -1;
 };
 
