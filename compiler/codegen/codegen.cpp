@@ -116,10 +116,15 @@ std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
   requests.push_back({.nested = true});
   std::set<std::string> seen = {printSchedule(unit.schedule())};
   std::vector<v1::Schedule> forms;
-  for (const ScheduleRequest& request : requests) {
-    absl::StatusOr<v1::Schedule> form = defaultSchedule(unit, request);
+  const auto add = [&](const v1::BuildUnit& described, const ScheduleRequest& request) {
+    absl::StatusOr<v1::Schedule> form = defaultSchedule(described, request);
     if (form.ok() && seen.insert(printSchedule(*form)).second) forms.push_back(*std::move(form));
-  }
+  };
+  v1::BuildUnit family = unit;
+  family.clear_prices();
+  family.clear_memory();
+  add(family, {});
+  for (const ScheduleRequest& request : requests) add(unit, request);
   return forms;
 }
 

@@ -42,11 +42,34 @@ v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
   return progress;
 }
 
-/// The next one that was not left out; false: there is none, or no time for it.
-bool advance(v1::TuneState& tune, int64_t now_us) {
+/// Leaves a choice out where a record says that it is not faster; whether one says that it is.
+absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& trial) {
+  const int threads = std::max(1, action.tune().spec().threads());
+  TESSERA_ASSIGN(const v1::TuningRecord answer,
+                 knownAnswer(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
+  if (answer.id().empty()) {
+    return false;
+  }
+  if (saysFaster(answer)) {
+    return true;
+  }
+  if (answer.compiler_version() == step.rules.compiler_version) {
+    trial.set_untaken(answer.median_ms() > 0 ? absl::StrFormat("%.3f times as fast, as record %s says",
+                                                               answer.baseline_ms() / answer.median_ms(), answer.id())
+                                             : absl::StrCat(answer.reason(), ", as record ", answer.id(), " says"));
+  }
+  return false;
+}
+
+/// The next one that was not left out; false: there is none, or no time for it. Other jobs may have tried some since.
+absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
   while (tune.choices_tried() < tune.choices_size()) {
     Trial& next = *tune.mutable_choices(tune.choices_tried());
-    if (next.untaken().empty() && now_us >= tune.choices_end_us()) {
+    if (next.untaken().empty()) {
+      TESSERA_TRY(askRecords(step, action, next).status());
+    }
+    if (next.untaken().empty() && step.now_us >= tune.choices_end_us()) {
       next.set_untaken("the part of the budget that is for choices was used up");
     }
     if (next.untaken().empty()) {
@@ -59,7 +82,8 @@ bool advance(v1::TuneState& tune, int64_t now_us) {
 
 absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
-  if (advance(tune, step.now_us)) {
+  TESSERA_ASSIGN(const bool more, advance(step, action));
+  if (more) {
     const v1::OpenChoice& open = tune.choices(tune.choices_tried()).open();
     TESSERA_TRY(noteProgress(step, action, progressOf(tune, nameOf(open)), false));
     v1::Pins pins;
@@ -186,16 +210,8 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
   for (const v1::OpenChoice& open : plan.open_choices()) {
     Trial trial;
     *trial.mutable_open() = open;
-    const int threads = std::max(1, action.tune().spec().threads());
-    TESSERA_ASSIGN(const v1::TuningRecord answer,
-                   knownAnswer(step.tx, {projectOf(action), open.hash(), action.target(), threads}));
-    const bool known = !answer.id().empty();
-    if (known && !saysFaster(answer) && answer.compiler_version() == step.rules.compiler_version) {
-      trial.set_untaken(answer.median_ms() > 0 ? absl::StrFormat("%.3f times as fast, as record %s says",
-                                                                 answer.baseline_ms() / answer.median_ms(), answer.id())
-                                               : absl::StrCat(answer.reason(), ", as record ", answer.id(), " says"));
-    }
-    (known && saysFaster(answer) ? faster : others).push_back(std::move(trial));
+    TESSERA_ASSIGN(const bool known_faster, askRecords(step, action, trial));
+    (known_faster ? faster : others).push_back(std::move(trial));
   }
   v1::TuneState& tune = *action.mutable_tune();
   tune.mutable_choices()->Assign(faster.begin(), faster.end());

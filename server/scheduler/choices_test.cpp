@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -158,6 +159,42 @@ TEST_F(Choices, WhatAnEarlierCompilerMeasuredSlowerIsMeasuredAgain) {
                   .ok());
   factors({{"\"first\"", 0.9}});
   EXPECT_THAT(taken(finished(tune({"first"}, 1))), ElementsAre("first"));
+}
+
+TEST_F(Choices, JobsOfTheSameModelTryThemOnce) {
+  factors({{"\"first\"", 0.9}, {"\"second\"", 1.2}});
+  const std::string one = tune({"first", "second"}, 1);
+  bench.work.open_choices.clear();
+  const std::string other = tune({"first", "second"}, 2);
+  std::multiset<std::string> plans;
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    if (lease.task().has_plan() && lease.task().plan().spec().has_pins())
+      plans.insert(bench.get(lease.task().plan().spec().pins()));
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  for (const std::string& id : {one, other}) {
+    const v1::Job job = bench.job(id);
+    ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+    EXPECT_THAT(taken(job), ElementsAre("first"));
+  }
+  const std::set<std::string> different(plans.begin(), plans.end());
+  EXPECT_EQ(plans.size(), different.size()) << "planned once more";
+  std::multiset<std::string> compared;
+  for (const std::string& pins : tried)
+    if (absl::StrContains(pins, "\"second\"")) compared.insert(pins);
+  EXPECT_EQ(compared.size(), 1u) << "measured once more";
+  EXPECT_THAT(filed(), testing::SizeIs(2));
+}
+
+TEST_F(Choices, OneJobsEndLeavesTheOtherWhatBothTry) {
+  factors({{"\"first\"", 0.9}});
+  const std::string one = tune({"first"}, 1);
+  bench.work.open_choices.clear();
+  const std::string other = tune({"first"}, 2);
+  while (bench.job(one).progress().phase() != "choose" || bench.job(other).progress().phase() != "choose")
+    ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
+  ASSERT_TRUE(bench.scheduler().cancelJob(one).ok());
+  EXPECT_THAT(taken(finished(other)), ElementsAre("first"));
 }
 
 TEST_F(Choices, TreesAreSearchedOnTopOfThem) {

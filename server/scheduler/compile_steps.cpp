@@ -29,18 +29,18 @@ v1::Progress progressOf(const std::string& phase, int done, int total) {
   return progress;
 }
 
-/// From the first start to the last end of the action's BUILD tasks. One that another action started
-/// earlier counts from this action's own start.
+/// From the first start to the last end of the BUILD tasks that this compilation waited for. One that another action
+/// started earlier counts from this action's own start.
 absl::Status noteBuildPhase(Step& step, v1::Action& action) {
-  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
   int64_t first = 0;
   int64_t last = 0;
   double cpu_ms = 0;
   int count = 0;
-  for (const v1::Task& task : tasks) {
-    if (task.spec().kind() != v1::BUILD) {
+  for (const v1::Action::BuildRef& build : action.builds()) {
+    if (build.task_id().empty()) {
       continue;
     }
+    TESSERA_ASSIGN(const v1::Task task, step.tx.getTask(build.task_id()));
     const int64_t start = std::max(task.first_start_us(), action.start_time_us());
     first = count == 0 ? start : std::min(first, start);
     last = std::max(last, task.end_time_us());
@@ -51,6 +51,12 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
     notePhase(action, "build", millis(last - first), cpu_ms, count);
   }
   return absl::OkStatus();
+}
+
+/// Equal requests to compile are one action already. Tune jobs of the same model are not, and try the same things.
+absl::Status addOrJoin(Step& step, const v1::Action& action, v1::TaskSpec spec) {
+  const bool may_share = action.has_tune() && action.state() == v1::Job::RUNNING;
+  return may_share ? joinTask(step, action, std::move(spec)) : addTask(step, action, std::move(spec), "").status();
 }
 
 /// ASSEMBLE, as soon as every object is there.
@@ -71,7 +77,7 @@ absl::Status beginAssembly(Step& step, v1::Action& action) {
     *assemble->add_objects() = object;
     *spec.add_inputs() = object;
   }
-  TESSERA_TRY(addTask(step, action, std::move(spec), "").status());
+  TESSERA_TRY(addOrJoin(step, action, std::move(spec)));
   return noteProgress(step, action, progressOf("assemble", 0, 1), false);
 }
 
@@ -348,7 +354,7 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   *spec.mutable_plan()->mutable_target() = action.target();
   spec.mutable_plan()->set_finish_small(true);
   addModelInputs(action.compile(), spec);
-  return addTask(step, action, std::move(spec), "").status();
+  return addOrJoin(step, action, std::move(spec));
 }
 
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {

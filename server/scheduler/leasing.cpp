@@ -11,7 +11,7 @@
 #include "server/scheduler/actions.h"
 #include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
-#include "server/scheduler/searches.h"
+#include "server/scheduler/search_log.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/workers.h"
 #include "server/status_macros.h"

@@ -12,6 +12,7 @@
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/records.h"
 #include "server/scheduler/scheduler.h"
+#include "server/scheduler/search_log.h"
 #include "server/scheduler/searches.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"

@@ -15,6 +15,7 @@
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/knowledge.h"
+#include "server/scheduler/search_log.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
@@ -72,47 +73,15 @@ Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
   return found == state.mutable_trials()->end() ? nullptr : &*found;
 }
 
-/// What a search has heard, and what its candidates' names begin with.
-struct Heard {
-  v1::SearchLog log;
-  double best_speed = 1;
-  v1::SearchEntry::Confirmation confirmed;  // the fastest that stands; empty: none
-  v1::Digest known;
-  int begun_anew = 0;
-};
-
-absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id) {
-  TESSERA_ASSIGN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
-  Heard heard;
-  for (const v1::SearchEntry& entry : entries) {
-    if (entry.has_batch()) {
-      *heard.log.add_batches() = entry.batch();
-      for (const double speed : entry.batch().speeds()) {
-        heard.best_speed = std::max(heard.best_speed, speed);
-      }
-    } else if (entry.has_confirmation() && entry.confirmation().stands() &&
-               entry.confirmation().speed() > heard.confirmed.speed()) {
-      heard.confirmed = entry.confirmation();
-    } else if (entry.has_known()) {
-      heard.known = entry.known();
-    } else if (entry.begun_anew()) {
-      heard.log.clear_batches();
-      ++heard.begun_anew;
-    }
-  }
-  return heard;
+/// Trials whose outcome is not known yet.
+int openTrials(const v1::SearchState& state) {
+  return static_cast<int>(std::count_if(state.trials().begin(), state.trials().end(),
+                                        [](const Trial& trial) { return !trial.task_id().empty(); }));
 }
 
-/// The batch that is in the row goes to the log. (An earlier release kept all of them there.)
-absl::Status appendBatches(Step& step, v1::Action& search) {
-  v1::SearchState& state = *search.mutable_search();
-  for (const v1::SearchLog::Batch& batch : state.log().batches()) {
-    v1::SearchEntry entry;
-    *entry.mutable_batch() = batch;
-    TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
-  }
-  state.clear_log();
-  return absl::OkStatus();
+bool isBuilding(const v1::SearchState& state) {
+  return std::any_of(state.trials().begin(), state.trials().end(),
+                     [](const Trial& trial) { return !trial.task_id().empty() && !trial.measuring(); });
 }
 
 /// Whether nothing is tried any more.
@@ -188,28 +157,39 @@ absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
   return false;
 }
 
-/// Every trial of the batch is over: the log has it, and the search waits for its next turn, or ends.
-absl::Status endBatch(Step& step, v1::Action search) {
-  v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
-  v1::SearchLog::Batch& batch = *state.mutable_log()->mutable_batches()->rbegin();
-  for (const Trial& trial : state.trials()) {
-    batch.add_speeds(trial.speed());
+/// Whether the best is to be confirmed before more is tried.
+absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::SearchState& state, const Heard& heard) {
+  if (!state.best().has_object() || state.best_speed() < kWorthConfirming * std::max(1.0, heard.confirmed.speed())) {
+    return false;
   }
-  state.clear_trials();
-  TESSERA_TRY(appendBatches(step, search));
-  const double gained =
-      state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
-  state.set_batch_gain((state.batch_gain() + gained) / 2);
+  return wantedEarly(step, state);
+}
+
+/// Batches of which every trial is over go to the log. Then the search goes on with one that was proposed ahead, waits
+/// for its next turn, or ends.
+absl::Status endBatches(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  while (oldestIsOver(state)) {
+    TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+    TESSERA_TRY(appendOldest(step, search));
+    const double gained =
+        state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
+    state.set_batch_gain((state.batch_gain() + gained) / 2);
+  }
+  if (!state.log().batches().empty()) {
+    TESSERA_TRY(step.tx.putAction(search));
+    return feedWaiting(step, search);
+  }
+  if (!state.task_id().empty()) {  // the next one is being proposed already
+    state.set_stage(v1::SearchState::PROPOSING);
+    return step.tx.putAction(search);
+  }
   if (isOver(state)) {
     return conclude(step, std::move(search));
   }
-  TESSERA_ASSIGN(const bool early, wantedEarly(step, state));
-  if (early && state.best().has_object() &&
-      state.best_speed() >= kWorthConfirming * std::max(1.0, heard.confirmed.speed())) {
-    return confirm(step, std::move(search));
-  }
-  return awaitTurn(step, std::move(search));
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, state, heard));
+  return due ? confirm(step, std::move(search)) : awaitTurn(step, std::move(search));
 }
 
 void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
@@ -244,11 +224,9 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
   }
   TESSERA_TRY(dropCandidate(step, loser));
   told.set_best_ms(told.default_ms() / state.best_speed());
-  const bool more = std::any_of(state.trials().begin(), state.trials().end(),
-                                [](const Trial& other) { return !other.task_id().empty(); });
   TESSERA_TRY(step.tx.putAction(search));
   TESSERA_TRY(tellTrial(step, search, failure));
-  return more ? absl::OkStatus() : endBatch(step, std::move(search));
+  return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
 absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
@@ -257,10 +235,12 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
   *state.mutable_log()->add_batches() = result.batch();
   state.set_stage(v1::SearchState::TRYING);
   state.clear_task_id();
-  state.set_exhausted(result.proposals_size() < task.spec().search().wanted());
+  // What is not known yet may have neighbours.
+  const bool knew_all = result.batch().unheard().empty();
+  state.set_exhausted(knew_all && result.proposals_size() < task.spec().search().wanted());
   v1::TuneResult::Workload& told = *state.mutable_told();
   told.set_refused(told.refused() + result.batch().refused_size() - result.proposals_size());
-  int number = told.trials();
+  int number = told.trials() + openTrials(state);
   for (const v1::SearchTaskResult::Proposal& proposal : result.proposals()) {
     Trial& trial = *state.add_trials();
     trial.set_number(++number);
@@ -276,7 +256,7 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
     trial.set_task_id(build.id());
   }
   TESSERA_TRY(step.tx.putAction(search));
-  return result.proposals().empty() ? endBatch(step, std::move(search)) : absl::OkStatus();
+  return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
 absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
@@ -289,7 +269,8 @@ absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
   trial->set_measuring(true);
   TESSERA_ASSIGN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
   trial->set_task_id(measurement.id());
-  return step.tx.putAction(search);
+  TESSERA_TRY(step.tx.putAction(search));
+  return isBuilding(search.search()) ? absl::OkStatus() : feedWaiting(step, search);
 }
 
 /// The default's time over the candidate's; 0 where nothing was timed.
@@ -458,6 +439,21 @@ double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 
 
 double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
 
+absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
+  const v1::SearchState& state = search.search();
+  if (state.stage() == v1::SearchState::WAITING) {
+    return true;
+  }
+  const bool free = state.stage() == v1::SearchState::TRYING && state.task_id().empty();
+  const bool ahead = state.log().batches_size() > 1 || isBuilding(state);
+  if (!free || ahead || isOver(state) || state.told().trials() + openTrials(state) >= state.trials_wanted()) {
+    return false;
+  }
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, state, heard));
+  return !due;
+}
+
 absl::Status beginBatch(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
@@ -467,19 +463,20 @@ absl::Status beginBatch(Step& step, v1::Action search) {
   v1::SearchTask& task = *spec.mutable_search();
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
-  TESSERA_TRY(appendBatches(step, search));
   TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
   task.set_seed(state.seed() + static_cast<uint64_t>(heard.begun_anew));
   if (heard.begun_anew > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
   }
-  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials(), 1, kBatch));
+  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, kBatch));
   task.set_search(absl::StrCat(search.id(), heard.begun_anew > 0 ? absl::StrCat("~", heard.begun_anew) : ""));
   *spec.add_inputs() = state.unit();
   if (heard.known.size_bytes() > 0) {
     *spec.add_inputs() = heard.known;
   }
-  state.set_stage(v1::SearchState::PROPOSING);
+  if (state.log().batches().empty()) {
+    state.set_stage(v1::SearchState::PROPOSING);
+  }
   TESSERA_ASSIGN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
   state.set_task_id(added.id());
   return step.tx.putAction(search);
@@ -504,6 +501,10 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   v1::SearchState& state = *search.mutable_search();
   const v1::TaskKind kind = task.spec().kind();
   const std::optional<v1::TuningRecord::Outcome> outcome = outcomeOf(kind, failure.reason());
+  if (kind == v1::SEARCH && state.stage() == v1::SearchState::TRYING) {  // the next one meets the same, if it lasts
+    state.clear_task_id();
+    return step.tx.putAction(search);
+  }
   if (kind == v1::SEARCH && failure.reason() == v1::Failure::INCOMPATIBLE_HOST) {
     // No host that is there proposes what the one before did: floating-point numbers differ. Only the memory is lost.
     v1::SearchEntry entry;
@@ -536,11 +537,6 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   return endTrial(step, std::move(search), task.id(), 0, failure.message());
 }
 
-absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
-  TESSERA_ASSIGN(Heard heard, heardOf(reader, search_id));
-  return std::move(heard.log);
-}
-
 absl::Status closeSearch(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   state.set_closing(true);
@@ -554,6 +550,8 @@ absl::Status closeSearch(Step& step, v1::Action search) {
     }
   }
   state.clear_trials();
+  state.clear_log();
+  state.clear_task_id();
   return conclude(step, std::move(search));
 }
 

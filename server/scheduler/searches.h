@@ -9,9 +9,9 @@
 
 /// The search for one workload's best tree: an action that belongs to the tune actions that want it, not to a job.
 /// Equal workloads of different jobs in flight have one. It goes in batches: SEARCH proposes some trees, each is BUILT
-/// and MEASURED, each outcome is committed with its record, and the log of outcomes makes the next batch. A tree that
-/// is much faster than what was confirmed before is confirmed at once where somebody can use it. Its candidates' blobs
-/// go with their trials, what is left of them with the search.
+/// and MEASURED, each outcome is committed with its record, and the log of outcomes (search_log.h) makes the next
+/// batch. A tree that is much faster than what was confirmed before is confirmed at once where somebody can use it. Its
+/// candidates' blobs go with their trials, what is left of them with the search.
 namespace tessera::server {
 
 /// Makes the tune action wait for the search of one of its workloads; the search's id. `unit` is of the default tree.
@@ -19,12 +19,12 @@ namespace tessera::server {
 absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const v1::Action::BuildRef& unit,
                                        int64_t flops, bool& shared);
 
-/// The next batch of a search that waits for its turn.
-absl::Status beginBatch(Step& step, v1::Action search);
+/// Whether its next batch may be proposed: it waits for its turn, or all trials under way are built, so that nothing of
+/// it is left but what is measured.
+absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search);
 
-/// What it has proposed and heard since it was last begun, for a SEARCH task: given with the lease, so that no row
-/// grows with every batch.
-absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id);
+/// The next batch of a search that may propose one. Ahead of outcomes of the batch before, it is told what is known.
+absl::Status beginBatch(Step& step, v1::Action search);
 
 /// The default's time over a candidate's from which that is faster.
 double leastGain(const v1::MeasuringRules& rules);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/failure_class.h"
 #include "proto/project.h"
+#include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/searches.h"
@@ -160,6 +161,17 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   TESSERA_TRY(step.tx.linkTask(action.id(), task.id()));
   ++step.effects.tasks_ready;
   return task;
+}
+
+absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
+  const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
+  const auto living = step.tx.livingTaskByKey(key);
+  if (absl::IsNotFound(living.status())) {
+    return addTask(step, action, std::move(spec), key, needs).status();
+  }
+  TESSERA_TRY(living.status());
+  TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
+  return shareTask(step, action, *living);
 }
 
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {

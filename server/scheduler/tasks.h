@@ -15,10 +15,15 @@ namespace tessera::server {
 /// "search", "measure".
 std::string phaseOf(v1::TaskKind kind);
 
-/// Stores a READY task for the action and links them. `key` only for BUILD; `needs` where its host must be able to run
+/// Stores a READY task for the action and links them. `key`: of what it is shared by; empty: it is the
+/// action's alone. `needs` where its host must be able to run
 /// an artifact.
 absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
                                  const v1::CodeForm* needs = nullptr);
+
+/// The same for a task that is all its spec says: where a living one of the project has an equal spec, the action waits
+/// for that one. The action must be running: who joins a task that is under way sees no start.
+absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs = nullptr);
 
 /// Makes a task that waits at least as urgent and as patient as the action asks for.
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);

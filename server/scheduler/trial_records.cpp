@@ -110,7 +110,7 @@ v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1
                               const v1::OpenChoice& open, int number, const TrialOutcome& outcome) {
   const v1::TuneState& state = tune.tune();
   v1::TuningRecord record = recordOf(step, tune, task, outcome);
-  record.set_id(absl::StrCat(tune.id(), "-choice-", number));
+  record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // however many jobs share the task
   record.set_workload_hash(open.hash());
   record.set_workload_summary(open.summary());
   record.set_seed(state.spec().seed());

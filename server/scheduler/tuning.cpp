@@ -188,7 +188,7 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   *measure.mutable_rules() = tune.spec().measuring();
   measure.mutable_rules()->set_repeat(runs);
   measure.mutable_rules()->set_most(5 * runs);  // whole models are what a busy host disturbs most
-  return addTask(step, action, std::move(spec), "", &action.target().code()).status();
+  return joinTask(step, action, std::move(spec), &action.target().code());
 }
 
 absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode) {
@@ -213,6 +213,10 @@ absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, con
 }
 
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
+  // Each has a turn of its own: what others need to begin goes before a job's further tries.
+  TESSERA_ASSIGN(const int64_t turn,
+                 step.tx.takeTurn(action.priority(), clientOf(projectOf(action), action.tune().client())));
+  action.set_turn(turn);
   v1::CompileSpec& compile = *action.mutable_compile();
   TESSERA_ASSIGN(*compile.mutable_pins(), printedPins(step, action, pins));
   action.mutable_tune()->set_tuned_key(
@@ -305,25 +309,30 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
     return absl::OkStatus();
   }
   TESSERA_ASSIGN(int open, searchesAtOnce(step));
-  std::vector<std::pair<double, v1::Action>> waiting;
+  std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
     TESSERA_ASSIGN(v1::Action search, step.tx.getAction(id));
-    if (search.search().stage() == v1::SearchState::WAITING) {
-      const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
-      waiting.emplace_back(expected, std::move(search));
-    } else {
-      --open;
-    }
+    const bool waits = search.search().stage() == v1::SearchState::WAITING;
+    open -= waits ? 0 : 1;
+    const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
+    (waits ? waiting : trying).emplace_back(expected, std::move(search));
   }
   TESSERA_ASSIGN(open, searchesToFeed(step, action, static_cast<int>(waiting.size()), open));
-  std::ranges::sort(waiting, [](const auto& one, const auto& other) {
-    return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
-  });
-  for (auto& [expected, search] : waiting) {
-    if (open-- <= 0) {
-      break;
+  // Where too few wait, the next batch of those that are being measured is proposed ahead.
+  for (auto* searches : {&waiting, &trying}) {
+    std::ranges::sort(*searches, [](const auto& one, const auto& other) {
+      return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
+    });
+    for (auto& [expected, search] : *searches) {
+      if (open <= 0) {
+        return absl::OkStatus();
+      }
+      TESSERA_ASSIGN(const bool may, mayPropose(step, search));
+      if (may) {
+        --open;
+        TESSERA_TRY(beginBatch(step, std::move(search)));
+      }
     }
-    TESSERA_TRY(beginBatch(step, std::move(search)));
   }
   return absl::OkStatus();
 }

@@ -24,6 +24,14 @@ v1::CreateJobRequest tuning(SchedulerBench& bench, const std::string& id, const 
   return request;
 }
 
+/// One is spared for measuring.
+v1::HostInfo hostOfTwoCores() {
+  v1::HostInfo host;
+  host.set_hostname("h");
+  host.set_cores(2);
+  return host;
+}
+
 void measured(Result& result, double ms) { result.set_candidate_ms(0, ms); }
 
 std::vector<v1::TuningRecord> records(SchedulerBench& bench) {
@@ -225,6 +233,77 @@ TEST(Tuning, TheBudgetEndsItWithWhatWasFound) {
   EXPECT_FALSE(candidatesAreLeft(bench));
 }
 
+TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
+  SchedulerBench bench;
+  bench.registerWorker("w", 1, {}, hostOfTwoCores());
+  bench.work.trial = [](const std::string&, int number, Result& result) { measured(result, 1 + 0.01 * number); };
+  const std::string id = bench.create(tuning(bench, "m", "a", 13))->id();
+  std::vector<std::vector<int>> unheard;
+  std::vector<int> under_way;
+  std::vector<v1::Lease> measurements;
+  while (true) {
+    const v1::Lease lease = bench.lease("w");
+    if (lease.task_id().empty()) {
+      if (measurements.empty()) break;
+      // The oldest is done when nothing else is left to do.
+      ASSERT_TRUE(bench.finish("w", measurements.front()).ok());
+      measurements.erase(measurements.begin());
+      continue;
+    }
+    if (!lease.task().measure().workload_hash().empty()) {
+      measurements.push_back(lease);
+      continue;
+    }
+    if (lease.task().has_search()) under_way.push_back(static_cast<int>(measurements.size()));
+    const v1::TaskResult result = bench.work.run(lease.task());
+    if (result.has_search()) {
+      const auto& late = result.search().batch().unheard();
+      unheard.emplace_back(late.begin(), late.end());
+    }
+    ASSERT_TRUE(bench.report("w", lease, result).ok());
+  }
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  EXPECT_EQ(job.tune_result().trials(), 13);
+  ASSERT_EQ(unheard.size(), 3u);
+  EXPECT_THAT(unheard[0], IsEmpty());
+  EXPECT_FALSE(unheard[1].empty());
+  EXPECT_GT(under_way[1], 0);
+  std::multiset<int> numbers;
+  for (const v1::TuningRecord& record : records(bench)) numbers.insert(record.trial());
+  EXPECT_EQ(numbers.size(), 13u);
+  EXPECT_EQ(*numbers.rbegin(), 13);
+  EXPECT_FALSE(candidatesAreLeft(bench));
+}
+
+TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
+  SchedulerBench bench;
+  bench.registerWorker("w", 1, {}, hostOfTwoCores());
+  const std::string id = bench.create(tuning(bench, "m", "a", 12))->id();
+  int failed = 0;
+  std::vector<v1::Lease> measurements;
+  while (true) {
+    const v1::Lease lease = bench.lease("w");
+    if (lease.task_id().empty()) {
+      if (measurements.empty()) break;
+      ASSERT_TRUE(bench.finish("w", measurements.front()).ok());
+      measurements.erase(measurements.begin());
+    } else if (!lease.task().measure().workload_hash().empty()) {
+      measurements.push_back(lease);
+    } else if (lease.task().has_search() && !measurements.empty()) {
+      ++failed;
+      ASSERT_TRUE(bench.report("w", lease, failedResult(v1::Failure::INCOMPATIBLE_HOST)).ok());
+    } else {
+      ASSERT_TRUE(bench.finish("w", lease).ok());
+    }
+  }
+  EXPECT_GT(failed, 0);
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  EXPECT_EQ(job.tune_result().trials(), 12);
+  EXPECT_FALSE(candidatesAreLeft(bench));
+}
+
 TEST(Tuning, AnUnknownMethodIsTheRequestsFault) {
   SchedulerBench bench;
   bench.registerWorker("w");
@@ -243,10 +322,7 @@ TEST(Tuning, AnUnknownMethodIsTheRequestsFault) {
 
 TEST(Tuning, AMeasurementSharesItsCoresWithNothing) {
   SchedulerBench bench;
-  v1::HostInfo host;
-  host.set_hostname("h");
-  host.set_cores(2);
-  for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker, 1, {}, host);
+  for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker, 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a", 10))->id();
   // The whole model is timed before anything is known to be searched: what else runs meanwhile keeps off that core.
   while (bench.job(id).progress().phase() != "search") {

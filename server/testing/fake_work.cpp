@@ -112,6 +112,12 @@ v1::TaskResult FakeWork::search(const v1::SearchTask& task) const {
     addFile(result, proposal->unit_file(), unit.SerializeAsString());
     result.mutable_search()->mutable_batch()->add_refused(false);
   }
+  if (!task.log().batches().empty()) {
+    const auto& last = task.log().batches().rbegin()->speeds();
+    for (int at = 0; at < last.size(); ++at) {
+      if (last[at] < 0) result.mutable_search()->mutable_batch()->add_unheard(at);
+    }
+  }
   return result;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -52,29 +53,62 @@ absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
   return samples;
 }
 
-/// Proposes and hears again what the log says.
-absl::Status replay(const v1::SearchLog& log, Search& search) {
-  for (int b = 0; b < log.batches_size(); ++b) {
-    const v1::SearchLog::Batch& batch = log.batches(b);
-    std::vector<Candidate> open;
+/// Proposes and hears again what the log says. Answers which of the last batch's outcomes are not known yet.
+class Replay {
+ public:
+  explicit Replay(Search& search) : search_(search) {}
+
+  absl::Status run(const v1::SearchLog& log) {
+    for (int b = 0; b < log.batches_size(); ++b) {
+      const v1::SearchLog::Batch& batch = log.batches(b);
+      std::vector<Candidate> before = std::move(open_);
+      if (absl::Status status = propose(batch, b); !status.ok()) return status;
+      for (const int late : batch.unheard()) {
+        if (late < 0 || late >= static_cast<int>(before.size())) return notReplayed(b);
+        search_.observe(before[static_cast<size_t>(late)], {log.batches(b - 1).speeds(late)});
+      }
+      hear(batch, b + 1 < log.batches_size() ? &log.batches(b + 1) : nullptr);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<int>& unheard() const { return unheard_; }
+
+ private:
+  absl::Status propose(const v1::SearchLog::Batch& batch, int number) {
+    open_.clear();
     Fingerprint trees;
     for (const bool refused : batch.refused()) {
-      std::optional<Candidate> candidate = search.propose();
-      if (!candidate) return notReplayed(b);
+      std::optional<Candidate> candidate = search_.propose();
+      if (!candidate) return notReplayed(number);
       trees.add(compiler::printSchedule(candidate->schedule));
       if (refused) {
-        search.observe(*candidate, {});
+        search_.observe(*candidate, {});
       } else {
-        open.push_back(*std::move(candidate));
+        open_.push_back(*std::move(candidate));
       }
     }
-    if (trees.value() != batch.trees() || open.size() != static_cast<size_t>(batch.speeds_size())) {
-      return notReplayed(b);
-    }
-    for (size_t i = 0; i < open.size(); ++i) search.observe(open[i], {batch.speeds(static_cast<int>(i))});
+    const bool same = trees.value() == batch.trees() && open_.size() == static_cast<size_t>(batch.speeds_size());
+    return same ? absl::OkStatus() : notReplayed(number);
   }
-  return absl::OkStatus();
-}
+
+  /// Outcomes that were known before `next` was proposed; where it is to be now, that are known.
+  void hear(const v1::SearchLog::Batch& batch, const v1::SearchLog::Batch* next) {
+    unheard_.clear();
+    for (int at = 0; at < static_cast<int>(open_.size()); ++at) {
+      const bool late = next ? std::ranges::find(next->unheard(), at) != next->unheard().end() : batch.speeds(at) < 0;
+      if (late) {
+        unheard_.push_back(at);
+      } else {
+        search_.observe(open_[static_cast<size_t>(at)], {batch.speeds(at)});
+      }
+    }
+  }
+
+  Search& search_;
+  std::vector<Candidate> open_;  ///< of the last batch
+  std::vector<int> unheard_;
+};
 
 }  // namespace
 
@@ -95,13 +129,19 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
                                                                    .vector_registers = unit.registers().vector_count(),
                                                                    .known = *std::move(known)});
   if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
-  for (const v1::Schedule& schedule : compiler::otherForms(unit)) (*search)->suggest(schedule);
-  for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
-  if (absl::Status status = replay(spec.log(), **search); !status.ok()) return status;
-
   v1::TaskResult result;
   v1::SearchTaskResult& found = *result.mutable_search();
   v1::SearchLog::Batch& batch = *found.mutable_batch();
+  const bool first = spec.log().batches().empty();
+  if (first) {
+    for (v1::Schedule& form : compiler::otherForms(unit)) *batch.add_begun_with() = std::move(form);
+  }
+  for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).begun_with()) (*search)->suggest(form);
+  for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
+  Replay replay(**search);
+  if (absl::Status status = replay.run(spec.log()); !status.ok()) return status;
+  batch.mutable_unheard()->Assign(replay.unheard().begin(), replay.unheard().end());
+
   Fingerprint trees;
   int refused = 0;
   while (found.proposals_size() < spec.wanted() && refused < kMostRefused) {
