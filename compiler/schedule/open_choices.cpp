@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/sha256.h"
 
 namespace tessera::compiler {
@@ -74,6 +75,39 @@ std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report) {
   std::ranges::sort(open, {}, [](const v1::OpenChoice& each) {
     return std::tuple(-each.possible_gain_us(), each.choices(0).kind(), each.choices(0).place());
   });
+  return open;
+}
+
+std::optional<v1::OpenChoice> chosenOtherwise(const v1::GraphReport& report, const v1::GraphReport& other,
+                                              const std::string& whose) {
+  std::map<std::pair<std::string, std::string>, const v1::Choice*> others;
+  for (const v1::Choice& made : other.choices()) others[{made.kind(), made.place()}] = &made;
+  v1::OpenChoice open;
+  std::string question;
+  std::set<std::string> instead;
+  for (const v1::Choice& made : report.choices()) {
+    const auto found = others.find({made.kind(), made.place()});
+    if (found == others.end() || found->second->choice() == made.choice()) continue;
+    const v1::Choice& theirs = *found->second;
+    v1::Choice& pin = *open.add_choices();
+    pin.set_kind(made.kind());
+    pin.set_place(made.place());
+    pin.set_choice(theirs.choice());
+    instead.insert(made.choice());
+    absl::StrAppend(&question, made.kind(), " ", theirs.choice(), " instead of ", made.choice(), ": ", made.subject(),
+                    "\n");
+    // In their prices, which know both; a choice that they do not list is none that they would make.
+    const auto here = std::ranges::find(theirs.alternatives(), made.choice(), &Alternative::choice);
+    const double made_us = here == theirs.alternatives().end() ? made.price_us() : here->price_us();
+    open.set_price_us(open.price_us() + made_us);
+    open.set_alternative_us(open.alternative_us() + theirs.price_us());
+  }
+  if (open.choices().empty()) return std::nullopt;
+  open.set_instead_of(absl::StrJoin(instead, ", "));
+  // As long as the alternative takes: no price can be trusted that says how much it gains.
+  open.set_possible_gain_us(std::max({open.price_us(), open.alternative_us(), 1.0}));
+  open.set_summary(absl::StrCat("as ", whose, " has it: ", question).substr(0, kLongestSummary));
+  open.set_hash(sha256Hex(question));
   return open;
 }
 

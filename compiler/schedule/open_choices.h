@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "tessera/v1/plan.pb.h"
@@ -12,5 +14,11 @@ namespace tessera::compiler {
 /// `report`, at most one alternative for each place, the one that may gain most; equal ones together. In the order of
 /// `possible_gain_us`, most first. What was measured of one answers all of the same hash, in other models too.
 std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report);
+
+/// All that is chosen otherwise in `other`, the same model's report by other prices, as one open choice; none where
+/// nothing is. `whose` says in words whose prices those are. Where a description's own prices are wrong, no error that
+/// they come with says by how much.
+std::optional<v1::OpenChoice> chosenOtherwise(const v1::GraphReport& report, const v1::GraphReport& other,
+                                              const std::string& whose);
 
 }  // namespace tessera::compiler

@@ -110,5 +110,26 @@ TEST(OpenChoices, OfEqualPricesAndDifferentSubjectsAreTwo) {
 
 TEST(OpenChoices, AModelWithoutChoicesHasNone) { EXPECT_THAT(openChoices({}), IsEmpty()); }
 
+TEST(OpenChoices, WhatOtherPricesHaveOtherwiseIsOneChoice) {
+  v1::GraphReport own, other;
+  add(own, "first", "direct", 1, {{"winograd-2x2", 1000}});
+  add(other, "first", "winograd-2x2", 50, {{"direct", 80}});
+  add(own, "same", "fused", 10, {{"apart", 20}}, "tile-region");
+  add(other, "same", "fused", 10, {{"apart", 20}}, "tile-region");
+  add(own, "first", "NCHW16c NCHW16c", 3, {}, "layout");
+  add(other, "first", "NCHW NCHW", 4, {}, "layout");
+  add(own, "of one alone", "apart", 5, {}, "fuse-chain");
+  const auto open = chosenOtherwise(own, other, "the family");
+  ASSERT_TRUE(open.has_value());
+  EXPECT_THAT(placesOf(*open), ElementsAre("first", "first"));
+  EXPECT_EQ(open->choices(0).choice(), "winograd-2x2");
+  EXPECT_EQ(open->choices(1).choice(), "NCHW NCHW");
+  EXPECT_EQ(open->price_us(), 80 + 3) << "in the prices that know both, where they do";
+  EXPECT_EQ(open->alternative_us(), 50 + 4);
+  EXPECT_GT(open->possible_gain_us(), 0);
+  EXPECT_THAT(open->summary(), testing::HasSubstr("as the family has it: algorithm winograd-2x2 instead of direct"));
+  EXPECT_FALSE(chosenOtherwise(own, own, "itself").has_value());
+}
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -56,6 +56,7 @@ absl::StatusOr<v1::Task> addMeasurement(Step& step, v1::Action& search, const v1
   measure.set_threads(state.threads());
   measure.set_seed(state.seed());
   measure.set_cold(state.cold());
+  measure.set_best_speed(state.best_speed());
   *measure.mutable_rules() = state.rules();
   if (times > 1) {
     measure.mutable_rules()->set_repeat(times * std::max(7, state.rules().repeat()));

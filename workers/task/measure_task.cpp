@@ -100,7 +100,7 @@ class Measurement {
     std::vector<double> ms = {}, own_ms = {};
   };
   absl::StatusOr<double> timed(ArtifactRun& run, std::vector<int64_t>* step_ns = nullptr);
-  absl::Status timeOnce(Side& side);
+  absl::Status time(Side& side, int runs);
 
   const v1::MeasureTask& spec_;
   ArtifactRun& baseline_;
@@ -157,14 +157,16 @@ absl::StatusOr<double> Measurement::timed(ArtifactRun& run, std::vector<int64_t>
   return run.run(step_ns);
 }
 
-absl::Status Measurement::timeOnce(Side& side) {
-  std::vector<int64_t> step_ns(side.run.steps());
-  auto ms = timed(side.run, baseline_own_.empty() && candidate_own_.empty() ? nullptr : &step_ns);
-  if (!ms.ok()) return ms.status();
-  side.ms.push_back(*ms);
-  double own_ns = 0;
-  for (const size_t step : side.own) own_ns += static_cast<double>(step_ns[step]);
-  side.own_ms.push_back(own_ns / 1e6);
+absl::Status Measurement::time(Side& side, int runs) {
+  for (; runs > 0; --runs) {
+    std::vector<int64_t> step_ns(side.run.steps());
+    auto ms = timed(side.run, baseline_own_.empty() && candidate_own_.empty() ? nullptr : &step_ns);
+    if (!ms.ok()) return ms.status();
+    side.ms.push_back(*ms);
+    double own_ns = 0;
+    for (const size_t step : side.own) own_ns += static_cast<double>(step_ns[step]);
+    side.own_ms.push_back(own_ns / 1e6);
+  }
   return absl::OkStatus();
 }
 
@@ -173,23 +175,20 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
   if (!wrong.ok()) return wrong.status();
   result.set_wrong(*wrong);
   if (!wrong->empty()) return absl::OkStatus();
-  auto first = timed(baseline_);
-  auto other = timed(*candidate_);
-  if (!first.ok()) return first.status();
-  if (!other.ok()) return other.status();
-  const TrialRounds rounds(spec_.rules(), *first, *other);
-  if (rounds.hopeless()) {
-    result.add_baseline_ms(*first);
-    result.add_candidate_ms(*other);
-    return absl::OkStatus();
-  }
   Side baseline{baseline_, baseline_own_}, candidate{*candidate_, candidate_own_};
-  do {
-    const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
-    for (Side* side : {candidate_first ? &candidate : &baseline, candidate_first ? &baseline : &candidate}) {
-      if (absl::Status status = timeOnce(*side); !status.ok()) return status;
+  for (Side* side : {&baseline, &candidate})
+    if (absl::Status status = time(*side, 1); !status.ok()) return status;
+  const TrialRounds rounds(spec_.rules(), baseline.ms.front(), candidate.ms.front(), spec_.best_speed());
+  if (!rounds.hopeless()) {
+    if (absl::Status status = time(candidate, rounds.candidateRuns() - 1); !status.ok()) return status;
+    while (!rounds.enough(baseline.ms, candidate.ms)) {
+      const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
+      for (const bool of_candidate : {candidate_first, !candidate_first}) {
+        absl::Status status = of_candidate ? time(candidate, rounds.candidateRuns()) : time(baseline, 1);
+        if (!status.ok()) return status;
+      }
     }
-  } while (!rounds.enough(baseline.ms, candidate.ms));
+  }
   result.mutable_baseline_ms()->Assign(baseline.ms.begin(), baseline.ms.end());
   result.mutable_candidate_ms()->Assign(candidate.ms.begin(), candidate.ms.end());
   if (baseline_own_.empty() && candidate_own_.empty()) return absl::OkStatus();

@@ -70,6 +70,23 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compi
   return absl::OkStatus();
 }
 
+/// Choices to be measured, those first that may gain most. Where the chip's description has prices of its own, they may
+/// be wrong: what the family's figures alone would have is one of them.
+std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, const v1::GraphReport& report) {
+  std::vector<v1::OpenChoice> open = compiler::openChoices(report);
+  if (!request.target.has_prices()) return open;
+  compiler::PlanRequest by_family = request;
+  by_family.target.clear_prices();
+  by_family.target.clear_memory();
+  by_family.weights_path.clear();
+  by_family.steps = nullptr;
+  const auto planned = compiler::plan(by_family, [](const v1::Progress&) {});
+  if (!planned.ok()) return open;  // a doubt less; the plan itself stands
+  if (auto otherwise = compiler::chosenOtherwise(report, planned->plan.report(), "the chip's family"))
+    open.insert(open.begin(), *std::move(otherwise));
+  return open;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
@@ -89,7 +106,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
   if (!spec.spec().has_pins()) {
-    for (v1::OpenChoice& open : compiler::openChoices(planned->plan.report())) {
+    for (v1::OpenChoice& open : openChoicesOf(*request, planned->plan.report())) {
       if (static_cast<size_t>(plan.open_choices_size()) == kMostOpenChoices) break;
       *plan.add_open_choices() = std::move(open);
     }

@@ -19,7 +19,9 @@ constexpr double kShortMs = 20;  // what runs shorter is run oftener
 // long.
 constexpr double kLongMs = 700;
 constexpr int kFewest = 3;
-constexpr double kHopeless = 5, kHopelessMs = 1;  // times as long as the baseline, and longer than that at all
+constexpr int kMostOfCandidate = 4;  // in a round
+// Times as long as the baseline, or as the best, and longer than that at all. Both may be off by one run's noise.
+constexpr double kHopeless = 5, kFarFromBest = 2.5, kHopelessMs = 1;
 
 /// How far medians may be off for a gap of 1 between their logarithms, and for the largest.
 constexpr double kErrorOfGap = 0.125, kMostError = 0.05;
@@ -28,12 +30,16 @@ double sumOf(absl::Span<const double> ms) { return std::accumulate(ms.begin(), m
 
 }  // namespace
 
-TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, double candidate_ms)
+TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, double candidate_ms, double best_speed)
     : stable_(rules.stable() > 0 ? rules.stable() : kStable),
-      hopeless_(candidate_ms > kHopeless * baseline_ms && candidate_ms > kHopelessMs) {
-  const double both_ms = std::max(1e-3, baseline_ms + candidate_ms);
+      hopeless_(candidate_ms > kHopelessMs &&
+                (candidate_ms > kHopeless * baseline_ms || candidate_ms * best_speed > kFarFromBest * baseline_ms)) {
   const int repeat = rules.repeat() > 0 ? rules.repeat() : kTrialRuns;
-  least_ = rules.repeat() > 0 ? repeat : std::clamp(static_cast<int>(kLongMs / both_ms), kFewest, kTrialRuns);
+  if (rules.repeat() == 0 && candidate_ms > 0)
+    candidate_runs_ = static_cast<int>(std::clamp<double>(baseline_ms / candidate_ms, 1, kMostOfCandidate));
+  const double round_ms = std::max(1e-3, baseline_ms + candidate_runs_ * candidate_ms);
+  const double enough_ms = candidate_runs_ > 1 ? kLongMs / 2 : kLongMs;
+  least_ = rules.repeat() > 0 ? repeat : std::clamp(static_cast<int>(enough_ms / round_ms), kFewest, kTrialRuns);
   least_ = std::max(least_, static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, baseline_ms))));
   most_ = std::max(least_, rules.most() > 0 ? rules.most() : kMostTimes * repeat);
   most_ms_ = rules.most() > 0 ? std::numeric_limits<double>::infinity() : kLongMs;

@@ -55,6 +55,18 @@ TEST(TrialRounds, NoiseThatIsSmallBesideTheGapEndsThem) {
   EXPECT_GE(medianOf(close), 20);
 }
 
+TEST(TrialRounds, ACandidateThatIsFarFasterRunsOftenerThanTheBaseline) {
+  const TrialRounds far({}, 70, 18), near({}, 70, 50), named(rulesOf(7, 0), 70, 18), short_ones({}, 0.4, 0.05);
+  EXPECT_EQ(far.candidateRuns(), 3);
+  EXPECT_EQ(near.candidateRuns(), 1);
+  EXPECT_EQ(named.candidateRuns(), 1) << "who names counts gets them of both";
+  EXPECT_EQ(short_ones.candidateRuns(), 4);
+  EXPECT_EQ(TrialRounds({}, 3, 9).candidateRuns(), 1);
+  EXPECT_TRUE(far.enough(std::vector<double>(3, 70), std::vector<double>(9, 18)));
+  EXPECT_FALSE(far.enough(std::vector<double>(2, 70), std::vector<double>(6, 18)));
+  EXPECT_FALSE(short_ones.enough(std::vector<double>(49, 0.4), std::vector<double>(196, 0.05)));
+}
+
 TEST(TrialRounds, LongRunsAreFew) {
   EXPECT_EQ(roundsOf(TrialRounds({}, 400, 300), 400, 300, 0.2), 3);
   EXPECT_NEAR(roundsOf(TrialRounds({}, 100, 80), 100, 80, 0.2), 4, 1);  // 0.7 s in all
@@ -67,6 +79,9 @@ TEST(TrialRounds, OneRunRulesOutWhatIsFarSlower) {
   EXPECT_TRUE(TrialRounds({}, 1, 6).hopeless());
   EXPECT_FALSE(TrialRounds({}, 1, 4).hopeless());
   EXPECT_FALSE(TrialRounds({}, 0.01, 0.06).hopeless());  // so short a run says nothing
+  EXPECT_TRUE(TrialRounds({}, 38, 37, 18).hopeless()) << "others take 2 ms";
+  EXPECT_FALSE(TrialRounds({}, 38, 4, 18).hopeless());
+  EXPECT_FALSE(TrialRounds({}, 38, 37, 1).hopeless());
 }
 
 }  // namespace
