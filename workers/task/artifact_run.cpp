@@ -228,7 +228,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
         return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
                              tensorText(spec));
       }
-      fillSeeded(spec.dtype(), fill.seed + i, *bytes, sizes[i]);
+      if (fill.seed) fillSeeded(spec.dtype(), *fill.seed + i, *bytes, sizes[i]);
       fillable_.push_back({i, spec.dtype(), *bytes});
       continue;
     }
@@ -289,6 +289,17 @@ void ArtifactRun::refill(uint64_t seed, bool positive) {
       }
     }
   }
+}
+
+absl::Status ArtifactRun::takeInputs(const ArtifactRun& other) {
+  for (const auto& [input, dtype, data] : fillable_) {
+    const size_t bytes = inputs_[input].size_bytes;
+    if (input >= other.inputs_.size() || other.inputs_[input].size_bytes != bytes)
+      return failureStatus(Failure::INVALID_INPUT,
+                           absl::StrCat("input ", input, " of two artifacts to compare differs"));
+    memcpy(data, other.inputs_[input].data, bytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> ArtifactRun::run(std::vector<int64_t>* step_ns) {

@@ -19,10 +19,11 @@ namespace tessera::worker {
 /// be entered before the first generated instruction.
 class ArtifactRun {
  public:
-  /// Seed for inputs that are not given; without one every input must be.
+  /// Of inputs that are not given; where it is not allowed every input must be. Without a seed they are left as they
+  /// come, for refill() or takeInputs().
   struct Fill {
     bool allowed = false;
-    uint64_t seed = 0;
+    std::optional<uint64_t> seed = std::nullopt;
   };
 
   /// Loads input `artifact_id` of the task, chooses the variant with the inputs' shapes, checks `inputs` against its
@@ -42,6 +43,8 @@ class ArtifactRun {
   /// Gives every input that is not fixed another value: floating-point elements from [-1, 1), or from [0, 1) where
   /// `positive`; all others 0 or 1, which are positions, lengths and truth values wherever a kernel reads such.
   void refill(uint64_t seed, bool positive);
+  /// Gives them the values that `other` has; INVALID_INPUT where its inputs are of other sizes.
+  absl::Status takeInputs(const ArtifactRun& other);
 
   /// One run; returns its wall time in milliseconds. `step_ns`, unless null, gets one entry per step.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);

@@ -135,7 +135,7 @@ absl::Status Measurement::findOwnSteps(const v1::Plan& baseline, const v1::Plan&
 absl::StatusOr<std::string> Measurement::compareResults() {
   for (const bool positive : {false, true}) {
     baseline_.refill(spec_.seed(), positive);
-    candidate_->refill(spec_.seed(), positive);
+    if (absl::Status status = candidate_->takeInputs(baseline_); !status.ok()) return status;
     if (auto ran = baseline_.run(); !ran.ok()) return ran.status();
     if (auto ran = candidate_->run(); !ran.ok()) return ran.status();
     bool finite = true;
@@ -248,7 +248,7 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   forgetHandlers();
   std::vector<std::unique_ptr<ArtifactRun>> runs;
   for (const std::string& file : files) {
-    auto run = ArtifactRun::prepareFile(task, file, file, {}, spec.threads(), {true, spec.seed()});
+    auto run = ArtifactRun::prepareFile(task, file, file, {}, spec.threads(), {.allowed = true});
     if (!run.ok()) return run.status();
     runs.push_back(*std::move(run));
   }
