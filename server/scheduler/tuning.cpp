@@ -29,6 +29,10 @@ namespace {
 
 constexpr double kLeastShare = 0.005;
 constexpr int kTimingRuns = 7;
+// Whole models are what a busy host disturbs most, and what takes longest to run: they are compared in as many times
+// the runs that are asked for, or as long as this.
+constexpr int kMostTimes = 5;
+constexpr double kComparingMs = 4000;
 constexpr int64_t kLeastReserveUs = 10'000'000;  // of a job's deadline, for what follows the search
 
 using Workload = v1::TuneResult::Workload;
@@ -187,7 +191,8 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   measure.set_cold(tune.spec().cold());
   *measure.mutable_rules() = tune.spec().measuring();
   measure.mutable_rules()->set_repeat(runs);
-  measure.mutable_rules()->set_most(5 * runs);  // whole models are what a busy host disturbs most
+  const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
+  measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMostTimes * runs)));
   return joinTask(step, action, std::move(spec), &action.target().code());
 }
 
