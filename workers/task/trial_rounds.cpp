@@ -26,12 +26,17 @@ constexpr double kHopeless = 5, kFarFromBest = 2.5, kHopelessMs = 1;
 /// How far medians may be off for a gap of 1 between their logarithms, and for the largest.
 constexpr double kErrorOfGap = 0.125, kMostError = 0.05;
 
+// What is behind the best by this much and as many times the medians' error needs a part of the rounds only.
+constexpr double kBehind = 0.05, kErrorsBehind = 4;
+constexpr int kPartOfRounds = 4;
+
 double sumOf(absl::Span<const double> ms) { return std::accumulate(ms.begin(), ms.end(), 0.0); }
 
 }  // namespace
 
 TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, double candidate_ms, double best_speed)
-    : stable_(rules.stable() > 0 ? rules.stable() : kStable),
+    : best_speed_(rules.repeat() > 0 ? 0 : std::max(1.0, best_speed)),
+      stable_(rules.stable() > 0 ? rules.stable() : kStable),
       hopeless_(candidate_ms > kHopelessMs &&
                 (candidate_ms > kHopeless * baseline_ms || candidate_ms * best_speed > kFarFromBest * baseline_ms)) {
   const int repeat = rules.repeat() > 0 ? rules.repeat() : kTrialRuns;
@@ -45,18 +50,26 @@ TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, do
   most_ms_ = rules.most() > 0 ? std::numeric_limits<double>::infinity() : kLongMs;
 }
 
+bool TrialRounds::isClearlyBehind(double gap_to_best, double error) const {
+  return best_speed_ > 0 && gap_to_best > kBehind + kErrorsBehind * error;
+}
+
 bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const double> candidate_ms) const {
   const int rounds = static_cast<int>(baseline_ms.size());
+  const int few = std::max(kFewest, least_ / kPartOfRounds);
+  if (rounds < std::min(few, least_)) return false;
+  const double baseline_spread = spreadOf(baseline_ms), candidate_spread = spreadOf(candidate_ms);
+  const double baseline = medianOf(baseline_ms), candidate = medianOf(candidate_ms);
+  const bool timed = baseline > 0 && candidate > 0;
+  const double error = std::hypot(errorOfMedian(baseline_spread, baseline_ms.size()),
+                                  errorOfMedian(candidate_spread, candidate_ms.size()));
+  if (timed && isClearlyBehind(std::log(candidate * best_speed_ / baseline), error)) return true;
   if (rounds < least_) return false;
   if (rounds >= most_ || sumOf(baseline_ms) + sumOf(candidate_ms) >= most_ms_) return true;
-  const double baseline_spread = spreadOf(baseline_ms), candidate_spread = spreadOf(candidate_ms);
   if (baseline_spread <= stable_ && candidate_spread <= stable_) return true;
-  const double baseline = medianOf(baseline_ms), candidate = medianOf(candidate_ms);
-  if (baseline <= 0 || candidate <= 0) return false;
+  if (!timed) return false;
   const double gap = std::abs(std::log(baseline / candidate));
-  return std::hypot(errorOfMedian(baseline_spread, baseline_ms.size()),
-                    errorOfMedian(candidate_spread, candidate_ms.size())) <=
-         std::clamp(kErrorOfGap * gap, stable_, std::max(stable_, kMostError));
+  return error <= std::clamp(kErrorOfGap * gap, stable_, std::max(stable_, kMostError));
 }
 
 }  // namespace tessera::worker

@@ -10,7 +10,8 @@ inline constexpr int kTrialRuns = 7;
 
 /// How often the two sides of a trial are timed, in turns. A trial is over when it says which side is faster, and by
 /// how much, as well as one that goes on could: not only when both are as calm as `rules.stable`, which a shared
-/// machine may never be, but also when the medians' own error is small beside the gap between them. Where the baseline
+/// machine may never be, but also when the medians' own error is small beside the gap between them, and for what is
+/// clearly behind the best that is known, of which there is the most, after a few rounds. Where the baseline
 /// takes several times as long, which is then known well enough, each of its runs is followed by several of the
 /// candidate's: it is with other candidates that this one is compared.
 class TrialRounds {
@@ -28,6 +29,9 @@ class TrialRounds {
   bool enough(absl::Span<const double> baseline_ms, absl::Span<const double> candidate_ms) const;
 
  private:
+  bool isClearlyBehind(double gap_to_best, double error) const;
+
+  double best_speed_ = 1;
   double stable_ = 0;
   int candidate_runs_ = 1;
   int least_ = 0, most_ = 0;  ///< rounds

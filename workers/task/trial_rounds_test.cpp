@@ -67,6 +67,18 @@ TEST(TrialRounds, ACandidateThatIsFarFasterRunsOftenerThanTheBaseline) {
   EXPECT_FALSE(short_ones.enough(std::vector<double>(49, 0.4), std::vector<double>(196, 0.05)));
 }
 
+TEST(TrialRounds, WhatIsClearlyBehindTheBestNeedsAPartOfThem) {
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 12), 10, 12, 0.001), 3);
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 10.3), 10, 10.3, 0.001), 7) << "3 % may be noise";
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 9, 1.3), 10, 9, 0.001), 3) << "faster than the default, not than the best";
+  EXPECT_EQ(roundsOf(TrialRounds({}, 10, 9, 1.1), 10, 9, 0.001), 7);
+  EXPECT_EQ(roundsOf(TrialRounds({}, 0.1, 0.2), 0.1, 0.2, 0.001), 50) << "a quarter of 200";
+  EXPECT_EQ(roundsOf(TrialRounds(rulesOf(9, 0), 10, 12), 10, 12, 0.001), 9) << "who names counts gets them";
+  std::vector<double> rounds;
+  for (int seed = 0; seed < 25; ++seed) rounds.push_back(roundsOf(TrialRounds({}, 10, 12), 10, 12, 0.2, seed));
+  EXPECT_GE(medianOf(rounds), 7) << "in noise there is no telling";
+}
+
 TEST(TrialRounds, LongRunsAreFew) {
   EXPECT_EQ(roundsOf(TrialRounds({}, 400, 300), 400, 300, 0.2), 3);
   EXPECT_NEAR(roundsOf(TrialRounds({}, 100, 80), 100, 80, 0.2), 4, 1);  // 0.7 s in all
