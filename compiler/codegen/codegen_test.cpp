@@ -10,6 +10,7 @@
 #include "compiler/codegen/target_machine.h"
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/product_tree.h"
+#include "compiler/schedule/text.h"
 #include "compiler/target/target.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Target/TargetMachine.h"
@@ -128,6 +129,47 @@ func.func @softmax(%x: tensor<5x37xf32>) -> tensor<5x37xf32> {
   } -> tensor<5x37xf32>
   return %q : tensor<5x37xf32>
 })");
+}
+
+/// Products of three groups (group, pixel, channel) whose results are put in another order: `map` says where from.
+std::string shuffled(const std::string& map, const std::string& shape) {
+  return absl::StrCat(R"(
+#in = affine_map<(i, j, k) -> )",
+                      map, R"(>
+#out = affine_map<(i, j, k) -> (i, j, k)>
+func.func @shuffle(%a: tensor<3x29x37xf32>, %b: tensor<3x37x20xf32>) -> tensor<)",
+                      shape, R"(xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<3x29x20xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x29x20xf32>) -> tensor<3x29x20xf32>
+  %c = linalg.batch_matmul ins(%a, %b : tensor<3x29x37xf32>, tensor<3x37x20xf32>) outs(%f : tensor<3x29x20xf32>) -> tensor<3x29x20xf32>
+  %t = tensor.empty() : tensor<)",
+                      shape, R"(xf32>
+  %r = linalg.generic {indexing_maps = [#in, #out], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%c : tensor<3x29x20xf32>) outs(%t : tensor<)",
+                      shape, R"(xf32>) {
+    ^bb0(%x: f32, %o: f32):
+      %m = arith.maximumf %x, %zero : f32
+      linalg.yield %m : f32
+  } -> tensor<)",
+                      shape, R"(xf32>
+  return %r : tensor<)",
+                      shape, R"(xf32>
+})");
+}
+
+TEST(Codegen, ResultsThatWouldBeStoredOneByOneAreTurnedByAPassOfTheirOwn) {
+  const auto operations = [](const std::string& ir) {
+    v1::BuildUnit unit = hostUnit(ir);
+    auto schedule = defaultSchedule(unit);
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    return schedule.ok() ? printSchedule(*schedule) : "";
+  };
+  const std::string groups_inside = shuffled("(k, i, j)", "29x20x3"), groups_between = shuffled("(j, i, k)", "29x3x20");
+  EXPECT_NE(operations(groups_inside).find("nest 1"), std::string::npos) << "three groups are next to each other";
+  EXPECT_EQ(operations(groups_between).find("nest 1"), std::string::npos) << "twenty channels stay so";
+  checkWorkload(groups_inside);
+  checkWorkload(groups_between);
 }
 
 TEST(Codegen, MatmulOfOddSizes) {

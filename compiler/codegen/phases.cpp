@@ -189,6 +189,23 @@ bool vectorizable(const Nest& nest) {
   return llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); });
 }
 
+/// Iterations of the longest loop along which the nest's last results lie side by side.
+int64_t sideBySide(const Nest& nest) {
+  int64_t longest = 1;
+  for (const Operand& output : nest.statements.back().outputs)
+    for (int loop = 0; loop < nest.loops(); ++loop)
+      if (!nest.reduction[loop] && output.access.strides[loop] == 1) longest = std::max(longest, nest.extents[loop]);
+  return longest;
+}
+
+/// Whether a sum whose results are stored as vectors would store them one by one with its follower, which turns them so
+/// that few lie side by side (channels shuffled among three groups). A pass of its own over what is in a near level
+/// turns them for less.
+bool scatters(const Nest& sum, const Nest& fused) {
+  constexpr int64_t kFewer = 4;
+  return sum.hasReduction() && sideBySide(fused) * kFewer < sideBySide(sum);
+}
+
 /// Moves producers down to their elementwise consumers while nothing in between minds, and where it suits vectors and
 /// registers, or `followed` says so.
 void fuseFollowers(std::vector<Item>& items, int vector_registers, const FollowedTree* followed) {
@@ -211,7 +228,7 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     const int live = liveVectors(fused);
     const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
     if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
-    if (followed ? !joined : spills) continue;
+    if (followed ? !joined : spills || scatters(*items[i].nest, fused)) continue;
     items[i].operations.append(items[j].operations);
     items[j].operations = items[i].operations;
     items[j].nest = std::move(fused);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -200,6 +201,19 @@ std::string keyOf(const GroupChain& built) {
   return key;
 }
 
+/// Elements of a vector, where what a member writes lies side by side along the loop: slices are of whole ones. Else 1.
+int64_t vectorAlong(const fusion::Chain& chain, int loop, const Chip& chip) {
+  int64_t elements = 1;
+  for (const fusion::Member& member : chain.members) {
+    const fusion::Tensor& output = chain.tensors[member.output];
+    if (output.subscripts.empty() || output.subscripts.back().size() != 1) continue;
+    const fusion::Term& innermost = output.subscripts.back().front();
+    if (innermost.loop != loop || innermost.stride != 1) continue;
+    elements = std::max<int64_t>(elements, chip.vectorBits() / 8 / output.element_bytes);
+  }
+  return elements;
+}
+
 /// INVALID_ARGUMENT, and why, where there is no price.
 absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
@@ -215,6 +229,10 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   }
   // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
   if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
+  for (const int loop : cut) {
+    int64_t& multiple = built->chain.loops[loop].multiple;
+    multiple = std::lcm(multiple, vectorAlong(built->chain, loop, chip_));
+  }
   auto [known, fresh] = known_.try_emplace(keyOf(*built));
   if (fresh) {
     auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between, &alone_);

@@ -16,7 +16,9 @@ namespace {
 
 using mlir::Value;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 class FuseChainsTest : public PlanTest {
  protected:
@@ -250,6 +252,18 @@ TEST_F(FuseChainsTest, ConvolutionsAndTheirPool) {
   EXPECT_FALSE(all[0].taken());
   EXPECT_THAT(all[0].reason(), HasSubstr("belongs to a chain that gains more"));
   EXPECT_TRUE(all[1].taken()) << all[1].reason();
+}
+
+/// Blocks of sixteen channels are vectors: slices of eight would fill half of each.
+TEST_F(FuseChainsTest, SlicesAreOfWholeVectors) {
+  machine(/*operations=*/64, 1 << 18);
+  target_.mutable_registers()->set_vector_bits(512);
+  target_.mutable_registers()->set_vector_count(32);
+  ModelBuilder b(context_);
+  Value x = b.relu(b.conv(b.input({1, 240, 7, 7}), 960, {.kernel = 1, .groups = 3}));
+  PlannedGraph planned = check(b.finish({b.globalAverage(x)}));
+  for (const v1::Workload& workload : planned.plan.workloads())
+    EXPECT_THAT(workload.slices().order(), Not(Contains("d2"))) << slices(workload);
 }
 
 /// Attention whose projection sums over what the heads' product writes.
