@@ -317,6 +317,12 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
   } else if (kind == v1::ASSEMBLE) {
     names.push_back(result.assemble().artifact_file());
   } else if (kind == v1::SEARCH) {
+    const v1::SearchLog::Batch& batch = result.search().batch();
+    const auto tried = std::count(batch.refused().begin(), batch.refused().end(), false);
+    if (tried != result.search().proposals_size() || !batch.speeds().empty()) {
+      return absl::StrCat("its batch tells of ", tried, " trees to try and ", batch.speeds_size(), " outcomes, with ",
+                          result.search().proposals_size(), " proposals");
+    }
     for (const auto& proposal : result.search().proposals()) {
       names.push_back(proposal.unit_file());
     }

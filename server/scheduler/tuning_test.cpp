@@ -304,6 +304,28 @@ TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
   EXPECT_FALSE(candidatesAreLeft(bench));
 }
 
+TEST(Tuning, ABatchThatTellsOfOtherTreesThanItProposesIsRefused) {
+  for (const bool more : {false, true}) {
+    SchedulerBench bench;
+    bench.registerWorker("w");
+    const std::string id = bench.create(tuning(bench, "m", "a", 5))->id();
+    for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+      v1::TaskResult result = bench.work.run(lease.task());
+      if (result.has_search()) {
+        v1::SearchLog::Batch& batch = *result.mutable_search()->mutable_batch();
+        more ? batch.add_refused(false) : batch.add_speeds(2);
+      }
+      ASSERT_TRUE(bench.report("w", lease, result).ok());
+    }
+    const v1::Job job = bench.job(id);
+    ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+    EXPECT_EQ(job.tune_result().trials(), 0);
+    ASSERT_EQ(job.tune_result().workloads(0).failures_size(), 1);
+    EXPECT_THAT(job.tune_result().workloads(0).failures(0), HasSubstr("the search ended"));
+    EXPECT_THAT(job.tune_result().workloads(0).failures(0), HasSubstr("its batch tells of"));
+  }
+}
+
 TEST(Tuning, AnUnknownMethodIsTheRequestsFault) {
   SchedulerBench bench;
   bench.registerWorker("w");
