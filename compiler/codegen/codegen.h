@@ -27,8 +27,9 @@ struct ScheduleRequest {
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request = {});
 
 /// Default trees of another form than `unit.schedule` and than each other, in a fixed order: as a chip would have it of
-/// which its family alone is known, since a description's own prices and memories may be wrong; without its slices, with
-/// other operands of products in panels, and with blocks within blocks. What no step of a search reaches begins there.
+/// which its family alone is known, since a description's own prices and memories may be wrong; without its slices,
+/// with other operands of products in panels, and with blocks within blocks. What no step of a search reaches begins
+/// there.
 std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit);
 
 /// Compiles one workload: bufferize into the caller's result buffers, split into phases, emit vector code,
