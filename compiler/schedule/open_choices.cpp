@@ -30,11 +30,21 @@ const Alternative* bestOf(const v1::Choice& made) {
   return best;
 }
 
+std::string questionOf(const v1::Choice& made, const std::string& other) {
+  return absl::StrCat(made.kind(), " ", other, " instead of ", made.choice(), ": ", made.subject());
+}
+
+void addPin(const v1::Choice& made, const std::string& choice, v1::OpenChoice& open) {
+  v1::Choice& pin = *open.add_choices();
+  pin.set_kind(made.kind());
+  pin.set_place(made.place());
+  pin.set_choice(choice);
+}
+
 /// A question that has the same answer wherever it is asked. A layout's depends on what lies around it, which its
 /// prices stand for.
 void ask(const v1::Choice& made, const Alternative& other, v1::OpenChoice& open) {
-  std::string question =
-      absl::StrCat(made.kind(), " ", other.choice(), " instead of ", made.choice(), ": ", made.subject());
+  std::string question = questionOf(made, other.choice());
   open.set_summary(question.substr(0, kLongestSummary));
   if (made.kind() == "layout") absl::StrAppend(&question, "\n", made.price_us(), " ", other.price_us());
   open.set_hash(sha256Hex(question));
@@ -67,10 +77,7 @@ std::vector<v1::OpenChoice> openChoices(const v1::GraphReport& report) {
     group.set_price_us(group.price_us() + made.price_us());
     group.set_alternative_us(group.alternative_us() + other->price_us());
     group.set_possible_gain_us(group.possible_gain_us() + possibleGain(made, *other));
-    v1::Choice& pin = *group.add_choices();
-    pin.set_kind(made.kind());
-    pin.set_place(made.place());
-    pin.set_choice(other->choice());
+    addPin(made, other->choice(), group);
   }
   std::ranges::sort(open, {}, [](const v1::OpenChoice& each) {
     return std::tuple(-each.possible_gain_us(), each.choices(0).kind(), each.choices(0).place());
@@ -89,13 +96,9 @@ std::optional<v1::OpenChoice> chosenOtherwise(const v1::GraphReport& report, con
     const auto found = others.find({made.kind(), made.place()});
     if (found == others.end() || found->second->choice() == made.choice()) continue;
     const v1::Choice& theirs = *found->second;
-    v1::Choice& pin = *open.add_choices();
-    pin.set_kind(made.kind());
-    pin.set_place(made.place());
-    pin.set_choice(theirs.choice());
+    addPin(made, theirs.choice(), open);
     instead.insert(made.choice());
-    absl::StrAppend(&question, made.kind(), " ", theirs.choice(), " instead of ", made.choice(), ": ", made.subject(),
-                    "\n");
+    absl::StrAppend(&question, questionOf(made, theirs.choice()), "\n");
     // In their prices, which know both; a choice that they do not list is none that they would make.
     const auto here = std::ranges::find(theirs.alternatives(), made.choice(), &Alternative::choice);
     const double made_us = here == theirs.alternatives().end() ? made.price_us() : here->price_us();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/scheduler/compile_steps.h"
+#include "server/scheduler/search_log.h"
 #include "server/scheduler/tasks.h"
 #include "server/status_macros.h"
 
@@ -78,7 +79,7 @@ absl::Status cancelTasks(Step& step, const std::string& search_id) {
 absl::Status dissolve(Step& step, const v1::Action& search) {
   TESSERA_TRY(cancelTasks(step, search.id()));
   for (const v1::SearchState::Trial& trial : search.search().trials()) {
-    if (!trial.task_id().empty()) {
+    if (isOpen(trial)) {
       TESSERA_TRY(dropCandidate(step, trial.candidate()));
     }
   }

@@ -126,22 +126,15 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
     *action.add_builds() = std::move(build);
     return absl::OkStatus();
   }
-  auto living = step.tx.livingTaskByKey(build.build_key());
-  if (living.ok()) {
-    lookup = Lookup::kInFlight;
-    TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
-    TESSERA_TRY(shareTask(step, action, *living));
-    build.set_task_id(living->id());
-  } else if (absl::IsNotFound(living.status())) {
-    v1::TaskSpec spec;
-    spec.set_kind(v1::BUILD);
-    *spec.mutable_build()->mutable_unit() = unit;
-    *spec.add_inputs() = unit;
-    TESSERA_ASSIGN(const v1::Task task, addTask(step, action, std::move(spec), build.build_key()));
-    build.set_task_id(task.id());
-  } else {
-    return living.status();
-  }
+  v1::TaskSpec spec;
+  spec.set_kind(v1::BUILD);
+  *spec.mutable_build()->mutable_unit() = unit;
+  *spec.add_inputs() = unit;
+  bool joined = false;
+  TESSERA_ASSIGN(const v1::Task task,
+                 shareOrAddTask(step, action, std::move(spec), build.build_key(), nullptr, joined));
+  lookup = joined ? Lookup::kInFlight : lookup;
+  build.set_task_id(task.id());
   step.effects.seen.answers.push_back({Cache::kObject, lookup});
   *action.add_builds() = std::move(build);
   return absl::OkStatus();

@@ -11,8 +11,6 @@ namespace {
 
 constexpr double kNotKnown = -1;
 
-bool isOpen(const v1::SearchState::Trial& trial) { return !trial.task_id().empty(); }
-
 /// In the row: an earlier release kept batches there that are over.
 int trialsOf(const v1::SearchLog::Batch& batch) {
   return static_cast<int>(std::count(batch.refused().begin(), batch.refused().end(), false)) - batch.speeds_size();

@@ -28,6 +28,9 @@ absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search
 /// grows with every batch. With what is known by now of a batch that is tried.
 absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id);
 
+/// Whether the trial's outcome is not known yet.
+inline bool isOpen(const v1::SearchState::Trial& trial) { return !trial.task_id().empty(); }
+
 /// How many of the row's trials belong to its oldest batch.
 int trialsOfOldest(const v1::SearchState& state);
 

@@ -74,15 +74,13 @@ Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
   return found == state.mutable_trials()->end() ? nullptr : &*found;
 }
 
-/// Trials whose outcome is not known yet.
 int openTrials(const v1::SearchState& state) {
-  return static_cast<int>(std::count_if(state.trials().begin(), state.trials().end(),
-                                        [](const Trial& trial) { return !trial.task_id().empty(); }));
+  return static_cast<int>(std::count_if(state.trials().begin(), state.trials().end(), isOpen));
 }
 
 bool isBuilding(const v1::SearchState& state) {
   return std::any_of(state.trials().begin(), state.trials().end(),
-                     [](const Trial& trial) { return !trial.task_id().empty() && !trial.measuring(); });
+                     [](const Trial& trial) { return isOpen(trial) && !trial.measuring(); });
 }
 
 /// Whether nothing is tried any more.
@@ -159,11 +157,13 @@ absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
 }
 
 /// Whether the best is to be confirmed before more is tried.
-absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::SearchState& state, const Heard& heard) {
-  if (!state.best().has_object() || state.best_speed() < kWorthConfirming * std::max(1.0, heard.confirmed.speed())) {
+absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
+  const v1::SearchState& state = search.search();
+  if (!state.best().has_object() || state.best_speed() < kWorthConfirming) {
     return false;
   }
-  return wantedEarly(step, state);
+  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  return state.best_speed() < kWorthConfirming * heard.confirmed.speed() ? false : wantedEarly(step, state);
 }
 
 /// Batches of which every trial is over go to the log. Then the search goes on with one that was proposed ahead, waits
@@ -188,8 +188,7 @@ absl::Status endBatches(Step& step, v1::Action search) {
   if (isOver(state)) {
     return conclude(step, std::move(search));
   }
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
-  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, state, heard));
+  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, search));
   return due ? confirm(step, std::move(search)) : awaitTurn(step, std::move(search));
 }
 
@@ -450,8 +449,7 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
   if (!free || ahead || isOver(state) || state.told().trials() + openTrials(state) >= state.trials_wanted()) {
     return false;
   }
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
-  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, state, heard));
+  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, search));
   return !due;
 }
 
@@ -546,7 +544,7 @@ absl::Status closeSearch(Step& step, v1::Action search) {
   }
   TESSERA_TRY(cancelTasks(step, search.id()));
   for (const Trial& trial : state.trials()) {
-    if (!trial.task_id().empty()) {
+    if (isOpen(trial)) {
       TESSERA_TRY(dropCandidate(step, trial.candidate()));
     }
   }

@@ -163,15 +163,23 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   return task;
 }
 
-absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
-  const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
-  const auto living = step.tx.livingTaskByKey(key);
+absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                        const v1::CodeForm* needs, bool& joined) {
+  auto living = step.tx.livingTaskByKey(key);
+  joined = living.ok();
   if (absl::IsNotFound(living.status())) {
-    return addTask(step, action, std::move(spec), key, needs).status();
+    return addTask(step, action, std::move(spec), key, needs);
   }
   TESSERA_TRY(living.status());
   TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
-  return shareTask(step, action, *living);
+  TESSERA_TRY(shareTask(step, action, *living));
+  return living;
+}
+
+absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
+  const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
+  bool joined = false;
+  return shareOrAddTask(step, action, std::move(spec), key, needs, joined).status();
 }
 
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {

@@ -21,8 +21,12 @@ std::string phaseOf(v1::TaskKind kind);
 absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
                                  const v1::CodeForm* needs = nullptr);
 
-/// The same for a task that is all its spec says: where a living one of the project has an equal spec, the action waits
-/// for that one. The action must be running: who joins a task that is under way sees no start.
+/// The living task with this key, which is not empty, or a new one; `joined` says which. The action waits for it.
+absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                        const v1::CodeForm* needs, bool& joined);
+
+/// The same for a task that is all its spec says: living ones of the project with an equal spec are one. The action
+/// must be running: who joins a task that is under way sees no start.
 absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs = nullptr);
 
 /// Makes a task that waits at least as urgent and as patient as the action asks for.

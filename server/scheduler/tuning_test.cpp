@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -80,6 +81,25 @@ std::set<std::string> searchTasks(SchedulerBench& bench) {
                   })
                   .ok());
   return kinds;
+}
+
+/// Worker "w" does all there is to do, with what `run` says; a trial's measurement ends when nothing else is left, the
+/// oldest first. `run` is told how many are under way.
+void runMeasuringLast(SchedulerBench& bench, const std::function<v1::TaskResult(const v1::TaskSpec&, size_t)>& run) {
+  std::vector<v1::Lease> measurements;
+  while (true) {
+    const v1::Lease lease = bench.lease("w");
+    if (!lease.task_id().empty() && lease.task().measure().workload_hash().empty()) {
+      ASSERT_TRUE(bench.report("w", lease, run(lease.task(), measurements.size())).ok());
+    } else if (!lease.task_id().empty()) {
+      measurements.push_back(lease);
+    } else if (!measurements.empty()) {
+      ASSERT_TRUE(bench.finish("w", measurements.front()).ok());
+      measurements.erase(measurements.begin());
+    } else {
+      return;
+    }
+  }
 }
 
 TEST(Tuning, TheFastestRightTreeIsCompiled) {
@@ -239,36 +259,23 @@ TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
   bench.work.trial = [](const std::string&, int number, Result& result) { measured(result, 1 + 0.01 * number); };
   const std::string id = bench.create(tuning(bench, "m", "a", 13))->id();
   std::vector<std::vector<int>> unheard;
-  std::vector<int> under_way;
-  std::vector<v1::Lease> measurements;
-  while (true) {
-    const v1::Lease lease = bench.lease("w");
-    if (lease.task_id().empty()) {
-      if (measurements.empty()) break;
-      // The oldest is done when nothing else is left to do.
-      ASSERT_TRUE(bench.finish("w", measurements.front()).ok());
-      measurements.erase(measurements.begin());
-      continue;
-    }
-    if (!lease.task().measure().workload_hash().empty()) {
-      measurements.push_back(lease);
-      continue;
-    }
-    if (lease.task().has_search()) under_way.push_back(static_cast<int>(measurements.size()));
-    const v1::TaskResult result = bench.work.run(lease.task());
+  std::vector<size_t> under_way;
+  runMeasuringLast(bench, [&](const v1::TaskSpec& task, size_t measured) {
+    const v1::TaskResult result = bench.work.run(task);
     if (result.has_search()) {
+      under_way.push_back(measured);
       const auto& late = result.search().batch().unheard();
       unheard.emplace_back(late.begin(), late.end());
     }
-    ASSERT_TRUE(bench.report("w", lease, result).ok());
-  }
+    return result;
+  });
   const v1::Job job = bench.job(id);
   ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
   EXPECT_EQ(job.tune_result().trials(), 13);
   ASSERT_EQ(unheard.size(), 3u);
   EXPECT_THAT(unheard[0], IsEmpty());
   EXPECT_FALSE(unheard[1].empty());
-  EXPECT_GT(under_way[1], 0);
+  EXPECT_GT(under_way[1], 0u);
   std::multiset<int> numbers;
   for (const v1::TuningRecord& record : records(bench)) numbers.insert(record.trial());
   EXPECT_EQ(numbers.size(), 13u);
@@ -281,22 +288,11 @@ TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a", 12))->id();
   int failed = 0;
-  std::vector<v1::Lease> measurements;
-  while (true) {
-    const v1::Lease lease = bench.lease("w");
-    if (lease.task_id().empty()) {
-      if (measurements.empty()) break;
-      ASSERT_TRUE(bench.finish("w", measurements.front()).ok());
-      measurements.erase(measurements.begin());
-    } else if (!lease.task().measure().workload_hash().empty()) {
-      measurements.push_back(lease);
-    } else if (lease.task().has_search() && !measurements.empty()) {
-      ++failed;
-      ASSERT_TRUE(bench.report("w", lease, failedResult(v1::Failure::INCOMPATIBLE_HOST)).ok());
-    } else {
-      ASSERT_TRUE(bench.finish("w", lease).ok());
-    }
-  }
+  runMeasuringLast(bench, [&](const v1::TaskSpec& task, size_t measured) {
+    if (!task.has_search() || measured == 0) return bench.work.run(task);
+    ++failed;
+    return failedResult(v1::Failure::INCOMPATIBLE_HOST);
+  });
   EXPECT_GT(failed, 0);
   const v1::Job job = bench.job(id);
   ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();

@@ -50,10 +50,6 @@ TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, do
   most_ms_ = rules.most() > 0 ? std::numeric_limits<double>::infinity() : kLongMs;
 }
 
-bool TrialRounds::isClearlyBehind(double gap_to_best, double error) const {
-  return best_speed_ > 0 && gap_to_best > kBehind + kErrorsBehind * error;
-}
-
 bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const double> candidate_ms) const {
   const int rounds = static_cast<int>(baseline_ms.size());
   const int few = std::max(kFewest, least_ / kPartOfRounds);
@@ -63,7 +59,7 @@ bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const 
   const bool timed = baseline > 0 && candidate > 0;
   const double error = std::hypot(errorOfMedian(baseline_spread, baseline_ms.size()),
                                   errorOfMedian(candidate_spread, candidate_ms.size()));
-  if (timed && isClearlyBehind(std::log(candidate * best_speed_ / baseline), error)) return true;
+  if (timed && std::log(candidate * best_speed_ / baseline) > kBehind + kErrorsBehind * error) return true;
   if (rounds < least_) return false;
   if (rounds >= most_ || sumOf(baseline_ms) + sumOf(candidate_ms) >= most_ms_) return true;
   if (baseline_spread <= stable_ && candidate_spread <= stable_) return true;

@@ -29,9 +29,7 @@ class TrialRounds {
   bool enough(absl::Span<const double> baseline_ms, absl::Span<const double> candidate_ms) const;
 
  private:
-  bool isClearlyBehind(double gap_to_best, double error) const;
-
-  double best_speed_ = 1;
+  double best_speed_ = 1;  ///< 1 at least; 0 where counts are named: then nothing is behind it
   double stable_ = 0;
   int candidate_runs_ = 1;
   int least_ = 0, most_ = 0;  ///< rounds
