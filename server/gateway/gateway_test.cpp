@@ -158,6 +158,24 @@ TEST_F(Web, TraceSaysWhoWorkedWhen) {
   EXPECT_EQ(phases["plan"], 1);
 }
 
+TEST_F(Web, EveryWatchComesToItsEnd) {
+  const std::string id = bench_.create(bench_.compileRequest("r1", "net", "a")).id();
+  const FakeWorkerLoop worker(bench_, "w");
+  (void)watched(id, {});
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 4; ++reader) {
+    readers.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_FALSE(get("/v1/jobs/" + id + "/trace")["traceEvents"].empty());
+      }
+    });
+  }
+  for (std::thread& reader : readers) {
+    reader.join();
+  }
+  bench_.server.reset();  // waits for every call
+}
+
 TEST_F(Web, CancelNeedsWhatNoOtherSitesPageCanSend) {
   const std::string id = bench_.create(bench_.compileRequest("r1", "net", "a")).id();
   const std::string path = "/v1/jobs/" + id + ":cancel";

@@ -37,6 +37,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
     std::vector<Response> messages;
     bool job_ended = false;  ///< as of this look: what is not in the messages will never be, unless ...
     bool cut = false;        ///< ... there are more than were read at once
+    bool isLast() const { return job_ended && !cut; }
   };
 
   WatchStream(Caller caller, Wakeups& wakeups, Executor& executor)
@@ -69,33 +70,26 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
     if (gone_) {
       return finish(absl::CancelledError("the client left"));
     }
-    if (next_ == batch_.messages.size()) {
-      if (!changed_.exchange(false) && !batch_.cut) {
-        return;  // what there was is written, and nothing came since
-      }
+    if (next_ == batch_.messages.size() && !batch_.isLast() && (changed_.exchange(false) || batch_.cut)) {
       absl::StatusOr<Batch> fetched = fetch();
       if (!fetched.ok()) {
         return finish(fetched.status());
       }
       batch_ = *std::move(fetched);
       next_ = 0;
-      if (batch_.messages.empty()) {
-        if (batch_.job_ended) {
-          finish(absl::OkStatus());
-        }
-        return;
+    }
+    if (next_ == batch_.messages.size()) {
+      if (batch_.isLast()) {
+        finish(absl::OkStatus());
       }
+      return;  // what there was is written, and nothing came since
     }
     const Response* const message = &batch_.messages[next_++];
-    const bool last = next_ == batch_.messages.size();
-    if (last && batch_.job_ended && !batch_.cut) {
-      finished_ = true;
-      this->StartWriteAndFinish(message, grpc::WriteOptions(), lastWord(absl::OkStatus()));
-      return;
-    }
+    const bool more_at_once = next_ < batch_.messages.size() || batch_.isLast();
     writing_ = true;
-    // Messages that follow each other at once travel together.
-    this->StartWrite(message, last ? grpc::WriteOptions() : grpc::WriteOptions().set_buffer_hint());
+    // What follows each other at once travels together, the status too. It is no part of the last write: of a message
+    // that was sent with it, gRPC's transport within a process sometimes never says that it is done.
+    this->StartWrite(message, more_at_once ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
   }
 
   void finish(const absl::Status& status) {
