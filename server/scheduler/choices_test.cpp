@@ -211,6 +211,84 @@ TEST_F(Choices, TreesAreSearchedOnTopOfThem) {
   EXPECT_THAT(phases, testing::Contains("choose"));
 }
 
+TEST_F(Choices, ASlotThatWouldIdleSearchesTreesMeanwhile) {
+  bench.registerWorker("other");  // it only has a slot
+  factors({{"\"first\"", 1.1}, {"\"second\"", 1.1}, {"workload a", 0.5}});
+  bench.work.trial = [](const std::string& workload, int number, v1::MeasureTaskResult& result) {
+    result.set_candidate_ms(0, workload == "a" && number == 1 ? 0.5 : 1.5);
+  };
+  const std::string id = tune({"first", "second"});
+  int beside = 0, most = 0;
+  std::map<std::string, int> trials;
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    const bool choosing = bench.job(id).progress().phase() == "choose";
+    if (lease.task().has_search() && choosing) {
+      ++beside;
+      most = std::max(most, lease.task().search().wanted());
+    }
+    if (!lease.task().measure().workload_hash().empty()) {
+      ++trials[lease.task().measure().workload_hash()];
+    }
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+    if (choosing && (lease.task().has_search() || !lease.task().measure().workload_hash().empty())) {
+      EXPECT_EQ(bench.job(id).progress().phase(), "choose") << "the job shows what it chooses";
+    }
+  }
+  EXPECT_GE(beside, 1);
+  EXPECT_LE(most, 2) << "what is chosen waits for no more";
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  EXPECT_THAT(taken(job), ElementsAre());
+  EXPECT_EQ(job.tune_result().trials(), 10) << "five of each, though they began twice";
+  EXPECT_EQ(trials["b"], 5);
+  EXPECT_EQ(trials["a"], 6) << "and the best of them once more";
+  EXPECT_THAT(bench.get(job.tune_result().pins()), HasSubstr("workload a"));
+}
+
+TEST_F(Choices, WithOneSlotTheyComeFirst) {
+  factors({{"\"first\"", 1.1}});
+  const std::string id = tune({"first"});
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    EXPECT_FALSE(lease.task().has_search() && bench.job(id).progress().phase() == "choose");
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  EXPECT_EQ(bench.job(id).tune_result().trials(), 10);
+}
+
+TEST_F(Choices, WhatTheyChangeIsSearchedAnewAndWhatTheyLeaveGoesOn) {
+  bench.registerWorker("other");
+  factors({{"\"first\"", 0.9}, {"\"second\"", 1.1}});
+  bench.work.pinned_units = [](const std::string& pins) {
+    return absl::StrContains(pins, "\"first\"") ? "a c" : "a b";
+  };
+  bench.work.trial = [](const std::string& workload, int number, v1::MeasureTaskResult& result) {
+    result.set_candidate_ms(0, workload != "a" && number == 1 ? 0.5 : 1.5);
+  };
+  const std::string id = tune({"second", "first", "third"});
+  std::map<std::string, int> trials;
+  std::set<std::string> before;  // searched while there was a choice to try
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    const std::string workload = lease.task().measure().workload_hash();
+    if (!workload.empty()) {
+      ++trials[workload];
+      if (bench.job(id).progress().phase() == "choose") before.insert(workload);
+    }
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  EXPECT_FALSE(before.empty());
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  ASSERT_THAT(taken(job), testing::Contains("first"));
+  std::vector<std::string> workloads;
+  for (const v1::TuneResult::Workload& workload : job.tune_result().workloads()) workloads.push_back(workload.hash());
+  EXPECT_THAT(workloads, testing::UnorderedElementsAre("a", "c"));
+  EXPECT_EQ(trials["a"], 5);
+  EXPECT_EQ(trials["c"], 6) << "and the best of them once more";
+  const std::string pins = bench.get(job.tune_result().pins());
+  EXPECT_THAT(pins, HasSubstr("workload c"));
+  EXPECT_THAT(pins, Not(HasSubstr("workload b")));
+}
+
 TEST_F(Choices, WhatIsNotFasterTogetherIsDroppedAndTheSearchBeginsWithTheDefault) {
   bench.work.model = [](const std::string& pins, v1::MeasureTaskResult& result) {
     if (result.candidate_ms_size() == 0) return;

@@ -352,6 +352,8 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   *spec.mutable_plan()->mutable_spec() = action.compile();
   *spec.mutable_plan()->mutable_target() = action.target();
   spec.mutable_plan()->set_finish_small(true);
+  const bool measures = action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING;
+  spec.mutable_plan()->set_tell_open_choices(measures || wantsKnowledge(action.compile()));
   addModelInputs(action.compile(), spec);
   return addOrJoin(step, action, std::move(spec));
 }

@@ -25,8 +25,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kBatch = 5;         // trees of one (thesis, 4.4.2: what is learned is learned every five trials)
-constexpr int kMostFailures = 5;  // that are told of a workload ...
+constexpr int kMostFailures = 5;            // that are told of a workload ...
 constexpr size_t kMostFailureBytes = 1000;  // ... as long as this: they are stored with every trial
 constexpr int kConfirmTimes = 3;            // as many runs as of a trial
 constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
@@ -453,7 +452,7 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
   return !due;
 }
 
-absl::Status beginBatch(Step& step, v1::Action search) {
+absl::Status beginBatch(Step& step, v1::Action search, int most) {
   v1::SearchState& state = *search.mutable_search();
   TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
   search.set_turn(turn);
@@ -467,7 +466,7 @@ absl::Status beginBatch(Step& step, v1::Action search) {
   if (heard.begun_anew > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
   }
-  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, kBatch));
+  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, most));
   task.set_search(absl::StrCat(search.id(), heard.begun_anew > 0 ? absl::StrCat("~", heard.begun_anew) : ""));
   *spec.add_inputs() = state.unit();
   if (heard.known.size_bytes() > 0) {

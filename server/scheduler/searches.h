@@ -23,8 +23,10 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
 /// it is left but what is measured.
 absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search);
 
-/// The next batch of a search that may propose one. Ahead of outcomes of the batch before, it is told what is known.
-absl::Status beginBatch(Step& step, v1::Action search);
+/// The next batch of a search that may propose one, of at most so many trees. Ahead of outcomes of the batch before, it
+/// is told what is known.
+inline constexpr int kBatch = 5;  ///< thesis, 4.4.2: what is learned is learned every five trials
+absl::Status beginBatch(Step& step, v1::Action search, int most);
 
 /// The default's time over a candidate's from which that is faster.
 double leastGain(const v1::MeasuringRules& rules);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ constexpr int kTimingRuns = 7;
 constexpr int kMostTimes = 5;
 constexpr double kComparingMs = 4000;
 constexpr int64_t kLeastReserveUs = 10'000'000;  // of a job's deadline, for what follows the search
+constexpr int kBatchBeside = 2;                  // trees of a batch while choices are tried: their tasks wait for it
 
 using Workload = v1::TuneResult::Workload;
 
@@ -53,8 +55,10 @@ absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifac
   return step.tx.putAction(action);
 }
 
-/// Every workload with its share of the time, most first, and why it is left as it is.
+/// Every workload with its share of the time, most first, and why it is left as it is. Of those that were listed before
+/// it is known what their searches have found.
 void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
+  const std::vector<Workload> before(tune.workloads().begin(), tune.workloads().end());
   std::map<std::string, Workload> workloads;
   double model_ms = 0;
   for (const v1::MeasureTaskResult::StepTime& step : timed.steps()) {
@@ -96,12 +100,42 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
     *tune.add_workloads() = workload;
   }
   tune.set_model_ms(model_ms);
+  for (const Workload& told : before) {
+    if (told.trials() > 0 || told.shared()) {
+      takeOver(told, tune);
+    }
+  }
 }
 
-absl::Status beginSearching(Step& step, v1::Action& action) {
+/// Leaves the searches of what the plan has no more. The workloads of those that stay.
+absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
-  tune.set_stage(v1::TuneState::SEARCHING);
-  tune.set_search_start_us(step.now_us);
+  std::set<std::string> wanted, kept;
+  for (const Workload& workload : tune.workloads()) {
+    if (workload.untuned().empty()) {
+      wanted.insert(workload.hash());
+    }
+  }
+  const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
+  tune.clear_searches();
+  for (const std::string& id : searches) {
+    TESSERA_ASSIGN(const v1::Action search, step.tx.getAction(id));
+    if (wanted.contains(search.search().workload_hash())) {
+      kept.insert(search.search().workload_hash());
+      tune.add_searches(id);
+    } else {
+      TESSERA_TRY(leaveSearch(step, id, action.id()));
+    }
+  }
+  return kept;
+}
+
+/// A search for each workload that is worth one, unless it goes on or is over already.
+absl::Status beginSearches(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
+  if (tune.search_start_us() == 0) {
+    tune.set_search_start_us(step.now_us);
+  }
   std::map<std::string, const v1::Action::BuildRef*> units;
   for (const v1::Action::BuildRef& unit : tune.units()) {
     units[unit.workload_hash()] = &unit;
@@ -110,14 +144,23 @@ absl::Status beginSearching(Step& step, v1::Action& action) {
     if (workload.untuned().empty() && !units.contains(workload.hash())) {
       workload.set_untuned("the plan has no unit to build of it");
     }
-    if (!workload.untuned().empty()) {
+  }
+  TESSERA_ASSIGN(const std::set<std::string> kept, keepSearches(step, action));
+  for (Workload& workload : *tune.mutable_workloads()) {
+    if (!workload.untuned().empty() || kept.contains(workload.hash()) || workload.trials() > 0) {
       continue;
     }
     bool shared = false;
     TESSERA_ASSIGN(*tune.add_searches(), joinSearch(step, action, *units[workload.hash()], workload.flops(), shared));
     workload.set_shared(shared);
   }
-  TESSERA_TRY(noteProgress(step, action, searchProgress(tune), false));
+  return step.tx.putAction(action);
+}
+
+absl::Status beginSearching(Step& step, v1::Action& action) {
+  action.mutable_tune()->set_stage(v1::TuneState::SEARCHING);
+  TESSERA_TRY(beginSearches(step, action));
+  TESSERA_TRY(noteProgress(step, action, searchProgress(action.tune()), false));
   TESSERA_TRY(step.tx.putAction(action));
   return feedSearches(step, action.id());
 }
@@ -134,15 +177,19 @@ absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
 absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   listWorkloads(task.result().measure(), tune);
-  if (tune.choices_end_us() == 0 && mayChoose(tune, step.now_us)) {
-    TESSERA_ASSIGN(const Choosing state, beginChoosing(step, action));
-    return afterChoosing(step, action, state);
+  if (tune.choices_end_us() != 0 || !mayChoose(tune, step.now_us)) {
+    return beginSearching(step, action);
   }
-  return beginSearching(step, action);
+  // Beside the choices, of which most change little or nothing.
+  TESSERA_TRY(beginSearches(step, action));
+  TESSERA_ASSIGN(const Choosing state, beginChoosing(step, action));
+  TESSERA_TRY(afterChoosing(step, action, state));
+  return feedSearches(step, action.id());
 }
 
-/// How many searches are kept under way: a task for each slot, and one that can propose meanwhile.
-absl::StatusOr<int> searchesAtOnce(Step& step) {
+/// How many searches are kept under way: a task for each slot, and one that can propose meanwhile. Beside the choices,
+/// which are tried one after another: one, where that does not take their only slot.
+absl::StatusOr<int> searchesAtOnce(Step& step, bool beside) {
   int slots = 0;
   storage::ListQuery query;
   query.page_size = 1000;
@@ -151,7 +198,7 @@ absl::StatusOr<int> searchesAtOnce(Step& step) {
   for (const v1::Worker& worker : page.items) {
     slots += worker.slots();
   }
-  return slots + 1;
+  return !beside ? slots + 1 : slots > 1 ? 1 : 0;
 }
 
 bool isChoosing(const v1::TuneState& tune) {
@@ -306,14 +353,17 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
 absl::Status feedSearches(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
-  if (!isLiving(action) || isBeforeSearching(tune)) {
+  if (!isLiving(action)) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(growArtifact(step, tune_id));
+  const bool beside = isBeforeSearching(tune);
+  if (!beside) {
+    TESSERA_TRY(growArtifact(step, tune_id));
+  }
   if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(int open, searchesAtOnce(step));
+  TESSERA_ASSIGN(int open, searchesAtOnce(step, beside));
   std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
     TESSERA_ASSIGN(v1::Action search, step.tx.getAction(id));
@@ -335,7 +385,7 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
       TESSERA_ASSIGN(const bool may, mayPropose(step, search));
       if (may) {
         --open;
-        TESSERA_TRY(beginBatch(step, std::move(search)));
+        TESSERA_TRY(beginBatch(step, std::move(search), beside ? kBatchBeside : kBatch));
       }
     }
   }
@@ -384,7 +434,9 @@ absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& 
       continue;
     }
     takeOver(state.told(), *action.mutable_tune());
-    *action.mutable_progress() = searchProgress(action.tune());
+    if (!isBeforeSearching(action.tune())) {
+      *action.mutable_progress() = searchProgress(action.tune());
+    }
     TESSERA_TRY(step.tx.putAction(action));
     v1::JobEvent event;
     *event.mutable_tune() = trialProgress(action, state.workload_hash(), failure, step.now_us);

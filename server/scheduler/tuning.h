@@ -9,9 +9,10 @@
 #include "tessera/v1/storage.pb.h"
 
 /// A tune action's way: the model is compiled as it is by default and timed step by step; choices that its prices do
-/// not settle are measured (choices.h), and what is taken is timed again; then a search for each workload that takes
-/// enough of the time, as many at once as workers can feed, those first from which the model gains most; the trees that
-/// are confirmed make versions of its artifact (versions.h). Nothing that a candidate does ends it.
+/// not settle are measured (choices.h), and what is taken is timed again; a search for each workload that takes enough
+/// of the time, as many at once as workers can feed, those first from which the model gains most, and a little of one
+/// at a time while choices are tried already; the trees that are confirmed make versions of its artifact (versions.h).
+/// Nothing that a candidate does ends it.
 namespace tessera::server {
 
 inline constexpr char kDefaultMethod[] = "walk";
@@ -42,7 +43,7 @@ void resultIs(const v1::Digest& artifact, v1::Action& action);
 /// The key under which the artifact that the action assembles now is found.
 std::string tunedKey(const v1::Action& action);
 
-/// Whether its searches have not begun.
+/// Whether it is compiled, timed, or its choices are tried: what its searches find meanwhile waits.
 bool isBeforeSearching(const v1::TuneState& tune);
 
 /// Its artifact is stored: `action.result` names it.

@@ -61,7 +61,8 @@ void takeOver(const Workload& told, v1::TuneState& tune) {
     merged.set_steps(workload.steps());
     merged.set_share(workload.share());
     merged.set_flops(workload.flops());
-    merged.set_shared(workload.shared());
+    merged.set_shared(workload.shared() || told.shared());
+    merged.set_untuned(workload.untuned());
     if (told.default_ms() == 0) {
       merged.set_default_ms(workload.default_ms());
       merged.set_best_ms(workload.default_ms());

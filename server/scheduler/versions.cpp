@@ -57,11 +57,17 @@ bool contains(const Trees& trees, const Tree& tree) {
   return std::any_of(trees.begin(), trees.end(), [&](const Tree& each) { return sameTree(each, tree); });
 }
 
-/// Those that stand, by workload.
-Trees wanted(const Series& series) {
+const Workload* workloadOf(const v1::TuneState& tune, const std::string& hash) {
+  const auto found = std::find_if(tune.workloads().begin(), tune.workloads().end(),
+                                  [&](const Workload& each) { return each.hash() == hash; });
+  return found == tune.workloads().end() ? nullptr : &*found;
+}
+
+/// Those that stand, by workload. One that was found while choices were tried may be of what the model has no more.
+Trees wanted(const Series& series, const v1::TuneState& tune) {
   Trees trees;
   for (const Tree& tree : series.trees()) {
-    if (!tree.dropped()) {
+    if (!tree.dropped() && workloadOf(tune, tree.workload_hash()) != nullptr) {
       *trees.Add() = tree;
     }
   }
@@ -77,12 +83,6 @@ std::vector<Tree> newcomers(const Series& series) {
     }
   }
   return found;
-}
-
-const Workload* workloadOf(const v1::TuneState& tune, const std::string& hash) {
-  const auto found = std::find_if(tune.workloads().begin(), tune.workloads().end(),
-                                  [&](const Workload& each) { return each.hash() == hash; });
-  return found == tune.workloads().end() ? nullptr : &*found;
 }
 
 /// What the model gains by the tree, as a share of its time by default.
@@ -344,13 +344,16 @@ absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTas
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
   TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
-  return isLiving(tune) && series.mode() != v1::STATIC;
+  return isLiving(tune) && !isBeforeSearching(tune.tune()) && series.mode() != v1::STATIC;
 }
 
 absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open) {
   TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
   if (series.mode() != v1::SYNC) {
     return open;
+  }
+  if (isBeforeSearching(tune.tune())) {
+    return 0;
   }
   return waiting == tune.tune().searches_size() && series.stage() == Series::IDLE ? waiting : 0;
 }
@@ -398,7 +401,7 @@ absl::Status growArtifact(Step& step, const std::string& tune_id) {
       }
     }
   }
-  const Trees trees = wanted(series);
+  const Trees trees = wanted(series, tune);
   const bool news =
       trees.size() != series.published_size() ||
       std::any_of(trees.begin(), trees.end(), [&](const Tree& tree) { return !contains(series.published(), tree); });

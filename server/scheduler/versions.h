@@ -30,7 +30,7 @@ absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTas
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 
 /// How many of the `waiting` searches may get their turn: `open` of them; of a SYNC job all at once, and none while
-/// others are at it or a version is made.
+/// others are at it, choices are tried or a version is made.
 absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open);
 
 /// A search of the job has confirmed a tree. growArtifact() makes a version of it.

@@ -14,7 +14,10 @@ void FakeWork::addFile(v1::TaskResult& result, const std::string& name, const st
 
 v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   v1::TaskResult result;
-  const std::string model = get_(task.spec().model());
+  std::string model = get_(task.spec().model());
+  if (pinned_units && task.spec().has_pins()) {
+    model = model.substr(0, model.find(':') + 1) + " " + pinned_units(get_(task.spec().pins()));
+  }
   std::istringstream units(model.substr(model.find(':') + 1));
   v1::PlanTaskResult* plan = result.mutable_plan();
   plan->set_import_ms(1);
@@ -23,7 +26,7 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   plan->set_weights_file("weights.bin");
   addFile(result, "plan.pb", "plan of " + model + "\n" + task.target().name() + " " + task.spec().pins().sha256());
   addFile(result, "weights.bin", "weights of " + model);
-  if (!task.spec().has_pins()) {
+  if (task.tell_open_choices() && !task.spec().has_pins()) {
     plan->mutable_open_choices()->Assign(open_choices.begin(), open_choices.end());
   }
   std::string unit;

@@ -30,6 +30,9 @@ class FakeWork {
   /// Of every plan without pins.
   std::vector<v1::OpenChoice> open_choices;
 
+  /// Of plans with pins, in place of the model's own; unset: those.
+  std::function<std::string(const std::string& pins)> pinned_units;
+
   /// Fills the result of measuring the whole model as it is with these pins; unless set, it is twice as fast as by
   /// default. Each step takes 1 ms.
   std::function<void(const std::string& pins, v1::MeasureTaskResult& result)> model;

@@ -105,7 +105,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_import_ms(planned->import_ms);
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
-  if (!spec.spec().has_pins()) {
+  if (spec.tell_open_choices() && !spec.spec().has_pins()) {
     for (v1::OpenChoice& open : openChoicesOf(*request, planned->plan.report())) {
       if (static_cast<size_t>(plan.open_choices_size()) == kMostOpenChoices) break;
       *plan.add_open_choices() = std::move(open);
