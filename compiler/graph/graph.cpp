@@ -22,6 +22,7 @@
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
+#include "compiler/graph/rewrites/narrow_pads.h"
 #include "compiler/graph/rewrites/narrow_products.h"
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
@@ -32,6 +33,7 @@
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"
+#include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -181,6 +183,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   LayoutReport layouts = assignLayouts(main, chip, choices);
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
+  count("narrow-pads", narrowPads(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   fold();
   count("pack-matmuls", packMatmuls(main, chip));
@@ -197,6 +200,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     const RowFacts rows(model, main);
     winograd = applyWinograd(main, chip, choices, &rows);
     count("winograd", winograd.rewritten);
+    count("cut-behind-followers", cutBehindFollowers(main));
     fold();
   }
   if (const int pairs = interleaveProducts(main, chip, 16); pairs > 0) {

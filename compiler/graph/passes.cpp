@@ -18,6 +18,7 @@
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
+#include "compiler/graph/rewrites/narrow_pads.h"
 #include "compiler/graph/rewrites/narrow_products.h"
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
@@ -26,6 +27,7 @@
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
+#include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -148,6 +150,10 @@ constexpr Rewrite kRewrites[] = {
        GraphChoices choices;
        return assignLayouts(main, Chip(*findBuiltinTarget("sapphirerapids")), choices).operations;
      }},
+    {"tessera-narrow-pads", "Let paddings leave out dimensions of extent one",
+     [](FuncOp main, int64_t) { return narrowPads(main); }},
+    {"tessera-cut-behind-followers", "Let what follows whole blocks compute them whole, and cut behind it",
+     [](FuncOp main, int64_t) { return cutBehindFollowers(main); }},
     {"tessera-winograd", "Compute 3x3 convolutions in Winograd's domain where that pays",
      [](FuncOp main, int64_t lanes) {
        GraphChoices choices;

@@ -62,6 +62,15 @@ class Layers:
         self.add("Conv", self.values(int(self.pick(1, 2)), c, *size), [self.values(k, c // groups, *kernel), self.values(k)],
                  kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads, group=groups)
 
+    def square(self):
+        """3x3 with stride 1, as what may be in Winograd's domain: channels in one block and in several, of odd counts too."""
+        dilation = int(self.pick(1, 1, 1, 2, 3))
+        c, k = (int(self.pick(8, 12, 16, 17, 20, 24, 32, 40, 48, 100)) for _ in range(2))
+        size = [max(int(self.pick(5, 7, 13, 14, 28, 31)), 2 * dilation + 1) for _ in range(2)]
+        pad = int(self.pick(dilation, dilation, 0))
+        self.add("Conv", self.values(int(self.pick(1, 2)), c, *size), [self.values(k, c, 3, 3), self.values(k)],
+                 kernel_shape=[3, 3], dilations=[dilation] * 2, pads=[pad] * 4)
+
     def transposed(self):
         rank, kernel, strides, size = self.geometry()
         dilations = [int(self.pick(1, 1, 1, 2))] * rank
@@ -83,7 +92,7 @@ class Layers:
 def models():
     """name -> nodes, inputs, outputs, constants"""
     found = {}
-    for kind, count in (("convolution", 6), ("transposed", 6), ("pool", 3)):
+    for kind, count in (("convolution", 6), ("square", 6), ("transposed", 6), ("pool", 3)):
         for seed in range(count):
             layers = Layers(seed)
             for _ in range(LAYERS):

@@ -10,7 +10,7 @@ namespace tessera::compiler {
 
 struct WorkloadFacts {
   std::string summary;     ///< for people: "conv2d 3x3 s1 64->64 56x56 + add + relu"
-  int64_t slice_rows = 0;  ///< rows (dimension 2) of the first result that run through all stages at once; 0: all
+  int64_t slice_rows = 0;  ///< rows of the first result that run through all stages at once; 0: all
   std::string algorithm;   ///< of a convolution, as Schedule.algorithm has it; empty: there is none
   int64_t flops = 0;       ///< arithmetic operations; multiply and add count as two
   int64_t bytes = 0;       ///< arguments and results, each touched once

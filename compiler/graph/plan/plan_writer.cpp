@@ -141,7 +141,9 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   workload->set_bytes(facts.bytes);
   if (facts.slice_rows > 0) {
     v1::ChainTiling* slices = workload->mutable_slices();
-    for (auto [dimension, tile] : {std::pair("d0", int64_t{1}), std::pair("d2", facts.slice_rows)}) {
+    const auto result = mlir::cast<mlir::RankedTensorType>(function.getResultTypes()[0]);
+    const std::string rows = absl::StrCat("d", result.getRank() - 3);  // before columns and channels within a block
+    for (const auto& [dimension, tile] : {std::pair<std::string, int64_t>("d0", 1), {rows, facts.slice_rows}}) {
       slices->add_order(dimension);
       slices->add_tile(tile);
     }

@@ -368,6 +368,19 @@ TEST_F(FuseChainsTest, WinogradIsNotCut) {
   EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
 }
 
+TEST_F(FuseChainsTest, WhatFollowsWinogradSaysSo) {
+  for (const int64_t extent : {56, 31}) {
+    ModelBuilder b(context_);
+    Value y = b.relu(b.conv(b.input({1, 64, extent, extent}), 64, {.kernel = 3, .pad = 1}));
+    auto planned = planGraph(b.finish({b.conv(y, 64, {.kernel = 1})}), target_, options_);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    auto all = decisions(*planned, "fuse-chain");
+    ASSERT_EQ(all.size(), 1) << extent;
+    EXPECT_FALSE(all[0].taken());
+    EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
+  }
+}
+
 TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
   machine(/*operations=*/2048, 1 << 20);
   ModelBuilder b(context_);

@@ -54,7 +54,7 @@ void GroupLinks::follow(mlir::Value value, const std::vector<Operation*>& views,
                         std::vector<GroupLink::Reader>& readers) const {
   for (Operation* user : value.getUsers()) {
     auto it = group_of_.find(user);
-    if (it == group_of_.end() && kindOf(user) == OpKind::kView) {
+    if (it == group_of_.end() && (kindOf(user) == OpKind::kView || kindOf(user) == OpKind::kSlice)) {
       std::vector<Operation*> longer = views;
       longer.push_back(user);
       follow(user->getResult(0), longer, readers);

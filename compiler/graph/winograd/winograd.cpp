@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/decision.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/stage_attributes.h"
@@ -33,42 +34,56 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// A convolution that could be rewritten.
+/// A convolution that could be rewritten. Where all channels are in one block, neither access functions nor loops know
+/// of blocks.
 struct Candidate {
   GenericOp op;
   ConvolutionShape shape;
   int64_t input_block, output_block;
-  int64_t fewest = 0;  ///< images of a run
+  bool input_blocks, output_blocks;  ///< whether there is a loop over them
+  int64_t fewest = 0;                ///< images of a run
 };
 
-/// [N, C/c, H, W, c] of f32, or of halves.
-std::optional<RankedTensorType> blockedType(Value value, int64_t rank) {
+/// Of f32, or of halves, and known at compile time.
+std::optional<RankedTensorType> plainType(Value value) {
   auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
-  if (!type || type.getRank() != rank || !type.hasStaticShape()) return std::nullopt;
+  if (!type || !type.hasStaticShape()) return std::nullopt;
   const mlir::Type element = type.getElementType();
   return element.isF32() || element.isF16() || element.isBF16() ? std::optional(type) : std::nullopt;
 }
 
+/// [N, C/c, H, W, c], or [N, H, W, c]: rows and columns are the dimensions before the last.
+constexpr int kBlocksRank = 5, kOneBlockRank = 4;
+int rowsOf(RankedTensorType type) { return static_cast<int>(type.getRank()) - 3; }
+
 /// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1 and one dilation, loops in
 /// any order.
 std::optional<Candidate> candidateOf(GenericOp op) {
-  if (op.getNumLoops() != 9 || op.getNumDpsInputs() != 2 || !isProduct(op)) return std::nullopt;
-  auto input = blockedType(op.getDpsInputs()[0], 5), filter = blockedType(op.getDpsInputs()[1], 6);
-  auto output = blockedType(op.getResult(0), 5);
+  if (op.getNumDpsInputs() != 2 || !isProduct(op)) return std::nullopt;
+  auto input = plainType(op.getDpsInputs()[0]), filter = plainType(op.getDpsInputs()[1]);
+  auto output = plainType(op.getResult(0));
   if (!input || !filter || !output || !output->getElementType().isF32() || !isKnownAtCompileTime(op.getDpsInputs()[1]))
+    return std::nullopt;
+  for (const auto& type : {input, output})
+    if (type->getRank() != kBlocksRank && type->getRank() != kOneBlockRank) return std::nullopt;
+  const bool in = input->getRank() == kBlocksRank, out = output->getRank() == kBlocksRank;
+  if (op.getNumLoops() != 7U + (in ? 1 : 0) + (out ? 1 : 0) || filter->getRank() != 4 + (in ? 1 : 0) + (out ? 1 : 0))
     return std::nullopt;
   auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
   if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat())) return std::nullopt;
   const llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   if (!maps[1].isProjectedPermutation() || !maps[2].isProjectedPermutation()) return std::nullopt;
   // [K/k, C/c, 3, 3, c, k] and [N, K/k, H, W, k] name the loops; the input must agree.
-  auto k = maps[1].getResult(0), c = maps[1].getResult(1), r = maps[1].getResult(2), s = maps[1].getResult(3),
-       inner_c = maps[1].getResult(4), inner_k = maps[1].getResult(5);
-  auto n = maps[2].getResult(0), y = maps[2].getResult(2), x = maps[2].getResult(3);
+  const unsigned taps = filter->getRank() - 4, rows = rowsOf(*output);
+  auto r = maps[1].getResult(taps), s = maps[1].getResult(taps + 1), inner_c = maps[1].getResult(taps + 2),
+       inner_k = maps[1].getResult(taps + 3);
+  auto n = maps[2].getResult(0), y = maps[2].getResult(rows), x = maps[2].getResult(rows + 1);
   // Two dilations more than results are read.
-  const int64_t dilation = (input->getDimSize(2) - output->getDimSize(2)) / 2;
-  const llvm::SmallVector<AffineExpr> result = {n, k, y, x, inner_k},
-                                      read = {n, c, y + r * dilation, x + s * dilation, inner_c};
+  const int64_t height = input->getDimSize(rowsOf(*input)), width = input->getDimSize(rowsOf(*input) + 1);
+  const int64_t dilation = (height - output->getDimSize(rows)) / 2;
+  llvm::SmallVector<AffineExpr> result = {n, y, x, inner_k}, read = {n, y + r * dilation, x + s * dilation, inner_c};
+  if (out) result.insert(result.begin() + 1, maps[1].getResult(0));
+  if (in) read.insert(read.begin() + 1, maps[1].getResult(taps - 1));
   if (llvm::ArrayRef<AffineExpr>(result) != maps[2].getResults()) return std::nullopt;
   for (auto [expected, found] : llvm::zip_equal(read, maps[0].getResults())) {
     if (mlir::simplifyAffineExpr(expected - found, maps[0].getNumDims(), 0) !=
@@ -76,20 +91,25 @@ std::optional<Candidate> candidateOf(GenericOp op) {
       return std::nullopt;
     }
   }
-  if (filter->getDimSize(2) != 3 || filter->getDimSize(3) != 3) return std::nullopt;
-  Candidate candidate{op, {}, input->getDimSize(4), output->getDimSize(4)};
+  if (filter->getDimSize(taps) != 3 || filter->getDimSize(taps + 1) != 3) return std::nullopt;
+  const int64_t input_block = filter->getDimSize(taps + 2), output_block = filter->getDimSize(taps + 3);
+  Candidate candidate{op, {}, input_block, output_block, in, out};
   candidate.shape = {output->getDimSize(0),
-                     filter->getDimSize(1) * filter->getDimSize(4),
-                     filter->getDimSize(0) * filter->getDimSize(5),
-                     output->getDimSize(2),
-                     output->getDimSize(3),
+                     input_block * (in ? filter->getDimSize(taps - 1) : 1),
+                     output_block * (out ? filter->getDimSize(0) : 1),
+                     output->getDimSize(rows),
+                     output->getDimSize(rows + 1),
                      dilation};
-  if (dilation < 1 || input->getDimSize(2) != candidate.shape.height + (2 * dilation) ||
-      input->getDimSize(3) != candidate.shape.width + (2 * dilation)) {
+  if (dilation < 1 || height != candidate.shape.height + (2 * dilation) ||
+      width != candidate.shape.width + (2 * dilation)) {
     return std::nullopt;
   }
   return candidate;
 }
+
+/// What loops of the stages go over: positions in Winograd's domain, blocks of channels, images, the plain convolutions
+/// of a dilated one, blocks of the image, channels within a block, rows and columns within a block, taps.
+enum class Over { kP, kQ, kK, kC, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerK, kInnerC, kI, kJ, kR, kS };
 
 /// The blocks of one convolution, and the operations that compute them.
 class Writer {
@@ -107,7 +127,15 @@ class Writer {
   void run(double saved_us);
 
  private:
-  AffineExpr dim(unsigned loop) { return b_.getAffineDimExpr(loop); }
+  /// Those that there are of this convolution.
+  llvm::SmallVector<Over> loops(std::initializer_list<Over> wanted) const;
+  int64_t extentOf(Over loop) const;
+  /// Access functions of a stage with these loops.
+  llvm::SmallVector<AffineExpr> access(llvm::ArrayRef<Over> of, std::initializer_list<Over> wanted);
+  llvm::SmallVector<int64_t> extents(std::initializer_list<Over> wanted) const;
+  AffineExpr dim(llvm::ArrayRef<Over> of, Over loop) { return b_.getAffineDimExpr(llvm::find(of, loop) - of.begin()); }
+  /// The row (or column) of an image that is the `within`-th of a block.
+  AffineExpr place(llvm::ArrayRef<Over> of, Over block, Over within, Over apart);
   Value matrix(llvm::ArrayRef<float> entries, int64_t rows) {
     auto type = RankedTensorType::get({rows, static_cast<int64_t>(entries.size()) / rows}, b_.getF32Type());
     return arith::ConstantOp::create(b_, op_.getLoc(), mlir::DenseElementsAttr::get(type, entries));
@@ -130,6 +158,57 @@ Value Writer::zeros(llvm::ArrayRef<int64_t> shape) {
   Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getF32FloatAttr(0));
   Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), shape, b_.getF32Type());
   return mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
+}
+
+llvm::SmallVector<Over> Writer::loops(std::initializer_list<Over> wanted) const {
+  llvm::SmallVector<Over> there;
+  for (const Over loop : wanted) {
+    const bool absent = (loop == Over::kK && !c_.output_blocks) || (loop == Over::kC && !c_.input_blocks) ||
+                        ((loop == Over::kRowApart || loop == Over::kColumnApart) && c_.shape.dilation == 1);
+    if (!absent) there.push_back(loop);
+  }
+  return there;
+}
+
+int64_t Writer::extentOf(Over loop) const {
+  switch (loop) {
+    case Over::kP:
+    case Over::kQ:
+      return algorithm_.side();
+    case Over::kK:
+      return c_.shape.outputs / c_.output_block;
+    case Over::kC:
+      return c_.shape.inputs / c_.input_block;
+    case Over::kImage:
+      return c_.shape.batch;
+    case Over::kRowApart:
+    case Over::kColumnApart:
+      return c_.shape.dilation;
+    case Over::kDown:
+      return down_;
+    case Over::kAcross:
+      return across_;
+    case Over::kInnerK:
+      return c_.output_block;
+    case Over::kInnerC:
+      return c_.input_block;
+    default:
+      return 0;  // of its operands
+  }
+}
+
+llvm::SmallVector<AffineExpr> Writer::access(llvm::ArrayRef<Over> of, std::initializer_list<Over> wanted) {
+  return llvm::map_to_vector(loops(wanted), [&](Over loop) { return dim(of, loop); });
+}
+
+llvm::SmallVector<int64_t> Writer::extents(std::initializer_list<Over> wanted) const {
+  return llvm::map_to_vector(loops(wanted), [&](Over loop) { return extentOf(loop); });
+}
+
+AffineExpr Writer::place(llvm::ArrayRef<Over> of, Over block, Over within, Over apart) {
+  const int64_t m = algorithm_.results, d = c_.shape.dilation;
+  const AffineExpr first = dim(of, block) * (m * d) + dim(of, within) * d;
+  return d == 1 ? first : first + dim(of, apart);
 }
 
 /// out += product of the inputs; the first `parallel` loops are kept, the others summed over.
@@ -160,92 +239,88 @@ GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> 
 
 /// The input with whole blocks to read: zeros beyond the last row and column where m does not divide the result.
 Value Writer::paddedInput() {
-  Value input = op_.getDpsInputs()[0];
+  const Value input = op_.getDpsInputs()[0];
   auto type = mlir::cast<RankedTensorType>(input.getType());
-  llvm::SmallVector<int64_t> shape(type.getShape()), low(5, 0), high(5, 0);
-  const std::array<int64_t, 2> wanted = {c_.shape.dilation * (down_ * algorithm_.results + 2),
-                                         c_.shape.dilation * (across_ * algorithm_.results + 2)};
-  for (int d : {0, 1}) {
-    high[2 + d] = wanted[d] - shape[2 + d];
-    shape[2 + d] = wanted[d];
-  }
+  const int rows = rowsOf(type);
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  shape[rows] = c_.shape.dilation * (down_ * algorithm_.results + 2);
+  shape[rows + 1] = c_.shape.dilation * (across_ * algorithm_.results + 2);
   if (type.getShape() == llvm::ArrayRef<int64_t>(shape)) return input;
-  // One padding, not a padding of another.
-  auto pad = input.getDefiningOp<mlir::tensor::PadOp>();
+  // One padding, not a padding of another; one block of channels is seen without its dimension.
+  auto view = input.getDefiningOp<mlir::tensor::CollapseShapeOp>();
+  if (view && (view.getSrcType().getRank() != kBlocksRank || rowsOf(view.getSrcType()) != rows + 1 ||
+               view.getSrcType().getDimSize(1) != 1 || view.getSrcType().getDimSize(0) != type.getDimSize(0)))
+    view = nullptr;
+  Value source = view ? view.getSrc() : input;
+  auto read = mlir::cast<RankedTensorType>(source.getType());
+  llvm::SmallVector<int64_t> padded(read.getShape()), low(read.getRank(), 0), high(read.getRank(), 0);
+  for (const int d : {0, 1}) {
+    high[rowsOf(read) + d] = shape[rows + d] - padded[rowsOf(read) + d];
+    padded[rowsOf(read) + d] = shape[rows + d];
+  }
+  auto pad = source.getDefiningOp<mlir::tensor::PadOp>();
   Value with = pad ? pad.getConstantPaddingValue() : Value();
   if (with && pad.getLow().empty() && pad.getHigh().empty() && mlir::matchPattern(with, mlir::m_AnyZeroFloat())) {
-    input = pad.getSource();
-    for (int d = 0; d < 5; ++d) {
+    source = pad.getSource();
+    for (int d = 0; d < read.getRank(); ++d) {
       low[d] += pad.getStaticLow()[d];
       high[d] += pad.getStaticHigh()[d];
     }
   }
   Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getFloatAttr(type.getElementType(), 0.0));
-  return mlir::tensor::PadOp::create(b_, op_.getLoc(), RankedTensorType::get(shape, type.getElementType()), input,
-                                     mlir::getAsIndexOpFoldResult(b_.getContext(), low),
-                                     mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
+  Value whole = mlir::tensor::PadOp::create(b_, op_.getLoc(), RankedTensorType::get(padded, type.getElementType()),
+                                            source, mlir::getAsIndexOpFoldResult(b_.getContext(), low),
+                                            mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
+  if (!view) return whole;
+  return mlir::tensor::CollapseShapeOp::create(b_, op_.getLoc(), RankedTensorType::get(shape, type.getElementType()),
+                                               whole, view.getReassociationIndices());
 }
 
 void Writer::run(double saved_us) {
-  const int64_t t = algorithm_.side(), m = algorithm_.results, batch = c_.shape.batch;
-  const int64_t c = c_.input_block, cs = c_.shape.inputs / c, k = c_.output_block, ks = c_.shape.outputs / k;
+  using enum Over;
+  const int64_t t = algorithm_.side(), m = algorithm_.results, d = c_.shape.dilation;
   Value to_input = matrix(algorithm_.input, t), to_filter = matrix(algorithm_.filter, t);
   Value to_output = matrix(algorithm_.output, m);
-  // Filters: p, q, K/k, C/c, c, k; r, s.
-  GenericOp filters = generic({to_filter, to_filter, op_.getDpsInputs()[1]}, {t, t, ks, cs, c, k},
-                              {{dim(0), dim(6)},
-                               {dim(1), dim(7)},
-                               {dim(2), dim(3), dim(6), dim(7), dim(4), dim(5)},
-                               {dim(0), dim(1), dim(2), dim(3), dim(4), dim(5)}},
-                              6, 2);
-  // Which of the plain convolutions that a dilated one consists of: one loop for its rows, one for its columns.
-  const int64_t d = c_.shape.dilation;
-  const llvm::SmallVector<int64_t> apart(d > 1 ? 2 : 0, d);
-  const auto e = static_cast<unsigned>(apart.size());
-  auto shapeOf = [&](llvm::ArrayRef<int64_t> front, llvm::ArrayRef<int64_t> back) {
-    llvm::SmallVector<int64_t> shape(front);
-    shape.append(apart);
-    shape.append(back.begin(), back.end());
-    return shape;
+  auto stage = [&](llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Over> kept,
+                   llvm::ArrayRef<Over> all, llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps) {
+    return generic(inputs, shape, maps, kept.size(), all.size() - kept.size());
   };
-  auto loops = [&](std::initializer_list<unsigned> numbers) {
-    llvm::SmallVector<AffineExpr> these;
-    for (unsigned number : numbers) these.push_back(dim(number));
-    return these;
+  auto with = [](llvm::SmallVector<Over> kept, llvm::ArrayRef<Over> summed) {
+    kept.append(summed.begin(), summed.end());
+    return kept;
   };
-  auto all = [&](unsigned count) {
-    return llvm::map_to_vector(llvm::seq(count), [&](unsigned loop) { return dim(loop); });
-  };
-  auto withApart = [&](llvm::SmallVector<AffineExpr> front, unsigned first, std::initializer_list<unsigned> back) {
-    for (unsigned which = 0; which < e; ++which) front.push_back(dim(first + which));
-    front.append(loops(back));
-    return front;
-  };
-  // The row (or column) of an image that is the `within`-th of a block.
-  auto place = [&](AffineExpr block, AffineExpr within, unsigned which) {
-    return e == 0 ? block * m + within : block * (m * d) + within * d + dim(which);
-  };
-  // Input: p, q, C/c, N, (rows, columns apart,) Th, Tw, c; i, j.
+  const std::initializer_list<Over> filters_at = {kP, kQ, kK, kC, kInnerC, kInnerK};
+  const auto filter_loops = loops(filters_at), filter_all = with(filter_loops, {kR, kS});
+  GenericOp filters =
+      stage({to_filter, to_filter, op_.getDpsInputs()[1]}, extents(filters_at), filter_loops, filter_all,
+            {access(filter_all, {kP, kR}), access(filter_all, {kQ, kS}),
+             access(filter_all, {kK, kC, kR, kS, kInnerC, kInnerK}), access(filter_all, filters_at)});
+
+  const std::initializer_list<Over> input_at = {kP, kQ, kC, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerC};
+  const auto input_loops = loops(input_at), input_all = with(input_loops, {kI, kJ});
+  auto read = access(input_all, {kImage, kC});
+  read.append(
+      {place(input_all, kDown, kI, kRowApart), place(input_all, kAcross, kJ, kColumnApart), dim(input_all, kInnerC)});
   GenericOp input =
-      generic({to_input, to_input, paddedInput()}, shapeOf({t, t, cs, batch}, {down_, across_, c}),
-              {loops({0, 7 + e}),
-               loops({1, 8 + e}),
-               {dim(3), dim(2), place(dim(4 + e), dim(7 + e), 4), place(dim(5 + e), dim(8 + e), 5), dim(6 + e)},
-               all(7 + e)},
-              7 + e, 2);
-  // Product: p, q, K/k, N, (rows, columns apart,) Th, Tw, k; C/c, c.
-  GenericOp product = generic(
-      {input.getResult(0), filters.getResult(0)}, shapeOf({t, t, ks, batch}, {down_, across_, k}),
-      {withApart(loops({0, 1, 7 + e, 3}), 4, {4 + e, 5 + e, 8 + e}), loops({0, 1, 2, 7 + e, 8 + e, 6 + e}), all(7 + e)},
-      7 + e, 2);
-  // Output: N, K/k, Th, i, Tw, j, k, (rows, columns apart); p, q.
+      stage({to_input, to_input, paddedInput()}, extents(input_at), input_loops, input_all,
+            {access(input_all, {kP, kI}), access(input_all, {kQ, kJ}), read, access(input_all, input_at)});
+
+  const std::initializer_list<Over> product_at = {kP, kQ, kK, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerK};
+  const auto product_loops = loops(product_at), product_all = with(product_loops, loops({kC, kInnerC}));
+  GenericOp product =
+      stage({input.getResult(0), filters.getResult(0)}, extents(product_at), product_loops, product_all,
+            {access(product_all, input_at), access(product_all, filters_at), access(product_all, product_at)});
+
+  const auto output_loops = loops({kImage, kK, kDown, kI, kAcross, kJ, kInnerK, kRowApart, kColumnApart}),
+             output_all = with(output_loops, {kP, kQ});
+  auto written = access(output_all, {kImage, kK});
+  written.append({place(output_all, kDown, kI, kRowApart), place(output_all, kAcross, kJ, kColumnApart),
+                  dim(output_all, kInnerK)});
+  auto whole = extents({kImage, kK});
+  whole.append({down_ * m * d, across_ * m * d, c_.output_block});
   GenericOp output =
-      generic({to_output, to_output, product.getResult(0)}, {batch, ks, down_ * m * d, across_ * m * d, k},
-              {loops({3, 7 + e}),
-               loops({5, 8 + e}),
-               withApart(loops({7 + e, 8 + e, 1, 0}), 7, {2, 4, 6}),
-               {dim(0), dim(1), place(dim(2), dim(3), 7), place(dim(4), dim(5), 8), dim(6)}},
-              7 + e, 2);
+      stage({to_output, to_output, product.getResult(0)}, whole, output_loops, output_all,
+            {access(output_all, {kI, kP}), access(output_all, {kJ, kQ}), access(output_all, product_at), written});
   for (GenericOp stage : {input, product, output}) {
     stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
     if (slice_rows_ == 0) continue;
@@ -258,16 +333,21 @@ void Writer::run(double saved_us) {
   Value result = output.getResult(0);
   auto type = mlir::cast<RankedTensorType>(op_.getResult(0).getType());
   if (result.getType() != type) {
-    const llvm::SmallVector<int64_t> zeros(5, 0), ones(5, 1);
+    const llvm::SmallVector<int64_t> zeros(type.getRank(), 0), ones(type.getRank(), 1);
     result = mlir::tensor::ExtractSliceOp::create(b_, op_.getLoc(), result,
                                                   mlir::getAsIndexOpFoldResult(b_.getContext(), zeros),
                                                   mlir::getAsIndexOpFoldResult(b_.getContext(), type.getShape()),
                                                   mlir::getAsIndexOpFoldResult(b_.getContext(), ones));
   }
   op_.getResult(0).replaceAllUsesWith(result);
-  Value old_input = op_.getDpsInputs()[0];
+  mlir::Operation* read_before = op_.getDpsInputs()[0].getDefiningOp();
   op_.erase();
-  if (auto* pad = old_input.getDefiningOp(); pad && pad->use_empty()) pad->erase();
+  while (read_before && read_before->use_empty() &&
+         mlir::isa<mlir::tensor::PadOp, mlir::tensor::CollapseShapeOp>(read_before)) {
+    mlir::Operation* before = read_before->getOperand(0).getDefiningOp();
+    read_before->erase();
+    read_before = before;
+  }
 }
 
 std::string nameOf(Location location) {
@@ -308,7 +388,19 @@ Comparison compare(const Candidate& candidate, const WinogradPrices& prices, dou
   }
 }
 
-v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken) {
+/// Microseconds that slices which a direct convolution shares with its neighbours could gain at most: what it reads and
+/// what it writes stays near. In Winograd's domain it has slices of its own.
+double slicesMayGain(const Candidate& candidate, const Chip& chip) {
+  const ConvolutionShape& shape = candidate.shape;
+  double gain_us = 0;
+  for (const int64_t channels : {shape.inputs, shape.outputs}) {
+    const auto elements = static_cast<double>(shape.batch * channels * shape.height * shape.width);
+    gain_us += fusion::betweenSteps(chip, elements * sizeof(float)) * 1e6;
+  }
+  return gain_us;
+}
+
+v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken, double may_gain) {
   const ConvolutionShape& shape = candidate.shape;
   const WinogradAlgorithm& algorithm = winogradAlgorithms()[best];
   const WinogradPrice& price = all.prices[best];
@@ -328,6 +420,10 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
       static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms));
+  if (taken && direct - may_gain < price.total())
+    decision.set_reason(
+        absl::StrFormat("%s; slices that it shares with its neighbours could gain up to %.0f us directly",
+                        decision.reason(), may_gain));
   if (candidate.fewest < shape.batch)
     decision.set_reason(
         absl::StrFormat("%s; of runs of %d to %d images at most %.2f times the best way's time, directly %.2f times",
@@ -337,7 +433,15 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
 
 constexpr char kAlgorithmChoice[] = "algorithm";
 
-void addPrices(v1::Choice& made, const Comparison& all, double error) {
+double priceOf(const std::string& algorithm, const Comparison& all) {
+  for (const auto& [known, price] : llvm::zip_equal(winogradAlgorithms(), all.prices))
+    if (algorithm == known.name) return price.total();
+  return all.direct;
+}
+
+/// What is done directly may share slices with its neighbours: where that could gain more than Winograd's domain saves,
+/// it is an open choice, which a whole compilation settles.
+void addPrices(v1::Choice& made, const Comparison& all, double error, double may_gain) {
   made.set_error(error);
   const auto add = [&](const std::string& name, double price_us) {
     if (name == made.choice()) {
@@ -346,7 +450,8 @@ void addPrices(v1::Choice& made, const Comparison& all, double error) {
       addAlternative(made, name, price_us);
     }
   };
-  add(kDirect, all.direct);
+  const bool contested = made.choice() != kDirect && all.direct - may_gain < priceOf(made.choice(), all);
+  add(kDirect, contested ? all.direct - may_gain : all.direct);
   for (const auto& [algorithm, price] : llvm::zip_equal(winogradAlgorithms(), all.prices))
     add(algorithm.name, price.total());
 }
@@ -381,53 +486,16 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
     if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
     const bool taken = wanted != algorithms.end() || (pinned.empty() && all.worst[best] < most * all.direct_worst);
-    report.decisions.push_back(decisionFor(*candidate, all, best, taken));
+    const double may_gain = slicesMayGain(*candidate, chip);
+    report.decisions.push_back(decisionFor(*candidate, all, best, taken, may_gain));
     v1::Choice& made = choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
     made.set_subject(operationsText(op.getOperation()));
-    addPrices(made, all, chip.prices().gains().winograd_share());
+    addPrices(made, all, chip.prices().gains().winograd_share(), may_gain);
     if (!taken) continue;
     Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
         .run(all.direct - all.prices[best].total());
   }
   return report;
-}
-
-int alignSlices(mlir::func::FuncOp main) {
-  int count = 0;
-  for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<mlir::tensor::PadOp>())) {
-    // The stage that computes what is padded, through operations at the same points.
-    mlir::Operation* producer = pad.getSource().getDefiningOp();
-    for (int steps = 0; producer && !producer->hasAttr(kStageOf) && steps < 4; ++steps) {
-      auto follower = mlir::dyn_cast<GenericOp>(producer);
-      producer = nullptr;
-      if (!follower || follower.getNumReductionLoops() > 0) break;
-      for (Value input : follower.getDpsInputs()) {
-        if (mlir::Operation* before = input.getDefiningOp(); before && before->hasAttr(kSliceRows)) producer = before;
-      }
-    }
-    auto block = producer ? producer->getAttrOfType<mlir::IntegerAttr>(kBlockRows) : mlir::IntegerAttr();
-    Value with = pad.getConstantPaddingValue();
-    if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty() || pad.getType().getRank() != 5) continue;
-    const int64_t low = pad.getStaticLow()[2], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
-    if (low < 0 || more == 0) continue;
-    OpBuilder b(pad);
-    llvm::SmallVector<int64_t> shape(pad.getType().getShape()), lows(pad.getStaticLow()), offsets(5, 0), ones(5, 1);
-    lows[2] += more;
-    shape[2] += more;
-    offsets[2] = more;
-    auto type = RankedTensorType::get(shape, pad.getType().getElementType());
-    Value larger = mlir::tensor::PadOp::create(b, pad.getLoc(), type, pad.getSource(),
-                                               mlir::getAsIndexOpFoldResult(b.getContext(), lows),
-                                               mlir::getAsIndexOpFoldResult(b.getContext(), pad.getStaticHigh()), with);
-    Value same = mlir::tensor::ExtractSliceOp::create(
-        b, pad.getLoc(), larger, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
-        mlir::getAsIndexOpFoldResult(b.getContext(), pad.getType().getShape()),
-        mlir::getAsIndexOpFoldResult(b.getContext(), ones));
-    pad.getResult().replaceAllUsesWith(same);
-    pad.erase();
-    ++count;
-  }
-  return count;
 }
 
 }  // namespace tessera::compiler

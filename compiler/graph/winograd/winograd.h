@@ -19,7 +19,8 @@ struct WinogradReport {
 ///
 /// Inputs and filters of f16 and bf16 are widened as the transforms load them; filters are kept in f32 then.
 /// Works on convolutions in blocked layouts (input [N, C/c, H + 2, W + 2, c], filter [K/k, C/c, 3, 3, c, k], known at
-/// compile time), that is behind assignLayouts. With blocks of m x m results, t = m + 2, Th x Tw blocks:
+/// compile time), that is behind assignLayouts; channels last are one block, which has no dimension of its own. With
+/// blocks of m x m results, t = m + 2, Th x Tw blocks:
 ///
 ///   V[p, q, C/c, N, Th, Tw, c] = sum over i, j of B[p, i] B[q, j] x[N, C/c, m Th + i, m Tw + j, c]
 ///   M[p, q, K/k, N, Th, Tw, k] = sum over C of V[p, q, C, N, Th, Tw] U[p, q, K, C]
@@ -36,8 +37,5 @@ struct WinogradReport {
 /// Accuracy against direct sums is stated in this room's README.
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
                              const RowFacts* rows = nullptr);
-
-/// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
-int alignSlices(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

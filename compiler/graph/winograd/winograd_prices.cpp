@@ -15,6 +15,10 @@ double WinogradPrices::weightsUs(double bytes) const {
   return bytes / (chip_.prices().memory().stream_bandwidth_share() * rate);
 }
 
+double WinogradPrices::wholeVectors(int64_t channels) const {
+  return static_cast<double>(ceilDiv(channels, chip_.lanes()) * chip_.lanes());
+}
+
 double WinogradPrices::bytesPerUs(double bytes) const {
   const auto busy = static_cast<int>(chip_.prices().memory().busy_cores());
   for (const Chip::Level& level : chip_.levels())
@@ -23,7 +27,7 @@ double WinogradPrices::bytesPerUs(double bytes) const {
 }
 
 double WinogradPrices::direct(const ConvolutionShape& shape) const {
-  const double pairs = static_cast<double>(shape.inputs) * static_cast<double>(shape.outputs);
+  const double pairs = static_cast<double>(shape.inputs) * wholeVectors(shape.outputs);
   const double operations = 18.0 * pairs * static_cast<double>(shape.batch * shape.height * shape.width);
   return phaseUs() + std::max(arithmeticUs(operations), weightsUs(36.0 * pairs));
 }
@@ -31,14 +35,15 @@ double WinogradPrices::direct(const ConvolutionShape& shape) const {
 WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const {
   const auto positions = static_cast<double>(algorithm.positions());
   const auto blocks = static_cast<double>(shape.batch * shape.blocks(algorithm.results));
-  const auto inputs = static_cast<double>(shape.inputs), outputs = static_cast<double>(shape.outputs);
+  const auto inputs = static_cast<double>(shape.inputs), outputs = wholeVectors(shape.outputs);
   // With fewer blocks than a register tile has rows the tile is smaller and reads more for each multiplication.
   const auto rows = static_cast<double>(chip_.prices().products().full_tile_rows());
   const double share = std::min(1.0, blocks / rows);
   WinogradPrice price;
   price.product = phaseUs() + std::max(arithmeticUs(2 * positions * blocks * inputs * outputs / share),
                                        weightsUs(4 * positions * inputs * outputs));
-  const double cycles = blocks * (inputs * algorithm.input_cycles + outputs * algorithm.output_cycles) /
+  const double cycles = blocks *
+                        (wholeVectors(shape.inputs) * algorithm.input_cycles + outputs * algorithm.output_cycles) /
                         static_cast<double>(chip_.lanes());
   // What lies between two stages.
   const double between = 4 * positions * blocks * (inputs + outputs);

@@ -42,6 +42,8 @@ class WinogradPrices {
 
  private:
   double bytesPerUs(double bytes) const;
+  /// The channels that as many take as vectors hold, the last one not full.
+  double wholeVectors(int64_t channels) const;
   /// Work of the core with the most rows of blocks over the average, with slices of so many dealt to all.
   double idleFactor(int64_t images, int64_t rows, int64_t slice) const;
   void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;

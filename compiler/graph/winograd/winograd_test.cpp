@@ -1,5 +1,6 @@
 #include "compiler/graph/winograd/winograd.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -74,6 +75,13 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 8, 8}, Case{2, 32, 48, 12, 4}, Case{1, 48, 32, 7, 7},
                                            Case{3, 32, 32, 5, 9}, Case{1, 64, 32, 3, 13}, Case{2, 32, 64, 3, 2}));
 
+// All channels in one block, on either side or on both.
+INSTANTIATE_TEST_SUITE_P(OneBlock, WinogradConvolution,
+                         ::testing::Values(Case{1, 16, 16, 8, 8}, Case{2, 16, 64, 7, 7}, Case{1, 64, 16, 5, 9},
+                                           Case{3, 16, 16, 3, 13}, Case{1, 12, 20, 7, 9}, Case{2, 17, 33, 5, 6},
+                                           Case{1, 100, 36, 8, 8}, Case{1, 16, 48, 13, 7, 2},
+                                           Case{2, 32, 16, 11, 17, 3}, Case{1, 16, 16, 28, 28, 4}));
+
 // Taps apart: neighbouring results belong to blocks of their own, the last rows and columns of some to none.
 INSTANTIATE_TEST_SUITE_P(Dilated, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 16, 16, 2}, Case{2, 32, 48, 13, 7, 2},
@@ -103,6 +111,23 @@ TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
     EXPECT_NE(workload.summary().find("pad to 1x2x33x30x16"), std::string::npos) << workload.summary();
   }
   EXPECT_EQ(sliced, 2);
+}
+
+TEST_F(PlanTest, WhatFollowsJoinsTheStagesThoughBlocksAreCut) {
+  target_ = slowArithmetic();
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 7, 9});
+  Value y = b.relu(b.batchNorm(b.conv(x, 32, {.kernel = 3, .pad = 1})));
+  PlannedGraph planned = check(b.finish({b.conv(y, 16, {.kernel = 3, .stride = 2, .pad = 1})}));
+  int moved = 0;
+  for (const v1::RewriteCount& rewrite : planned.plan.report().rewrites())
+    if (rewrite.name() == "cut-behind-followers") moved = rewrite.count();
+  EXPECT_EQ(moved, 1);
+  const auto joined = std::ranges::count_if(planned.plan.workloads(), [](const v1::Workload& workload) {
+    return workload.summary().find("winograd") != std::string::npos &&
+           workload.summary().find("max") != std::string::npos;
+  });
+  EXPECT_EQ(joined, 1) << planned.plan.workloads(0).summary();
 }
 
 TEST_F(PlanTest, OtherConvolutionsStayDirect) {
@@ -146,6 +171,29 @@ ImportedModel convolutionOf(mlir::MLIRContext& context, int64_t fewest) {
 }
 
 // Filters in Winograd's domain are larger: eight images pay for their way from memory, one does not.
+// Prices of one convolution do not see what slices with its neighbours gain: where that could be more than Winograd's
+// domain saves, doing it directly is not settled.
+TEST_F(PlanTest, WhereSlicesCouldGainMoreWinogradIsAnOpenChoice) {
+  target_ = serverCore();
+  target_.mutable_memory(1)->set_bandwidth_bytes_per_cycle(6);
+  for (const auto& [channels, extent, open] : {std::tuple(16, 512, true), {64, 56, false}}) {
+    ModelBuilder b(context_);
+    Value x = b.input({1, channels, extent, extent});
+    auto planned = planGraph(b.finish({b.relu(b.conv(x, channels, {.kernel = 3, .pad = 1}))}), target_);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    const v1::GraphReport& report = planned->plan.report();
+    const auto made = std::ranges::find(report.choices(), "algorithm", &v1::Choice::kind);
+    ASSERT_NE(made, report.choices().end());
+    EXPECT_TRUE(made->choice().starts_with("winograd"));
+    const auto direct = std::ranges::find(made->alternatives(), "direct", &v1::Choice::Alternative::choice);
+    ASSERT_NE(direct, made->alternatives().end());
+    EXPECT_EQ(direct->price_us() < made->price_us(), open) << made->ShortDebugString();
+    const auto told = std::ranges::find(report.decisions(), "algorithm", &v1::Decision::kind);
+    EXPECT_EQ(told->reason().find("slices that it shares") != std::string::npos, open) << told->reason();
+    EXPECT_GT(told->alternative_cost(), told->cost()) << "of the convolution alone";
+  }
+}
+
 TEST_F(PlanTest, OfARangeTheWayThatIsNeverMuchSlowerIsTaken) {
   for (const auto& [fewest, algorithm] :
        {std::pair(8, "winograd-2x2"), std::pair(7, "winograd-2x2"), std::pair(1, "direct")}) {

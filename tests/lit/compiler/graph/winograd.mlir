@@ -135,3 +135,40 @@ func.func @filters_from_outside(%x: tensor<1x8x58x58x16xf32>, %w: tensor<8x8x3x3
   } -> tensor<1x8x56x56x16xf32>
   return %y : tensor<1x8x56x56x16xf32>
 }
+
+// -----
+
+#in = affine_map<(n, y, x, i, r, s, j) -> (n, y + r, x + s, j)>
+#filter = affine_map<(n, y, x, i, r, s, j) -> (r, s, j, i)>
+#out = affine_map<(n, y, x, i, r, s, j) -> (n, y, x, i)>
+
+// All channels in one block: no loop goes over blocks, in no stage. The one padding grows where it is, behind the view.
+// CHECK-LABEL: @one_block
+// CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[0, 0, 1, 1, 0] high[0, 0, 3, 2, 0]
+// CHECK: %[[X:.*]] = tensor.collapse_shape %[[P]]
+// CHECK: %[[V:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %[[X]] : tensor<6x6xf32>, tensor<6x6xf32>, tensor<1x30x30x24xf32>)
+// CHECK-SAME: outs(%{{.*}} : tensor<6x6x1x7x7x24xf32>)
+// CHECK: %[[M:.*]] = linalg.generic {{.*}} ins(%[[V]], %{{.*}} : tensor<6x6x1x7x7x24xf32>, tensor<6x6x24x40xf32>)
+// CHECK-SAME: outs(%{{.*}} : tensor<6x6x1x7x7x40xf32>)
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<1x28x28x40xf32>)
+// CHECK: tensor.extract_slice %[[Y]][0, 0, 0, 0] [1, 26, 27, 40] [1, 1, 1, 1]
+func.func @one_block(%x: tensor<1x1x26x27x24xf32>, %w: tensor<3x3x24x40xf32> {tessera.weight = 0})
+    -> tensor<1x26x27x40xf32> {
+  %z = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[0, 0, 1, 1, 0] high[0, 0, 1, 1, 0] {
+  ^bb0(%i0: index, %i1: index, %i2: index, %i3: index, %i4: index):
+    tensor.yield %z : f32
+  } : tensor<1x1x26x27x24xf32> to tensor<1x1x28x29x24xf32>
+  %c = tensor.collapse_shape %p [[0, 1], [2], [3], [4]] : tensor<1x1x28x29x24xf32> into tensor<1x28x29x24xf32>
+  %e = tensor.empty() : tensor<1x26x27x40xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x26x27x40xf32>) -> tensor<1x26x27x40xf32>
+  %y = linalg.generic {indexing_maps = [#in, #filter, #out], iterator_types = ["parallel", "parallel", "parallel",
+      "parallel", "reduction", "reduction", "reduction"]}
+      ins(%c, %w : tensor<1x28x29x24xf32>, tensor<3x3x24x40xf32>) outs(%f : tensor<1x26x27x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x26x27x40xf32>
+  return %y : tensor<1x26x27x40xf32>
+}

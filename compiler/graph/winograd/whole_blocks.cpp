@@ -1,0 +1,132 @@
+#include "compiler/graph/winograd/whole_blocks.h"
+
+#include "compiler/fusion/ceil_div.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/stage_attributes.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::OpBuilder;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::tensor::ExtractSliceOp;
+
+/// Of a stage's result from its first row and column on, for one reader.
+bool cutsWholeBlocks(ExtractSliceOp slice) {
+  mlir::Operation* stage = slice.getSource().getDefiningOp();
+  return stage && stage->hasAttr(kStageOf) && stage->hasOneUse() && slice->hasOneUse() && slice.hasZeroOffset() &&
+         slice.hasUnitStride() && slice.getSourceType().getRank() == slice.getType().getRank() &&
+         slice.getType().hasStaticShape();
+}
+
+/// Whether all who read it read in place what is cut out of something larger: a concatenation and the caller would copy
+/// it, which is the pass that is to be saved.
+bool readInPlace(Value value) {
+  return llvm::all_of(value.getUsers(), [](mlir::Operation* user) {
+    if (auto view = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(user)) return readInPlace(view.getResult());
+    return mlir::isa<mlir::linalg::LinalgOp, mlir::tensor::PadOp>(user);
+  });
+}
+
+/// Whether the reader can compute what is cut off as well.
+bool canComputeAll(GenericOp reader, ExtractSliceOp slice) {
+  if (kindOf(reader) != OpKind::kElementwise || reader->getNumResults() != 1 || reader.hasIndexSemantics() ||
+      reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)))
+    return false;
+  for (mlir::OpOperand& operand : reader->getOpOperands()) {
+    const mlir::AffineMap map = reader.getMatchingIndexingMap(&operand);
+    if (operand.get() == slice.getResult() || reader.isDpsInit(&operand)) {
+      if (!map.isIdentity()) return false;
+      continue;
+    }
+    for (int64_t d = 0; d < slice.getType().getRank(); ++d) {
+      const bool cut = slice.getType().getDimSize(d) != slice.getSourceType().getDimSize(d);
+      if (cut && map.isFunctionOfDim(d)) return false;
+    }
+  }
+  return true;
+}
+
+/// The reader computes all, and what it computes is cut.
+ExtractSliceOp moveBehind(GenericOp reader, ExtractSliceOp slice) {
+  OpBuilder b(reader);
+  auto type = RankedTensorType::get(slice.getSourceType().getShape(),
+                                    mlir::cast<RankedTensorType>(reader.getResult(0).getType()).getElementType());
+  llvm::SmallVector<Value> operands;
+  for (mlir::OpOperand& operand : reader->getOpOperands()) {
+    if (reader.isDpsInit(&operand)) {
+      operands.push_back(mlir::tensor::EmptyOp::create(b, reader.getLoc(), type.getShape(), type.getElementType()));
+    } else {
+      operands.push_back(operand.get() == slice.getResult() ? slice.getSource() : operand.get());
+    }
+  }
+  auto whole = mlir::cast<GenericOp>(mlir::clone(b, reader.getOperation(), mlir::TypeRange{type}, operands));
+  auto cut = ExtractSliceOp::create(b, slice.getLoc(), mlir::cast<RankedTensorType>(reader.getResult(0).getType()),
+                                    whole.getResult(0), slice.getMixedOffsets(), slice.getMixedSizes(),
+                                    slice.getMixedStrides());
+  reader.getResult(0).replaceAllUsesWith(cut.getResult());
+  reader.erase();
+  slice.erase();
+  return cut;
+}
+
+}  // namespace
+
+int cutBehindFollowers(mlir::func::FuncOp main) {
+  int count = 0;
+  for (auto found : llvm::make_early_inc_range(main.getBody().front().getOps<ExtractSliceOp>())) {
+    if (!cutsWholeBlocks(found)) continue;
+    auto reader = mlir::dyn_cast<GenericOp>(*found->user_begin());
+    if (!reader || !canComputeAll(reader, found) || !readInPlace(reader.getResult(0))) continue;
+    moveBehind(reader, found);
+    ++count;
+  }
+  return count;
+}
+
+int alignSlices(mlir::func::FuncOp main) {
+  int count = 0;
+  for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<mlir::tensor::PadOp>())) {
+    // The stage that computes what is padded, through operations at the same points.
+    mlir::Operation* producer = pad.getSource().getDefiningOp();
+    for (int steps = 0; producer && !producer->hasAttr(kStageOf) && steps < 4; ++steps) {
+      auto follower = mlir::dyn_cast<GenericOp>(producer);
+      producer = nullptr;
+      if (!follower || follower.getNumReductionLoops() > 0) break;
+      for (Value input : follower.getDpsInputs()) {
+        if (mlir::Operation* before = input.getDefiningOp(); before && before->hasAttr(kSliceRows)) producer = before;
+      }
+    }
+    auto block = producer ? producer->getAttrOfType<mlir::IntegerAttr>(kBlockRows) : mlir::IntegerAttr();
+    Value with = pad.getConstantPaddingValue();
+    if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty()) continue;
+    const int64_t rank = pad.getType().getRank(), rows = rank - 3;  // before columns and channels within a block
+    const int64_t low = pad.getStaticLow()[rows], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
+    if (low < 0 || more == 0) continue;
+    OpBuilder b(pad);
+    llvm::SmallVector<int64_t> shape(pad.getType().getShape()), lows(pad.getStaticLow()), offsets(rank, 0),
+        ones(rank, 1);
+    lows[rows] += more;
+    shape[rows] += more;
+    offsets[rows] = more;
+    auto type = RankedTensorType::get(shape, pad.getType().getElementType());
+    Value larger = mlir::tensor::PadOp::create(b, pad.getLoc(), type, pad.getSource(),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), lows),
+                                               mlir::getAsIndexOpFoldResult(b.getContext(), pad.getStaticHigh()), with);
+    Value same = mlir::tensor::ExtractSliceOp::create(
+        b, pad.getLoc(), larger, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
+        mlir::getAsIndexOpFoldResult(b.getContext(), pad.getType().getShape()),
+        mlir::getAsIndexOpFoldResult(b.getContext(), ones));
+    pad.getResult().replaceAllUsesWith(same);
+    pad.erase();
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler
