@@ -15,7 +15,7 @@ from models import catalog
 from oracle.oracle import Oracle, difference
 from suite import check, run
 
-MODELS = ("mlp", "squeezenet1_1", "mobilenet_v1", "resnet18", "resnet50", "bert_tiny", "bert_tiny_shapes", "bert_base", "decoder",
+MODELS = ("mlp", "squeezenet1_1", "mobilenet_v1", "resnet18", "resnet50", "resnet20", "bert_tiny", "bert_tiny_shapes", "bert_base", "decoder",
           "conv:h=17,w=19,stride=2,group=2", "conv:kh=5,kw=1,pad=2,dilation=2,bias=0", "gemm:m=33,k=65,n=17,transb=1",
           "matmul:m=7,k=33,n=65", *catalog.REDUCED.values(), catalog.REDUCED["gpt2"] + ",norm_operator=1",
           catalog.REDUCED["gpt2"] + ",dynamic_shapes=1", catalog.REDUCED["vit_b16"] + ",norm_operator=1",

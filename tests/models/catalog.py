@@ -5,7 +5,7 @@ import pathlib
 
 import numpy as np
 
-from . import basic, classifiers, decoder, pre_norm, recurrent, transformer, vision
+from . import basic, classifiers, decoder, images, pre_norm, recurrent, transformer, vision
 from .builder import check, seeded
 
 SYMBOLIC_BATCH = "N"
@@ -38,6 +38,9 @@ MODELS = {
     "inception_v1": classifiers.inception_v1,
     "densenet121": classifiers.densenet121,
     "shufflenet_v1": classifiers.shufflenet_v1,
+    "resnet20": images.resnet20,
+    "unet": images.unet,
+    "espcn": images.espcn,
     "vit_b16": pre_norm.vit_b16,
     "gpt2": pre_norm.gpt2,
     "mi_lstm": recurrent.mi_lstm,
@@ -63,6 +66,8 @@ REDUCED = {
     "inception_v1": "inception_v1:size=64,slim=4,classes=10",
     "densenet121": "densenet121:size=64,slim=4,classes=10",
     "shufflenet_v1": "shufflenet_v1:size=64,slim=4,classes=10",
+    "unet": "unet:size=56,width=12",
+    "espcn": "espcn:size=37,width=17",
     "vit_b16": "vit_b16:size=40,patch=8,layers=2,hidden=48,heads=3,classes=10",
     "gpt2": "gpt2:layers=2,hidden=48,heads=3,seq=19,vocabulary=101,positions=32",
     "tf_small": "tf_small:layers=2,hidden=48,heads=3,seq=21",
