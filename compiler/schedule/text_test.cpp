@@ -51,7 +51,7 @@ TEST(ScheduleText, PartsAndTheSlicesThatFollowEachOtherInThemAreTwoLoopsOfOneDim
   auto schedule = parseSchedule(kKept);
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
   EXPECT_EQ(printSchedule(*schedule), kKept);
-  EXPECT_EQ(summarizeSchedule(*schedule), "scalar in slices d1/28 d1/4");
+  EXPECT_EQ(summarizeSchedule(*schedule), "scalar in slices d1/28 d1/4, halos kept");
 }
 
 TEST(ScheduleText, BlanksAndCommentsSayNothing) {

@@ -456,7 +456,8 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     break;
   }
   if (region->part > 1)
-    absl::StrAppend(&region->description, ", halos kept in ", region->points(), " parts of ", region->part);
+    absl::StrAppend(&region->description, ", halos kept in ", region->points(),
+                    region->points() == 1 ? " part of " : " parts of ", region->part, " slices");
   size_t fetched = 0;
   for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.next_blocks.size();
   if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");

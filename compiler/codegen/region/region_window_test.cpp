@@ -116,7 +116,7 @@ TEST(RegionWindow, PlanesAreTurnedWithinSlices) {
 void expectKept(const v1::KernelInfo& info, int64_t parts) {
   expectRegion(info);
   const auto& phase = info.phases(info.phases_size() - 1);
-  EXPECT_NE(phase.strategy().find(absl::StrCat("halos kept in ", parts, " parts")), std::string::npos)
+  EXPECT_NE(phase.strategy().find(absl::StrCat("halos kept in ", parts, " part")), std::string::npos)
       << phase.strategy();
   EXPECT_EQ(phase.grid(), parts);
 }
