@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/buffer_roles.h"
 #include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/region/softmax_nests.h"
 #include "compiler/codegen/tiling/loop_order.h"
@@ -302,6 +303,7 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
+  if (loops.back().part > 1) separateRoles(builder, nests);
   std::vector<PackBefore> before;
   auto region = formMaskedRegion(builder, nests, loops, chip, before, followed);
   if (!region.ok()) return region.status();

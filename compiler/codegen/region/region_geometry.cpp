@@ -107,10 +107,11 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
       for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
         if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
           continue;
-        // A nest that does not run in every slice, but is whole where it runs, is not cut.
-        if (!changes(*needs, [&](const Needs& of) {
-              return isEmpty(of.loops[n]) ? Range{0, nests.nests[n].extents[loop]} : of.loops[n][loop];
-            }))
+        // A nest that does not run in every slice, but over the same range where it runs, is not cut.
+        Range known;
+        for (const Needs& of : llvm::reverse(*needs))
+          if (!isEmpty(of.loops[n])) known = of.loops[n][loop];
+        if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? known : of.loops[n][loop]; }))
           continue;
         int& cut = geometry.loop_cut_[n][loop];
         if (cut >= 0) return twice(absl::StrCat("loop ", loop, " of ", describeNest(nests, n)), cut);

@@ -123,14 +123,16 @@ class Backward {
     return rest;
   }
 
-  /// Rows that are kept are final: nests that run up to the last one that writes them keep to the others.
+  /// Rows that are kept are final: what nests up to the last one that writes them touch is among what later ones need
+  /// and no slice before has left. A buffer that held something else first (one in the place of two) is not kept.
   void check(size_t n, mlir::Value root, const std::optional<Walks>& walks, llvm::ArrayRef<Range> loops) {
     const auto found = keeps_.find(root);
-    if (!before_ || found == keeps_.end() || n > lastWriter(region_, root)) return;
+    if (found == keeps_.end() || n > lastWriter(region_, root)) return;
     const auto box = needs_.boxes.find(root);
-    if (box == needs_.boxes.end() || box->second.empty()) return;
     const int c = found->second;
-    if (!walks || covered(*walks, loops)[c].lo < owed(root, box->second)[c].lo) spoilt_.push_back(root);
+    const bool needed = walks && box != needs_.boxes.end() && !box->second.empty();
+    const Range mine = needed ? covered(*walks, loops)[c] : Range{};
+    if (!needed || mine.lo < owed(root, box->second)[c].lo || mine.hi > box->second[c].hi) spoilt_.push_back(root);
   }
 
   std::optional<Walks> walk(const Nest& nest, const Access& access) {
