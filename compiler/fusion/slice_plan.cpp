@@ -164,6 +164,9 @@ class Slicer {
   /// Slices that may follow each other along the innermost loop of `plan`: all that is left for each core, or fewer.
   std::vector<int64_t> partsToTry(const SlicePlan& plan) const {
     if (plan.order.empty() || plan.blocks > 1 || !overlaps(chain_, plan.tiles, plan.order.back())) return {};
+    // Halos along two loops are too many kinds of slices: those at each border of both, which begin a part or follow.
+    for (size_t outer = 0; outer + 1 < plan.order.size(); ++outer)
+      if (overlaps(chain_, plan.tiles, plan.order[outer])) return {};
     const int64_t along = slicesAlong(plan), around = plan.slices / along;
     std::vector<int64_t> sizes;
     auto consider = [&](int64_t parts) {

@@ -143,6 +143,16 @@ TEST(SlicePlan, OverlapsOfWindowsAreComputedAgainWhereCoresWouldWait) {
   EXPECT_GT(plan->other_seconds, plan->seconds);
 }
 
+TEST(SlicePlan, HalosAreKeptAlongOneLoop) {
+  const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
+  const int h = chain.loopNamed("h"), w = chain.loopNamed("w");
+  // No row of the image fits with what it is computed from.
+  auto plan = planSlices(chain, {h, w}, Chip(coreHolding(40 << 10)), 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->order, (Order{h, w}));
+  EXPECT_EQ(plan->part, 1);
+}
+
 TEST(SlicePlan, CoresWithoutASliceCount) {
   // Everything fits at once: one core takes one slice, four cores get four.
   Chain chain = gemmChain(1, 96, 32, 32, 32);
