@@ -136,7 +136,7 @@ absl::Status checkRegion(const Region& region, size_t phase, Places temporaries)
   for (auto [v, variant] : llvm::enumerate(region.variants)) {
     SliceNumbers slices;
     for (auto [loop, group] : llvm::enumerate(variant.group)) {
-      const Range& range = region.groups[loop][group];
+      const SliceGroup& range = region.groups[loop][group];
       slices.emplace_back(range.lo, std::max(range.lo, range.hi - 1));
     }
     for (const RegionStep& step : variant.steps) {

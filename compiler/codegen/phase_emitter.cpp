@@ -269,7 +269,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.scratch_bytes));
     if (phase.region) {
       emitRegion(b, *phase.region, context, body.lo(), body.hi());
-      grid = phase.region->slices();
+      grid = phase.region->points();
       described->set_strategy(phase.region->description);
       info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.region->scratch_bytes));
     }

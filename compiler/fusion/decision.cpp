@@ -192,6 +192,12 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (!between.left.empty()) absl::StrAppend(&note, " (what lies between is written for others as well)");
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
+  if (std::isfinite(slices->other_seconds))
+    absl::StrAppend(&note,
+                    slices->part > 1 ? " (halos kept in parts of " : " (halos computed again, as parts of several",
+                    slices->part > 1 ? absl::StrCat(slices->part) : "", " slices",
+                    slices->part > 1 ? ": computed again they would take " : " that keep them would take ",
+                    micro(slices->other_seconds - slices->seconds), " more)");
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
   if (slices->blocks > 1) {
@@ -205,7 +211,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (slices->blocks > 1)
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
                     " with a running maximum and sum");
-  decision.least = again > 1e-3 ? chip.prices().gains().overlapping_share() : chip.prices().gains().slices_share();
+  decision.least = again > 1e-3 || slices->part > 1 ? chip.prices().gains().overlapping_share()
+                                                    : chip.prices().gains().slices_share();
   conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/halo.h"
 #include "compiler/fusion/structure.h"
 
 namespace tessera::compiler::fusion {
@@ -28,11 +30,14 @@ Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Int
   return result;
 }
 
-double flopsOf(const Chain& chain, const Tiles& tiles) {
+namespace {
+
+/// `points`: of a block of a tensor, on average.
+double flopsWith(const Chain& chain, const Tiles& tiles, const std::function<double(int)>& points) {
   double total = 0;
   for (const Member& member : chain.members) {
     // A block's work: the points of its output block, times the block of each loop that only sums.
-    double work = member.flops * static_cast<double>(footprint(chain, member.output, tiles));
+    double work = member.flops * points(member.output);
     for (int loop : member.loops) {
       const double blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
       // The last block is narrower: on average a block is extent / blocks wide.
@@ -45,6 +50,23 @@ double flopsOf(const Chain& chain, const Tiles& tiles) {
     total += work;
   }
   return total;
+}
+
+}  // namespace
+
+double flopsOf(const Chain& chain, const Tiles& tiles) {
+  return flopsWith(chain, tiles, [&](int tensor) { return static_cast<double>(footprint(chain, tensor, tiles)); });
+}
+
+double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts) {
+  const auto blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
+  // A narrow last block adds less, and its part has all of a halo.
+  const double narrowed = std::min(1.0, static_cast<double>(chain.loops[loop].extent) / (blocks * tiles[loop]));
+  const double first = static_cast<double>(parts) / blocks / narrowed;
+  return flopsWith(chain, tiles, [&](int tensor) {
+    const auto added = static_cast<double>(addedPoints(chain, tensor, tiles, loop));
+    return added + first * (static_cast<double>(footprint(chain, tensor, tiles)) - added);
+  });
 }
 
 double flopsOf(const Chain& chain) {

@@ -36,6 +36,9 @@ Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles,
 /// overlap is computed again.
 double flopsOf(const Chain& chain, const Tiles& tiles);
 
+/// The same where blocks along `loop` follow each other in `parts` (of that loop) and compute only what they add.
+double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts);
+
 /// Operations without blocks.
 double flopsOf(const Chain& chain);
 

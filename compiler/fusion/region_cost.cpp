@@ -48,6 +48,16 @@ class RegionCost {
     return true;
   }
 
+  /// Whether a node reads what another makes through a window that overlaps with the next one.
+  bool slides() const {
+    return std::ranges::any_of(nodes_, [&](int n) {
+      return std::ranges::any_of(graph_.nodes[n].inputs, [&](const GraphNode::Input& input) {
+        return inside_.at(input.tensor) &&
+               std::ranges::any_of(input.access, [](const DimAccess& access) { return access.window > access.stride; });
+      });
+    });
+  }
+
   Region untiled() const {
     const GraphNode& node = graph_.nodes[nodes_[0]];
     Region region{nodes_, -1, graph_.tensors[node.output].shape};
@@ -62,66 +72,121 @@ class RegionCost {
     return region;
   }
 
-  /// The region sliced as `slice` in memory level `level`.
-  std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level) const {
+  /// The region sliced as `slice` in memory level `level`; with `part` above 1 so many slices along `following` are a
+  /// part, and all but its first compute what is new only.
+  std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level, int following = -1,
+                              int64_t part = 1) const {
     if (!aligned(slice)) return std::nullopt;
     auto shapes = inferSlices(graph_, nodes_, slice);
     if (!shapes) return std::nullopt;
     const int result = graph_.nodes[nodes_.back()].output;
     Region region{nodes_, static_cast<int>(level), slice};
-    for (size_t d = 0; d < slice.size(); ++d) region.slices *= ceilDiv(graph_.tensors[result].shape[d], slice[d]);
-    const auto slices = static_cast<double>(region.slices);
-    // Rounds in which some cores have no slice cost as much as full ones.
-    const double rounds = slices * dealtUnevenly(region.slices, chip_.cores());
+    int64_t parts = 1;
+    for (size_t d = 0; d < slice.size(); ++d) {
+      const int64_t along = ceilDiv(graph_.tensors[result].shape[d], slice[d]);
+      region.slices *= along;
+      parts *= static_cast<int>(d) == following ? ceilDiv(along, part) : along;
+    }
+    // Rounds in which some cores have no slice, or part, cost as much as full ones.
+    const double rounds = static_cast<double>(parts) * dealtUnevenly(parts, chip_.cores());
 
     // Values that leave must be written exactly once: no overlap, no part left out.
     for (int tensor : results_)
       if (!partitions(*shapes, tensor, slice)) return std::nullopt;
 
-    double fixed = 0, per_slice = 0, resident = 0, runs = 0;
-    for (int tensor : touched_) {
-      const double bytes = sliceBytes(*shapes, tensor);
-      if (!inside_.at(tensor)) (shapes->invariant(tensor) ? resident : per_slice) += bytes;
-      if (!inside_.at(tensor) && !shapes->invariant(tensor)) runs += runsOf(*shapes, tensor);
-    }
-    for (int tensor : results_) {
-      per_slice += sliceBytes(*shapes, tensor);
-      runs += runsOf(*shapes, tensor);
-    }
-    region.peak_bytes = resident + peak(*shapes);
     const Chip::Level& memory = chip_.level(level);
-    if (region.peak_bytes <= static_cast<double>(chip_.heldBytes(memory))) {
-      fixed = resident;
-    } else {
+    const double held = part > 1 ? overlapping(*shapes, slice, following) : 0;
+    if (part > 1 && held == 0) return std::nullopt;  // nothing to keep
+    const double resident = invariantBytes(*shapes);
+    region.peak_bytes = resident + held + peak(*shapes);
+    if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) {
       // What every slice reads does not stay: it passes through beside the slice that needs the most.
       region.weights_resident = false;
-      per_slice += resident;
-      region.peak_bytes = peak(*shapes, /*with_invariant=*/true);
+      region.peak_bytes = held + peak(*shapes, /*with_invariant=*/true);
       if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) return std::nullopt;
     }
-    double compute = 0, done = 0, needed = 0;
-    for (int n : nodes_) {
-      const GraphNode& node = graph_.nodes[n];
-      double bytes = sliceBytes(*shapes, node.output);
-      for (const GraphNode::Input& input : node.inputs) bytes += sliceBytes(*shapes, input.tensor);
-      const double flops = work(node, shapes->points(node.output));
-      compute += std::max(flops / chip_.operationsPerSecond(), bytes / chip_.bytesPerSecond(memory));
-      done += flops * slices;
-      needed += work(node, pointsOf(node.output));
+    const double fixed = region.weights_resident ? resident : 0, again = region.weights_resident ? 0 : resident;
+    const Slice first = sliceOf(*shapes, memory, slice, -1, again);
+    Slice next = first;
+    if (part > 1) {
+      const auto shorter = inferSlices(graph_, nodes_, slice, following);
+      next = sliceOf(*shorter, memory, slice, following, again);
+      region.following = following;
+      region.part = part;
     }
+    const auto firsts = static_cast<double>(parts), others = static_cast<double>(region.slices - parts);
+    double needed = 0;
+    for (int n : nodes_) needed += work(graph_.nodes[n], pointsOf(graph_.nodes[n].output));
     const double far = chip_.bytesPerSecond(far_);
-    const v1::Prices::Steps& prices = chip_.prices().steps();
-    region.traffic_bytes = fixed + per_slice * slices;
-    region.recomputed_flops = std::max(0.0, done - needed);
-    region.seconds =
-        fixed / far +
-        rounds * (chip_.seconds(prices.slice_cycles()) + nest_seconds_ * static_cast<double>(nodes_.size()) +
-                  chip_.seconds(prices.run_cycles()) * runs + elapsed(compute, per_slice / far, exposed_));
-    region.seconds *= ofRuns(slice);
+    region.traffic_bytes = fixed + first.bytes * firsts + next.bytes * others;
+    region.recomputed_flops = std::max(0.0, first.flops * firsts + next.flops * others - needed);
+    region.seconds = fixed / far + rounds * (first.seconds + next.seconds * others / firsts);
+    std::vector<int64_t> dealt = slice;
+    if (part > 1) dealt[following] = std::min(graph_.tensors[result].shape[following], part * slice[following]);
+    region.seconds *= ofRuns(dealt);
     return region;
   }
 
  private:
+  /// One slice's part of a region.
+  struct Slice {
+    double flops = 0, bytes = 0;  ///< to and from the farthest memory
+    double seconds = 0;
+  };
+
+  /// `following`: see inferSlices, by which `shapes` are; `again`: bytes that every slice reads again.
+  Slice sliceOf(const SliceShapes& shapes, const Chip::Level& memory, const std::vector<int64_t>& slice, int following,
+                double again) const {
+    Slice result{0, again};
+    double runs = 0, compute = 0, moved = 0;
+    int moves = 0;
+    auto made = [&](int tensor) { return shapes.added(tensor, following, following < 0 ? 0 : slice[following]); };
+    for (int tensor : touched_) {
+      if (inside_.at(tensor) || shapes.invariant(tensor)) continue;
+      result.bytes += sliceBytes(shapes, tensor);
+      runs += runsOf(shapes, tensor);
+    }
+    for (int tensor : results_) {
+      result.bytes += sliceBytes(shapes, tensor);
+      runs += runsOf(shapes, tensor);
+    }
+    for (int n : nodes_) {
+      const GraphNode& node = graph_.nodes[n];
+      const double element = static_cast<double>(graph_.tensors[node.output].element_bytes);
+      const double flops = work(node, made(node.output)), kept = shapes.points(node.output) - made(node.output);
+      double bytes = made(node.output) * element;
+      for (const GraphNode::Input& input : node.inputs) bytes += sliceBytes(shapes, input.tensor);
+      compute += std::max(flops / chip_.operationsPerSecond(), bytes / chip_.bytesPerSecond(memory));
+      result.flops += flops;
+      moved += 2 * kept * element;
+      moves += kept > 0 ? 1 : 0;
+    }
+    const v1::Prices::Steps& prices = chip_.prices().steps();
+    result.seconds = chip_.seconds(prices.slice_cycles()) +
+                     nest_seconds_ * static_cast<double>(nodes_.size() + static_cast<size_t>(moves)) +
+                     chip_.seconds(prices.run_cycles()) * runs +
+                     elapsed(compute, result.bytes / chip_.bytesPerSecond(far_), exposed_) +
+                     moved / chip_.bytesPerSecond(memory);
+    return result;
+  }
+
+  double invariantBytes(const SliceShapes& shapes) const {
+    double bytes = 0;
+    for (int tensor : touched_)
+      if (!inside_.at(tensor) && shapes.invariant(tensor)) bytes += sliceBytes(shapes, tensor);
+    return bytes;
+  }
+
+  /// Bytes of what slices make that overlap along `dim`: they stay from one slice to the next.
+  double overlapping(const SliceShapes& shapes, const std::vector<int64_t>& slice, int dim) const {
+    double bytes = 0;
+    for (int n : nodes_) {
+      const int tensor = graph_.nodes[n].output;
+      if (shapes.added(tensor, dim, slice[dim]) < shapes.points(tensor)) bytes += sliceBytes(shapes, tensor);
+    }
+    return bytes;
+  }
+
   double pointsOf(int tensor) const {
     double points = 1;
     for (int64_t extent : graph_.tensors[tensor].shape) points *= static_cast<double>(extent);
@@ -238,10 +303,24 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
   const std::vector<int64_t> shape = graph.tensors[graph.nodes[nodes.back()].output].shape;
   std::vector<std::vector<int64_t>> sizes;
   for (int64_t extent : shape) sizes.push_back(sizesOf(extent));
+  std::optional<Region> keeping;
+  const bool slides = cost.slides();
+  auto improve = [](std::optional<Region>& so_far, std::optional<Region> region) {
+    if (region && (!so_far || region->seconds < so_far->seconds)) so_far = std::move(region);
+  };
   auto consider = [&](const std::vector<int64_t>& slice) {
-    for (size_t level : levels.near)
-      if (auto region = cost.tiled(slice, level); region && (!best || region->seconds < best->seconds))
-        best = std::move(region);
+    for (size_t level : levels.near) {
+      auto region = cost.tiled(slice, level);
+      if (!region) continue;
+      const int64_t slices = region->slices;
+      improve(best, std::move(region));
+      for (size_t d = 0; d < shape.size() && slides; ++d) {
+        const int64_t along = ceilDiv(shape[d], slice[d]), around = slices / along;
+        // One part for each core, or as few as there can be.
+        const int64_t part = ceilDiv(along, std::min(along, ceilDiv(chip.cores(), around)));
+        if (part > 1) improve(keeping, cost.tiled(slice, level, static_cast<int>(d), part));
+      }
+    }
   };
   // Two dimensions are cut freely, those before the first of them not at all or to single points.
   consider(shape);
@@ -270,6 +349,10 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
       }
     better = best->seconds < seconds;
   }
+  if (!best || best->level < 0 || !keeping) return best;
+  // Whoever keeps nothing is free of an order in time: only for what is clearly cheaper.
+  if (keeping->seconds < best->seconds * (1 - 5e-3)) std::swap(*best, *keeping);
+  best->other_seconds = keeping->seconds;
   return best;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -23,10 +24,14 @@ struct Region {
   int level = -1;              ///< position in the chip's levels its slices live in; -1: not tiled
   std::vector<int64_t> slice;  ///< per dimension of its result; the extent where it is not cut
   int64_t slices = 1;
-  double seconds = 0;            ///< where runs differ in size: as much longer as they compute too much, on average
-  double peak_bytes = 0;         ///< of one slice, with what stays between slices
-  double traffic_bytes = 0;      ///< to and from the farthest memory, all slices
-  double recomputed_flops = 0;   ///< by overlaps of neighbouring slices
+  double seconds = 0;        ///< where runs differ in size: as much longer as they compute too much, on average
+  double peak_bytes = 0;     ///< of one slice, with what stays between slices
+  double traffic_bytes = 0;  ///< to and from the farthest memory, all slices
+  int following = -1;        ///< dimension along which slices follow each other in time and keep their halos
+  int64_t part = 1;          ///< slices along it that do
+  /// What slices take that do it the other way: compute halos again, or keep them; infinite: no windows, or none fit.
+  double other_seconds = std::numeric_limits<double>::infinity();
+  double recomputed_flops = 0;   ///< by overlaps of neighbouring slices or parts
   bool weights_resident = true;  ///< read once, not once per slice
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <random>
@@ -192,6 +193,49 @@ TEST(RegionPlanner, LooksAtEverySetOfSmallGraphs) {
     seen += found.size();
   }
   EXPECT_GT(seen, 50);
+}
+
+TEST(RegionPlanner, HalosAreKeptWhereCoresHaveSeveralSlices) {
+  RegionGraphBuilder b;
+  const int x = b.input("x", {1, 64, 256, 256});
+  const RegionGraph graph = b.finish({b.convolution("c2", b.convolution("c1", x, 64, 3, 1, 1), 64, 3, 1, 1)});
+  Setting setting = sixteenMegabytes();
+  setting.target.mutable_memory(0)->set_capacity_bytes(2 << 20);
+  setting.steps().set_nest_cycles(40);  // a move is dear as a nest is
+  setting.steps().set_slice_cycles(20);
+  const auto one = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
+  ASSERT_TRUE(one);
+  ASSERT_GE(one->following, 0);
+  EXPECT_GT(one->part, 1);
+  EXPECT_GT(one->other_seconds, one->seconds);
+  // A core for each slice: whoever waits for another's rows loses.
+  setting.target.mutable_units(0)->set_count(256);
+  const auto many = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
+  ASSERT_TRUE(many);
+  EXPECT_EQ(many->following, -1);
+  EXPECT_EQ(many->part, 1);
+  EXPECT_GT(many->recomputed_flops, one->recomputed_flops);
+  // Windows of one point share nothing.
+  RegionGraphBuilder points;
+  const int y = points.input("y", {1, 64, 256, 256});
+  const RegionGraph apart =
+      points.finish({points.convolution("c2", points.convolution("c1", y, 64, 1, 1, 0), 64, 1, 1, 0)});
+  const auto region = planRegion(apart, {0, 1}, sixteenMegabytes().chip(), setting.levels);
+  ASSERT_TRUE(region);
+  EXPECT_EQ(region->following, -1);
+  EXPECT_TRUE(std::isinf(region->other_seconds));
+}
+
+TEST(SliceInference, WhatFollowsNeedsWhatIsNew) {
+  RegionGraphBuilder b;
+  const int x = b.input("x", {1, 8, 64, 64});
+  const RegionGraph graph = b.finish({b.convolution("c2", b.convolution("c1", x, 8, 3, 2, 1), 8, 3, 1, 1)});
+  auto shapes = inferSlices(graph, {0, 1}, {1, 8, 4, 32}, 2);
+  ASSERT_TRUE(shapes.has_value());
+  // 6 rows of c1's result, of which rows 1 .. 5 are new: those need rows 2 * 1 - 1 ... of x.
+  EXPECT_EQ(shapes->needed[graph.nodes[0].output][2], (Interval{2, 1, -1, 6}));
+  EXPECT_EQ(shapes->needed[x][2], (Interval{2, 2, 1, 9}));
+  EXPECT_EQ(shapes->added(graph.nodes[0].output, 2, 4), 1 * 8 * 4 * 32);
 }
 
 TEST(RegionPlanner, GlobalReductionsBoundRegions) {

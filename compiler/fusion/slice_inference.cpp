@@ -21,12 +21,20 @@ double SliceShapes::points(int tensor) const {
   return points;
 }
 
+double SliceShapes::added(int tensor, int dim, int64_t slice) const {
+  double points = 1;
+  for (const Interval& interval : needed[tensor])
+    points *= static_cast<double>(interval.dim == dim && dim >= 0 ? std::min(interval.size, interval.scale * slice)
+                                                                  : interval.size);
+  return points;
+}
+
 bool SliceShapes::invariant(int tensor) const {
   return std::ranges::all_of(needed[tensor], [](const Interval& interval) { return interval.dim < 0; });
 }
 
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
-                                       const std::vector<int64_t>& slice) {
+                                       const std::vector<int64_t>& slice, int following) {
   SliceShapes shapes;
   shapes.needed.resize(graph.tensors.size());
   const int result = graph.nodes[nodes.back()].output;
@@ -37,8 +45,14 @@ std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vect
   }
   for (size_t at = nodes.size(); at-- > 0;) {
     const GraphNode& node = graph.nodes[nodes[at]];
-    const std::vector<Interval> out = shapes.needed[node.output];
+    std::vector<Interval> out = shapes.needed[node.output];
     if (out.empty()) return std::nullopt;
+    for (Interval& part : out) {
+      if (part.dim < 0 || part.dim != following) continue;
+      const int64_t added = std::min(part.size, part.scale * slice[part.dim]);
+      part.offset += part.size - added;
+      part.size = added;
+    }
     for (const GraphNode::Input& input : node.inputs) {
       std::vector<Interval>& needed = shapes.needed[input.tensor];
       const bool first = needed.empty();

@@ -21,6 +21,8 @@ struct SliceShapes {
 
   /// Elements of the needed part.
   double points(int tensor) const;
+  /// Elements of the needed part that a slice before along `dim` has not; `slice`: its size.
+  double added(int tensor, int dim, int64_t slice) const;
   /// Whether all slices need the same part.
   bool invariant(int tensor) const;
 };
@@ -28,7 +30,9 @@ struct SliceShapes {
 /// Backward shape inference: from the result of the last of `nodes` (ascending positions) to everything it needs.
 /// `slice` is the size per dimension of that result. Windows widen what is needed (halo), clipped to the extent;
 /// two consumers need the union. Nothing when a node of the region does not feed its result.
+/// `following`: the dimension along which the slice before has left what both need; each node computes what is new
+/// only. -1: none.
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
-                                       const std::vector<int64_t>& slice);
+                                       const std::vector<int64_t>& slice, int following = -1);
 
 }  // namespace tessera::compiler::fusion

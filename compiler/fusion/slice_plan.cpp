@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/halo.h"
 #include "compiler/fusion/rounded_up.h"
 #include "compiler/target/dealt.h"
 
@@ -16,6 +17,8 @@ namespace {
 
 /// Bounds the search: sizes tried for one loop.
 constexpr size_t kMostSizes = 24;
+/// The same of parts that are dealt to one core.
+constexpr int64_t kMostRounds = 4;
 /// A bound, no price. Of all bytes of a chain: tensors of so few together do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
@@ -84,8 +87,15 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
 double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
   Order dealt = plan.order;
   if (plan.blocks > 1) dealt.pop_back();  // blocks of a slice stay with its core
-  return dealtUnevenly(plan.slices, cores,
-                       [&](int64_t slices) { return pointsBefore(chain, plan.tiles, dealt, slices); });
+  Tiles tiles = plan.tiles;
+  int64_t points = plan.slices;
+  if (plan.part > 1) {  // and so do slices of a part
+    const int loop = dealt.back();
+    points /= ceilDiv(chain.loops[loop].extent, tiles[loop]);
+    tiles[loop] = std::min(chain.loops[loop].extent, tiles[loop] * plan.part);
+    points *= ceilDiv(chain.loops[loop].extent, tiles[loop]);
+  }
+  return dealtUnevenly(points, cores, [&](int64_t before) { return pointsBefore(chain, tiles, dealt, before); });
 }
 
 class Slicer {
@@ -103,9 +113,11 @@ class Slicer {
     std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return separates(chain, loop); });
   }
 
-  std::optional<SlicePlan> price(const Tiles& tiles) const {
+  /// `part`: slices along the innermost loop that follow each other; 1: all compute their halos.
+  std::optional<SlicePlan> price(const Tiles& tiles, int64_t part) const {
     SlicePlan plan;
     plan.tiles = tiles;
+    plan.part = part;
     for (int loop : cut_) {
       if (tiles[loop] >= chain_.loops[loop].extent) continue;
       plan.order.push_back(loop);
@@ -122,7 +134,7 @@ class Slicer {
     for (size_t m = 0; m < chain_.members.size(); ++m) {
       Chain member = chain_;
       member.members = {chain_.members[m]};
-      const double flops = flopsOf(member, tiles);
+      const double flops = part > 1 ? flopsOf(member, tiles, plan.order.back(), partsOf(plan)) : flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
       // Volumes count what is written once.
@@ -136,18 +148,57 @@ class Slicer {
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.members.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
+    if (part > 1) plan.seconds += moveSeconds(plan);
     if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
       plan.seconds += needs_.row_bytes / out_;
     plan.idle = idleFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
     for (const int at : cut_) {
       const Loop& loop = chain_.loops[at];
-      if (loop.fewest > 0) plan.seconds *= roundedUp(tiles[at], loop.fewest, loop.extent);
+      const int64_t dealt = part > 1 && at == plan.order.back() ? std::min(loop.extent, tiles[at] * part) : tiles[at];
+      if (loop.fewest > 0) plan.seconds *= roundedUp(dealt, loop.fewest, loop.extent);
     }
     return plan;
   }
 
+  /// Slices that may follow each other along the innermost loop of `plan`: all that is left for each core, or fewer.
+  std::vector<int64_t> partsToTry(const SlicePlan& plan) const {
+    if (plan.order.empty() || plan.blocks > 1 || !overlaps(chain_, plan.tiles, plan.order.back())) return {};
+    // Halos along two loops are too many kinds of slices: those at each border of both, which begin a part or follow.
+    for (size_t outer = 0; outer + 1 < plan.order.size(); ++outer)
+      if (overlaps(chain_, plan.tiles, plan.order[outer])) return {};
+    const int64_t along = slicesAlong(plan), around = plan.slices / along;
+    std::vector<int64_t> sizes;
+    auto consider = [&](int64_t parts) {
+      const int64_t size = ceilDiv(along, std::clamp<int64_t>(parts, 1, along));
+      if (size > 1 && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+    };
+    for (int64_t parts = 1; parts < along; parts *= 2) consider(parts);
+    for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) consider(ceilDiv(rounds * chip_.cores(), around));
+    return sizes;
+  }
+
  private:
+  int64_t slicesAlong(const SlicePlan& plan) const {
+    return ceilDiv(chain_.loops[plan.order.back()].extent, plan.tiles[plan.order.back()]);
+  }
+  int64_t partsOf(const SlicePlan& plan) const { return ceilDiv(slicesAlong(plan), plan.part); }
+
+  /// What slices that follow others take to move the halos that are left to where they look for them: a read, a write.
+  double moveSeconds(const SlicePlan& plan) const {
+    const double following = static_cast<double>(plan.slices) *
+                             (1 - 1.0 * static_cast<double>(partsOf(plan)) / static_cast<double>(slicesAlong(plan)));
+    double seconds = 0;
+    for (int tensor = 0; tensor < static_cast<int>(chain_.tensors.size()); ++tensor) {
+      const bool held =
+          chain_.isIntermediate(tensor) || std::ranges::find(needs_.copied, tensor) != needs_.copied.end();
+      const int64_t points = held ? keptPoints(chain_, tensor, plan.tiles, plan.order.back()) : 0;
+      if (points == 0) continue;
+      seconds += nest_seconds_ + 2 * static_cast<double>(points * chain_.tensors[tensor].element_bytes) / out_;
+    }
+    return following * seconds;
+  }
+
   /// What a block of a running softmax takes beside its part of the members: the result so far is scaled.
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
@@ -276,12 +327,17 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   cut.insert(cut.end(), shared.begin(), shared.end());
   const int running = needs.running;
   const Slicer slicer(chain, cut, chip, level, needs);
-  std::optional<SlicePlan> best;
+  std::optional<SlicePlan> best, keeping;
   double least = INFINITY;
+  // Larger slices come first and stay unless smaller ones are clearly cheaper.
+  auto improve = [](std::optional<SlicePlan>& so_far, std::optional<SlicePlan> plan) {
+    if (plan && (!so_far || plan->seconds < so_far->seconds * (1 - 5e-3))) so_far = std::move(plan);
+  };
   auto consider = [&](const Tiles& tiles) {
-    auto plan = slicer.price(tiles);
-    // Larger slices come first and stay unless smaller ones are clearly cheaper.
-    if (plan && (!best || plan->seconds < best->seconds * (1 - 5e-3))) best = std::move(plan);
+    auto plan = slicer.price(tiles, 1);
+    if (!plan) return;
+    for (int64_t part : slicer.partsToTry(*plan)) improve(keeping, slicer.price(tiles, part));
+    improve(best, std::move(plan));
   };
   for (size_t at = 0; at < cut.size(); ++at) {
     Tiles tiles = wholeTiles(chain);
@@ -304,6 +360,10 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     return absl::ResourceExhaustedError(
         absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
                      chip.heldBytes(chip.level(level)) / 1024, " KiB are there for them and what streams past them"));
+  if (!keeping) return *best;
+  const double again = best->seconds, kept = keeping->seconds;
+  improve(best, std::move(keeping));
+  best->other_seconds = best->part > 1 ? again : kept;
   return *best;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,14 +17,17 @@ struct SlicePlan {
   Tiles tiles;  ///< per loop of the chain; the extent where it is not cut
   Order order;  ///< loops that are cut, outermost first
   int64_t slices = 1;
-  int64_t blocks = 1;          ///< of one slice, with a running maximum and sum; `order` ends with their loop
-  double held_bytes = 0;       ///< of one slice: intermediates, and what members read and write beside them
-  double volume_bytes = 0;     ///< moved into the level, all slices
-  double flops = 0;            ///< all slices, overlaps computed again
-  double seconds = 0;          ///< arithmetic or movement of each member, whichever is longer; idle cores included, and
-                               ///< what runs that may be smaller compute in vain
-  double idle = 1;             ///< work of the core with the most over the average; included in `seconds`
-  bool ahead = false;          ///< the next slice's operands fit beside: they come while this one's products run
+  int64_t blocks = 1;       ///< of one slice, with a running maximum and sum; `order` ends with their loop
+  double held_bytes = 0;    ///< of one slice: intermediates, and what members read and write beside them
+  double volume_bytes = 0;  ///< moved into the level, all slices
+  double flops = 0;         ///< all slices, overlaps computed again
+  double seconds = 0;       ///< arithmetic or movement of each member, whichever is longer; idle cores included, and
+                            ///< what runs that may be smaller compute in vain
+  double idle = 1;          ///< work of the core with the most over the average; included in `seconds`
+  bool ahead = false;       ///< the next slice's operands fit beside: they come while this one's products run
+  int64_t part = 1;         ///< slices along the last of `order` that follow each other in time and keep their halos
+  /// What slices take that do it the other way: compute halos again, or keep them; infinite: no windows, or none fit.
+  double other_seconds = std::numeric_limits<double>::infinity();
   bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
 };
 
@@ -54,7 +58,9 @@ inline constexpr int kRunningNests = 6;
 /// points (or their smallest blocks), one in blocks, the rest whole. Slices are dealt to all cores, so few large ones,
 /// or a small last one, leave some idle. What a slice touches, all members together, has to fit, so that what its
 /// neighbours share is still there for them; or else what all slices of the innermost loop read streams past them, once
-/// for each. RESOURCE_EXHAUSTED when not even the smallest fit.
+/// for each. Where intermediates have windows along the innermost loop that is cut, its slices may follow each other in
+/// parts, which are dealt to the cores instead: all but the first of a part compute only what is new, and move what
+/// they keep. RESOURCE_EXHAUSTED when not even the smallest fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
                                      const SliceNeeds& needs = {});
 

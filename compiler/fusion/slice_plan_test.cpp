@@ -114,14 +114,43 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   EXPECT_EQ(near->blocks, 1);
 }
 
-TEST(SlicePlan, OverlapsOfWindowsAreComputedAgain) {
+TEST(SlicePlan, OverlapsOfWindowsAreKeptWhereCoresHaveSeveralSlices) {
   const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   const int h = chain.loopNamed("h");
-  auto plan = planSlices(chain, {h}, Chip(coreHolding(96 << 10)), 0);
+  auto one = planSlices(chain, {h}, Chip(coreHolding(96 << 10)), 0);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_GT(one->slices, 1);
+  EXPECT_LT(one->tiles[h], 62);
+  EXPECT_EQ(one->part, one->slices);
+  EXPECT_NEAR(one->flops, flopsOf(chain), 1e-9 * flopsOf(chain));
+  EXPECT_GT(one->other_seconds, one->seconds);
+  // Two parts: the second begins with a halo of its own.
+  auto two = planSlices(chain, {h}, Chip(coreHolding(96 << 10, 2)), 0);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ((two->slices + two->part - 1) / two->part, 2);
+  EXPECT_GT(two->flops, one->flops);
+  EXPECT_LT(two->flops, flopsOf(chain, two->tiles));
+}
+
+TEST(SlicePlan, OverlapsOfWindowsAreComputedAgainWhereCoresWouldWait) {
+  const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
+  const int h = chain.loopNamed("h");
+  auto plan = planSlices(chain, {h}, Chip(coreHolding(96 << 10, 16)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_GT(plan->slices, 1);
+  EXPECT_EQ(plan->part, 1);
+  EXPECT_EQ(plan->slices, 16);
   EXPECT_GT(plan->flops, flopsOf(chain));
-  EXPECT_LT(plan->tiles[h], 62);
+  EXPECT_GT(plan->other_seconds, plan->seconds);
+}
+
+TEST(SlicePlan, HalosAreKeptAlongOneLoop) {
+  const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
+  const int h = chain.loopNamed("h"), w = chain.loopNamed("w");
+  // No row of the image fits with what it is computed from.
+  auto plan = planSlices(chain, {h, w}, Chip(coreHolding(40 << 10)), 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->order, (Order{h, w}));
+  EXPECT_EQ(plan->part, 1);
 }
 
 TEST(SlicePlan, CoresWithoutASliceCount) {
@@ -173,9 +202,9 @@ TEST(SlicePlan, AttentionPaysAndArithmeticDoesNot) {
       decideSlices(attention, {attention.loopNamed("b"), attention.loopNamed("m")}, cpu, {6, 1, 12 * 512 * 512 * 50.0});
   ASSERT_TRUE(softmax.ok()) << softmax.status();
   EXPECT_TRUE(softmax->fuse) << softmax->reason;
-  // C6 of table 3.6.
-  const Chain c6 = convolutionChain({64, 58, 58, 64, 64, 1, 1, 1, 3});
-  auto pointwise = decideSlices(c6, {c6.loopNamed("h")}, cpu);
+  // C6 of table 3.6, of twice the channels and half the size.
+  const Chain deeper = convolutionChain({128, 30, 30, 128, 128, 1, 1, 1, 3});
+  auto pointwise = decideSlices(deeper, {deeper.loopNamed("h")}, cpu);
   ASSERT_TRUE(pointwise.ok()) << pointwise.status();
   EXPECT_FALSE(pointwise->fuse) << pointwise->reason;
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/kernel_traits.h"
+#include "compiler/schedule/words.h"
 
 namespace tessera::compiler {
 namespace {
@@ -47,6 +48,10 @@ std::string summarizeSchedule(const v1::Schedule& schedule) {
   if (last.has_kernel() || last.join() != v1::Tile::SHAR) return text;
   absl::StrAppend(&text, " in slices");
   for (const v1::Loop& loop : last.loops()) absl::StrAppend(&text, " ", loop.dimension(), "/", loop.step());
+  if (last.loops().empty()) return text;
+  const v1::Loop& innermost = *last.loops().rbegin();
+  const bool keys = innermost.dimension() == words::kBlocks || innermost.dimension() == words::kKeys;
+  if (innermost.unit().empty() && !keys) absl::StrAppend(&text, ", halos kept");
   return text;
 }
 

@@ -46,6 +46,14 @@ TEST(ScheduleText, IsReadBackAsItWasPrinted) {
   EXPECT_EQ(summarizeSchedule(*schedule), "outer-product 14x2 in slices d0/1 d1.0/64 r0/96");
 }
 
+TEST(ScheduleText, PartsAndTheSlicesThatFollowEachOtherInThemAreTwoLoopsOfOneDimension) {
+  constexpr char kKept[] = "vectors 256\nL2 [d1:Sp(core)/28 d1:Tp/4] Shar\n  [] Shar\n    [] scalar nest 0 x1\n";
+  auto schedule = parseSchedule(kKept);
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  EXPECT_EQ(printSchedule(*schedule), kKept);
+  EXPECT_EQ(summarizeSchedule(*schedule), "scalar in slices d1/28 d1/4, halos kept");
+}
+
 TEST(ScheduleText, BlanksAndCommentsSayNothing) {
   auto plain = parseSchedule("vectors 256\n[i0:Tp/8] elementwise nest 0 vectors i0 x8 tile i0:8\n");
   auto commented =

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/schedule/text.h"
 #include "compiler/search/moves.h"
@@ -53,6 +54,24 @@ TEST(Space, NeighboursDifferFromTheTreeAndFromEachOther) {
   }
   EXPECT_EQ(kinds, (std::set<std::string>{"tile", "pair", "block", "order", "bind", "fetch", "stage", "slices",
                                           "variant", "vectors"}));
+}
+
+TEST(Space, PartsStaySeveralWholeSlices) {
+  constexpr const char* kRest = "] Shar\n  [] Shar\n    [i1:Tp/8] elementwise nest 0 vectors i1 x8 tile i1:8\n";
+  const auto slicesIn = [&](const std::string& loops, const std::string& dimension, const std::string& change) {
+    const auto neighbours = neighboursOf(parsed(absl::StrCat("vectors 256\nL2 [", loops, kRest)));
+    const Neighbour* found = find(neighbours, "slices", "0", dimension, change);
+    if (found == nullptr) return std::string();
+    const std::string text = printSchedule(found->schedule);
+    const size_t from = text.find('[') + 1;
+    return text.substr(from, text.find(']') - from);
+  };
+  const std::string tree = "d1:Sp(core)/28 d1:Tp/4";
+  EXPECT_EQ(slicesIn(tree, "d1 parts", "x2"), "d1:Sp(core)/56 d1:Tp/4");
+  EXPECT_EQ(slicesIn(tree, "d1 parts", "/2"), "d1:Sp(core)/16 d1:Tp/4");
+  EXPECT_EQ(slicesIn(tree, "d1", "x2"), "d1:Sp(core)/32 d1:Tp/8");
+  EXPECT_EQ(slicesIn(tree, "d1", "/2"), "d1:Sp(core)/28 d1:Tp/2");
+  EXPECT_EQ(slicesIn("d1:Sp(core)/8 d1:Tp/4", "d1 parts", "/2"), "") << "one slice keeps nothing";
 }
 
 TEST(Space, ATileTakesItsLoopsBlocksAndPanelsAlong) {

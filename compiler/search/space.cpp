@@ -247,16 +247,33 @@ class Neighbourhood {
       });
   }
 
+  /// Whether the loop is over parts, and the next one over the slices that follow each other in them.
+  static bool isPart(const v1::Tile& tile, int at) {
+    return at + 1 < tile.loops_size() && tile.loops(at).dimension() == tile.loops(at + 1).dimension();
+  }
+
+  /// Parts are several whole slices.
+  static bool wholeParts(v1::Tile& tile) {
+    for (int at = 0; at < tile.loops_size(); ++at) {
+      if (!isPart(tile, at)) continue;
+      v1::Loop& part = *tile.mutable_loops(at);
+      const v1::Loop& slice = tile.loops(at + 1);
+      part.set_step((part.step() + slice.step() - 1) / slice.step() * slice.step());
+      if (part.step() == slice.step()) return false;
+    }
+    return true;
+  }
+
   void slices(const v1::Tile& tile, const Position& position, const std::string& path) {
     for (int at = 0; at < tile.loops_size(); ++at)
       for (const auto& [change, step] : {std::pair{"x2", tile.loops(at).step() * 2}, {"/2", tile.loops(at).step() / 2}})
-        add({"slices", path, tile.loops(at).dimension(), change}, position,
-            [&, at, step = step](v1::Schedule&, v1::Tile& changed) {
+        add({"slices", path, absl::StrCat(tile.loops(at).dimension(), isPart(tile, at) ? " parts" : ""), change},
+            position, [&, at, step = step](v1::Schedule&, v1::Tile& changed) {
               if (changed.loops(at).dimension() == words::kBlocks)
                 for (v1::Loop& other : *changed.mutable_loops())
                   if (other.dimension() == words::kKeys) other.set_step(step);  // what a mask removes goes by blocks
               changed.mutable_loops(at)->set_step(step);
-              return step > 0;
+              return step > 0 && wholeParts(changed);
             });
   }
 

@@ -20,7 +20,7 @@ struct Direction {
   ///         side by side on parts of the units, or one after another on all
   /// fetch   what is prefetched, of copies within blocks too; whether operations of points are interleaved
   /// stage   a copy to panels is left out
-  /// slices  extent of a region's slices
+  /// slices  extent of a region's slices, and of the parts in which they follow each other
   /// vectors half or twice as wide vectors everywhere
   /// lanes   vectors go along another loop, one that stays or one that sums
   /// variant another kernel for the nest

@@ -1,12 +1,14 @@
 // Chains of products (thesis, table 3.5) slice by slice beside the same workload in phases: GFLOP/s of both, one
 // thread, in turns, fastest round of each. Not a test.
-//   chain_benchmark [G2|rows] [options], see --help
+//   chain_benchmark [G2|rows|windows] [options], see --help
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -117,12 +119,62 @@ std::string layerNormalization(int64_t rows, int64_t columns) {
   return text.finish({y});
 }
 
+/// A channel of its own for each filter, of [n, h, w, c] padded by one.
+Tensor depthwise(WorkloadText& text, const Tensor& x, const Tensor& filter) {
+  const Tensor padded = text.pad(x, {0, 1, 1, 0}, {0, 1, 1, 0}, "0.0");
+  return text.generic({padded, filter}, {"d0, d1 + d4, d2 + d5, d3", "d4, d5, d3", "d0, d1, d2, d3"},
+                      text.fill(x.shape, "0.0"), 6, "pppprr", testing::kMultiplyAdd);
+}
+
+Tensor pooled(WorkloadText& text, const Tensor& x) {
+  return text.generic({x, text.empty({2, 2})}, {"d0, d1 * 2 + d3, d2 * 2 + d4, d5", "d3, d4", "d0, d1, d2, d5"},
+                      text.fill({x.shape[0], x.shape[1] / 2, x.shape[2] / 2, x.shape[3]}, "0xFF800000"), 6, "ppprrp",
+                      "%r = arith.maximumf %i0, %o : f32");
+}
+
+/// Convolutions of one image in slices of so many rows: halos computed again, beside kept from slice to slice.
+void measureWindows(int rounds, const std::string& emit) {
+  constexpr int64_t kSize = 56;
+  for (const std::string name : {"conv-conv-pool", "bottleneck", "inverted"}) {
+    WorkloadText text;
+    std::vector<int64_t> floats;
+    double flops = 0;
+    auto argument = [&](const std::vector<int64_t>& shape) {
+      floats.push_back(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+      return text.argument(shape);
+    };
+    auto convolved = [&](const Tensor& x, int64_t kernel, int64_t filters) {
+      flops += 2.0 * kSize * kSize * static_cast<double>(kernel * kernel * x.shape[3] * filters);
+      return relu(text, convolution(text, x, argument({kernel, kernel, x.shape[3], filters}), kernel / 2));
+    };
+    Tensor y;
+    if (name == "conv-conv-pool") {
+      y = pooled(text, convolved(convolved(argument({1, kSize, kSize, 32}), 3, 32), 3, 32));
+    } else if (name == "bottleneck") {
+      y = convolved(convolved(convolved(argument({1, kSize, kSize, 256}), 1, 64), 3, 64), 1, 256);
+    } else {
+      const Tensor wide = convolved(argument({1, kSize, kSize, 24}), 1, 144);
+      flops += 2.0 * kSize * kSize * 9 * 144;
+      y = convolved(relu(text, depthwise(text, wide, argument({3, 3, 144}))), 1, 24);
+    }
+    const int64_t rows = y.shape[1];
+    floats.push_back(rows * y.shape[2] * y.shape[3]);
+    std::vector<Tiling> tilings{phases()};
+    for (const int64_t tile : {1, 2, 4, 7, 14})
+      for (const bool kept : {false, true})
+        tilings.push_back(kept ? Tiling{{"d1", rows}, {"d1", tile}} : Tiling{{"d1", tile}});
+    measure(name, text.finish({y}), floats, flops, tilings, rounds, emit);
+  }
+}
+
 int run(int argc, char** argv) {
   std::string only, emit, mask = "none";
   int rounds = 15, softmaxes = -1;
   std::vector<std::string> tiles;
   CLI::App app("Chains of products slice by slice beside the same workload in phases");
-  app.add_option("name", only, "one chain, or rows: softmax and layer normalization, microseconds");
+  app.add_option("name", only,
+                 "one chain; rows: softmax and layer normalization; windows: convolutions, with halos "
+                 "computed again and kept");
   app.add_option("--softmax", softmaxes, "only chains with it, or only those without")->check(CLI::Range(0, 1));
   app.add_option("--tile", tiles, "loops and their tiles: d0=1,d1=64[,r0=128]; may be repeated")
       ->expected(1)
@@ -142,6 +194,10 @@ int run(int argc, char** argv) {
         return 2;
       }
     }
+  }
+  if (only == "windows") {
+    measureWindows(rounds, emit);
+    return 0;
   }
   if (only == "rows") {
     for (auto [batch, rows, columns] : {std::array<int64_t, 3>{12, 128, 128}, {12, 512, 512}, {1, 128, 1000}}) {

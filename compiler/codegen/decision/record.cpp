@@ -45,11 +45,11 @@ v1::Tile tileOf(const Region& region, const Chip& chip) {
   tile.set_level(chip.levelHolding(static_cast<double>(region.scratch_bytes)).name);
   tile.set_join(v1::Tile::SHAR);
   tile.set_deferred_softmax(region.deferred_softmax);
-  for (const auto& [name, block] : region.cuts) {
+  for (const RegionCut& cut : region.cuts) {
     v1::Loop* loop = tile.add_loops();
-    loop->set_dimension(name);
-    loop->set_step(block);
-    if (name != words::kBlocks && name != words::kKeys) loop->set_unit(std::string(words::kCore));
+    loop->set_dimension(cut.name);
+    loop->set_step(cut.step);
+    if (!cut.in_time) loop->set_unit(std::string(words::kCore));
   }
   for (const ScratchStrides& strides : region.strides) {
     v1::Stage* stage = tile.add_stages();

@@ -47,13 +47,13 @@ class WalkWriter {
   /// What the nests of a region write, by slice: the loops within a slice behind the slice loops. What they read says
   /// nothing here, as it goes through the thread's scratch.
   bool region(const Region& region, v1::KernelInfo::Phase& described) const {
-    std::vector<llvm::SmallVector<Range>> groups;  // per walk
+    std::vector<llvm::SmallVector<SliceGroup>> groups;  // per walk
     for (auto [v, variant] : llvm::enumerate(region.variants)) {
-      llvm::SmallVector<Range> group;
+      llvm::SmallVector<SliceGroup> group;
       llvm::SmallVector<int64_t> slices;  // of this variant: up to the last of its group
       for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
         group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
-      for (const Range& range : group) slices.push_back(range.hi);
+      for (const SliceGroup& each : group) slices.push_back(each.hi);
       for (const RegionStep& step : variant.steps) {
         Walk walk;
         walk.mutable_extents()->Assign(slices.begin(), slices.end());
@@ -61,8 +61,9 @@ class WalkWriter {
         for (size_t loop = 0; loop < region.counts.size() - (region.blocks > 1 ? 1 : 0); ++loop) {
           Walk::Level& entry = *walk.add_levels();
           entry.set_loop(static_cast<int>(loop));
-          entry.set_step(1);
-          entry.set_count(region.counts[loop]);
+          const bool parts = region.part > 1 && loop + 1 == region.counts.size();
+          entry.set_step(parts ? region.part : 1);
+          entry.set_count(parts ? region.parts() : region.counts[loop]);
         }
         for (const Statement& statement : step.nest.statements) {
           for (auto [o, output] : llvm::enumerate(statement.outputs)) {
@@ -84,14 +85,14 @@ class WalkWriter {
  private:
   /// A variant of one slice, such as the last and smaller one, lies where its offset says: said here as a move from the
   /// first slice on, as the others have it.
-  static void moveLoneSlices(llvm::ArrayRef<llvm::SmallVector<Range>> groups, int loop,
+  static void moveLoneSlices(llvm::ArrayRef<llvm::SmallVector<SliceGroup>> groups, int loop,
                              v1::KernelInfo::Phase& described) {
     std::map<int, int64_t> strides;  // by buffer
     for (const Walk& walk : described.walks())
       for (const Walk::Touch& touch : walk.touches())
         if (touch.strides(loop) > 0) strides.try_emplace(touch.buffer(), touch.strides(loop));
     for (auto [group, walk] : llvm::zip_equal(groups, *described.mutable_walks())) {
-      const Range slice = group[static_cast<size_t>(loop)];
+      const SliceGroup& slice = group[static_cast<size_t>(loop)];
       if (slice.size() != 1) continue;
       for (Walk::Touch& touch : *walk.mutable_touches()) {
         const auto stride = strides.find(touch.buffer());

@@ -59,6 +59,9 @@ class RegionBuilder {
     while (next(group));
     std::vector<std::vector<RegionNest>> sliced;
     for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
+    region_.part = geometry_.part();
+    region_.move_bytes = chip_.vectorBits() / 8;
+    for (RegionVariant& variant : region_.variants) variant.moves = movesOf(variant.group);
     region_.masked = nests_.mask && !nests_.mask->blocks;
     auto panels = planRegion(builder_, chip_, sliced, region_, before, followed_);
     if (!panels.ok()) return panels.status();
@@ -285,7 +288,7 @@ class RegionBuilder {
         const int64_t stride = layout.strides[c];
         access.offset += stride * walk.start;
         for (auto [loop, coefficient] : walk.loops) access.strides[loop] += stride * coefficient;
-        moveBy(access, -stride, geometry_.box(access.root, static_cast<int>(c), group),
+        moveBy(access, -stride, geometry_.origin(access.root, static_cast<int>(c), group),
                geometry_.boxCutBy(access.root, static_cast<int>(c)), group);
       }
     } else {
@@ -293,6 +296,26 @@ class RegionBuilder {
     }
     for (int loop = 0; loop < whole.loops(); ++loop)
       moveBy(access, access.strides[loop], loops[loop], geometry_.cutBy(n, loop), group);
+  }
+
+  /// What slices of `group` move of the buffers that keep rows.
+  std::vector<KeptMove> movesOf(llvm::ArrayRef<int> group) const {
+    std::vector<KeptMove> moves;
+    for (mlir::Value root : scratch_) {
+      const std::optional<KeptRows> kept = geometry_.kept(root, group);
+      if (!kept) continue;
+      const ScratchLayout& layout = layouts_.at(root);
+      const int64_t row = layout.strides[kept->coordinate];
+      const int64_t end = geometry_.largestBox(root, kept->coordinate) - kept->by;
+      KeptMove& move = moves.emplace_back(KeptMove{root, elementOf(root)});
+      move.from = end * row + (kept->by - kept->rows) * row;
+      move.to = (end - kept->rows) * row;
+      move.length = kept->rows * row;
+      for (int c = 0; c < kept->coordinate; ++c)
+        if (const int64_t extent = geometry_.largestBox(root, c); extent > 1)
+          move.around.emplace_back(layout.strides[c], extent);
+    }
+    return moves;
   }
 
   std::vector<RegionNest> slice(llvm::ArrayRef<int> group) const {
@@ -354,6 +377,24 @@ class RegionBuilder {
   llvm::SmallVector<int> depth_;  ///< per nest
 };
 
+/// That slices which follow each other have something to keep.
+absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry, llvm::ArrayRef<SliceLoop> loops,
+                       const FollowedRegion* followed) {
+  const auto* kept = llvm::find_if(loops, [](const SliceLoop& loop) { return loop.part > 1; });
+  if (kept == loops.end()) return absl::OkStatus();
+  const bool softmax = nests.deferred_softmax || nests.softmax || nests.mask || kept + 1 != loops.end();
+  for (const Nest& nest : nests.nests)
+    for (const Statement& statement : nest.statements)
+      for (const Operand& output : statement.outputs)
+        if (!softmax && geometry.keeps(output.access.root)) return absl::OkStatus();
+  const Coordinates& result = nests.coordinates.at(nests.result);
+  const std::string name = absl::StrCat("d", result.dims[kept->coordinate]);
+  const std::string message = absl::StrCat("slices along ", name, " follow each other, and ",
+                                           softmax ? "a softmax keeps no rows" : "share no rows to keep"),
+                    accepted = absl::StrCat("a loop over ", name, " whose slices are dealt to cores, once");
+  return followed ? scheduleFault(followed->tile.path, message, name, accepted) : refuseChain(message, name, accepted);
+}
+
 /// The part of the scores that slices compute.
 double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
   const KeyMask& mask = *nests.mask;
@@ -384,6 +425,7 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
                                   const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed) {
   auto geometry = RegionGeometry::infer(nests, loops);
   if (!geometry.ok()) return geometry.status();
+  if (absl::Status status = checkKept(nests, *geometry, loops, followed); !status.ok()) return status;
   const double kept = nests.mask ? keptShare(nests, *geometry) : 1;
   const int kept_by = geometry->keptBy();
   const llvm::SmallVector<Range> kept_blocks(geometry->keptBlocks());
@@ -413,6 +455,9 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
     break;
   }
+  if (region->part > 1)
+    absl::StrAppend(&region->description, ", halos kept in ", region->points(),
+                    region->points() == 1 ? " part of " : " parts of ", region->part, " slices");
   size_t fetched = 0;
   for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.next_blocks.size();
   if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");

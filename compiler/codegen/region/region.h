@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/codegen/region/region_slices.h"
+#include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "compiler/codegen/tree/followed.h"
 
@@ -40,36 +40,60 @@ struct CountedKeys {
   int64_t stride = 1;  ///< elements from one key's condition to the next
 };
 
+/// Rows that a slice finds where the one before has left them, and moves to where its own nests look for them, before
+/// any of these runs. Downwards, or not at all: what is copied first is never written over.
+struct KeptMove {
+  mlir::Value root;
+  mlir::Type element;
+  int64_t from = 0, to = 0, length = 0;                           ///< elements
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around = {};  ///< stride and extent of coordinates outside
+};
+
 /// Code for slices of one geometry: full ones, the last, those that touch a padded border.
 struct RegionVariant {
   llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
   std::vector<RegionStep> steps;
   std::vector<Strip> strips;  ///< in the order of `steps`
   std::optional<CountedKeys> counted = {};
+  std::vector<KeptMove> moves = {};
+};
+
+/// A loop of the tree that a region is cut by: its name there and its step; whether it runs in time, or its points are
+/// dealt to cores.
+struct RegionCut {
+  std::string name;
+  int64_t step = 1;
+  bool in_time = false;
 };
 
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
   int64_t blocks = 1;   ///< more than 1: the last slice loop counts blocks of a reduction within one slice
+  int64_t part = 1;     ///< slices along the last loop that follow each other (SliceLoop::part): a point of the grid
   bool masked = false;  ///< slices need so many keys as a mask leaves them: each kind the first ones, or blocks of them
   int kept_by = -1;     ///< slice loop by whose number some blocks do not run, as a mask removes their keys; -1: none
   llvm::SmallVector<Range> kept_blocks;                        ///< per slice of `kept_by`: the blocks that run
-  llvm::SmallVector<llvm::SmallVector<Range>> groups;          ///< per slice loop: slices of equal geometry
+  llvm::SmallVector<llvm::SmallVector<SliceGroup>> groups;     ///< per slice loop: slices of equal geometry
   std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  std::vector<std::pair<std::string, int64_t>> cuts;  ///< names of the slice loops, then "r0", then "keys", and steps
-  bool deferred_softmax = false;                      ///< see SlicedNests
-  int64_t key_piece = 0;                              ///< of the mask by which keys are left out; 0: none is
-  std::vector<ScratchStrides> strides;                ///< of scratch that is no dense box
-  std::string description;                            ///< "region of 5 nests, 96 slices of 1x64x64"
+  int64_t move_bytes = 0;               ///< of a vector that moves kept rows
+  std::vector<RegionCut> cuts;          ///< the slice loops, then "r0", then "keys"
+  bool deferred_softmax = false;        ///< see SlicedNests
+  int64_t key_piece = 0;                ///< of the mask by which keys are left out; 0: none is
+  std::vector<ScratchStrides> strides;  ///< of scratch that is no dense box
+  std::string description;              ///< "region of 5 nests, 96 slices of 1x64x64"
 
   int64_t slices() const {
     int64_t product = 1;
     for (int64_t count : counts) product *= count;
     return product / blocks;
   }
+  /// Along the last slice loop: parts, or slices where none follow each other.
+  int64_t parts() const { return (counts.back() + part - 1) / part; }
+  /// Points of the grid.
+  int64_t points() const { return slices() / (part > 1 ? counts.back() : 1) * (part > 1 ? parts() : 1); }
 };
 
 /// A copy of an operand into panels that does not depend on the slice: a phase before the region runs it.

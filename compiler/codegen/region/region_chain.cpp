@@ -5,8 +5,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/region/buffer_roles.h"
 #include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/region/softmax_nests.h"
+#include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
 
@@ -62,6 +64,34 @@ std::string nameOf(const Coordinates& coordinates, int c) {
     part += other < c ? 1 : 0;
   }
   return parts == 1 ? absl::StrCat("d", dim) : absl::StrCat("d", dim, ".", part);
+}
+
+/// Slices of `step` in parts of `part` iterations along a coordinate of `extent`: as many as follow each other in time;
+/// 0: those are no parts of several slices.
+int64_t slicesOfPart(int64_t extent, int64_t part, int64_t step) {
+  if (part >= extent) return ceilDiv(extent, step);
+  return part % step == 0 && part > step ? part / step : 0;
+}
+
+/// Slices of `tile` along dimension `name` that follow each other within the parts of `part` which the last of `loops`
+/// is (none: where `part` is all of it).
+absl::Status followInTime(const Coordinates& coordinates, const std::string& name, int64_t part, int64_t tile,
+                          llvm::SmallVector<SliceLoop>& loops) {
+  int c = 0;
+  while (c < coordinates.size() && nameOf(coordinates, c) != name) ++c;
+  if (c == coordinates.size())
+    return refuseChain(
+        absl::StrCat(name, " is read as several dimensions, or has one point: no slices follow each other"), name,
+        "a dimension that all operations read as one");
+  const int64_t extent = coordinates.extents[c];
+  if (part < extent) loops.pop_back();
+  const int64_t slices = tile < 1 || tile >= extent ? 0 : slicesOfPart(extent, part, tile);
+  if (slices == 0)
+    return refuseChain(
+        absl::StrCat("slices of ", tile, " along ", name, " do not follow each other in parts of ", part),
+        absl::StrCat(tile), absl::StrCat("a part of ", part, ", at most half of it"));
+  loops.push_back({.coordinate = c, .tile = tile, .part = slices});
+  return absl::OkStatus();
 }
 
 std::string namesOf(const Coordinates& coordinates) {
@@ -131,9 +161,16 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
   llvm::SmallVector<std::string> seen;
   int64_t blocks = 0;  // of the reduction
   for (auto [name, tile] : llvm::zip_equal(chain.order(), chain.tile())) {
-    const std::string accepted = absl::StrCat("d0 to d", rank - 1, ", and r0 last, each once");
+    const std::string accepted = absl::StrCat("d0 to d", rank - 1, ", and r0 last, each once, or the last one twice");
     int dim = 0;
     if (blocks > 0) return refuseChain("r0 is not the last name", name, accepted);
+    if (seen.size() + 1 == static_cast<size_t>(chain.order_size()) && !seen.empty() && seen.back() == name &&
+        name != "r0") {
+      if (absl::Status status = followInTime(coordinates, name, chain.tile(chain.order_size() - 2), tile, loops);
+          !status.ok())
+        return status;
+      continue;
+    }
     if (llvm::is_contained(seen, name)) return refuseChain(absl::StrCat(name, " is named twice"), name, accepted);
     seen.push_back(name);
     if (tile < 1)
@@ -171,18 +208,31 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
     const bool pieces = name == words::kKeys, reduction = name == words::kBlocks || pieces;
     if (keys > 0 || (blocks > 0 && !pieces))
       return fault("the loops over blocks of the sum, then over pieces of keys are the last", name, "");
-    if (loop.unit() != (reduction ? "" : words::kCore))
-      return fault(absl::StrCat("unit of ", name), loop.unit(),
-                   reduction ? "none: it runs in time" : std::string(words::kCore));
+    const bool in_time = !reduction && loop.unit().empty() && &loop == &*tile.loops().rbegin();
+    if (loop.unit() != (reduction || in_time ? "" : words::kCore))
+      return fault(
+          absl::StrCat("unit of ", name), loop.unit().empty() ? "none" : loop.unit(),
+          reduction ? "none: it runs in time"
+                    : absl::StrCat(std::string(words::kCore), ", or none of the last loop, whose slices keep halos"));
     int c = 0;
     while (!reduction && c < coordinates.size() && nameOf(coordinates, c) != name) ++c;
     const int64_t extent = reduction ? lastReduction(nests) : c < coordinates.size() ? coordinates.extents[c] : 0;
-    if (extent == 0 || llvm::any_of(loops, [&](const SliceLoop& other) { return other.coordinate == c && !reduction; }))
+    const bool within = in_time && !loops.empty() && loops.back().coordinate == c;  // the parts before are of this
+    const auto cut = [&](const SliceLoop& other) { return other.coordinate == c && !reduction; };
+    if (extent == 0 || llvm::any_of(llvm::ArrayRef(loops).drop_back(within ? 1 : 0), cut))
       return fault("no dimension of the first result, or one that is cut twice", name, namesOf(coordinates));
     if (loop.step() < 1 || loop.step() >= extent)
       return fault(absl::StrCat("slices along ", name), absl::StrCat(loop.step()),
                    absl::StrCat("1 to ", extent - 1, ", or no loop for all of it"));
-    if (pieces) {
+    if (in_time) {
+      const int64_t part = within ? loops.pop_back_val().tile : extent;
+      const int64_t slices = slicesOfPart(extent, part, loop.step());
+      if (slices == 0)
+        return fault(
+            absl::StrCat("slices of ", loop.step(), " along ", name, " that follow each other in parts of ", part),
+            absl::StrCat(loop.step()), absl::StrCat("a part of ", part, ", at most half of it"));
+      loops.push_back({.coordinate = c, .tile = loop.step(), .part = slices});
+    } else if (pieces) {
       keys = loop.step();
     } else if (reduction) {
       blocks = loop.step();
@@ -253,17 +303,20 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
+  if (loops.back().part > 1) separateRoles(builder, nests);
   std::vector<PackBefore> before;
   auto region = formMaskedRegion(builder, nests, loops, chip, before, followed);
   if (!region.ok()) return region.status();
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {
-      region->cuts.emplace_back(nameOf(nests.coordinates.at(nests.result), loop.coordinate), loop.tile);
+      const std::string name = nameOf(nests.coordinates.at(nests.result), loop.coordinate);
+      if (loop.part == 1 || region->parts() > 1) region->cuts.push_back({name, loop.part * loop.tile});
+      if (loop.part > 1) region->cuts.push_back({name, loop.tile, /*in_time=*/true});
     } else if (!loop.reductions.empty()) {
-      region->cuts.emplace_back(words::kBlocks, loop.tile);
+      region->cuts.push_back({std::string(words::kBlocks), loop.tile, /*in_time=*/true});
     }
   }
-  if (region->key_piece > 0) region->cuts.emplace_back(words::kKeys, region->key_piece);
+  if (region->key_piece > 0) region->cuts.push_back({std::string(words::kKeys), region->key_piece, /*in_time=*/true});
   std::string cut;
   for (const Phase& phase : list.phases)
     if (cut.empty()) cut = phase.cut;

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/emit/tile.h"
 #include "compiler/codegen/region/counted_keys.h"
+#include "compiler/codegen/tiling/loop_order.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,6 +23,10 @@ class RegionEmitter {
     if (region_.blocks > 1) {  // the grid counts slices, the loop blocks of them
       lo = arith::MulIOp::create(b_, loc_, lo, constant(region_.blocks));
       hi = arith::MulIOp::create(b_, loc_, hi, constant(region_.blocks));
+    }
+    if (region_.part > 1) {  // the grid counts parts, the loop slices of them
+      lo = firstSlice(lo);
+      hi = firstSlice(hi);
     }
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
     OpBuilder::InsertionGuard guard(b_);
@@ -48,14 +53,38 @@ class RegionEmitter {
     return arith::CmpIOp::create(b_, loc_, predicate, a, b);
   }
 
+  /// The number of the first slice of a part, or of all where there is no such part: the last part may be shorter.
+  Value firstSlice(Value part) {
+    const int64_t count = region_.counts.back(), parts = region_.parts();
+    Value row = arith::DivUIOp::create(b_, loc_, part, constant(parts));
+    Value within = arith::RemUIOp::create(b_, loc_, part, constant(parts));
+    return arith::AddIOp::create(b_, loc_, arith::MulIOp::create(b_, loc_, row, constant(count)),
+                                 arith::MulIOp::create(b_, loc_, within, constant(region_.part)));
+  }
+
   /// Variants are numbered by their groups, last slice loop fastest: `variant` counts the groups chosen so far.
   void choose(size_t v, size_t variant) {
     if (v == region_.groups.size()) return run(region_.variants[variant]);
     const auto& groups = region_.groups[v];
+    const size_t begins = llvm::count_if(groups, [](const SliceGroup& group) { return group.begins; });
+    if (begins == 0 || begins == groups.size()) return choose(v, variant, 0, groups.size());
     OpBuilder::InsertionGuard guard(b_);
-    for (size_t g = 0; g < groups.size(); ++g) {
+    Value place = arith::RemUIOp::create(b_, loc_, context_.slice[v], constant(region_.part));
+    Value first = compare(arith::CmpIPredicate::eq, place, constant(0));
+    auto branch = mlir::scf::IfOp::create(b_, loc_, first, /*withElseRegion=*/true);
+    b_.setInsertionPointToStart(branch.thenBlock());
+    choose(v, variant, 0, begins);
+    b_.setInsertionPointToStart(branch.elseBlock());
+    choose(v, variant, begins, groups.size());
+  }
+
+  /// Among groups [begin, end) of slice loop `v`, which are in the order of their slices.
+  void choose(size_t v, size_t variant, size_t begin, size_t end) {
+    const auto& groups = region_.groups[v];
+    OpBuilder::InsertionGuard guard(b_);
+    for (size_t g = begin; g < end; ++g) {
       const size_t chosen = variant * groups.size() + g;
-      if (g + 1 == groups.size()) {
+      if (g + 1 == end) {
         choose(v + 1, chosen);
         break;
       }
@@ -68,11 +97,42 @@ class RegionEmitter {
   }
 
   void run(const RegionVariant& variant) {
+    for (const KeptMove& move : variant.moves)
+      if (move.from != move.to) emitMove(move, context_.pointer(move.root), 0);
     if (!variant.counted) return run(variant, 0, variant.steps.size(), 0);
     const CountedKeys& counted = *variant.counted;
     run(variant, 0, counted.first, 0);
     runKept(variant, keptKeys(counted), counted.piece);
     run(variant, counted.end, variant.steps.size(), 0);
+  }
+
+  /// Loops over the coordinates outside of the rows, then vectors from the first element on.
+  void emitMove(const KeptMove& move, Value pointer, size_t outside) {
+    const mlir::Type memory = memoryType(move.element);
+    OpBuilder::InsertionGuard guard(b_);
+    if (outside < move.around.size()) {
+      const auto [stride, extent] = move.around[outside];
+      auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(extent), constant(1));
+      b_.setInsertionPointToStart(loop.getBody());
+      return emitMove(move, advance(b_, pointer, memory, stride, loop.getInductionVar()), outside + 1);
+    }
+    const int64_t bytes = elementBits(move.element) / 8;
+    Value from = advance(b_, pointer, memory, move.from, constant(1));
+    Value to = advance(b_, pointer, memory, move.to, constant(1));
+    int64_t done = 0;
+    for (int64_t lanes = std::max<int64_t>(1, region_.move_bytes / bytes); lanes > 0; lanes /= 2) {
+      const int64_t end = done + (move.length - done) / lanes * lanes;
+      if (end == done) continue;
+      OpBuilder::InsertionGuard inner(b_);
+      auto loop = mlir::scf::ForOp::create(b_, loc_, constant(done), constant(end), constant(lanes));
+      b_.setInsertionPointToStart(loop.getBody());
+      const mlir::Type type = lanes > 1 ? mlir::VectorType::get({lanes}, memory) : memory;
+      Value at = loop.getInductionVar();
+      const auto align = static_cast<unsigned>(bytes);
+      Value values = mlir::LLVM::LoadOp::create(b_, loc_, type, advance(b_, from, memory, 1, at), align);
+      mlir::LLVM::StoreOp::create(b_, loc_, values, advance(b_, to, memory, 1, at), align);
+      done = end;
+    }
   }
 
   /// Steps [first, end), those over keys for so many of them; 0: all.

@@ -24,37 +24,54 @@ bool changes(const std::vector<Needs>& slices, Fn range) {
   return llvm::any_of(slices, [&](const Needs& needs) { return !(range(needs) == range(slices[0])); });
 }
 
-/// Every range of a slice in a fixed order, those of empty nests as zero.
+/// Every range of a slice in a fixed order, those of empty nests as zero; of rows that are kept, how many they are.
 llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value> roots) {
   llvm::SmallVector<Range> all;
   for (const auto& loops : needs.loops)
     for (const Range& range : loops) all.push_back(isEmpty(loops) ? Range{} : range);
-  for (mlir::Value root : roots)
+  for (mlir::Value root : roots) {
     if (auto found = needs.boxes.find(root); found != needs.boxes.end())
       all.append(found->second.begin(), found->second.end());
+    const KeptRows kept = needs.kept.lookup(root);
+    all.push_back({0, kept.rows});
+    all.push_back({0, kept.by});
+  }
   return all;
 }
 
-/// Consecutive slices whose ranges have the same sizes and move by the same steps.
-llvm::SmallVector<Range> groupSlices(const std::vector<Needs>& slices, llvm::ArrayRef<mlir::Value> roots) {
-  llvm::SmallVector<llvm::SmallVector<Range>> ranges;
-  for (const Needs& needs : slices) ranges.push_back(rangesOf(needs, roots));
+/// Of `slices` (numbers, which rise) those in a row whose ranges have the same sizes and move by the same steps.
+void groupSlices(llvm::ArrayRef<llvm::SmallVector<Range>> ranges, llvm::ArrayRef<int64_t> slices, bool begins,
+                 llvm::SmallVector<SliceGroup>& groups) {
   auto fits = [&](size_t begin, size_t s) {
-    if (ranges[s].size() != ranges[begin].size()) return false;
-    for (size_t r = 0; r < ranges[s].size(); ++r) {
-      if (ranges[s][r].size() != ranges[begin][r].size()) return false;
-      const int64_t step = ranges[begin + 1][r].lo - ranges[begin][r].lo;
-      if (ranges[s][r].lo != ranges[begin][r].lo + step * static_cast<int64_t>(s - begin)) return false;
+    const auto &first = ranges[slices[begin]], &second = ranges[slices[begin + 1]], &mine = ranges[slices[s]];
+    if (mine.size() != first.size() || second.size() != first.size()) return false;
+    const int64_t apart = slices[begin + 1] - slices[begin];
+    for (size_t r = 0; r < mine.size(); ++r) {
+      const int64_t step = (second[r].lo - first[r].lo) / apart;
+      if (mine[r].size() != first[r].size() || mine[r].lo != first[r].lo + step * (slices[s] - slices[begin]))
+        return false;
     }
     return true;
   };
-  llvm::SmallVector<Range> groups;
   for (size_t begin = 0; begin < slices.size();) {
     size_t end = begin + 1;
     while (end < slices.size() && fits(begin, end)) ++end;
-    groups.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+    groups.push_back({slices[begin], slices[end - 1] + 1, static_cast<int64_t>(end - begin), begins});
     begin = end;
   }
+}
+
+llvm::SmallVector<SliceGroup> groupSlices(const std::vector<Needs>& slices, llvm::ArrayRef<mlir::Value> roots,
+                                          int64_t part) {
+  llvm::SmallVector<llvm::SmallVector<Range>> ranges;
+  llvm::SmallVector<int64_t> first, others;
+  for (auto [s, needs] : llvm::enumerate(slices)) {
+    ranges.push_back(rangesOf(needs, roots));
+    (part > 1 && static_cast<int64_t>(s) % part == 0 ? first : others).push_back(static_cast<int64_t>(s));
+  }
+  llvm::SmallVector<SliceGroup> groups;
+  groupSlices(ranges, first, true, groups);
+  groupSlices(ranges, others, false, groups);
   return groups;
 }
 
@@ -90,10 +107,11 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
       for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
         if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
           continue;
-        // A nest that does not run in every slice, but is whole where it runs, is not cut.
-        if (!changes(*needs, [&](const Needs& of) {
-              return isEmpty(of.loops[n]) ? Range{0, nests.nests[n].extents[loop]} : of.loops[n][loop];
-            }))
+        // A nest that does not run in every slice, but over the same range where it runs, is not cut.
+        Range known;
+        for (const Needs& of : llvm::reverse(*needs))
+          if (!isEmpty(of.loops[n])) known = of.loops[n][loop];
+        if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? known : of.loops[n][loop]; }))
           continue;
         int& cut = geometry.loop_cut_[n][loop];
         if (cut >= 0) return twice(absl::StrCat("loop ", loop, " of ", describeNest(nests, n)), cut);
@@ -110,7 +128,8 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
         if (cut >= 0) return twice(absl::StrCat("a buffer of extent ", nests.coordinates.at(root).extents[c]), cut);
         cut = static_cast<int>(v);
       }
-    geometry.groups_.push_back(groupSlices(*needs, roots));
+    geometry.groups_.push_back(groupSlices(*needs, roots, slice.part));
+    geometry.part_ = slice.part;
     geometry.needs_.push_back(std::move(*needs));
   }
   if (nests.mask && nests.mask->blocks) geometry.keepBlocks(nests);
@@ -141,12 +160,21 @@ void RegionGeometry::keepBlocks(const SlicedNests& nests) {
   }
 }
 
+/// The slice of a group behind its first one.
+int64_t RegionGeometry::second(int v, int group) const {
+  const SliceGroup& members = groups_[v][group];
+  if (members.begins) return members.lo + part_;
+  const bool keeps = v + 1 == sliceLoops() && part_ > 1;
+  return members.lo + (keeps && (members.lo + 1) % part_ == 0 ? 2 : 1);
+}
+
 MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const {
   const auto& slices = needs_[v];
-  const Range members = groups_[v][group];
+  const SliceGroup& members = groups_[v][group];
   const Range first = range(slices[members.lo]);
-  const int64_t step = members.size() > 1 ? range(slices[members.lo + 1]).lo - first.lo : 0;
-  return {first.lo, first.size(), step};
+  if (members.count < 2) return {first.lo, first.size(), 0};
+  const int64_t next = second(v, group);
+  return {first.lo, first.size(), (range(slices[next]).lo - first.lo) / (next - members.lo)};
 }
 
 MovingRange RegionGeometry::loop(size_t n, int loop, llvm::ArrayRef<int> group) const {
@@ -165,6 +193,25 @@ MovingRange RegionGeometry::box(mlir::Value root, int c, llvm::ArrayRef<int> gro
   for (const Needs& needs : needs_[0])
     if (auto range = boxRange(needs, root, c)) return {range->lo, range->size(), 0};
   return {};
+}
+
+MovingRange RegionGeometry::origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const {
+  MovingRange range = box(root, c, group);
+  if (!keeps(root) || boxCutBy(root, c) + 1 != sliceLoops()) return range;
+  const int64_t largest = largestBox(root, c);
+  range.lo -= largest - range.size;
+  range.size = largest;
+  return range;
+}
+
+std::optional<KeptRows> RegionGeometry::kept(mlir::Value root, llvm::ArrayRef<int> group) const {
+  const auto& kept = needs_.back()[groups_.back()[group.back()].lo].kept;
+  const auto found = kept.find(root);
+  return found == kept.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool RegionGeometry::keeps(mlir::Value root) const {
+  return llvm::any_of(needs_.back(), [&](const Needs& needs) { return needs.kept.contains(root); });
 }
 
 bool RegionGeometry::empty(size_t n, llvm::ArrayRef<int> group) const {

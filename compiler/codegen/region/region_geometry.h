@@ -10,6 +10,16 @@ struct MovingRange {
   int64_t step = 0;
 };
 
+/// Slices of equal geometry: `count` of those in [lo, hi), lo and hi - 1 among them. Where slices keep rows, all of
+/// them begin a part, or none does.
+struct SliceGroup {
+  int64_t lo = 0, hi = 0;
+  int64_t count = 0;
+  bool begins = false;
+
+  int64_t size() const { return count; }
+};
+
 /// How each nest and each buffer of a region is cut, slice by slice: static within a group of slices.
 class RegionGeometry {
  public:
@@ -18,8 +28,10 @@ class RegionGeometry {
 
   int sliceLoops() const { return static_cast<int>(needs_.size()); }
   int64_t count(int v) const { return static_cast<int64_t>(needs_[v].size()); }
-  /// Slices of equal geometry along slice loop `v`.
-  llvm::ArrayRef<Range> groups(int v) const { return groups_[v]; }
+  /// Slices of equal geometry along slice loop `v`, those that begin a part first.
+  llvm::ArrayRef<SliceGroup> groups(int v) const { return groups_[v]; }
+  /// Slices along the last slice loop that are a part (SliceLoop::part).
+  int64_t part() const { return part_; }
 
   /// The slice loop that cuts loop `loop` of nest `n`; -1: none.
   int cutBy(size_t n, int loop) const { return loop_cut_[n][loop]; }
@@ -29,6 +41,13 @@ class RegionGeometry {
   /// (per slice loop).
   MovingRange loop(size_t n, int loop, llvm::ArrayRef<int> group) const;
   MovingRange box(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
+  /// Where coordinate `c` of `root` begins in scratch: with its box; of rows that are kept, so that all boxes have one
+  /// end.
+  MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
+  /// The rows of `root` that the slices of `group` have from those before.
+  std::optional<KeptRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
+  /// Whether slices keep any rows of `root`.
+  bool keeps(mlir::Value root) const;
   /// Whether nest `n` has nothing to do in the slices of `group`.
   bool empty(size_t n, llvm::ArrayRef<int> group) const;
   /// The largest size of coordinate `c` of what a slice touches of `root`.
@@ -41,13 +60,15 @@ class RegionGeometry {
   bool dependsOn(size_t n, int v) const;
 
  private:
+  int64_t second(int v, int group) const;
   MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
   void keepBlocks(const SlicedNests& nests);
 
   std::vector<std::vector<Needs>> needs_;  ///< [slice loop][slice]
-  std::vector<llvm::SmallVector<Range>> groups_;
+  std::vector<llvm::SmallVector<SliceGroup>> groups_;
   std::vector<llvm::SmallVector<int>> loop_cut_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int>> box_cut_;
+  int64_t part_ = 1;
   int kept_by_ = -1;
   llvm::SmallVector<Range> kept_blocks_;
 };

@@ -70,6 +70,12 @@ bool overwrites(const Region& region, int number, Value from, Value to) {
   return found && fine;
 }
 
+bool keepsRows(const Region& region, Value buffer) {
+  return llvm::any_of(region.variants, [&](const RegionVariant& variant) {
+    return llvm::any_of(variant.moves, [&](const KeptMove& move) { return move.root == buffer; });
+  });
+}
+
 }  // namespace
 
 void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>> buffers, int nests) {
@@ -84,7 +90,10 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
         each.life.last = std::max(each.life.last, always ? step.number : nests);
       });
     });
-    if (each.life.first <= each.life.last) scratch.push_back(each);
+    const bool kept = keepsRows(region, each.buffer);
+    if (each.life.first > each.life.last) continue;
+    if (kept) each.life = {each.life.bytes, 0, nests};
+    scratch.push_back(each);
   }
   // In order of first use, so that a chain of them ends in one place.
   llvm::SmallVector<std::pair<Value, Value>> over;  // the later buffer, the one it lies over
@@ -95,6 +104,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
     for (size_t i = 0; i < later; ++i) {
       Scratch &earlier = scratch[i], &mine = scratch[later];
       if (earlier.life.last != mine.life.first || earlier.life.bytes < mine.life.bytes ||
+          keepsRows(region, mine.buffer) || keepsRows(region, earlier.buffer) ||
           !overwrites(region, mine.life.first, earlier.buffer, mine.buffer))
         continue;
       // Only a buffer that is its own place: one that lies over another has passed its place on.

@@ -4,6 +4,7 @@
 #include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "proto/failure.h"
@@ -38,6 +39,15 @@ llvm::SmallVector<Range> covered(const Walks& walks, llvm::ArrayRef<Range> loops
   return box;
 }
 
+size_t lastWriter(const SlicedNests& region, mlir::Value root) {
+  size_t last = 0;
+  for (auto [n, nest] : llvm::enumerate(region.nests))
+    for (const Statement& statement : nest.statements)
+      for (const Operand& output : statement.outputs)
+        if (output.access.root == root) last = n;
+  return last;
+}
+
 /// Needs of one slice, nests taken from last to first.
 class Backward {
  public:
@@ -48,6 +58,25 @@ class Backward {
           walks_[n].push_back(input.access.root && !input.from ? walk(nest, input.access) : Walks());
         for (const Operand& output : statement.outputs) walks_[n].push_back(walk(nest, output.access));
       }
+  }
+
+  /// From here on slices find the rows that the one before has left in `coordinate` of these buffers.
+  void keep(llvm::DenseMap<mlir::Value, int> coordinates) { keeps_ = std::move(coordinates); }
+  /// Buffers that cannot be kept: a nest would read rows, or write them, that are another's already.
+  llvm::ArrayRef<mlir::Value> spoilt() const { return spoilt_; }
+
+  /// What a slice needs that follows the one of `before` in its part; null: that begins one.
+  Needs following(const SliceLoop& cut, Range range, int dim, const Needs* before) {
+    before_ = before;
+    Needs needs = slice(cut, range, dim, {});
+    before_ = nullptr;
+    for (const auto& [root, c] : keeps_) {
+      const Range* old = before ? rowsOf(*before, root, c) : nullptr;
+      const Range* now = rowsOf(needs, root, c);
+      if (old && now && continues(*old, *now) && old->hi > now->lo)
+        needs.kept[root] = {c, old->hi - now->lo, now->hi - old->hi};
+    }
+    return needs;
   }
 
   /// Along slice loop `cut`; `dim`: the dimension of the result that is cut, for other results.
@@ -73,6 +102,37 @@ class Backward {
     needs_.loops.resize(region_.nests.size());
     for (size_t n = region_.nests.size(); n-- > 0;) visit(n);
     return std::move(needs_);
+  }
+
+  static const Range* rowsOf(const Needs& needs, mlir::Value root, int c) {
+    const auto found = needs.boxes.find(root);
+    return found == needs.boxes.end() || found->second.empty() ? nullptr : &found->second[c];
+  }
+
+  /// Whether a slice that holds `old` has the first rows of `now`.
+  static bool continues(Range old, Range now) { return old.lo <= now.lo && old.hi <= now.hi; }
+
+  /// What the nests of this slice owe of a buffer: what the slice before has not left.
+  llvm::SmallVector<Range> owed(mlir::Value root, llvm::ArrayRef<Range> box) const {
+    llvm::SmallVector<Range> rest(box);
+    const auto found = keeps_.find(root);
+    if (!before_ || found == keeps_.end() || box.empty()) return rest;
+    const Range* old = rowsOf(*before_, root, found->second);
+    Range& rows = rest[found->second];
+    if (old && continues(*old, rows)) rows.lo = std::max(rows.lo, old->hi);
+    return rest;
+  }
+
+  /// Rows that are kept are final: what nests up to the last one that writes them touch is among what later ones need
+  /// and no slice before has left. A buffer that held something else first (one in the place of two) is not kept.
+  void check(size_t n, mlir::Value root, const std::optional<Walks>& walks, llvm::ArrayRef<Range> loops) {
+    const auto found = keeps_.find(root);
+    if (found == keeps_.end() || n > lastWriter(region_, root)) return;
+    const auto box = needs_.boxes.find(root);
+    const int c = found->second;
+    const bool needed = walks && box != needs_.boxes.end() && !box->second.empty();
+    const Range mine = needed ? covered(*walks, loops)[c] : Range{};
+    if (!needed || mine.lo < owed(root, box->second)[c].lo || mine.hi > box->second[c].hi) spoilt_.push_back(root);
   }
 
   std::optional<Walks> walk(const Nest& nest, const Access& access) {
@@ -136,7 +196,7 @@ class Backward {
         llvm::SmallVector<Range> mine(nest.loops());
         for (int loop = 0; loop < nest.loops(); ++loop) mine[loop] = {0, nest.extents[loop]};
         if (found != needs_.boxes.end())
-          for (auto [c, range] : llvm::enumerate(found->second)) {
+          for (auto [c, range] : llvm::enumerate(owed(output.access.root, found->second))) {
             const int64_t extent = region_.coordinates.at(output.access.root).extents[c];
             if (range == Range{0, extent}) continue;
             if (!walks) continue;  // no box: all of it, checkResults says where that cannot be
@@ -175,10 +235,12 @@ class Backward {
       for (const Operand& input : statement.inputs) {
         const std::optional<Walks>& walks = walks_[n][slot++];
         if (!input.access.root || input.from) continue;
+        check(n, input.access.root, walks, loops);
         enclose(needs_.boxes[input.access.root], walks ? covered(*walks, loops) : whole(input.access.root));
       }
       for (const Operand& output : statement.outputs) {
         const std::optional<Walks>& walks = walks_[n][slot++];
+        check(n, output.access.root, walks, loops);
         enclose(needs_.boxes[output.access.root], walks ? covered(*walks, loops) : whole(output.access.root));
       }
       // A body may load from buffers it captures, at places not known here.
@@ -196,16 +258,10 @@ class Backward {
   Range range_, kept_;
   llvm::SmallVector<std::pair<size_t, int>> reductions_;
   Needs needs_;
+  llvm::DenseMap<mlir::Value, int> keeps_;
+  const Needs* before_ = nullptr;
+  llvm::SmallVector<mlir::Value> spoilt_;
 };
-
-size_t lastWriter(const SlicedNests& region, mlir::Value root) {
-  size_t last = 0;
-  for (auto [n, nest] : llvm::enumerate(region.nests))
-    for (const Statement& statement : nest.statements)
-      for (const Operand& output : statement.outputs)
-        if (output.access.root == root) last = n;
-  return last;
-}
 
 /// Slices of what is read after the region must not overlap, and together be all of it.
 absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& slices, int dim) {
@@ -234,6 +290,63 @@ absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& s
   return absl::OkStatus();
 }
 
+/// Whether all that touch a buffer walk a box of it.
+bool walkedAsBoxes(const SlicedNests& region, mlir::Value root) {
+  for (const Nest& nest : region.nests)
+    for (const Statement& statement : nest.statements) {
+      auto strays = [&](const Access& access) {
+        return access.root == root && !walksOf(access, nest.extents, region.coordinates.at(root));
+      };
+      bool loaded = false;
+      statement.op->walk([&](mlir::memref::LoadOp load) { loaded |= rootOf(load.getMemRef()) == root; });
+      if (loaded || llvm::any_of(statement.inputs, [&](const Operand& input) { return strays(input.access); }) ||
+          llvm::any_of(statement.outputs, [&](const Operand& output) { return strays(output.access); }))
+        return false;
+    }
+  return true;
+}
+
+/// Buffers between the nests that are memory and whose boxes move along one coordinate, with that coordinate.
+llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const std::vector<Needs>& slices) {
+  llvm::DenseMap<mlir::Value, int> moving;
+  for (const Nest& nest : region.nests)
+    for (const Statement& statement : nest.statements)
+      for (const Operand& input : statement.inputs) {
+        const mlir::Value root = input.access.root;
+        if (!touchesInput(input) || !root.getDefiningOp<mlir::memref::AllocOp>() || region.isResult(root) ||
+            !walkedAsBoxes(region, root))
+          continue;
+        llvm::SmallVector<int> changing;
+        for (int c = 0; c < region.coordinates.at(root).size(); ++c)
+          if (llvm::any_of(slices, [&](const Needs& needs) {
+                const auto first = slices[0].boxes.find(root), mine = needs.boxes.find(root);
+                return first != slices[0].boxes.end() && !first->second.empty() && mine != needs.boxes.end() &&
+                       !mine->second.empty() && !(mine->second[c] == first->second[c]);
+              }))
+            changing.push_back(c);
+        if (changing.size() == 1) moving[root] = changing[0];
+      }
+  return moving;
+}
+
+/// Needs of slices of which those of a part keep what they share.
+std::vector<Needs> keepRows(Backward& backward, const SlicedNests& region, const SliceLoop& slice, int64_t extent,
+                            int dim, const std::vector<Needs>& apart) {
+  llvm::DenseMap<mlir::Value, int> keeps = movingBuffers(region, apart);
+  while (true) {
+    backward.keep(keeps);
+    std::vector<Needs> slices;
+    for (int64_t s = 0; s < static_cast<int64_t>(apart.size()); ++s) {
+      const Range range{s * slice.tile, std::min((s + 1) * slice.tile, extent)};
+      slices.push_back(
+          backward.following(slice, range, dim, s % slice.part == 0 ? nullptr : &slices[static_cast<size_t>(s - 1)]));
+    }
+    bool dropped = false;
+    for (mlir::Value root : backward.spoilt()) dropped |= keeps.erase(root);
+    if (!dropped) return slices;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice) {
@@ -249,6 +362,7 @@ absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const S
   for (int64_t lo = 0; lo < extent; lo += slice.tile) {
     slices.push_back(backward.slice(slice, {lo, std::min(lo + slice.tile, extent)}, dim));
   }
+  if (slice.part > 1) slices = keepRows(backward, region, slice, extent, dim, slices);
   if (!whole)
     if (auto status = checkResults(region, slices, dim); !status.ok()) return status;
   return slices;

@@ -24,6 +24,9 @@ struct SliceLoop {
   int64_t tile = 1;
   int64_t extent = 1;
   llvm::SmallVector<std::pair<size_t, int>> reductions = {};
+  /// Slices of a part, which follow each other in time: rows of buffers between the nests that the next slice needs as
+  /// well are kept, not computed again. 1: every slice computes all that it needs.
+  int64_t part = 1;
 };
 
 /// The mask of a softmax between products, which compares positions (masked_keys.h).
@@ -60,14 +63,23 @@ struct SlicedNests {
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };
 
+/// Rows of a buffer that a slice has from the one before it.
+struct KeptRows {
+  int coordinate = 0;
+  int64_t rows = 0;
+  int64_t by = 0;  ///< rows by which the end of the box moves on
+  bool operator==(const KeptRows&) const = default;
+};
+
 /// What one slice needs, along one slice loop (all other slice loops taken whole).
 struct Needs {
   std::vector<llvm::SmallVector<Range>> loops;                  ///< [nest][loop]; a nest not needed has empty loops
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Range>> boxes;  ///< [buffer][coordinate] read or written
+  llvm::DenseMap<mlir::Value, KeptRows> kept;                   ///< the first rows of the box; nests owe the others
   bool operator==(const Needs&) const = default;
 };
 
-/// Needs of every slice along one slice loop.
+/// Needs of every slice along one slice loop. Kept are the rows of buffers that nobody reads before they are final.
 /// Errors: INVALID_ARGUMENT that names the nest and the dimension that cannot be cut: a reduction over it, writes
 /// that are no box or leave gaps, slices of a result that would overlap.
 absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice);

@@ -339,7 +339,13 @@ TEST(Region, RefusesWhatCannotBeCut) {
   const std::string ir = productChain({2, 8, 8, 8, 8}, true);
   EXPECT_NE(refused(ir, {{"d3", 1}}).message().find("\"d3\" names no dimension"), std::string::npos);
   EXPECT_NE(refused(ir, {{"d1", 0}}).message().find("extent 0"), std::string::npos);
-  EXPECT_NE(refused(ir, {{"d1", 2}, {"d1", 4}}).message().find("twice"), std::string::npos);
+  EXPECT_NE(refused(ir, {{"d1", 2}, {"d0", 1}, {"d1", 4}}).message().find("twice"), std::string::npos);
+  EXPECT_NE(refused(ir, {{"d1", 2}, {"d1", 4}}).message().find("parts of 2"), std::string::npos);
+  EXPECT_NE(refused(ir, {{"d1", 6}, {"d1", 4}}).message().find("parts of 6"), std::string::npos);
+  // Rows of products have nothing in common, nor do those of a softmax.
+  EXPECT_NE(refused(ir, {{"d1", 4}, {"d1", 2}}).message().find("a softmax keeps no rows"), std::string::npos);
+  EXPECT_NE(refused(productChain({2, 8, 8, 8, 8}, false), {{"d1", 4}, {"d1", 2}}).message().find("share no rows"),
+            std::string::npos);
   EXPECT_EQ(refused(productChain({2, 8, 8, 8, 8}, false), {{"r0", 2}}).found(), "r0");
   EXPECT_NE(refused(ir, {{"r0", 2}, {"d1", 4}}).message().find("not the last"), std::string::npos);
   // A result that is a sum over the dimension that is cut would be written by every slice.

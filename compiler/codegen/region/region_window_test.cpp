@@ -1,11 +1,18 @@
-// Chains of convolutions slice by slice: halos are computed again, borders of padded intermediates filled where a
-// slice touches them. Against the oracle.
+// Chains of convolutions slice by slice: halos are computed again, or kept where slices follow each other; borders of
+// padded intermediates filled where a slice touches them. Against the oracle.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
 #include "compiler/codegen/testing/check_workload.h"
+#include "compiler/codegen/testing/tree_workloads.h"
+#include "compiler/schedule/text.h"
+#include "proto/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -106,6 +113,29 @@ TEST(RegionWindow, PlanesAreTurnedWithinSlices) {
   }
 }
 
+/// A region of which slices keep halos in so many parts.
+void expectKept(const v1::KernelInfo& info, int64_t parts) {
+  expectRegion(info);
+  const auto& phase = info.phases(info.phases_size() - 1);
+  EXPECT_NE(phase.strategy().find(absl::StrCat("halos kept in ", parts, " part")), std::string::npos)
+      << phase.strategy();
+  EXPECT_EQ(phase.grid(), parts);
+}
+
+TEST(RegionWindow, HalosAreKept) {
+  for (bool with_relu : {false, true}) {
+    expectKept(checkWorkload(windowChain(16, 13, 5, {3, 1}, {3, 1}, with_relu), chained({{"d1", 8}, {"d1", 4}})), 2);
+    expectKept(checkWorkload(windowChain(16, 13, 5, {3, 1}, {3, 1}, with_relu), chained({{"d1", 16}, {"d1", 4}})), 1);
+    expectKept(checkWorkload(windowChain(16, 13, 5, {3, 0}, {3, 0}, with_relu), chained({{"d1", 6}, {"d1", 1}})), 2);
+    expectKept(checkWorkload(windowChain(14, 11, 8, {1, 0}, {3, 1}, with_relu), chained({{"d1", 8}, {"d1", 4}})), 2);
+  }
+}
+
+TEST(RegionWindow, HalosAreKeptWithinColumns) {
+  expectKept(checkWorkload(windowChain(23, 17, 4, {3, 1}, {3, 1}, true), chained({{"d2", 8}, {"d1", 9}, {"d1", 3}})),
+             9);
+}
+
 TEST(RegionWindow, RandomChains) {
   std::mt19937 random(7);
   auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
@@ -125,6 +155,112 @@ TEST(RegionWindow, RandomChains) {
                   chained(tiling, seed));
     if (HasFailure()) FAIL() << "seed " << seed;
   }
+}
+
+/// What becomes of a tree whose slices keep halos when its loops are changed.
+absl::Status withLoops(const std::string& loops) {
+  v1::BuildUnit unit = hostUnit(windowChain(18, 13, 5, {3, 1}, {3, 1}, true));
+  auto schedule = defaultSchedule(unit, slicesOf({{"d1", 8}, {"d1", 4}}));
+  if (!schedule.ok()) return schedule.status();
+  const std::string text = printSchedule(*schedule), kept = "[d1:Sp(core)/8 d1:Tp/4]";
+  EXPECT_NE(text.find(kept), std::string::npos) << text;
+  auto changed = parseSchedule(absl::StrReplaceAll(text, {{kept, loops}}));
+  if (!changed.ok()) return changed.status();
+  *unit.mutable_schedule() = *changed;
+  return checkSchedule(unit);
+}
+
+TEST(RegionWindow, TreesSayWhichHalosAreKept) {
+  EXPECT_EQ(withLoops("[d1:Sp(core)/8 d1:Tp/4]"), absl::OkStatus());
+  const auto refused = [](const std::string& loops, const std::string& why) {
+    const absl::Status status = withLoops(loops);
+    EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_SCHEDULE) << loops << ": " << status;
+    EXPECT_EQ(failureOf(status).attribute(), "0") << loops << ": " << status;
+    EXPECT_NE(status.message().find(why), std::string::npos) << loops << ": " << status;
+  };
+  refused("[d1:Sp(core)/8 d1:Tp/3]", "in parts of 8");
+  refused("[d1:Sp(core)/8 d1:Tp/8]", "in parts of 8");
+  refused("[d1:Tp/8 d1:Sp(core)/4]", "unit of d1");
+  refused("[d1:Tp/8 d1:Tp/4]", "unit of d1");
+  refused("[d1:Sp(core)/8 d1:Sp(core)/4]", "cut twice");
+  refused("[d1:Sp(core)/8 d2:Sp(core)/8 d1:Tp/4]", "cut twice");
+  refused("[d1:Sp(core)/8 d2:Tp/4]", "kinds of slices");
+}
+
+/// The first product's result, then the second one's, padded, would lie in one buffer: its rows are no halo of the one
+/// when they are the other.
+TEST(RegionWindow, ABufferThatHeldSomethingElseFirstKeepsOnlyWhatIsFinal) {
+  WorkloadText text;
+  Tensor x = text.argument({1, 29, 17, 8});
+  for (const auto& [kernel, filters, stride] : {std::array<int64_t, 3>{1, 4, 2}, {3, 4, 1}, {3, 11, 1}})
+    x = convolution(text, x, text.argument({kernel, kernel, x.shape[3], filters}), kernel / 2, stride);
+  const std::string ir = text.finish({x});
+  for (const int64_t slice : {1, 2, 3}) {
+    expectKept(checkWorkload(ir, chained({{"d1", 200}, {"d1", slice}})), 1);
+    expectKept(checkWorkload(ir, chained({{"d2", 5}, {"d1", 2 * slice}, {"d1", slice}})), 2 * (15 / (2 * slice) + 1));
+  }
+}
+
+/// The largest of windows of `size` rows and columns.
+Tensor pool(WorkloadText& text, const Tensor& x, int64_t size, int64_t stride) {
+  auto out = [&](int64_t in) { return (in - size) / stride + 1; };
+  const std::vector<int64_t> shape{x.shape[0], out(x.shape[1]), out(x.shape[2]), x.shape[3]};
+  const Tensor window = text.empty({size, size});
+  return text.generic(
+      {x, window}, {absl::StrCat("d0, d1 * ", stride, " + d3, d2 * ", stride, " + d4, d5"), "d3, d4", "d0, d1, d2, d5"},
+      text.fill(shape, "0xFF800000"), 6, "ppprrp", "%r = arith.maximumf %i0, %o : f32");
+}
+
+/// Values of one shape, padded by one constant: the second padding's buffer is where the first one's comes from.
+TEST(RegionWindow, PaddingOfOneShapeIsWrittenForEach) {
+  for (const int64_t slice : {1, 2, 3}) {
+    WorkloadText text;
+    Tensor x = text.argument({1, 22, 13, 4});
+    for (int member = 0; member < 3; ++member) x = relu(text, convolution(text, x, text.argument({3, 3, 4, 4}), 1));
+    const std::string ir = text.finish({pool(text, x, 2, 2)});
+    expectKept(checkWorkload(ir, chained({{"d1", 11}, {"d1", slice}})), 1);
+    expectKept(checkWorkload(ir, chained({{"d1", 2 * slice}, {"d1", slice}})), (11 + 2 * slice - 1) / (2 * slice));
+  }
+}
+
+TEST(RegionWindow, RandomChainsKeepHalos) {
+  std::mt19937 random(11);
+  auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  int kept = 0;
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    WorkloadText text;
+    Tensor x = text.argument({pick({1, 1, 2}), pick({17, 23, 24, 29}), pick({9, 16, 17}), pick({1, 3, 8})});
+    const int members = static_cast<int>(pick({2, 3}));
+    for (int member = 0; member < members; ++member) {
+      Window window;
+      window.kernel = pick({1, 3, 3, 5});
+      window.pad = window.kernel / 2 * pick({0, 1, 1});
+      window.stride = member > 0 ? 1 : pick({1, 1, 2});
+      window.dilation = x.shape[1] > 16 ? pick({1, 1, 2}) : 1;
+      if ((std::min(x.shape[1], x.shape[2]) + 2 * window.pad) < window.dilation * (window.kernel - 1) + 3)
+        window = {1, 0, 1, 1};
+      const Tensor filter = text.argument({window.kernel, window.kernel, x.shape[3], pick({1, 4, 11, 16, 19})});
+      x = convolution(text, x, filter, window.pad, window.stride, window.dilation);
+      if (random() % 2 == 0) x = relu(text, x);
+    }
+    if (random() % 2 == 0 && std::min(x.shape[1], x.shape[2]) > 4) x = pool(text, x, pick({2, 3}), pick({1, 2}));
+    const int64_t rows = x.shape[1], slice = pick({1, 2, 3}), part = slice * pick({2, 3, 100});
+    if (2 * slice > rows) continue;
+    Tiling tiling;
+    if (x.shape[0] > 1) tiling.emplace_back("d0", 1);
+    if (random() % 3 == 0 && x.shape[2] > 5) tiling.emplace_back("d2", 5);
+    tiling.emplace_back("d1", part);
+    tiling.emplace_back("d1", slice);
+    const std::string ir = text.finish({x});
+    // Windows of one row, or as far apart as they are high, share none.
+    const auto built = buildByDefault(unitOf({"chain", ir}), slicesOf(tiling));
+    if (!built.ok() && built.status().message().find("share no rows to keep") != std::string::npos) continue;
+    ++kept;
+    const auto info = checkWorkload(ir, chained(tiling, seed));
+    if (HasFailure()) FAIL() << "seed " << seed << "\n" << ir;
+    EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("halos kept"), std::string::npos) << seed;
+  }
+  EXPECT_GE(kept, 8);
 }
 
 }  // namespace

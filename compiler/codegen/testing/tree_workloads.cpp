@@ -78,7 +78,9 @@ TreeWorkload window(std::mt19937& random) {
   const Tensor x = text.argument({1, pick(random, {12, 17}), 9, pick(random, {3, 16})});
   const Tensor first = relu(text, convolution(text, x, text.argument({3, 3, x.shape[3], 20}), 1));
   const Tensor y = convolution(text, first, text.argument({1, 1, 20, 17}), 0);
-  return {"windows", text.finish({y}), random() % 2 == 0 ? slicesOf({{"d1", 4}}) : ScheduleRequest{}};
+  const ScheduleRequest requests[] = {
+      {}, slicesOf({{"d1", 4}}), slicesOf({{"d1", 6}, {"d1", 2}})};  // apart, halos kept
+  return {"windows", text.finish({y}), requests[random() % 3]};
 }
 
 /// A convolution in Winograd's three stages, at once or some rows of blocks after the others.

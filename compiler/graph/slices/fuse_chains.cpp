@@ -282,8 +282,13 @@ v1::ChainTiling tilingOf(const Decided& decided) {
     }
     for (const AccessTrace::Cut& cut : decided.chain.cuts) {
       if (cut.loop != loop) continue;
+      const int64_t tile = slices.tiles[loop] * cut.stride;
+      if (slices.part > 1 && loop == slices.order.back()) {  // the parts, and the slices that follow each other in them
+        tiling.add_order(absl::StrCat("d", cut.dimension));
+        tiling.add_tile(slices.part * tile);
+      }
       tiling.add_order(absl::StrCat("d", cut.dimension));
-      tiling.add_tile(slices.tiles[loop] * cut.stride);
+      tiling.add_tile(tile);
     }
   }
   tiling.set_predicted_bytes(decided.decision.fused_bytes);

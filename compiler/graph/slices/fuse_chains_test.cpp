@@ -315,6 +315,39 @@ TEST_F(FuseChainsTest, ConvolutionsOverlapInSlicesOfRows) {
   EXPECT_TRUE(sliced);
 }
 
+/// Two cores: each computes one halo, at the start of its part.
+TEST_F(FuseChainsTest, HalosAreKeptWhereCoresHaveSeveralSlices) {
+  machine(/*operations=*/512, 1 << 18);
+  options_.winograd = false;
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 8, 96, 93}), 48, {.kernel = 3, .pad = 1}));
+  PlannedGraph planned = check(b.finish({b.relu(b.conv(y, 8, {.kernel = 3, .pad = 1}))}));
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_TRUE(all[0].taken()) << all[0].reason();
+  EXPECT_THAT(all[0].reason(), HasSubstr("(halos kept in parts of"));
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    if (!workload.has_slices()) continue;
+    EXPECT_THAT(workload.slices().order(), ::testing::ElementsAre("d2", "d2"));
+    const int64_t part = workload.slices().tile(0), slice = workload.slices().tile(1);
+    EXPECT_EQ(part % slice, 0) << slices(workload);
+    EXPECT_EQ((96 + part - 1) / part, 2) << slices(workload);
+  }
+}
+
+TEST_F(FuseChainsTest, HalosAreComputedAgainWhereCoresWouldWait) {
+  machine(/*operations=*/2048, 1 << 20);
+  target_.mutable_units(0)->set_count(16);
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 16, 96, 97}), 32, {.kernel = 3, .stride = 1, .pad = 1}));
+  PlannedGraph planned = check(b.finish({b.relu(b.conv(y, 16, {.kernel = 3, .stride = 2, .pad = 1}))}));
+  auto all = decisions(planned, "fuse-chain");
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_THAT(all[0].reason(), HasSubstr("(halos computed again, as parts"));
+  for (const v1::Workload& workload : planned.plan.workloads())
+    EXPECT_LE(workload.slices().order_size(), 1) << slices(workload);
+}
+
 TEST_F(FuseChainsTest, ChangesOfLayoutArePartsOfTheSlices) {
   machine(/*operations=*/256, 1 << 20);
   ModelBuilder b(context_);

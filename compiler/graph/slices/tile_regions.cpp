@@ -1,6 +1,7 @@
 #include "compiler/graph/slices/tile_regions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -91,14 +92,23 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   group.results = groups_[region.nodes.back()].results;
   v1::ChainTiling& tiling = group.chain.emplace();
   const std::vector<int64_t>& shape = graph_.tensors[graph_.nodes[region.nodes.back()].output].shape;
-  for (size_t d = 0; d < shape.size(); ++d) {
+  std::vector<size_t> dimensions;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (static_cast<int>(d) != region.following) dimensions.push_back(d);
+  if (region.following >= 0) dimensions.push_back(static_cast<size_t>(region.following));  // slices that follow: last
+  for (const size_t d : dimensions) {
     if (region.slice[d] >= shape[d]) continue;
     const auto cut = std::ranges::find(trace->cuts(), static_cast<int>(d), &AccessTrace::Cut::dimension);
     if (cut == trace->cuts().end()) {
       return absl::InvalidArgumentError(absl::StrCat("dimension ", d, " of the result does not divide all of it"));
     }
+    const int64_t tile = (region.slice[d] + cut->stride - 1) / cut->stride * cut->stride;
+    if (static_cast<int>(d) == region.following) {
+      tiling.add_order(absl::StrCat("d", d));
+      tiling.add_tile(region.part * tile);
+    }
     tiling.add_order(absl::StrCat("d", d));
-    tiling.add_tile((region.slice[d] + cut->stride - 1) / cut->stride * cut->stride);
+    tiling.add_tile(tile);
   }
   if (tiling.order().empty()) return absl::InvalidArgumentError("one slice would run on one core");
   tiling.set_predicted_bytes(region.traffic_bytes);
@@ -138,6 +148,14 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
+  if (std::isfinite(region.other_seconds) && (region.part > 1 || region.recomputed_flops > 0)) {
+    const double more = (region.other_seconds - region.seconds) * 1e6;
+    absl::StrAppend(&reason, region.part > 1
+                                 ? absl::StrFormat(" (halos kept in parts of %d slices: computed again, %.1f us more)",
+                                                   region.part, more)
+                                 : absl::StrFormat(" (halos of %.2f MFLOP computed again: kept in parts, %.1f us more)",
+                                                   region.recomputed_flops / 1e6, more));
+  }
   const double gain = 1 - region.seconds / apart;
   // By moving less, too: these prices know less of a node than those of chains.
   const double least = chip_.prices().gains().regions_share();

@@ -1,0 +1,73 @@
+#include "compiler/fusion/halo.h"
+
+#include <algorithm>
+
+namespace tessera::compiler::fusion {
+namespace {
+
+int64_t sizeOf(const Subscript& subscript, const std::vector<int64_t>& tiles) {
+  int64_t size = 1;
+  for (const Term& term : subscript) size += term.stride * (tiles[term.loop] - 1);
+  return size;
+}
+
+/// Points of a dimension from one slice to the next; 0: the loop is not one of its own.
+int64_t stepOf(const Subscript& subscript, const std::vector<int64_t>& tiles, int loop) {
+  const auto term = std::ranges::find(subscript, loop, &Term::loop);
+  return term == subscript.end() ? 0 : term->stride * tiles[loop];
+}
+
+int64_t addedAlong(const Subscript& subscript, const std::vector<int64_t>& tiles, int loop) {
+  const int64_t size = sizeOf(subscript, tiles), step = stepOf(subscript, tiles, loop);
+  return step == 0 ? size : std::min(size, step);
+}
+
+/// What `reader` needs along a dimension of an input to compute what it adds to its output, less what the input adds.
+int64_t keptAlong(const Chain& chain, const Member& reader, const Subscript& subscript,
+                  const std::vector<int64_t>& tiles, int loop) {
+  for (const Subscript& made : chain.tensors[reader.output].subscripts) {
+    const int64_t step = stepOf(made, tiles, loop);
+    if (step == 0) continue;
+    const int64_t stride = stepOf(subscript, tiles, loop) / step;
+    int64_t needed = stride * (addedAlong(made, tiles, loop) - 1) + 1;
+    for (const Term& term : subscript)
+      if (term.loop != loop && !chain.accesses(reader.output, term.loop))
+        needed += term.stride * (tiles[term.loop] - 1);
+    return std::max<int64_t>(0, needed - addedAlong(subscript, tiles, loop));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t addedPoints(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
+  int64_t points = 1;
+  for (const Subscript& subscript : chain.tensors[tensor].subscripts) points *= addedAlong(subscript, tiles, loop);
+  return points;
+}
+
+int64_t keptPoints(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
+  int64_t most = 0;
+  for (const Member& reader : chain.members) {
+    if (std::ranges::find(reader.inputs, tensor) == reader.inputs.end()) continue;
+    int64_t points = 1, kept = 0;
+    for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
+      if (stepOf(subscript, tiles, loop) == 0) {
+        points *= sizeOf(subscript, tiles);
+      } else {
+        kept = keptAlong(chain, reader, subscript, tiles, loop);
+      }
+    }
+    most = std::max(most, kept * points);
+  }
+  return most;
+}
+
+bool overlaps(const Chain& chain, const std::vector<int64_t>& tiles, int loop) {
+  for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
+    if (chain.isIntermediate(tensor) && addedPoints(chain, tensor, tiles, loop) < footprint(chain, tensor, tiles))
+      return true;
+  return false;
+}
+
+}  // namespace tessera::compiler::fusion
