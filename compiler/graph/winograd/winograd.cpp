@@ -420,7 +420,7 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
       static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms));
-  if (taken && direct - may_gain < price.total())
+  if (price.total() < direct && direct - may_gain < price.total())
     decision.set_reason(
         absl::StrFormat("%s; slices that it shares with its neighbours could gain up to %.0f us directly",
                         decision.reason(), may_gain));
@@ -433,15 +433,7 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
 
 constexpr char kAlgorithmChoice[] = "algorithm";
 
-double priceOf(const std::string& algorithm, const Comparison& all) {
-  for (const auto& [known, price] : llvm::zip_equal(winogradAlgorithms(), all.prices))
-    if (algorithm == known.name) return price.total();
-  return all.direct;
-}
-
-/// What is done directly may share slices with its neighbours: where that could gain more than Winograd's domain saves,
-/// it is an open choice, which a whole compilation settles.
-void addPrices(v1::Choice& made, const Comparison& all, double error, double may_gain) {
+void addPrices(v1::Choice& made, const Comparison& all, double error) {
   made.set_error(error);
   const auto add = [&](const std::string& name, double price_us) {
     if (name == made.choice()) {
@@ -450,8 +442,7 @@ void addPrices(v1::Choice& made, const Comparison& all, double error, double may
       addAlternative(made, name, price_us);
     }
   };
-  const bool contested = made.choice() != kDirect && all.direct - may_gain < priceOf(made.choice(), all);
-  add(kDirect, contested ? all.direct - may_gain : all.direct);
+  add(kDirect, all.direct);
   for (const auto& [algorithm, price] : llvm::zip_equal(winogradAlgorithms(), all.prices))
     add(algorithm.name, price.total());
 }
@@ -485,12 +476,15 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
                                    : std::min_element(all.worst.begin(), all.worst.end()) - all.worst.begin());
     if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
       choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
-    const bool taken = wanted != algorithms.end() || (pinned.empty() && all.worst[best] < most * all.direct_worst);
+    // Where slices with the neighbours could gain more, it is left as it is: a whole compilation settles it.
     const double may_gain = slicesMayGain(*candidate, chip);
+    const bool contested = all.direct - may_gain < all.prices[best].total();
+    const bool taken =
+        wanted != algorithms.end() || (pinned.empty() && !contested && all.worst[best] < most * all.direct_worst);
     report.decisions.push_back(decisionFor(*candidate, all, best, taken, may_gain));
     v1::Choice& made = choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
     made.set_subject(operationsText(op.getOperation()));
-    addPrices(made, all, chip.prices().gains().winograd_share(), may_gain);
+    addPrices(made, all, chip.prices().gains().winograd_share());
     if (!taken) continue;
     Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
         .run(all.direct - all.prices[best].total());
