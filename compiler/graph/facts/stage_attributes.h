@@ -1,5 +1,7 @@
 #pragma once
 
+#include "mlir/IR/BuiltinTypes.h"
+
 /// What the operations of a convolution rewritten as stages (Winograd's) carry for those who group, slice and describe
 /// them.
 namespace tessera::compiler {
@@ -14,5 +16,8 @@ constexpr char kSavedUs[] = "tessera.saved_us";
 /// On the stages, where they run slice by slice: rows of the result a slice has, a multiple of m, and m.
 constexpr char kSliceRows[] = "tessera.slice_rows";
 constexpr char kBlockRows[] = "tessera.block_rows";
+
+/// The dimension of rows of what stages read and make, [N, C/c, H, W, c], or [N, H, W, c] of one block of channels.
+inline int rowsOf(mlir::RankedTensorType type) { return static_cast<int>(type.getRank()) - 3; }
 
 }  // namespace tessera::compiler

@@ -10,6 +10,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/facts/rows.h"
+#include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
 #include "compiler/graph/plan/buffer_plan.h"
 #include "compiler/graph/plan/outline.h"
@@ -142,7 +143,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   if (facts.slice_rows > 0) {
     v1::ChainTiling* slices = workload->mutable_slices();
     const auto result = mlir::cast<mlir::RankedTensorType>(function.getResultTypes()[0]);
-    const std::string rows = absl::StrCat("d", result.getRank() - 3);  // before columns and channels within a block
+    const std::string rows = absl::StrCat("d", rowsOf(result));
     for (const auto& [dimension, tile] : {std::pair<std::string, int64_t>("d0", 1), {rows, facts.slice_rows}}) {
       slices->add_order(dimension);
       slices->add_tile(tile);

@@ -1,7 +1,7 @@
 #include "compiler/graph/rewrites/narrow_pads.h"
 
+#include "compiler/graph/layout/channel_layout.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 namespace tessera::compiler {
@@ -45,14 +45,12 @@ bool narrow(PadOp pad) {
   const RankedTensorType source_type = without(left_out, from), type = without(left_out, to);
   const bool seen = narrowsTo(pad.getSource().getDefiningOp(), source_type) ||
                     llvm::any_of(pad->getUsers(), [&](mlir::Operation* user) { return narrowsTo(user, type); });
-  auto groups = mlir::getReassociationIndicesForReshape(from, source_type);
-  if (source_type == from || !seen || !groups) return false;
+  if (source_type == from || !seen) return false;
   OpBuilder b(pad);
-  Value source = CollapseShapeOp::create(b, pad.getLoc(), source_type, pad.getSource(), *groups);
+  Value source = reshapeView(b, pad.getLoc(), pad.getSource(), source_type.getShape());
   Value padded = PadOp::create(b, pad.getLoc(), type, source, mlir::getAsIndexOpFoldResult(b.getContext(), low),
                                mlir::getAsIndexOpFoldResult(b.getContext(), high), with);
-  Value result = ExpandShapeOp::create(b, pad.getLoc(), to, padded, *groups);
-  pad.getResult().replaceAllUsesWith(result);
+  pad.getResult().replaceAllUsesWith(reshapeView(b, pad.getLoc(), padded, to.getShape()));
   pad.erase();
   return true;
 }

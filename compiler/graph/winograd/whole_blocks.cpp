@@ -105,7 +105,7 @@ int alignSlices(mlir::func::FuncOp main) {
     auto block = producer ? producer->getAttrOfType<mlir::IntegerAttr>(kBlockRows) : mlir::IntegerAttr();
     Value with = pad.getConstantPaddingValue();
     if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty()) continue;
-    const int64_t rank = pad.getType().getRank(), rows = rank - 3;  // before columns and channels within a block
+    const int64_t rank = pad.getType().getRank(), rows = rowsOf(pad.getType());
     const int64_t low = pad.getStaticLow()[rows], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
     if (low < 0 || more == 0) continue;
     OpBuilder b(pad);

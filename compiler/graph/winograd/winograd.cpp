@@ -12,6 +12,7 @@
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
+#include "compiler/graph/layout/channel_layout.h"
 #include "compiler/graph/layout/layout_prices.h"
 #include "compiler/graph/winograd/winograd_prices.h"
 #include "compiler/target/dot_product.h"
@@ -52,9 +53,8 @@ std::optional<RankedTensorType> plainType(Value value) {
   return element.isF32() || element.isF16() || element.isBF16() ? std::optional(type) : std::nullopt;
 }
 
-/// [N, C/c, H, W, c], or [N, H, W, c]: rows and columns are the dimensions before the last.
+/// [N, C/c, H, W, c], or [N, H, W, c].
 constexpr int kBlocksRank = 5, kOneBlockRank = 4;
-int rowsOf(RankedTensorType type) { return static_cast<int>(type.getRank()) - 3; }
 
 /// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1 and one dilation, loops in
 /// any order.
@@ -271,9 +271,7 @@ Value Writer::paddedInput() {
   Value whole = mlir::tensor::PadOp::create(b_, op_.getLoc(), RankedTensorType::get(padded, type.getElementType()),
                                             source, mlir::getAsIndexOpFoldResult(b_.getContext(), low),
                                             mlir::getAsIndexOpFoldResult(b_.getContext(), high), zero);
-  if (!view) return whole;
-  return mlir::tensor::CollapseShapeOp::create(b_, op_.getLoc(), RankedTensorType::get(shape, type.getElementType()),
-                                               whole, view.getReassociationIndices());
+  return reshapeView(b_, op_.getLoc(), whole, shape);
 }
 
 void Writer::run(double saved_us) {
@@ -400,7 +398,8 @@ double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   return gain_us;
 }
 
-v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken, double may_gain) {
+v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken, double may_gain,
+                         bool contested) {
   const ConvolutionShape& shape = candidate.shape;
   const WinogradAlgorithm& algorithm = winogradAlgorithms()[best];
   const WinogradPrice& price = all.prices[best];
@@ -420,7 +419,7 @@ v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best
       static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms));
-  if (price.total() < direct && direct - may_gain < price.total())
+  if (contested && price.total() < direct)
     decision.set_reason(
         absl::StrFormat("%s; slices that it shares with its neighbours could gain up to %.0f us directly",
                         decision.reason(), may_gain));
@@ -481,7 +480,7 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
     const bool contested = all.direct - may_gain < all.prices[best].total();
     const bool taken =
         wanted != algorithms.end() || (pinned.empty() && !contested && all.worst[best] < most * all.direct_worst);
-    report.decisions.push_back(decisionFor(*candidate, all, best, taken, may_gain));
+    report.decisions.push_back(decisionFor(*candidate, all, best, taken, may_gain, contested));
     v1::Choice& made = choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
     made.set_subject(operationsText(op.getOperation()));
     addPrices(made, all, chip.prices().gains().winograd_share());
