@@ -198,7 +198,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   WinogradReport winograd;
   if (options.winograd) {
     const RowFacts rows(model, main);
-    winograd = applyWinograd(main, chip, choices, &rows);
+    winograd = applyWinograd(main, chip, choices, options.chains, &rows);
     count("winograd", winograd.rewritten);
     count("cut-behind-followers", cutBehindFollowers(main));
     fold();

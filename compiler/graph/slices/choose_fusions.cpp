@@ -232,8 +232,8 @@ v1::Decision FusionChooser::settle(int at) {
 
 }  // namespace
 
-std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                        fusion::Merging merging, const RowFacts* rows) {
+std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                      fusion::Merging merging, const RowFacts* rows) {
   std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging, rows);
   std::set<std::vector<int>> chains;
   for (const FusionOffer& chain : offers)
@@ -248,7 +248,12 @@ std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& 
     region.site += sites;
     offers.push_back(std::move(region));
   }
-  return FusionChooser(groups, std::move(offers), choices).run();
+  return offers;
+}
+
+std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                        fusion::Merging merging, const RowFacts* rows) {
+  return FusionChooser(groups, fusionOffers(groups, chip, choices, merging, rows), choices).run();
 }
 
 }  // namespace tessera::compiler

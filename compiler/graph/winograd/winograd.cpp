@@ -14,6 +14,7 @@
 #include "compiler/graph/facts/summary.h"
 #include "compiler/graph/layout/channel_layout.h"
 #include "compiler/graph/layout/layout_prices.h"
+#include "compiler/graph/winograd/contested.h"
 #include "compiler/graph/winograd/winograd_prices.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -398,35 +399,53 @@ double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   return gain_us;
 }
 
-v1::Decision decisionFor(Candidate candidate, const Comparison& all, size_t best, bool taken, double may_gain,
-                         bool contested) {
-  const ConvolutionShape& shape = candidate.shape;
-  const WinogradAlgorithm& algorithm = winogradAlgorithms()[best];
-  const WinogradPrice& price = all.prices[best];
-  const double direct = all.direct;
+/// A convolution that could be rewritten, and what becomes of it.
+struct Way {
+  Candidate candidate;
+  Comparison all;
+  size_t best = 0;      ///< algorithm
+  std::string name;     ///< of the node
+  std::string place;    ///< that pins know it by
+  std::string subject;  ///< its operations
+  bool contested = false;
+  bool taken = false;    ///< in Winograd's domain
+  Settled settled = {};  ///< of one that was contested
+  const WinogradAlgorithm& algorithm() const { return winogradAlgorithms()[best]; }
+  const WinogradPrice& price() const { return all.prices[best]; }
+};
+
+v1::Decision decisionFor(const Way& way, double missed_us) {
+  const ConvolutionShape& shape = way.candidate.shape;
+  const WinogradAlgorithm& algorithm = way.algorithm();
+  const WinogradPrice& price = way.price();
+  const double direct = way.all.direct;
   v1::Decision decision;
   decision.set_kind("algorithm");
-  decision.set_place(nameOf(candidate.op.getLoc()));
-  decision.set_taken(taken);
+  decision.set_place(way.name);
+  decision.set_taken(way.taken);
   decision.set_unit("us");
-  decision.set_cost(taken ? price.total() : direct);
-  decision.set_alternative_cost(taken ? direct : price.total());
-  decision.set_reason(absl::StrFormat(
+  decision.set_cost(way.taken ? price.total() : direct);
+  decision.set_alternative_cost(way.taken ? direct : price.total());
+  std::string reason = absl::StrFormat(
       "3x3 %d->%d %dx%d %s: directly %.0f us, as %s %.0f us (products %.0f with %.2f of the multiplications, "
       "transforms %.0f)",
-      shape.inputs, shape.outputs, shape.height, shape.width, taken ? algorithm.name : "direct", direct, algorithm.name,
-      price.total(), price.product,
+      shape.inputs, shape.outputs, shape.height, shape.width, way.taken ? algorithm.name : "direct", direct,
+      algorithm.name, price.total(), price.product,
       static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
-      price.transforms));
-  if (contested && price.total() < direct)
-    decision.set_reason(
-        absl::StrFormat("%s; slices that it shares with its neighbours could gain up to %.0f us directly",
-                        decision.reason(), may_gain));
-  if (candidate.fewest < shape.batch)
-    decision.set_reason(
-        absl::StrFormat("%s; of runs of %d to %d images at most %.2f times the best way's time, directly %.2f times",
-                        decision.reason(), candidate.fewest, shape.batch, all.worst[best], all.direct_worst));
+      price.transforms);
+  if (!way.settled.slices.empty())
+    absl::StrAppendFormat(&reason, "; directly it is part of %s, whose slices gain %.0f us", way.settled.slices,
+                          way.settled.gain_us);
+  if (way.contested && way.taken)
+    absl::StrAppend(&reason, "; slices that it could share with its neighbours gain less together");
+  if (way.contested && missed_us > 0)
+    absl::StrAppendFormat(&reason, "; another choice gains at most %.0f us more", missed_us);
+  if (way.candidate.fewest < shape.batch)
+    absl::StrAppendFormat(&reason,
+                          "; of runs of %d to %d images at most %.2f times the best way's time, directly %.2f times",
+                          way.candidate.fewest, shape.batch, way.all.worst[way.best], way.all.direct_worst);
+  decision.set_reason(std::move(reason));
   return decision;
 }
 
@@ -452,41 +471,70 @@ std::string acceptedAlgorithms() {
   return text;
 }
 
-}  // namespace
-
-WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
-  WinogradReport report;
+/// Those of `main`, in its order, with what pins and prices alone decide.
+std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
   const WinogradPrices prices(chip);
+  const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
   const double most = 1 - chip.prices().gains().winograd_share();
   const auto tiles = LayoutPrices(chip).tilesOf(16);
   const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
-  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+  std::vector<Way> ways;
+  for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
     candidate->fewest = rows ? rows->fewest(op.getResult(0), 0) : candidate->shape.batch;
-    const Comparison all = compare(*candidate, prices, isBrainProduct(op) ? faster : 1);
-    const std::string place = choices.place(kAlgorithmChoice, nameOf(op.getLoc()));
-    const std::string pinned = choices.pinned(kAlgorithmChoice, place);
-    const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
+    Way& way = ways.emplace_back();
+    way.candidate = *candidate;
+    way.all = compare(*candidate, prices, isBrainProduct(op) ? faster : 1);
+    way.name = nameOf(op.getLoc());
+    way.place = choices.place(kAlgorithmChoice, way.name);
+    way.subject = operationsText(op.getOperation());
+    const std::string pinned = choices.pinned(kAlgorithmChoice, way.place);
     const auto* wanted = llvm::find_if(algorithms, [&](const auto& algorithm) { return pinned == algorithm.name; });
-    const auto best = static_cast<size_t>(
-        wanted != algorithms.end() ? wanted - algorithms.begin()
-                                   : std::min_element(all.worst.begin(), all.worst.end()) - all.worst.begin());
+    const std::vector<double>& worst = way.all.worst;
+    way.best = wanted != algorithms.end() ? wanted - algorithms.begin()
+                                          : std::min_element(worst.begin(), worst.end()) - worst.begin();
     if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
-      choices.refuse(kAlgorithmChoice, place, "no such algorithm", acceptedAlgorithms());
-    // Where slices with the neighbours could gain more, it is left as it is: a whole compilation settles it.
-    const double may_gain = slicesMayGain(*candidate, chip);
-    const bool contested = all.direct - may_gain < all.prices[best].total();
-    const bool taken =
-        wanted != algorithms.end() || (pinned.empty() && !contested && all.worst[best] < most * all.direct_worst);
-    report.decisions.push_back(decisionFor(*candidate, all, best, taken, may_gain, contested));
-    v1::Choice& made = choices.made(kAlgorithmChoice, place, taken ? algorithms[best].name : kDirect);
-    made.set_subject(operationsText(op.getOperation()));
-    addPrices(made, all, chip.prices().gains().winograd_share());
-    if (!taken) continue;
-    Writer(*candidate, algorithms[best], all.prices[best].slice_rows, report.rewritten++)
-        .run(all.direct - all.prices[best].total());
+      choices.refuse(kAlgorithmChoice, way.place, "no such algorithm", acceptedAlgorithms());
+    const bool pays = pinned.empty() && worst[way.best] < most * way.all.direct_worst;
+    // Where slices with the neighbours cannot gain as much, whatever they are, there is nothing to settle.
+    way.contested = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
+    way.taken = wanted != algorithms.end() || (pays && !way.contested);
+  }
+  return ways;
+}
+
+}  // namespace
+
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
+                             const RowFacts* rows) {
+  WinogradReport report;
+  const double error = chip.prices().gains().winograd_share();
+  std::vector<Way> ways = waysOf(main, chip, choices, rows);
+  const auto rewrite = [&](Way& way) {
+    Writer(way.candidate, way.algorithm(), way.price().slice_rows, report.rewritten++)
+        .run(way.all.direct - way.price().total());
+  };
+  std::vector<Way*> open;
+  std::vector<Contested> contested;
+  for (Way& way : ways) {
+    if (way.taken) rewrite(way);
+    if (!way.contested) continue;
+    open.push_back(&way);
+    contested.push_back({way.candidate.op, way.all.direct * (1 - error) - way.price().total()});
+  }
+  const Settlement settlement = settle(main, contested, chip, choices, merging, rows);
+  for (auto [way, settled] : llvm::zip_equal(open, settlement.each)) {
+    way->settled = settled;
+    way->taken = settled.rewritten;
+    if (way->taken) rewrite(*way);
+  }
+  for (const Way& way : ways) {
+    report.decisions.push_back(decisionFor(way, settlement.missed_us));
+    v1::Choice& made = choices.made(kAlgorithmChoice, way.place, way.taken ? way.algorithm().name : kDirect);
+    made.set_subject(way.subject);
+    addPrices(made, way.all, error);
   }
   return report;
 }

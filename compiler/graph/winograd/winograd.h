@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
 #include "compiler/graph/facts/rows.h"
 #include "compiler/target/chip.h"
@@ -31,11 +32,12 @@ struct WinogradReport {
 ///
 /// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
 /// computed in whole blocks from an input padded further, and cut. What followed the convolution follows y.
-/// Choices of kind "algorithm", one for each convolution that could be rewritten. Where `rows` say that a run may have
-/// fewer images, that way is taken whose time is at most the fewest times the best one's, whatever the run has: few
-/// images wait for filters, of which Winograd's domain has more.
+/// Choices of kind "algorithm", one for each convolution that could be rewritten. Where slices that a direct one shares
+/// with its neighbours could gain more, all such convolutions and slices are one choice (contested.h), as `merging`
+/// lets slices be. Where `rows` say that a run may have fewer images, that way is taken whose time is at most the
+/// fewest times the best one's, whatever the run has: few images wait for filters, of which Winograd's domain has more.
 /// Accuracy against direct sums is stated in this room's README.
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
-                             const RowFacts* rows = nullptr);
+                             fusion::Merging merging = fusion::Merging::kWhereItPays, const RowFacts* rows = nullptr);
 
 }  // namespace tessera::compiler

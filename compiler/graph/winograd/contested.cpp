@@ -1,0 +1,63 @@
+#include "compiler/graph/winograd/contested.h"
+
+#include <algorithm>
+
+#include "compiler/fusion/selection.h"
+#include "compiler/graph/slices/choose_fusions.h"
+
+namespace tessera::compiler {
+namespace {
+
+int groupOf(const std::vector<Group>& groups, mlir::Operation* op) {
+  const auto found =
+      std::ranges::find_if(groups, [&](const Group& group) { return llvm::is_contained(group.ops, op); });
+  return static_cast<int>(found - groups.begin());
+}
+
+}  // namespace
+
+Settlement settle(mlir::func::FuncOp main, const std::vector<Contested>& contested, const Chip& chip,
+                  const GraphChoices& choices, fusion::Merging merging, const RowFacts* rows) {
+  Settlement settlement;
+  settlement.each.resize(contested.size());
+  if (contested.empty()) return settlement;
+  const std::vector<Group> groups = formGroups(main);
+  std::vector<FusionOffer> slices;
+  if (merging != fusion::Merging::kNever) {
+    GraphChoices asked = choices;
+    slices = fusionOffers(groups, chip, asked, merging, rows);
+  }
+  std::vector<fusion::Offer> offers;
+  std::vector<int> from;  // positions in `slices`, then in `contested`
+  std::vector<bool> pinned(groups.size(), false);
+  for (const FusionOffer& offer : slices)
+    if (offer.wanted && offer.pinned == kFused)
+      for (const int group : offer.groups) pinned[group] = true;
+  const auto add = [&](const std::vector<int>& wanted, double gain_us, size_t position) {
+    if (gain_us <= 0 || std::ranges::any_of(wanted, [&](int group) { return pinned[group]; })) return;
+    offers.push_back({wanted, gain_us});
+    from.push_back(static_cast<int>(position));
+  };
+  for (auto [position, offer] : llvm::enumerate(slices))
+    if (offer.wanted && offer.pinned.empty()) add(offer.groups, offer.gain_us, position);
+  std::vector<int> places(contested.size());
+  for (auto [position, convolution] : llvm::enumerate(contested)) {
+    places[position] = groupOf(groups, convolution.op);
+    add({places[position]}, convolution.gain_us, slices.size() + position);
+  }
+  const fusion::Selection best = fusion::select(offers);
+  settlement.missed_us = best.missed;
+  for (const int taken : best.taken) {
+    if (from[taken] >= static_cast<int>(slices.size())) {
+      settlement.each[from[taken] - slices.size()].rewritten = true;
+      continue;
+    }
+    const FusionOffer& offer = slices[from[taken]];
+    for (auto [place, settled] : llvm::zip_equal(places, settlement.each))
+      if (llvm::is_contained(offer.groups, place))
+        settled.slices = offer.decision.place(), settled.gain_us = offer.gain_us;
+  }
+  return settlement;
+}
+
+}  // namespace tessera::compiler
