@@ -41,9 +41,9 @@ using mlir::utils::IteratorType;
 struct Candidate {
   GenericOp op;
   ConvolutionShape shape;
-  int64_t input_block, output_block;
-  bool input_blocks, output_blocks;  ///< whether there is a loop over them
-  int64_t fewest = 0;                ///< images of a run
+  int64_t input_block = 0, output_block = 0;
+  bool input_blocks = false, output_blocks = false;  ///< whether there is a loop over them
+  int64_t fewest = 0;                                ///< images of a run
 };
 
 /// Of f32, or of halves, and known at compile time.
