@@ -1,9 +1,12 @@
 #include "compiler/graph/layout/matmul_layout.h"
 
+#include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/decision.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/rewrites/compute_whole.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
@@ -22,20 +25,48 @@ int64_t panelWidth(int64_t columns, int64_t lanes) {
   return 0;
 }
 
-/// Whether panels of weights filled up with zeros pay, though no panel's width divides the columns: there are rows
-/// enough for panels to be made at every run otherwise, and what reads the result does so at its own pace anyway.
-/// The result is then cut to its columns, which costs one pass over it where the model returns it.
-bool paysToFillUp(GenericOp op, int64_t columns, int64_t lanes, const Chip& chip) {
+/// The width whose panels are filled up with the fewest zeros; of two that are as good the wider.
+int64_t filledWidth(int64_t columns, int64_t lanes) { return ceilDiv(columns, lanes) % 2 == 0 ? 2 * lanes : lanes; }
+
+/// The last of the elementwise operations that follow `value` and can compute whole panels of it.
+Value lastFollower(Value value, llvm::ArrayRef<int64_t> whole) {
+  while (value.hasOneUse()) {
+    auto reader = mlir::dyn_cast<GenericOp>(*value.user_begin());
+    if (!reader || !canComputeWhole(reader, value, whole)) break;
+    value = reader.getResult(0);
+  }
+  return value;
+}
+
+/// Whether panels of weights filled up with zeros pay, though none, or none but that of half a vector, divides the
+/// columns: there are rows enough for panels to be made at every run otherwise, or for vectors to be half empty. What
+/// follows computes the whole panels where it can; the result is then cut to its columns, which costs a pass over it
+/// where what reads it cannot do so in place. `width`: of panels that are not filled up, or 0.
+bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, const Chip& chip) {
+  const int64_t lanes = chip.vectorBits() / 32;
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
-  if (type.getNumElements() / columns < chip.prices().products().filled_panel_rows() || columns < 16 * lanes)
-    return false;
-  return llvm::none_of(op->getUsers(), [&](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; });
+  const int64_t rows = type.getNumElements() / columns;
+  if (width >= lanes || rows < chip.prices().products().filled_panel_rows()) return false;
+  const int64_t filled = ceilDiv(columns, filledWidth(columns, lanes)) * filledWidth(columns, lanes);
+  llvm::SmallVector<int64_t> whole(type.getShape());
+  whole.back() = filled;
+  const Value last = lastFollower(op.getResult(0), whole);
+  const auto is_elementwise = [](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; };
+  if (width == 0) return columns >= 16 * lanes && llvm::none_of(last.getUsers(), is_elementwise);
+  const bool in_place = llvm::all_of(last.getUsers(), [&](mlir::Operation* user) {
+    return mlir::isa<mlir::linalg::LinalgOp>(user) && !is_elementwise(user);
+  });
+  const int64_t idle = ((columns / width) * lanes) - filled;  // lanes of a row's vectors
+  const double us = chip.operationsPerSecond() * chip.prices().products().peak_share() * 1e-6;
+  const double saved = 2.0 * static_cast<double>(rows * depth * idle) / us;
+  const double pass = fusion::betweenSteps(chip, static_cast<double>(rows * columns) * sizeof(float)) * 1e6;
+  return saved > (in_place ? 0 : pass);
 }
 
 bool packMatmul(GenericOp op, const Chip& chip) {
   const int64_t lanes = chip.vectorBits() / 32;
   auto dims = mlir::linalg::inferContractionDims(op);
-  if (mlir::failed(dims) || !isProduct(op)) return false;
+  if (mlir::failed(dims)) return false;
   if (!dims->batch.empty() || dims->n.size() != 1 || dims->k.size() != 1) return false;
   const unsigned n = dims->n[0], k = dims->k[0];
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
@@ -50,9 +81,10 @@ bool packMatmul(GenericOp op, const Chip& chip) {
   }
   auto output_type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t columns = output_type.getShape().back();
+  const int64_t depth = mlir::cast<mlir::RankedTensorType>(right.getType()).getDimSize(transposed ? 1 : 0);
   int64_t width = panelWidth(columns, lanes);
-  const bool fill_up = width == 0 && paysToFillUp(op, columns, lanes, chip);
-  if (fill_up) width = 2 * lanes;
+  const bool fill_up = paysToFillUp(op, columns, depth, width, chip);
+  if (fill_up) width = filledWidth(columns, lanes);
   if (width == 0 && !transposed) return false;
 
   mlir::OpBuilder builder(op);
@@ -93,7 +125,16 @@ bool packMatmul(GenericOp op, const Chip& chip) {
     llvm::SmallVector<mlir::OpFoldResult> zeros(output_type.getRank(), builder.getIndexAttr(0)),
         ones(output_type.getRank(), builder.getIndexAttr(1)), sizes;
     for (int64_t extent : output_type.getShape()) sizes.push_back(builder.getIndexAttr(extent));
-    result = mlir::tensor::ExtractSliceOp::create(builder, op.getLoc(), result, zeros, sizes, ones);
+    auto cut = mlir::tensor::ExtractSliceOp::create(builder, op.getLoc(), result, zeros, sizes, ones);
+    op.getResult(0).replaceAllUsesWith(cut.getResult());
+    op.erase();
+    const llvm::ArrayRef<int64_t> whole = cut.getSourceType().getShape();
+    while (cut->hasOneUse()) {
+      auto reader = mlir::dyn_cast<GenericOp>(*cut->user_begin());
+      if (!reader || !canComputeWhole(reader, cut.getResult(), whole)) break;
+      cut = cutBehind(reader, cut);
+    }
+    return true;
   }
   op.getResult(0).replaceAllUsesWith(result);
   op.erase();
@@ -104,9 +145,9 @@ bool packMatmul(GenericOp op, const Chip& chip) {
 
 int packMatmuls(mlir::func::FuncOp main, const Chip& chip) {
   int count = 0;
-  for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+  // What follows a product may be made anew with it.
+  for (GenericOp op : llvm::to_vector(llvm::make_filter_range(main.getBody().front().getOps<GenericOp>(), isProduct)))
     count += packMatmul(op, chip);
-  }
   return count;
 }
 

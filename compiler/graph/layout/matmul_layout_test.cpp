@@ -57,8 +57,25 @@ TEST_F(MatmulTest, ColumnsThatNoWidthDividesAreFilledUp) {
     const int64_t n = 263;
     Value w = transposed ? b.weight({n, 5}) : b.weight({5, n});
     PlannedGraph planned = check(b.finish({b.matmul(b.input({49, 5}), w, transposed)}));
-    EXPECT_NE(workloads(planned).find("tensor<9x5x32xf32>"), std::string::npos) << workloads(planned);
+    EXPECT_NE(workloads(planned).find("tensor<17x5x16xf32>"), std::string::npos) << workloads(planned);
   }
+}
+
+// Panels of half a vector leave the other half empty. With many rows they are filled up: what follows computes all, the
+// next product reads what it needs in place, and a sum with what has no more columns is a step of its own.
+TEST_F(MatmulTest, HalfEmptyVectorsAreFilledUpWhereThereAreManyRows) {
+  for (const bool residual : {false, true})
+    for (const int64_t rows : {5, 131}) {
+      ModelBuilder b(context_);
+      Value x = b.input({rows, 72});
+      Value y = b.relu(b.addChannel(b.matmul(x, b.weight({72, 72})), b.weight({72})));
+      if (residual) y = b.add(y, x);
+      PlannedGraph planned = check(b.finish({b.matmul(y, b.weight({72, 48}))}));
+      const bool filled = rows > 5;
+      EXPECT_NE(workloads(planned).find(filled ? "tensor<5x72x16xf32>" : "tensor<9x72x8xf32>"), std::string::npos)
+          << workloads(planned);
+      EXPECT_EQ(planned.plan.steps_size(), filled && residual ? 3 : 2);
+    }
 }
 
 TEST_F(MatmulTest, AProductOfTwoActivationsIsNotPacked) {

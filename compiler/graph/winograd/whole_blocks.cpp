@@ -1,8 +1,8 @@
 #include "compiler/graph/winograd/whole_blocks.h"
 
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/rewrites/compute_whole.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -33,48 +33,6 @@ bool readInPlace(Value value) {
   });
 }
 
-/// Whether the reader can compute what is cut off as well.
-bool canComputeAll(GenericOp reader, ExtractSliceOp slice) {
-  if (kindOf(reader) != OpKind::kElementwise || reader->getNumResults() != 1 || reader.hasIndexSemantics() ||
-      reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)))
-    return false;
-  for (mlir::OpOperand& operand : reader->getOpOperands()) {
-    const mlir::AffineMap map = reader.getMatchingIndexingMap(&operand);
-    if (operand.get() == slice.getResult() || reader.isDpsInit(&operand)) {
-      if (!map.isIdentity()) return false;
-      continue;
-    }
-    for (int64_t d = 0; d < slice.getType().getRank(); ++d) {
-      const bool cut = slice.getType().getDimSize(d) != slice.getSourceType().getDimSize(d);
-      if (cut && map.isFunctionOfDim(d)) return false;
-    }
-  }
-  return true;
-}
-
-/// The reader computes all, and what it computes is cut.
-ExtractSliceOp moveBehind(GenericOp reader, ExtractSliceOp slice) {
-  OpBuilder b(reader);
-  auto type = RankedTensorType::get(slice.getSourceType().getShape(),
-                                    mlir::cast<RankedTensorType>(reader.getResult(0).getType()).getElementType());
-  llvm::SmallVector<Value> operands;
-  for (mlir::OpOperand& operand : reader->getOpOperands()) {
-    if (reader.isDpsInit(&operand)) {
-      operands.push_back(mlir::tensor::EmptyOp::create(b, reader.getLoc(), type.getShape(), type.getElementType()));
-    } else {
-      operands.push_back(operand.get() == slice.getResult() ? slice.getSource() : operand.get());
-    }
-  }
-  auto whole = mlir::cast<GenericOp>(mlir::clone(b, reader.getOperation(), mlir::TypeRange{type}, operands));
-  auto cut = ExtractSliceOp::create(b, slice.getLoc(), mlir::cast<RankedTensorType>(reader.getResult(0).getType()),
-                                    whole.getResult(0), slice.getMixedOffsets(), slice.getMixedSizes(),
-                                    slice.getMixedStrides());
-  reader.getResult(0).replaceAllUsesWith(cut.getResult());
-  reader.erase();
-  slice.erase();
-  return cut;
-}
-
 }  // namespace
 
 int cutBehindFollowers(mlir::func::FuncOp main) {
@@ -82,8 +40,10 @@ int cutBehindFollowers(mlir::func::FuncOp main) {
   for (auto found : llvm::make_early_inc_range(main.getBody().front().getOps<ExtractSliceOp>())) {
     if (!cutsWholeBlocks(found)) continue;
     auto reader = mlir::dyn_cast<GenericOp>(*found->user_begin());
-    if (!reader || !canComputeAll(reader, found) || !readInPlace(reader.getResult(0))) continue;
-    moveBehind(reader, found);
+    if (!reader || !canComputeWhole(reader, found.getResult(), found.getSourceType().getShape()) ||
+        !readInPlace(reader.getResult(0)))
+      continue;
+    cutBehind(reader, found);
     ++count;
   }
   return count;

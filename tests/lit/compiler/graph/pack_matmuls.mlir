@@ -55,8 +55,8 @@ func.func @run_time_matrix(%x: tensor<5x17xf32>, %w: tensor<17x96xf32>) -> tenso
 
 // Many rows, and columns that no width divides: the last panel is filled up, its columns are cut off.
 // CHECK-LABEL: @filled_up
-// CHECK: ins({{.*}} : tensor<48x5xf32>, tensor<9x5x32xf32>) outs({{.*}} : tensor<48x9x32xf32>)
-// CHECK: tensor.extract_slice {{.*}}[0, 0] [48, 263] [1, 1] : tensor<48x288xf32> to tensor<48x263xf32>
+// CHECK: ins({{.*}} : tensor<48x5xf32>, tensor<17x5x16xf32>) outs({{.*}} : tensor<48x17x16xf32>)
+// CHECK: tensor.extract_slice {{.*}}[0, 0] [48, 263] [1, 1] : tensor<48x272xf32> to tensor<48x263xf32>
 func.func @filled_up(%x: tensor<48x5xf32>, %w: tensor<5x263xf32> {tessera.weight = 0 : i64}) -> tensor<48x263xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<48x263xf32>

@@ -1,0 +1,62 @@
+#include "compiler/graph/rewrites/compute_whole.h"
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/channel_block.h"
+#include "compiler/graph/facts/op_kind.h"
+
+namespace tessera::compiler {
+
+using mlir::AffineMap;
+using mlir::OpBuilder;
+using mlir::RankedTensorType;
+using mlir::Value;
+using mlir::linalg::GenericOp;
+using mlir::tensor::ExtractSliceOp;
+
+bool canComputeWhole(GenericOp reader, Value cut, llvm::ArrayRef<int64_t> whole) {
+  if (kindOf(reader) != OpKind::kElementwise || reader->getNumResults() != 1 || reader.hasIndexSemantics() ||
+      reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)))
+    return false;
+  const auto shape = mlir::cast<RankedTensorType>(cut.getType()).getShape();
+  for (mlir::OpOperand& operand : reader->getOpOperands()) {
+    const AffineMap map = reader.getMatchingIndexingMap(&operand);
+    if (operand.get() == cut || reader.isDpsInit(&operand)) {
+      if (!map.isIdentity()) return false;
+      continue;
+    }
+    const bool can_fill = isKnownAtCompileTime(operand.get()) && map.isProjectedPermutation();
+    for (size_t d = 0; d < whole.size(); ++d)
+      if (shape[d] != whole[d] && map.isFunctionOfDim(d) && !can_fill) return false;
+  }
+  return true;
+}
+
+ExtractSliceOp cutBehind(GenericOp reader, ExtractSliceOp slice) {
+  OpBuilder b(reader);
+  const llvm::ArrayRef<int64_t> whole = slice.getSourceType().getShape(), shape = slice.getType().getShape();
+  auto type =
+      RankedTensorType::get(whole, mlir::cast<RankedTensorType>(reader.getResult(0).getType()).getElementType());
+  llvm::SmallVector<Value> operands;
+  for (mlir::OpOperand& operand : reader->getOpOperands()) {
+    if (reader.isDpsInit(&operand)) {
+      operands.push_back(mlir::tensor::EmptyOp::create(b, reader.getLoc(), type.getShape(), type.getElementType()));
+      continue;
+    }
+    Value& read = operands.emplace_back(operand.get() == slice.getResult() ? slice.getSource() : operand.get());
+    if (read == slice.getSource()) continue;
+    const AffineMap map = reader.getMatchingIndexingMap(&operand);
+    for (size_t d = 0; d < whole.size(); ++d)
+      if (shape[d] != whole[d] && map.isFunctionOfDim(d))
+        read = padDimension(b, reader.getLoc(), read, *map.getResultPosition(b.getAffineDimExpr(d)), whole[d]);
+  }
+  auto all = mlir::cast<GenericOp>(mlir::clone(b, reader.getOperation(), mlir::TypeRange{type}, operands));
+  auto cut =
+      ExtractSliceOp::create(b, slice.getLoc(), mlir::cast<RankedTensorType>(reader.getResult(0).getType()),
+                             all.getResult(0), slice.getMixedOffsets(), slice.getMixedSizes(), slice.getMixedStrides());
+  reader.getResult(0).replaceAllUsesWith(cut.getResult());
+  reader.erase();
+  slice.erase();
+  return cut;
+}
+
+}  // namespace tessera::compiler
