@@ -3,9 +3,11 @@
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/op_kind.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
 
+namespace arith = mlir::arith;
 using mlir::AffineMap;
 using mlir::OpBuilder;
 using mlir::RankedTensorType;
@@ -13,9 +15,21 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::tensor::ExtractSliceOp;
 
+namespace {
+
+/// Whether it would stop the program where it divides by a zero of what is cut off.
+bool dividesIntegers(GenericOp reader) {
+  return llvm::any_of(reader.getRegion().front(), [](mlir::Operation& op) {
+    return mlir::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
+                     arith::CeilDivUIOp, arith::FloorDivSIOp>(op);
+  });
+}
+
+}  // namespace
+
 bool canComputeWhole(GenericOp reader, Value cut, llvm::ArrayRef<int64_t> whole) {
   if (kindOf(reader) != OpKind::kElementwise || reader->getNumResults() != 1 || reader.hasIndexSemantics() ||
-      reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)))
+      reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)) || dividesIntegers(reader))
     return false;
   const auto shape = mlir::cast<RankedTensorType>(cut.getType()).getShape();
   for (mlir::OpOperand& operand : reader->getOpOperands()) {
