@@ -38,27 +38,41 @@ Value lastFollower(Value value, llvm::ArrayRef<int64_t> whole) {
   return value;
 }
 
+/// Microseconds of a product of so many rows, whose weights are read once: `columns` of them, which fill `lanes` of
+/// vectors.
+double productUs(const Chip& chip, int64_t rows, int64_t depth, int64_t columns, int64_t lanes) {
+  const double rate = chip.operationsPerSecond() * chip.prices().products().peak_share();
+  const double bytes = static_cast<double>(depth * columns) * sizeof(float);
+  const Chip::Level* from = &chip.levels().back();
+  for (const Chip::Level& level : llvm::reverse(chip.levels()))
+    if (chip.share(level, 1) >= bytes) from = &level;
+  const double reading = bytes / (chip.prices().memory().stream_bandwidth_share() * chip.bytesPerSecond(*from));
+  return std::max(2.0 * static_cast<double>(rows * depth * lanes) / rate, reading) * 1e6;
+}
+
 /// Whether panels of weights filled up with zeros pay, though none, or none but that of half a vector, divides the
-/// columns: there are rows enough for panels to be made at every run otherwise, or for vectors to be half empty. What
-/// follows computes the whole panels where it can; the result is then cut to its columns, which costs a pass over it
-/// where what reads it cannot do so in place. `width`: of panels that are not filled up, or 0.
+/// columns: there are rows enough for panels to be made at every run otherwise, or for vectors that are half empty to
+/// take longer than the weights' way from memory. What follows computes the whole panels where it can; the result is
+/// then cut to its columns, which costs a pass over it where what reads it cannot do so in place. `width`: of panels
+/// that are not filled up, or 0.
 bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, const Chip& chip) {
   const int64_t lanes = chip.vectorBits() / 32;
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t rows = type.getNumElements() / columns;
-  if (width >= lanes || rows < chip.prices().products().filled_panel_rows()) return false;
+  if (width >= lanes) return false;
   const int64_t filled = ceilDiv(columns, filledWidth(columns, lanes)) * filledWidth(columns, lanes);
   llvm::SmallVector<int64_t> whole(type.getShape());
   whole.back() = filled;
   const Value last = lastFollower(op.getResult(0), whole);
   const auto is_elementwise = [](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; };
-  if (width == 0) return columns >= 16 * lanes && llvm::none_of(last.getUsers(), is_elementwise);
+  if (width == 0)
+    return rows >= chip.prices().products().filled_panel_rows() && columns >= 16 * lanes &&
+           llvm::none_of(last.getUsers(), is_elementwise);
   const bool in_place = llvm::all_of(last.getUsers(), [&](mlir::Operation* user) {
     return mlir::isa<mlir::linalg::LinalgOp>(user) && !is_elementwise(user);
   });
-  const int64_t idle = ((columns / width) * lanes) - filled;  // lanes of a row's vectors
-  const double us = chip.operationsPerSecond() * chip.prices().products().peak_share() * 1e-6;
-  const double saved = 2.0 * static_cast<double>(rows * depth * idle) / us;
+  const double saved =
+      productUs(chip, rows, depth, columns, columns / width * lanes) - productUs(chip, rows, depth, filled, filled);
   const double pass = fusion::betweenSteps(chip, static_cast<double>(rows * columns) * sizeof(float)) * 1e6;
   return saved > (in_place ? 0 : pass);
 }
