@@ -80,6 +80,24 @@ TEST(Chips, VectorsStayInL2WhileRowsPass) {
   }
 }
 
+// Of rows in more pages than a core has at hand, each short run would wait: the columns pass within a tile of rows, as
+// many at a time as stay in L2. Not where there are few rows, where what is stored stays in L2, or where the sum is
+// long enough for it to be fetched meanwhile.
+TEST(Chips, ColumnsPassWithinATileOfRowsThatLieInManyPages) {
+  const v1::Target chip = builtin("sapphirerapids");
+  const auto tree = [&](int64_t m, int64_t n, int64_t k) { return printSchedule(treeFor(chip, product(m, n, k))); };
+  using ::testing::ContainsRegex;
+  const auto columns_inside = ContainsRegex("i1:Sp.core./[0-9]+ i0:[ST]p[^ ]*/[0-9]+ i1:[ST]p[^ ]*/[0-9]+\\] outer");
+  EXPECT_THAT(tree(512, 10007, 32), columns_inside);
+  EXPECT_THAT(tree(129, 20011, 257), columns_inside);
+  EXPECT_THAT(tree(32, 20011, 32), ::testing::Not(columns_inside)) << "few rows";
+  EXPECT_THAT(tree(512, 251, 32), ::testing::Not(columns_inside)) << "results stay in L2";
+  EXPECT_THAT(tree(512, 10007, 512), ::testing::Not(columns_inside)) << "a long sum";
+  v1::Target more = chip;
+  more.mutable_prices()->mutable_fetches()->set_pages(1024);
+  EXPECT_THAT(printSchedule(treeFor(more, product(512, 10007, 32))), ::testing::Not(columns_inside));
+}
+
 // The same registers, another width of the arithmetic, other caches, another number of cores: other trees.
 TEST(Chips, PlansDifferWhereChipsDo) {
   const std::string large = product(2048, 2048, 2048);
@@ -164,7 +182,8 @@ TEST_P(ManyCores, AllHaveWork) {
   std::vector<std::pair<std::string, std::string>> workloads = {
       {"2048x2048x2048", product(2048, 2048, 2048)}, {"1024x1024x1024", product(1024, 1024, 1024)},
       {"128x2048x2048", product(128, 2048, 2048)},   {"512x512x512", product(512, 512, 512)},
-      {"197x768x3072", product(197, 768, 3072)},     {"4096x64x512", product(4096, 64, 512)}};
+      {"197x768x3072", product(197, 768, 3072)},     {"4096x64x512", product(4096, 64, 512)},
+      {"64x36864x16", product(64, 36864, 16)},       {"96x10000x64", product(96, 10000, 64)}};
   WorkloadText text;
   const Tensor x = text.argument({1, 64, 56, 56, 16});
   workloads.emplace_back(

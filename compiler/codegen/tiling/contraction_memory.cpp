@@ -10,12 +10,18 @@
 namespace tessera::compiler::codegen {
 namespace {
 
+/// Whether columns pass within a tile of rows.
+bool passesColumns(const Roles& roles, const TilePlan& plan) {
+  return !roles.rows.empty() && llvm::find(plan.order, roles.rows[0]) < llvm::find(plan.order, plan.vector_loop);
+}
+
 /// Rows from which the vector operand, `stride` bytes from step to step, is worth a copy to panels. Vectors that
-/// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile.
-int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride) {
+/// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile; where
+/// columns pass within a tile of rows, they do not wait there at all.
+int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride, bool waits) {
   const v1::Prices::Products& prices = chip.prices().products();
-  if (stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
-  const bool far = bytesOf(nest, operand) > chip.second().capacity_bytes;
+  if (waits && stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
+  const bool far = !waits || bytesOf(nest, operand) > chip.second().capacity_bytes;
   const int64_t rows = far ? prices.pack_rows_far() : prices.pack_rows();
   return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
 }
@@ -80,7 +86,8 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     const Operand& operand = main.inputs[roles.b];
     const int64_t stride = strideBytes(nest, roles.b, step);
     const bool pays =
-        rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, chip, operand, stride) && bytesOf(nest, operand) > small;
+        rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, chip, operand, stride, !passesColumns(roles, plan)) &&
+        bytesOf(nest, operand) > small;
     if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, chip, plan) && pays))
       plan.packed.push_back({roles.b, plan.vector_loop});
   }
@@ -174,6 +181,16 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
   return best;
 }
 
+/// Iterations of `outer`, the outermost loop of columns, whose vectors stay in L2 from one tile of rows to the next.
+int64_t columnsInL2(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan, int outer) {
+  const Operand& operand = nest.statements[0].inputs[roles.b];
+  int64_t bytes = depthOf(nest, operand) * elementBits(operand.access.element) / 8;
+  if (outer != plan.vector_loop) bytes *= nest.extents[plan.vector_loop];
+  for (const int loop : roles.columns)
+    if (loop != outer) bytes *= nest.extents[loop];
+  return chip.stayingBytes(chip.second()) / std::max<int64_t>(1, bytes);
+}
+
 /// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
 /// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
 /// first leaves room for the panel of vectors that passes and the next one on its way.
@@ -189,6 +206,10 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     const int64_t even = ceilDiv(ceilDiv(extent, blocks), unit) * unit;
     if (even > unit && even < extent) plan.block[loop] = even;
   };
+  if (passesColumns(roles, plan) && bytesOf(nest, main.inputs[roles.b]) > chip.stayingBytes(chip.second())) {
+    const int outermost = roles.columns.empty() ? v : roles.columns.back();
+    return block(outermost, plan.tile[outermost], columnsInL2(nest, chip, roles, plan, outermost));
+  }
   const int k = plan.reductions[0];
   int64_t depth = elementBits(main.inputs[roles.a].access.element) / 8;  // bytes of one row of `a` within a block
   for (int loop : plan.reductions)
@@ -270,7 +291,7 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
   if ((panel > chip.stayingBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
       depth >= prices.worthwhile() * ahead)
     plan.ahead = ahead;
-  plan.fetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second());
+  plan.fetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
   plan.fetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;

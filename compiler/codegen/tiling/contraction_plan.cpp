@@ -115,6 +115,42 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
          tile <= chip.stayingBytes(chip.near());
 }
 
+/// Pages that the runs of `operand` lie in while these loops take so many steps; one run is followed by the hardware.
+int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopSteps> steps) {
+  constexpr int64_t kPage = 4096;
+  const int64_t runs = touchedRuns(nest, operand, steps).count;
+  int64_t apart = kPage;  // bytes from a row to the next
+  for (const int loop : rows)
+    if (varies(operand, loop))
+      apart = std::min(apart, std::abs(operand.access.strides[loop]) * elementBits(operand.access.element) / 8);
+  return runs == 1 ? 1 : runs * apart / kPage;
+}
+
+/// Whether what is stored, and read beside it, comes from beyond L2, and lies in more pages than a core has at hand
+/// while the rows of a tile of columns pass: each run then waits. So the columns pass within a tile of rows, where each
+/// row is one long run. Results of long sums are fetched meanwhile.
+bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
+  if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
+  if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.prices().products().long_sum()) return false;
+  const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // those that pass
+  llvm::SmallVector<LoopSteps> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
+  for (const int loop : roles.columns) steps.push_back({loop, plan.tile[loop]});
+  for (const int loop : rows) steps.push_back({loop, nest.extents[loop]});
+  int64_t bytes = 0, pages = 0;
+  const auto count = [&](const Operand& operand) {
+    const bool in_rows = llvm::any_of(rows, [&](int loop) { return varies(operand, loop); });
+    if (!operand.access.root || operand.from || !in_rows || !varies(operand, plan.vector_loop)) return;
+    bytes += bytesOf(nest, operand);
+    pages += pagesOf(nest, operand, rows, steps);
+  };
+  for (auto [number, statement] : llvm::enumerate(nest.statements)) {
+    for (auto [output, stored] : llvm::zip_equal(statement.outputs, statement.stored))
+      if (stored) count(output);
+    if (number > 0) llvm::for_each(statement.inputs, count);
+  }
+  return bytes > chip.stayingBytes(chip.second()) && pages > chip.prices().fetches().pages();
+}
+
 /// Elements of the broadcast operand that a tile reads: distinct ones, and all.
 std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles, const TilePlan& plan) {
   const Access& access = nest.statements[0].inputs[roles.a].access;
@@ -245,7 +281,7 @@ void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, c
   const Roles roles = rolesOf(nest, plan);
   chooseRegisterTile(nest, chip, wanted, demands, roles, plan);
   plan.order = byOutputStride(nest);
-  const bool columns_inside = columnsInside(nest, chip, roles, plan);
+  const bool columns_inside = columnsInside(nest, chip, roles, plan) || resultsWait(nest, chip, roles, plan);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });
   // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
   // before the next row, when there are fewer columns than rows.

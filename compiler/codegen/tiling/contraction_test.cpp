@@ -154,6 +154,24 @@ TEST_P(Contraction, IntegersAndDoubles) {
   checkWorkload(text.finish({out}), {.seed = GetParam()});
 }
 
+// Rows of the results lie in pages of their own, and what is read beside them as well: columns pass within tiles of
+// rows, in blocks for a small L2.
+TEST_P(Contraction, RowsInManyPages) {
+  Random random(GetParam() + 5000);
+  const int64_t m = random.pick({33, 65, 70, 97}), n = random.pick({1024, 1031, 1040, 2053}),
+                k = random.pick({1, 3, 16, 31, 64}), planes = random.pick({1, 1, 2});
+  WorkloadText text;
+  const Tensor a = text.argument({m, k}), b = text.argument({planes, k, n}), residual = text.argument({planes, m, n});
+  Tensor c = text.generic({a, b}, {"d1, d3", "d0, d3, d2", "d0, d1, d2"}, text.fill({planes, m, n}, "0.0"), 4, "pppr",
+                          kMultiplyAdd);
+  if (random.coin())
+    c = text.generic({c, residual}, {"d0, d1, d2", "d0, d1, d2", "d0, d1, d2"}, text.empty({planes, m, n}), 3, "",
+                     "%r = arith.addf %i0, %i1 : f32");
+  checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = [](v1::BuildUnit& unit) {
+                                     if (unit.memory_size() > 1) unit.mutable_memory(1)->set_capacity_bytes(64 << 10);
+                                   }});
+}
+
 // Every loop has a rest, and the follower is long: the variants of the tile must not blow the code up.
 TEST(ContractionCode, StaysSmall) {
   constexpr int64_t kPrimes[][4] = {{17, 19, 24, 5}, {37, 41, 97, 7}, {101, 103, 1, 11}};  // oh, ow, k, c
