@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/register_pressure.h"
+#include "compiler/codegen/tiling/separable.h"
 #include "compiler/schedule/fault.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -206,6 +207,18 @@ bool scatters(const Nest& sum, const Nest& fused) {
   return sum.hasReduction() && sideBySide(fused) * kFewer < sideBySide(sum);
 }
 
+/// Whether the vectors of a transform of small blocks, which run along what lies side by side in its results, would be
+/// stored element by element with its follower: a block has no vectors along the image that could be turned instead.
+bool turnsBlocks(const Nest& sum, const Nest& fused) {
+  if (!separableTransform(sum)) return false;
+  const auto along = [](const Nest& nest, int loop) {
+    return nest.extents[loop] > 1 && llvm::any_of(nest.statements.back().outputs, [loop](const Operand& output) {
+             return output.access.strides[loop] == 1;
+           });
+  };
+  return llvm::any_of(llvm::seq(sum.loops()), [&](int loop) { return along(sum, loop) && !along(fused, loop); });
+}
+
 /// Moves producers down to their elementwise consumers while nothing in between minds, and where it suits vectors and
 /// registers, or `followed` says so.
 void fuseFollowers(std::vector<Item>& items, int vector_registers, const FollowedTree* followed) {
@@ -228,7 +241,7 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     const int live = liveVectors(fused);
     const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
     if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
-    if (followed ? !joined : spills || scatters(*items[i].nest, fused)) continue;
+    if (followed ? !joined : spills || scatters(*items[i].nest, fused) || turnsBlocks(*items[i].nest, fused)) continue;
     items[i].operations.append(items[j].operations);
     items[j].operations = items[i].operations;
     items[j].nest = std::move(fused);

@@ -65,6 +65,41 @@ TEST_P(Transforms, ConvolutionInSlices) {
   EXPECT_EQ(strategies(info).size(), 1);
   EXPECT_TRUE(strategies(info).back().starts_with("region")) << strategies(info).back();
 }
+
+// Planes behind the stages, of whole blocks or of what is left where the image ends within some: a pass of its own
+// turns squares of pixels and channels. With the transform it would store its vectors element by element.
+TEST_P(Transforms, PlanesBehindTheStages) {
+  std::mt19937 random(GetParam());
+  const int64_t m = 2 + random() % 3, down = 2 + random() % 4, across = 2 + random() % 5;
+  const int64_t rows = 1 + random() % 2, cut_rows = random() % m, cut_columns = random() % m;
+  const auto inputs = static_cast<int64_t>(1 + random() % 3), outputs = static_cast<int64_t>(1 + random() % 3);
+  const testing::WinogradText convolution{m, inputs, outputs, down, across, 16};
+  WorkloadText text;
+  const Tensor to_input = matrix(text, m + 2, m + 2, random), to_output = matrix(text, m, m + 2, random);
+  Tensor z = convolution.write(text, to_input, to_output);
+  if (cut_rows + cut_columns > 0) {
+    std::vector<int64_t> left = z.shape;
+    left[1] -= cut_rows;
+    left[2] -= cut_columns;
+    const std::string to = "tensor<" + testing::join(left, "x") + "xf32>";
+    z = text.raw("tensor.extract_slice " + z.name + "[0, 0, 0, 0] [" + testing::join(left) +
+                     "] [1, 1, 1, 1] : " + z.type() + " to " + to,
+                 left);
+  }
+  const Tensor planes =
+      text.generic({z}, {"d0, d2, d3, d1", "d0, d1, d2, d3"}, text.empty({z.shape[0], 16, z.shape[1], z.shape[2]}), 4,
+                   "", "%r = arith.addf %i0, %i0 : f32");
+  const std::string workload = text.finish({planes});
+  const v1::KernelInfo whole = checkWorkload(workload, {.seed = GetParam()});
+  ASSERT_EQ(strategies(whole).size(), 4) << testing::join({m, down, across});
+  EXPECT_EQ(strategies(whole)[2], "transform");
+  ScheduleRequest slices;
+  slices.slices.add_order("d2");
+  slices.slices.add_tile(rows * m);
+  const v1::KernelInfo info = checkWorkload(workload, {.seed = GetParam(), .request = slices});
+  EXPECT_EQ(strategies(info).size(), 1);
+  EXPECT_TRUE(strategies(info).back().starts_with("region")) << strategies(info).back();
+}
 INSTANTIATE_TEST_SUITE_P(Seeds, Transforms, ::testing::Range(0U, 24U));
 
 // Of several images the first ones are the front of the grid on both ways, wherever a transform writes them.

@@ -10,6 +10,7 @@
 #include "compiler/fusion/selection.h"
 #include "compiler/graph/facts/summary.h"
 #include "compiler/graph/slices/fuse_chains.h"
+#include "compiler/graph/slices/stage_movement.h"
 #include "compiler/graph/slices/tile_regions.h"
 
 namespace tessera::compiler {
@@ -238,7 +239,12 @@ std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Ch
   std::set<std::vector<int>> chains;
   for (const FusionOffer& chain : offers)
     if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);
-  const int sites = offers.empty() ? 0 : offers.back().site + 1;
+  int sites = offers.empty() ? 0 : offers.back().site + 1;
+  for (FusionOffer& moved : stageMovementOffers(groups, chip, choices, merging)) {
+    moved.site += sites;
+    offers.push_back(std::move(moved));
+  }
+  sites = offers.empty() ? 0 : offers.back().site + 1;
   for (FusionOffer& region : regionOffers(groups, chip, choices, merging, rows)) {
     if (chains.contains(region.groups)) {
       if (region.pinned == kFused)

@@ -26,7 +26,6 @@ using mlir::Operation;
 constexpr int kMostRowGroups = 2;  ///< between two products
 constexpr int kMostProducts = 8;
 constexpr int kAlwaysPriced = 3;  ///< products; of more where the chain so far gains, or is to be tried
-constexpr char kChainChoice[] = "fuse-chain";
 constexpr char kOneSlice[] = "one slice would run on one core";
 
 /// Rows of a register tile: a slice of a multiple of them leaves no rest of one or three rows, whose few sums would

@@ -10,6 +10,8 @@
 
 namespace tessera::compiler {
 
+inline constexpr char kChainChoice[] = "fuse-chain";
+
 /// Groups with products that feed each other (attention, two-layer perceptrons, convolutions in a row), priced by
 /// fusion::decideSlices from what the groups' access functions say: slice by slice, and how (ChainTiling), against one
 /// after another. Decisions of kind "fuse-chain", in microseconds of one core.

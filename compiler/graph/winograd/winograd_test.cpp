@@ -89,16 +89,22 @@ INSTANTIATE_TEST_SUITE_P(Dilated, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 16, 16, 2}, Case{2, 32, 48, 13, 7, 2},
                                            Case{1, 48, 32, 11, 17, 3}, Case{1, 32, 32, 28, 28, 4}));
 
-// A private cache that holds one row of blocks: stages run slice by slice, and borders end where slices do.
-TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
-  target_ = slowArithmetic();
-  target_.clear_memory();
+/// A private cache that holds one row of blocks of 28 columns and 32 channels.
+v1::Target smallCache() {
+  v1::Target target = slowArithmetic();
+  target.clear_memory();
   for (auto [capacity, bandwidth] : {std::pair(80 << 10, 1e6), std::pair(1 << 30, 10.0), std::pair(0, 10.0)}) {
-    v1::MemoryLevel* level = target_.add_memory();
+    v1::MemoryLevel* level = target.add_memory();
     level->set_capacity_bytes(capacity);
     level->set_shared_by(capacity == 80 << 10 ? 1 : 2);
     level->set_bandwidth_bytes_per_cycle(bandwidth);
   }
+  return target;
+}
+
+// Stages run slice by slice, and borders end where slices do.
+TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
+  target_ = smallCache();
   ModelBuilder b(context_);
   Value x = b.input({1, 32, 28, 28});
   Value first = b.relu(b.conv(x, 32, {.kernel = 3, .pad = 1}));
@@ -113,6 +119,104 @@ TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
     EXPECT_NE(workload.summary().find("pad to 1x2x33x30x16"), std::string::npos) << workload.summary();
   }
   EXPECT_EQ(sliced, 2);
+}
+
+/// One convolution between planes, as a caller gives and takes them.
+class BetweenPlanes : public PlanTest {
+ protected:
+  BetweenPlanes() {
+    target_ = smallCache();
+    target_.mutable_units(0)->set_frequency_ghz(2.7);
+    // What is interpreted is small: starting something would decide.
+    v1::Prices::Steps& steps = *target_.mutable_prices()->mutable_steps();
+    steps.set_nest_cycles(0);
+    steps.set_run_cycles(0);
+  }
+  ImportedModel model(const Case& c) {
+    ModelBuilder b(context_);
+    Value x = b.input({c.batch, c.inputs, c.height, c.width});
+    return b.finish({b.relu(b.conv(x, c.outputs, {.kernel = 3, .pad = 1}))});
+  }
+  static std::vector<v1::Decision> chains(const PlannedGraph& planned) {
+    std::vector<v1::Decision> found;
+    for (const v1::Decision& decision : planned.plan.report().decisions())
+      if (decision.kind() == "fuse-chain") found.push_back(decision);
+    return found;
+  }
+};
+class WinogradBetweenPlanes : public BetweenPlanes, public ::testing::WithParamInterface<Case> {};
+
+// Changes of layout and the padding are no steps of their own: slices move what they read and what they have made.
+TEST_P(WinogradBetweenPlanes, ChangesOfLayoutRideInTheSlices) {
+  const PlannedGraph planned = check(model(GetParam()));
+  ASSERT_EQ(planned.plan.steps_size(), 1) << planned.plan.workloads(0).summary();
+  const v1::Workload& workload = planned.plan.workloads(0);
+  EXPECT_TRUE(workload.algorithm().starts_with("winograd-"));
+  ASSERT_EQ(workload.slices().order_size(), 2);
+  EXPECT_EQ(workload.slices().order(1), GetParam().outputs == 32 ? "d3" : "d2");  // rows of [N, K/k, k, H, W]
+  ASSERT_EQ(chains(planned).size(), 1);
+  EXPECT_TRUE(chains(planned)[0].taken());
+  EXPECT_LT(chains(planned)[0].cost(), chains(planned)[0].alternative_cost());
+}
+
+// Channels in several blocks and in one; images that end within blocks; rows of no whole vector.
+INSTANTIATE_TEST_SUITE_P(Shapes, WinogradBetweenPlanes,
+                         ::testing::Values(Case{1, 32, 32, 28, 28}, Case{2, 32, 32, 13, 27}, Case{1, 16, 16, 37, 61},
+                                           Case{1, 20, 36, 25, 31}));
+
+// What is pinned apart stays so in all forms, and what code generation refuses is left to a form that it does not.
+TEST_F(BetweenPlanes, PinsAndRefusalsAreFollowed) {
+  const auto planned = [&] {
+    auto planned = planGraph(model({1, 32, 32, 28, 28}), target_, options_);
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    return *std::move(planned);
+  };
+  const PlannedGraph first = planned();
+  const v1::GraphReport& report = first.plan.report();
+  options_.pins.assign(report.choices().begin(), report.choices().end());
+  EXPECT_EQ(planned().plan.SerializeAsString(), first.plan.SerializeAsString());
+  v1::Choice& pin = *std::ranges::find(options_.pins, "fuse-chain", &v1::Choice::kind);
+  pin.set_choice("apart");
+  const PlannedGraph apart = planned();
+  EXPECT_EQ(apart.plan.steps_size(), 3);
+  ASSERT_EQ(chains(apart).size(), 1);
+  EXPECT_NE(chains(apart)[0].reason().find("; pinned"), std::string::npos) << chains(apart)[0].reason();
+
+  options_.pins.clear();
+  options_.refused = [&](const PlannedGraph& graph) -> absl::StatusOr<std::vector<GraphChoices::Refused>> {
+    std::vector<GraphChoices::Refused> refused;
+    for (const auto& [hash, choices] : graph.fused)
+      for (const v1::Choice& choice : choices)
+        if (choice.place() == pin.place()) refused.push_back({choice, "a stranger to it"});
+    return refused;
+  };
+  const PlannedGraph others = planned();
+  EXPECT_EQ(others.plan.steps_size(), 2);
+  ASSERT_EQ(chains(others).size(), 1);
+  EXPECT_TRUE(chains(others)[0].taken());
+}
+
+// What is near as a whole has nothing to ride in.
+TEST_F(BetweenPlanes, StagesThatAreNotSlicedAreLeftAlone) {
+  const PlannedGraph planned = check(model({1, 32, 32, 7, 7}));
+  EXPECT_EQ(planned.plan.steps_size(), 3);
+  ASSERT_EQ(chains(planned).size(), 1);
+  EXPECT_FALSE(chains(planned)[0].taken());
+  EXPECT_NE(chains(planned)[0].reason().find("not cut into slices"), std::string::npos) << chains(planned)[0].reason();
+}
+
+// An operation on elements that cannot compute whole blocks, as what else it reads ends with the image.
+TEST_F(BetweenPlanes, WhatFollowsRidesAsWell) {
+  ModelBuilder b(context_);
+  Value x = b.input({1, 32, 27, 25});
+  const PlannedGraph planned = check(b.finish({b.relu(b.add(x, b.conv(x, 32, {.kernel = 3, .pad = 1})))}));
+  ASSERT_FALSE(chains(planned).empty());
+  for (const v1::Step& step : planned.plan.steps()) {
+    const v1::Workload& workload = planned.plan.workloads(step.workload());
+    if (workload.algorithm().starts_with("winograd-")) {
+      EXPECT_NE(workload.summary().find("transpose"), std::string::npos) << workload.summary();
+    }
+  }
 }
 
 TEST_F(PlanTest, WhatFollowsJoinsTheStagesThoughBlocksAreCut) {

@@ -1,0 +1,290 @@
+#include "compiler/graph/slices/stage_movement.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/fusion/ceil_div.h"
+#include "compiler/graph/facts/node_names.h"
+#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/slices/access_trace.h"
+#include "compiler/graph/slices/fuse_chains.h"
+#include "compiler/graph/slices/group_links.h"
+#include "compiler/graph/slices/group_profit.h"
+#include "compiler/graph/slices/region_graph_of_groups.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Operation;
+using mlir::RankedTensorType;
+using mlir::Value;
+
+/// Rows that a slice of a 3x3 convolution reads beyond its own.
+constexpr double kHalo = 2;
+
+/// The stages of a convolution and what surrounds them.
+struct Surroundings {
+  int stages = 0, before = -1, behind = -1;  ///< groups; -1: there is none
+  std::vector<Operation*> views_before = {}, views_behind = {};
+  int64_t slice_rows = 0;  ///< of the stages' result; 0: no slices
+  int rows = 0;            ///< the dimension of the stages' result that they are cut along
+  int rows_behind = -1;    ///< the one of what follows; -1: there is none
+};
+
+struct Form {
+  bool before = false, behind = false;
+};
+
+/// Seconds of moving in steps of their own and in slices.
+struct Price {
+  double apart = 0, slices = 0;
+};
+
+RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
+
+int64_t sliceRowsOf(const Group& stages) {
+  for (Operation* op : stages.ops)
+    if (auto rows = op->getAttrOfType<mlir::IntegerAttr>(kSliceRows)) return rows.getInt();
+  return 0;
+}
+
+/// Nothing but operations on elements, in whatever order: what a slice of rows can do to a slice of rows.
+bool onElements(const Group& group) {
+  return llvm::all_of(group.ops,
+                      [](Operation* op) { return kindOf(op) == OpKind::kElementwise || kindOf(op) == OpKind::kView; });
+}
+
+/// Whether what is contiguous in one place is not in the other.
+bool turns(const Group& group) {
+  return llvm::any_of(group.ops, [](Operation* op) {
+    auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
+    return generic && llvm::any_of(generic.getIndexingMapsArray(),
+                                   [](mlir::AffineMap map) { return map.isPermutation() && !map.isIdentity(); });
+  });
+}
+
+/// The dimension of the last result of `ops` that goes over dimension `rows` of `stages`, from its first on and in the
+/// same steps; -1 where none does. What is cut out of whole blocks is read at the rows that are left.
+int rowsBehind(std::vector<Operation*> ops, Value stages, int rows) {
+  Value read = stages;
+  std::erase_if(ops, [&](Operation* op) {
+    auto slice = mlir::dyn_cast<mlir::tensor::ExtractSliceOp>(op);
+    const bool cuts = slice && slice.getSource() == stages && slice.hasZeroOffset() && slice.hasUnitStride() &&
+                      slice.getType().getRank() == slice.getSourceType().getRank();
+    if (cuts) read = slice.getResult();
+    return cuts;
+  });
+  auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
+  if (!trace.ok()) return -1;
+  int dimension = -1;
+  for (const AccessTrace::Read& each : trace->reads()) {
+    if (each.value != read) continue;
+    const fusion::Subscript& at = trace->space().at(each.held)[static_cast<size_t>(rows)];
+    const auto cut = at.size() != 1 || at[0].stride != 1
+                         ? trace->cuts().end()
+                         : std::ranges::find(trace->cuts(), at[0].loop, &AccessTrace::Cut::loop);
+    if (cut == trace->cuts().end() || cut->stride != 1 || (dimension >= 0 && cut->dimension != dimension)) return -1;
+    dimension = cut->dimension;
+  }
+  return dimension;
+}
+
+class StageMovement {
+ public:
+  StageMovement(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
+      : groups_(groups),
+        chip_(chip),
+        choices_(choices),
+        merging_(merging),
+        links_(groups),
+        graph_(regionGraphOf(groups)) {}
+
+  std::vector<FusionOffer> run() {
+    for (int group = 0; group < static_cast<int>(groups_.size()); ++group)
+      if (links_.winograd(group) && groups_[group].results.size() == 1) offerFormsOf(group);
+    return std::move(offers_);
+  }
+
+ private:
+  Surroundings surroundingsOf(int stages) const;
+  void offerFormsOf(int stages);
+  FusionOffer offer(const Surroundings& at, const Form& form);
+  void decline(const Surroundings& at, const std::string& reason);
+  Price price(const Surroundings& at, const Form& form) const;
+  /// Cycles of one element, moved in a step of its own or within a slice.
+  double cycles(bool turned, bool in_slices) const;
+  std::string namesOf(const std::vector<int>& groups) const;
+
+  const std::vector<Group>& groups_;
+  const Chip& chip_;
+  GraphChoices& choices_;
+  fusion::Merging merging_;
+  const GroupLinks links_;
+  const fusion::RegionGraph graph_;  // of the groups, for their profit
+  std::vector<FusionOffer> offers_;
+};
+
+std::string StageMovement::namesOf(const std::vector<int>& groups) const {
+  llvm::SmallVector<mlir::Location> locations;
+  for (const int group : groups)
+    for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
+  return nodeNames(locations);
+}
+
+Surroundings StageMovement::surroundingsOf(int stages) const {
+  const Value result = groups_[stages].results[0];
+  Surroundings at{.stages = stages, .slice_rows = sliceRowsOf(groups_[stages]), .rows = rowsOf(typeOf(result))};
+  if (GroupLink link = links_.linkOf(stages); link.reader >= 0 && link.others.empty() &&
+                                              onElements(groups_[link.reader]) &&
+                                              groups_[link.reader].results.size() == 1) {
+    at.behind = link.reader;
+    at.views_behind = std::move(link.views);
+    std::vector<Operation*> ops = at.views_behind;
+    llvm::append_range(ops, groups_[at.behind].ops);
+    at.rows_behind = rowsBehind(std::move(ops), result, at.rows);
+  }
+  at.before = links_.movementBefore(stages);
+  if (at.before >= 0) at.views_before = links_.linkOf(at.before).views;
+  return at;
+}
+
+double StageMovement::cycles(bool turned, bool in_slices) const {
+  const v1::Prices::Copies& prices = chip_.prices().copies();
+  if (in_slices) return turned ? prices.slice_turn_cycles() : prices.slice_copy_cycles();
+  return turned ? prices.turn_cycles() : prices.copy_cycles();
+}
+
+Price StageMovement::price(const Surroundings& at, const Form& form) const {
+  const v1::Prices::Steps& steps = chip_.prices().steps();
+  const RankedTensorType made = typeOf(groups_[at.stages].results[0]);
+  const auto rows = static_cast<double>(at.slice_rows);
+  const auto slices = static_cast<double>(made.getDimSize(0) * ceilDiv(made.getDimSize(at.rows), at.slice_rows));
+  // Elements are turned in squares of a vector's size, in slices line by line: the last square of a line is not full.
+  const int64_t line = made.getDimSize(at.rows + 1);
+  const double full = static_cast<double>(ceilDiv(line, chip_.lanes()) * chip_.lanes()) / static_cast<double>(line);
+  Price price;
+  const auto add = [&](const Group& moving, double again) {
+    const auto elements = static_cast<double>(typeOf(moving.results[0]).getNumElements());
+    const bool turned = turns(moving);
+    price.apart += chip_.seconds(steps.phase_cycles() + (elements * cycles(turned, false)));
+    price.slices +=
+        chip_.seconds((slices * steps.nest_cycles()) + (again * elements * (turned ? full : 1) * cycles(turned, true)));
+  };
+  if (form.before) {
+    const RankedTensorType read = typeOf(groups_[at.before].results[0]);
+    const auto all = static_cast<double>(read.getDimSize(0) * read.getDimSize(rowsOf(read)));
+    add(groups_[at.before], std::max(1.0, slices * (rows + kHalo) / all));
+  }
+  if (form.behind) {
+    add(groups_[at.behind], 1);
+    // A slice's part of each plane, which is what comes before the rows, is a run apart from the others.
+    const RankedTensorType written = typeOf(groups_[at.behind].results[0]);
+    double planes = 1;
+    for (int d = 1; d < at.rows_behind; ++d) planes *= static_cast<double>(written.getDimSize(d));
+    if (turns(groups_[at.behind])) price.slices += chip_.seconds(slices * planes * steps.run_cycles());
+  }
+  return price;
+}
+
+void StageMovement::decline(const Surroundings& at, const std::string& reason) {
+  FusionOffer& offer = offers_.emplace_back();
+  if (at.before >= 0) offer.groups.push_back(at.before);
+  offer.groups.push_back(at.stages);
+  if (at.behind >= 0) offer.groups.push_back(at.behind);
+  offer.site = at.stages;
+  offer.decision.set_kind(kChainChoice);
+  offer.decision.set_place(namesOf(offer.groups));
+  offer.decision.set_unit("us");
+  offer.decision.set_reason(reason);
+}
+
+FusionOffer StageMovement::offer(const Surroundings& at, const Form& form) {
+  FusionOffer offer;
+  if (form.before) offer.groups.push_back(at.before);
+  offer.groups.push_back(at.stages);
+  if (form.behind) offer.groups.push_back(at.behind);
+  offer.site = at.stages;
+  v1::Choice& choice = offer.choice;
+  choice.set_kind(kChainChoice);
+  choice.set_place(choices_.place(kChainChoice, namesOf(offer.groups)));
+  choice.set_refusal(choices_.refusal(kChainChoice, choice.place()));
+  offer.pinned = choices_.pinnedFusion(kChainChoice, choice.place());
+  offer.possible = choice.refusal().empty();
+  if (offer.pinned == kFused && !offer.possible)
+    choices_.refuse(kChainChoice, choice.place(), choice.refusal(), kApart);
+
+  const Price price = this->price(at, form);
+  const double apart = price.apart * 1e6, slices = price.slices * 1e6;
+  offer.error = chip_.prices().gains().regions_share();
+  offer.gain_us = (apart * (1 - offer.error)) - slices;
+  const bool pays = offer.gain_us > 0;
+  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
+  v1::Decision& decision = offer.decision;
+  decision.set_kind(kChainChoice);
+  decision.set_place(choice.place());
+  decision.set_unit("us");
+  decision.set_cost(apart);
+  decision.set_alternative_cost(slices);
+  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, offer.groups, fusion::peakOf(chip_));
+  profit.set_fused_us(slices);
+  profit.set_apart_us(apart);
+  std::string reason =
+      absl::StrFormat("what is moved %s the stages takes %.1f us in their slices of %d rows, in %s of its own %.1f us",
+                      form.before && form.behind ? "before and behind" : (form.before ? "before" : "behind"), slices,
+                      at.slice_rows, form.before && form.behind ? "steps" : "a step", apart);
+  if (!offer.possible) {
+    absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", choice.refusal());
+  } else if (!offer.pinned.empty() && (offer.pinned == kFused) != pays) {
+    absl::StrAppend(&reason, "; pinned");
+  } else if (!pays) {
+    absl::StrAppendFormat(&reason, ": a gain of %.1f %%, less than the %.0f %% asked for", 100 * (1 - (slices / apart)),
+                          100 * offer.error);
+  }
+  decision.set_reason(std::move(reason));
+
+  std::vector<Operation*> ops;
+  if (form.before) llvm::append_range(ops, at.views_before);
+  if (form.behind) llvm::append_range(ops, at.views_behind);
+  for (const int group : offer.groups) llvm::append_range(ops, groups_[group].ops);
+  offer.merged.ops = inProgramOrder(std::move(ops));
+  offer.merged.results = groups_[offer.groups.back()].results;
+  v1::ChainTiling& tiling = offer.merged.chain.emplace();
+  tiling.add_order("d0");
+  tiling.add_tile(1);
+  tiling.add_order(absl::StrCat("d", form.behind ? at.rows_behind : at.rows));
+  tiling.add_tile(at.slice_rows);
+  return offer;
+}
+
+/// Both, what is behind, what is before: each also where another one is refused.
+void StageMovement::offerFormsOf(int stages) {
+  Surroundings at = surroundingsOf(stages);
+  if (at.before < 0 && at.behind < 0) return;
+  if (at.slice_rows == 0)
+    return decline(at,
+                   "the stages of the convolution are not cut into slices, so nothing that is moved would stay near");
+  if (at.before < 0 && at.rows_behind < 0)
+    return decline(at, "what follows does not go over the rows that the stages are cut along");
+  const bool behind = at.rows_behind >= 0;
+  std::vector<FusionOffer> forms;
+  for (const Form& form : {Form{true, true}, Form{false, true}, Form{true, false}})
+    if ((!form.before || at.before >= 0) && (!form.behind || behind)) forms.push_back(offer(at, form));
+  const bool apart = std::ranges::count(forms, std::string(kApart), &FusionOffer::pinned) > 0;
+  for (FusionOffer& each : forms) {
+    each.wanted &= !apart || each.pinned == kFused;
+    offers_.push_back(std::move(each));
+  }
+}
+
+}  // namespace
+
+std::vector<FusionOffer> stageMovementOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                             fusion::Merging merging) {
+  if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
+  return StageMovement(groups, chip, choices, merging).run();
+}
+
+}  // namespace tessera::compiler
