@@ -393,7 +393,8 @@ TEST_F(FuseChainsTest, WinogradIsNotCut) {
   auto planned = planGraph(b.finish({b.conv(y, 64, {.kernel = 3, .pad = 1})}), target_, options_);
   ASSERT_TRUE(planned.ok()) << planned.status();
   auto all = decisions(*planned, "fuse-chain");
-  ASSERT_EQ(all.size(), 1);
+  ASSERT_EQ(all.size(), 2);
+  EXPECT_THAT(all[1].reason(), HasSubstr("stages")) << "what is moved around them is decided for itself";
   EXPECT_FALSE(all[0].taken());
   // What blocks save is more than what lies between takes to memory and back.
   EXPECT_GT(all[0].cost(), 0);
@@ -408,7 +409,8 @@ TEST_F(FuseChainsTest, WhatFollowsWinogradSaysSo) {
     auto planned = planGraph(b.finish({b.conv(y, 64, {.kernel = 1})}), target_, options_);
     ASSERT_TRUE(planned.ok()) << planned.status();
     auto all = decisions(*planned, "fuse-chain");
-    ASSERT_EQ(all.size(), 1) << extent;
+    ASSERT_EQ(all.size(), 2) << extent;
+    EXPECT_THAT(all[1].reason(), HasSubstr("stages")) << "what is moved around them is decided for itself";
     EXPECT_FALSE(all[0].taken());
     EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
   }
