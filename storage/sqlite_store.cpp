@@ -83,24 +83,37 @@ class SqliteStore : public Store {
   }
 
  private:
-  /// A caller that waits in transact(), for a lock of its own: those of a batch are woken at once.
-  struct Request {
-    explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) {}
-    void finish() {
-      const std::lock_guard<std::mutex> lock(mutex);
-      done = true;
-      finished.notify_one();
-    }
-    void wait() {
-      std::unique_lock<std::mutex> lock(mutex);
-      finished.wait(lock, [&] { return done; });
-    }
-    const std::function<absl::Status(Transaction&)>* body;
-    absl::Status result;
-    Notice notice;
+  /// Where a thread waits for its request to be done. A thread's own, so that those of a batch are woken at once, and
+  /// outlives its requests: who is woken before the lock is given back would have to sleep again.
+  struct Waiter {
     bool done = false;
     std::mutex mutex;
     std::condition_variable finished;
+  };
+  /// A caller that waits in transact().
+  struct Request {
+    explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) { waiter->done = false; }
+    /// The request may be gone as soon as its thread sees that it is done.
+    void finish() {
+      const std::shared_ptr<Waiter> at = waiter;
+      {
+        const std::lock_guard<std::mutex> lock(at->mutex);
+        at->done = true;
+      }
+      at->finished.notify_one();
+    }
+    void wait() {
+      std::unique_lock<std::mutex> lock(waiter->mutex);
+      waiter->finished.wait(lock, [&] { return waiter->done; });
+    }
+    static std::shared_ptr<Waiter> ofThisThread() {
+      static thread_local const auto own = std::make_shared<Waiter>();
+      return own;
+    }
+    const std::function<absl::Status(Transaction&)>* body;
+    const std::shared_ptr<Waiter> waiter = ofThisThread();
+    absl::Status result;
+    Notice notice;
   };
 
   explicit SqliteStore(SqliteStoreOptions options) : options_(std::move(options)) {}

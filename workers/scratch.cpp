@@ -15,9 +15,65 @@ namespace tessera::worker {
 
 namespace fs = std::filesystem;
 
-AttemptFolder::~AttemptFolder() {
+namespace {
+
+constexpr const char* kParts[] = {"", "/in", "/out", "/tmp"};
+
+// Whether nobody made it anything else: a link elsewhere, a folder with other rights.
+bool isAsMade(const std::string& folder) {
+  struct stat facts{};
+  return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
+         (facts.st_mode & 07777) == 0700;
+}
+
+// Whether nothing is left in the folder of an attempt but its own, empty ones. No process of the attempt is left.
+bool emptied(const std::string& path) {
+  for (const char* part : kParts) {
+    if (!isAsMade(path + part)) return false;
+  }
+  for (const char* part : kParts) {
+    std::error_code error;
+    fs::directory_iterator each(path + part, error);
+    while (!error && each != fs::directory_iterator()) {
+      const fs::path name = each->path().filename();
+      const bool own = *part == '\0' && (name == "in" || name == "out" || name == "tmp");
+      if (!own) fs::remove_all(each->path(), error);
+      if (!error) each.increment(error);
+    }
+    if (error) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+SpareFolders::~SpareFolders() {
+  std::error_code ignored;
+  for (const std::string& path : paths_) fs::remove_all(path, ignored);
+}
+
+void SpareFolders::take(const std::string& path) {
   std::error_code ignored;  // what stays is swept at the next start
-  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (!emptied(path)) {
+    fs::remove_all(path, ignored);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  paths_.push_back(path);
+}
+
+std::optional<std::string> SpareFolders::give() {
+  const std::lock_guard lock(mutex_);
+  while (!paths_.empty()) {
+    std::string path = std::move(paths_.back());
+    paths_.pop_back();
+    if (isAsMade(path)) return path;  // or somebody removed it
+  }
+  return std::nullopt;
+}
+
+AttemptFolder::~AttemptFolder() {
+  if (!path_.empty()) spare_->take(path_);
 }
 
 absl::Status AttemptFolder::giveTo(int64_t uid, int64_t gid) const {
@@ -71,8 +127,9 @@ absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) 
 }
 
 absl::StatusOr<AttemptFolder> Scratch::newAttempt() {
-  AttemptFolder folder(absl::StrCat(attemptsFolder(), "/", next_++));
-  for (const char* part : {"", "/in", "/out", "/tmp"}) {
+  if (auto spare = spare_->give()) return AttemptFolder(*std::move(spare), spare_);
+  AttemptFolder folder(absl::StrCat(attemptsFolder(), "/", next_++), spare_);
+  for (const char* part : kParts) {
     const std::string path = folder.path() + part;
     if (mkdir(path.c_str(), 0700) != 0) return absl::ErrnoToStatus(errno, path);
   }

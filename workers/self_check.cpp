@@ -15,6 +15,10 @@
 namespace tessera::worker {
 namespace {
 
+// A folder that could be made says so for so long. Of small tasks hundreds are asked for in a second, and file systems
+// that do not hand out at once what was just removed (ext4 without a journal) make each one slower than the last.
+constexpr std::chrono::seconds kMadeForLong(1);
+
 std::string failed(const char* doing, const std::string& path) {
   return absl::StrCat("cannot ", doing, " ", path, ": ", strerror(errno));
 }
@@ -37,16 +41,20 @@ std::string triedFolder(const std::string& attempts) {
 
 }  // namespace
 
-std::string SelfCheck::trouble() const {
+std::string SelfCheck::trouble() {
   struct statvfs disk{};
-  if (statvfs(attempts_folder.c_str(), &disk) != 0) return failed("look at", attempts_folder);
+  if (statvfs(attempts_folder_.c_str(), &disk) != 0) return failed("look at", attempts_folder_);
   const auto free = static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
-  if (free < min_free_bytes) {
-    return absl::StrCat("the disk of ", attempts_folder, " has ", free >> 20, " MiB left, a task may need ",
-                        min_free_bytes >> 20, " (--min-free)");
+  if (free < min_free_bytes_) {
+    return absl::StrCat("the disk of ", attempts_folder_, " has ", free >> 20, " MiB left, a task may need ",
+                        min_free_bytes_ >> 20, " (--min-free)");
   }
-  if (access(task_binary.c_str(), X_OK) != 0) return failed("execute", task_binary);
-  return triedFolder(attempts_folder);
+  if (access(task_binary_.c_str(), X_OK) != 0) return failed("execute", task_binary_);
+  const Clock::time_point now = Clock::now(), made = folder_made_;
+  if (made != Clock::time_point::min() && now - made < kMadeForLong) return "";
+  std::string trouble = triedFolder(attempts_folder_);
+  folder_made_ = trouble.empty() ? now : Clock::time_point::min();
+  return trouble;
 }
 
 }  // namespace tessera::worker

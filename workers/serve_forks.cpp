@@ -15,6 +15,7 @@
 #include "workers/child_setup.h"
 #include "workers/exit_codes.h"
 #include "workers/fork_request.h"
+#include "workers/sandbox/sandbox.h"
 
 namespace tessera::worker {
 namespace {
@@ -103,6 +104,7 @@ std::vector<std::string> serveForks(const std::string& build) {
   FileDescriptor next(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 6));
   if (!null.valid()) _exit(kTaskCannotStart);
+  prepareFilters();
   // Ready; who asks compares builds before it sends anything.
   if (send(kSocket, build.data(), build.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(build.size())) {
     _exit(kTaskCannotStart);

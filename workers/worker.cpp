@@ -62,6 +62,8 @@ int Worker::run() {
                                        draining_,
                                        stopping_};
 
+  self_check_ =
+      std::make_unique<SelfCheck>((*scratch)->attemptsFolder(), options_.runner.binary, options_.min_free_bytes);
   std::vector<std::thread> slots;
   for (int i = 0; i < std::max(1, options_.identity.slots()); ++i) {
     slots.emplace_back([&] { work(environment); });
@@ -123,8 +125,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
                    v1::LeaseTaskResponse& response) {
   v1::LeaseTaskRequest request;
   request.set_worker_id(environment.worker_id);
-  const SelfCheck check{environment.scratch.attemptsFolder(), options_.runner.binary, options_.min_free_bytes};
-  request.set_trouble(check.trouble());
+  request.set_trouble(self_check_->trouble());
   if (request.trouble().empty()) {
     request.set_wait_us(std::chrono::microseconds(options_.poll).count());
   }

@@ -13,6 +13,7 @@
 #include "workers/attempt.h"
 #include "workers/backoff.h"
 #include "workers/cancellation.h"
+#include "workers/self_check.h"
 
 namespace tessera::worker {
 
@@ -53,6 +54,7 @@ class Worker {
   WorkerOptions options_;
   Cancellation draining_;
   Cancellation stopping_;
+  std::unique_ptr<SelfCheck> self_check_;  ///< of the scratch folder that run() opens
   std::atomic<int> exit_code_{0};
   std::mutex trouble_mutex_;
   std::optional<std::chrono::steady_clock::time_point> trouble_told_;

@@ -1,8 +1,6 @@
 #include "clients/cpp/compile.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <thread>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/external_data.h"
+#include "clients/cpp/local_file.h"
 #include "clients/cpp/waiting.h"
 #include "proto/failure.h"
 
@@ -46,14 +45,14 @@ bool areSmall(const std::vector<v1::Digest>& digests) {
 
 absl::Status enclose(UploadedCompile& compile) {
   for (const v1::Digest& digest : compile.digests) {
-    const std::string& path = compile.files.at(digest.sha256());
-    std::ifstream in(path, std::ios::binary);
+    NamedFile& named = compile.files.at(digest.sha256());
+    if (!named.bytes) named.bytes = readSmallFile(named.path, kEnclosedBytes);
+    if (!named.bytes || static_cast<int64_t>(named.bytes->size()) != digest.size_bytes()) {
+      return absl::DataLossError(absl::StrCat(named.path, ": the file changed while it was being sent; send it again"));
+    }
     v1::EnclosedFile& file = *compile.create.add_files();
     *file.mutable_digest() = digest;
-    file.mutable_data()->assign(std::istreambuf_iterator<char>(in), {});
-    if (in.bad() || static_cast<int64_t>(file.data().size()) != digest.size_bytes()) {
-      return absl::DataLossError(absl::StrCat(path, ": the file changed while it was being sent; send it again"));
-    }
+    file.set_data(*std::exchange(named.bytes, std::nullopt));
   }
   return absl::OkStatus();
 }
@@ -64,7 +63,8 @@ absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
   auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
   if (!missing.ok()) return missing.status();
   for (const v1::Digest& digest : missing->missing()) {
-    absl::Status status = uploadFile(channel, compile.files.at(digest.sha256()), digest, compile.upload_progress, true);
+    absl::Status status =
+        uploadFile(channel, compile.files.at(digest.sha256()).path, digest, compile.upload_progress, true);
     if (!status.ok()) return status;
   }
   channel.knownBlobs().add(compile.digests);
@@ -87,19 +87,22 @@ absl::StatusOr<v1::Job> createOnce(Channel& channel, const UploadedCompile& uplo
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileRequest& request, v1::CompileSpec& spec) {
-  std::map<std::string, std::string> files;
+absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileSpec& spec) {
+  NamedFiles files;
   auto name = [&](const std::string& path, v1::Digest& digest) {
-    auto found = cachedDigestOfFile(path, request.digest_cache);
+    // What goes within the request is read once.
+    auto bytes = request.digest_cache.empty() ? readSmallFile(path, kEnclosedBytes) : std::nullopt;
+    auto found = bytes ? digestOf(*bytes) : cachedDigestOfFile(path, request.digest_cache);
     if (!found.ok()) return found.status();
-    files[found->sha256()] = path;
+    files[found->sha256()] = {path, std::move(bytes)};
     digest = *std::move(found);
     return absl::OkStatus();
   };
   if (absl::Status status = name(request.model_path, *spec.mutable_model()); !status.ok()) return status;
   std::map<std::string, std::string> outside = request.external_data;
   if (spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX) {
-    for (const std::string& location : externalLocations(request.model_path))
+    const std::optional<std::string>& model = files.at(spec.model().sha256()).bytes;
+    for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path))
       if (std::string beside = besideModel(request.model_path, location); !beside.empty())
         outside.emplace(location, std::move(beside));
   }

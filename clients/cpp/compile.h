@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,15 @@ struct CompileOutcome {
 
 using EventFn = std::function<void(const v1::JobEvent&)>;
 
-/// Fills in the digests of the request's files; the files by digest.
-absl::StatusOr<std::map<std::string, std::string>> nameFiles(const CompileRequest& request, v1::CompileSpec& spec);
+/// A file that a request names.
+struct NamedFile {
+  std::string path;
+  std::optional<std::string> bytes = std::nullopt;  ///< of a small one, as its digest was made of them
+};
+using NamedFiles = std::map<std::string, NamedFile>;  ///< by SHA-256
+
+/// Fills in the digests of the request's files.
+absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileSpec& spec);
 
 /// Files of a request that are small together come within it: asking whether the server has them costs as much.
 inline constexpr size_t kMostEnclosed = 64;
@@ -53,8 +61,8 @@ inline constexpr int64_t kEnclosedBytes = 64 << 10;
 /// A request whose files the server has, or that brings them.
 struct UploadedCompile {
   v1::CreateJobRequest create;
-  std::map<std::string, std::string> files;  ///< by SHA-256
-  std::vector<v1::Digest> digests;           ///< of the files
+  NamedFiles files;
+  std::vector<v1::Digest> digests;  ///< of the files
   TransferProgress upload_progress;
   bool assumed = false;   ///< that the server has them still: it had, and was not asked (Channel::knownBlobs)
   bool enclosed = false;  ///< the files are in `create`

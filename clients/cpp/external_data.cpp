@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <filesystem>
-#include <map>
-#include <utility>
+#include <optional>
 
 namespace tessera::client {
 namespace {
@@ -24,27 +24,39 @@ constexpr int kDeepest = 100;  // bodies within bodies
 /// Messages of onnx.proto on the way to external data.
 enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kSparseTensor, kTraining, kFunction, kEntry };
 
-/// By number of a field: the message that it is.
-const std::map<std::pair<Message, int>, Message> kChildren = {{{Message::kModel, 7}, Message::kGraph},
-                                                              {{Message::kModel, 20}, Message::kTraining},
-                                                              {{Message::kModel, 25}, Message::kFunction},
-                                                              {{Message::kTraining, 1}, Message::kGraph},
-                                                              {{Message::kTraining, 2}, Message::kGraph},
-                                                              {{Message::kFunction, 7}, Message::kNode},
-                                                              {{Message::kFunction, 11}, Message::kAttribute},
-                                                              {{Message::kGraph, 1}, Message::kNode},
-                                                              {{Message::kGraph, 5}, Message::kTensor},
-                                                              {{Message::kGraph, 15}, Message::kSparseTensor},
-                                                              {{Message::kNode, 5}, Message::kAttribute},
-                                                              {{Message::kAttribute, 5}, Message::kTensor},
-                                                              {{Message::kAttribute, 6}, Message::kGraph},
-                                                              {{Message::kAttribute, 10}, Message::kTensor},
-                                                              {{Message::kAttribute, 11}, Message::kGraph},
-                                                              {{Message::kAttribute, 22}, Message::kSparseTensor},
-                                                              {{Message::kAttribute, 23}, Message::kSparseTensor},
-                                                              {{Message::kSparseTensor, 1}, Message::kTensor},
-                                                              {{Message::kSparseTensor, 2}, Message::kTensor},
-                                                              {{Message::kTensor, 13}, Message::kEntry}};
+struct Child {
+  Message message;
+  int field;  ///< its number
+  Message is;
+};
+constexpr Child kChildren[] = {{Message::kModel, 7, Message::kGraph},
+                               {Message::kModel, 20, Message::kTraining},
+                               {Message::kModel, 25, Message::kFunction},
+                               {Message::kTraining, 1, Message::kGraph},
+                               {Message::kTraining, 2, Message::kGraph},
+                               {Message::kFunction, 7, Message::kNode},
+                               {Message::kFunction, 11, Message::kAttribute},
+                               {Message::kGraph, 1, Message::kNode},
+                               {Message::kGraph, 5, Message::kTensor},
+                               {Message::kGraph, 15, Message::kSparseTensor},
+                               {Message::kNode, 5, Message::kAttribute},
+                               {Message::kAttribute, 5, Message::kTensor},
+                               {Message::kAttribute, 6, Message::kGraph},
+                               {Message::kAttribute, 10, Message::kTensor},
+                               {Message::kAttribute, 11, Message::kGraph},
+                               {Message::kAttribute, 22, Message::kSparseTensor},
+                               {Message::kAttribute, 23, Message::kSparseTensor},
+                               {Message::kSparseTensor, 1, Message::kTensor},
+                               {Message::kSparseTensor, 2, Message::kTensor},
+                               {Message::kTensor, 13, Message::kEntry}};
+
+/// The same, by message and number of a field: each tag of a model is looked up.
+constexpr int kMessages = 9, kFields = 26;
+constexpr auto kChildOf = [] {
+  std::array<std::array<std::optional<Message>, kFields>, kMessages> table{};
+  for (const Child& child : kChildren) table[static_cast<int>(child.message)][child.field] = child.is;
+  return table;
+}();
 
 /// An entry of external_data: its key and value.
 bool readEntry(CodedInputStream& in, std::set<std::string>& found) {
@@ -61,8 +73,9 @@ bool readEntry(CodedInputStream& in, std::set<std::string>& found) {
 bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string>& found) {
   if (message == Message::kEntry) return readEntry(in, found);
   while (const uint32_t tag = in.ReadTag()) {
-    const auto child = kChildren.find({message, WireFormatLite::GetTagFieldNumber(tag)});
-    if (child == kChildren.end() || depth == kDeepest ||
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    const auto child = field < kFields ? kChildOf[static_cast<int>(message)][field] : std::nullopt;
+    if (!child || depth == kDeepest ||
         WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&in, tag)) return false;
       continue;
@@ -70,13 +83,20 @@ bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string
     int bytes = 0;
     if (!in.ReadVarintSizeAsInt(&bytes)) return false;
     const CodedInputStream::Limit limit = in.PushLimit(bytes);
-    if (!walk(in, child->second, depth + 1, found) || in.BytesUntilLimit() != 0) return false;
+    if (!walk(in, *child, depth + 1, found) || in.BytesUntilLimit() != 0) return false;
     in.PopLimit(limit);
   }
   return true;
 }
 
 }  // namespace
+
+std::set<std::string> externalLocationsIn(std::string_view model) {
+  std::set<std::string> found;
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(model.data()), static_cast<int>(model.size()));
+  walk(in, Message::kModel, 0, found);
+  return found;
+}
 
 std::set<std::string> externalLocations(const std::string& model_path) {
   std::set<std::string> found;
@@ -86,8 +106,7 @@ std::set<std::string> externalLocations(const std::string& model_path) {
   if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 && facts.st_size <= INT_MAX) {
     const auto bytes = static_cast<size_t>(facts.st_size);
     if (void* mapped = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0); mapped != MAP_FAILED) {
-      CodedInputStream in(static_cast<const uint8_t*>(mapped), static_cast<int>(bytes));
-      walk(in, Message::kModel, 0, found);
+      found = externalLocationsIn({static_cast<const char*>(mapped), bytes});
       munmap(mapped, bytes);
     }
   }

@@ -52,6 +52,13 @@ TEST_F(ExternalDataTest, LocationsAreFoundWhereverTensorsAre) {
               ElementsAre("branch.bin", "constant.bin", "f", "sparse.bin", "weights.bin"));
 }
 
+TEST_F(ExternalDataTest, AModelInMemoryNamesTheSame) {
+  const std::string model = field(7, field(5, tensorAt("weights.bin")));
+  EXPECT_THAT(externalLocationsIn(model), ElementsAre("weights.bin"));
+  EXPECT_THAT(externalLocationsIn(model), testing::ContainerEq(externalLocations(file("model.onnx", model))));
+  EXPECT_THAT(externalLocationsIn(""), IsEmpty());
+}
+
 TEST_F(ExternalDataTest, OfWhatIsNoModelThereAreNone) {
   EXPECT_THAT(externalLocations(folder_ + "/none"), IsEmpty());
   EXPECT_THAT(externalLocations(folder_), IsEmpty());

@@ -27,6 +27,13 @@ class OutputPath : public testing::Test {
   std::string folder_;
 };
 
+TEST_F(OutputPath, SmallFilesAreReadWholeAndNothingElse) {
+  EXPECT_EQ(readSmallFile(folder_ + "/file", 5), "there");
+  EXPECT_EQ(readSmallFile(folder_ + "/file", 4), std::nullopt) << "it is larger";
+  for (const char* none : {"absent", "folder", "pipe", "link to null"})
+    EXPECT_EQ(readSmallFile(folder_ + "/" + none, 100), std::nullopt) << none;
+}
+
 TEST_F(OutputPath, IsAFileOrAPlaceForOne) {
   for (const bool regular : {false, true}) {
     for (const char* good : {"file", "new", "folder/new", "./new"})

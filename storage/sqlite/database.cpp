@@ -48,9 +48,13 @@ Statement::~Statement() {
   if (!statement_) return;
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
-  if (!cache_key_ || !database_->idle_.try_emplace(cache_key_, statement_).second) {
-    sqlite3_finalize(statement_);
+  if (cache_key_ != nullptr) {
+    if (sqlite3_stmt*& place = database_->idle_[cache_key_]; place == nullptr) {
+      place = statement_;
+      return;
+    }
   }
+  sqlite3_finalize(statement_);
 }
 
 void Statement::check(int result) {
@@ -137,10 +141,8 @@ Database::~Database() {
 }
 
 Statement Database::prepare(const char* sql) {
-  if (auto found = idle_.find(sql); found != idle_.end()) {
-    Statement statement(this, found->second, sql, absl::OkStatus());
-    idle_.erase(found);
-    return statement;
+  if (auto found = idle_.find(sql); found != idle_.end() && found->second != nullptr) {
+    return {this, std::exchange(found->second, nullptr), sql, absl::OkStatus()};
   }
   sqlite3_stmt* statement = nullptr;
   const int result = sqlite3_prepare_v3(handle_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);

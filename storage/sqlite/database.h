@@ -102,7 +102,7 @@ class Database {
   std::string path_;
   sqlite3* handle_;
   absl::Status fault_;
-  /// Idle statements by the address of their text; bounded by the number of literals in the program.
+  /// Idle statements by the address of their text, null while in use; bounded by the number of literals in the program.
   std::unordered_map<const char*, sqlite3_stmt*> idle_;
 };
 

@@ -35,6 +35,9 @@ absl::StatusOr<int> confineFiles(const std::string& scratch);
 /// before. The two may be entered one after the other, in this order.
 absl::Status filterSystemCalls(Profile profile);
 
+/// Makes the filters now, in a process that is to fork others which enter them.
+void prepareFilters();
+
 /// All three, for kCompile: what every task begins with. Returns Landlock's ABI, as confineFiles().
 absl::StatusOr<int> enterCompileProfile(const std::string& scratch);
 
