@@ -14,6 +14,7 @@
 #include "compiler/graph/plan/plan_writer.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
+#include "compiler/graph/rewrites/busy_taps.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/cut_bodies.h"
@@ -148,6 +149,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
   if (!hasRanges(model)) count("drop-idle-taps", dropIdleTaps(main));
+  if (!hasRanges(model)) count("keep-busy-taps", keepBusyTaps(main, chip, &model.weights));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.

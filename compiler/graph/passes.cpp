@@ -11,6 +11,7 @@
 #include "compiler/graph/plan/outline.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
+#include "compiler/graph/rewrites/busy_taps.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
@@ -102,6 +103,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return stackProducts(main, Chip()); }},
     {"tessera-drop-idle-taps", "Cut off taps of windows that meet nothing but padding",
      [](FuncOp main, int64_t) { return dropIdleTaps(main); }},
+    {"tessera-keep-busy-taps", "Leave blocks of a convolution's outputs the taps at which their weights are not zeros",
+     [](FuncOp main, int64_t lanes) { return keepBusyTaps(main, Chip(referenceTarget(lanes)), nullptr); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-compare-positions", "Compute masks that are a band of a matrix from positions",
