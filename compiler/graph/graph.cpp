@@ -20,6 +20,7 @@
 #include "compiler/graph/rewrites/cut_bodies.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/hoist_elementwise.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -154,6 +155,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.
   count("fuse-elementwise", fuseElementwise(main));
+  if (const int hoisted = hoistElementwise(main); hoisted > 0) {
+    count("hoist-elementwise", hoisted);
+    fold();
+  }
   count("sink-views", sinkViews(main));
   count("fuse-elementwise", fuseElementwise(main));
   count("split-elementwise-of-concat", splitElementwiseOfConcat(main));

@@ -16,6 +16,7 @@
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/hoist_elementwise.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -132,6 +133,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",
      [](FuncOp main, int64_t) { return fuseElementwise(main); }},
+    {"tessera-hoist-elementwise", "Move elementwise operations from behind moved results of a product to the product",
+     [](FuncOp main, int64_t) { return hoistElementwise(main); }},
     {"tessera-sink-views", "Move views behind the elementwise operations that follow a product",
      [](FuncOp main, int64_t) { return sinkViews(main); }},
     {"tessera-fold-scales", "Fold per-channel factors into the weights of a product",

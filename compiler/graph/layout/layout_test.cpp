@@ -102,6 +102,20 @@ TEST_F(LayoutTest, PixelShufflesStayBlocked) {
   }
 }
 
+/// What follows a pixel shuffle is computed with the convolution before it: its factors are in the weights, and the
+/// last step only moves.
+TEST_F(LayoutTest, WhatFollowsAPixelShuffleJoinsTheConvolution) {
+  ModelBuilder b(context_);
+  Value y = b.conv(b.input({1, 3, 9, 7}), 64, {.kernel = 3, .pad = 1});
+  y = b.transposed(b.reshape(y, {1, 2, 2, 16, 9, 7}), {0, 3, 4, 1, 5, 2});
+  PlannedGraph planned = check(b.finish({b.sigmoid(b.batchNorm(b.reshape(y, {1, 16, 18, 14})))}));
+  const v1::Step& last = planned.plan.steps(planned.plan.steps_size() - 1);
+  EXPECT_EQ(planned.plan.workloads(last.workload()).flops(), 0) << planned.plan.workloads(last.workload()).summary();
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_EQ(workload.summary().find("mul +"), std::string::npos) << workload.summary();
+  }
+}
+
 /// The other way round: space becomes channels.
 TEST_F(LayoutTest, SpaceBecomesChannelsInBlocks) {
   ModelBuilder b(context_);
