@@ -14,11 +14,13 @@
 #include "compiler/graph/plan/plan_writer.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
+#include "compiler/graph/rewrites/busy_taps.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/cut_bodies.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/hoist_elementwise.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -148,10 +150,15 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
   if (!hasRanges(model)) count("drop-idle-taps", dropIdleTaps(main));
+  if (!hasRanges(model)) count("keep-busy-taps", keepBusyTaps(main, chip, &model.weights));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.
   count("fuse-elementwise", fuseElementwise(main));
+  if (const int hoisted = hoistElementwise(main); hoisted > 0) {
+    count("hoist-elementwise", hoisted);
+    fold();
+  }
   count("sink-views", sinkViews(main));
   count("fuse-elementwise", fuseElementwise(main));
   count("split-elementwise-of-concat", splitElementwiseOfConcat(main));

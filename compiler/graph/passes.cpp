@@ -11,10 +11,12 @@
 #include "compiler/graph/plan/outline.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
+#include "compiler/graph/rewrites/busy_taps.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
+#include "compiler/graph/rewrites/hoist_elementwise.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -102,6 +104,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return stackProducts(main, Chip()); }},
     {"tessera-drop-idle-taps", "Cut off taps of windows that meet nothing but padding",
      [](FuncOp main, int64_t) { return dropIdleTaps(main); }},
+    {"tessera-keep-busy-taps", "Leave blocks of a convolution's outputs the taps at which their weights are not zeros",
+     [](FuncOp main, int64_t lanes) { return keepBusyTaps(main, Chip(referenceTarget(lanes)), nullptr); }},
     {"tessera-share-pads", "Read what is also padded from inside the padded tensor",
      [](FuncOp main, int64_t) { return sharePads(main); }},
     {"tessera-compare-positions", "Compute masks that are a band of a matrix from positions",
@@ -129,6 +133,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return foldConstants(main, nullptr); }},
     {"tessera-fuse-elementwise", "Merge elementwise operations into their only reader",
      [](FuncOp main, int64_t) { return fuseElementwise(main); }},
+    {"tessera-hoist-elementwise", "Move elementwise operations from behind moved results of a product to the product",
+     [](FuncOp main, int64_t) { return hoistElementwise(main); }},
     {"tessera-sink-views", "Move views behind the elementwise operations that follow a product",
      [](FuncOp main, int64_t) { return sinkViews(main); }},
     {"tessera-fold-scales", "Fold per-channel factors into the weights of a product",

@@ -82,6 +82,38 @@ class Layers:
                  [self.values(c, k, *kernel), self.values(k * groups)], kernel_shape=kernel, strides=strides,
                  dilations=dilations, pads=pads, output_padding=extra, group=groups)
 
+    def decoder(self):
+        """Upsampling layers behind one another, transposed convolutions and pixel shuffles of both modes, as networks
+        that make images have them: channels of whole blocks and not, what is cut off and what is not."""
+        i = len(self.nodes)
+        rank, channels = int(self.pick(1, 2, 2, 3)), int(self.pick(16, 32, 48))
+        size = [int(self.pick(3, 5, 6) if rank < 3 else 3) for _ in range(rank)]
+        chain = [f"x{i}"]
+        self.inputs[chain[0]] = self.values(int(self.pick(1, 1, 2)), channels, *size)
+
+        def layer(operator, *weights, **attributes):
+            # Of unit gain at most: a tanh of large sums makes much of little.
+            weights = [value / np.float32(np.sqrt(channels * np.prod(value.shape[2:]))) for value in weights]
+            names = [f"{letter}{i}_{len(chain)}" for letter, _ in zip("wb", weights)]
+            self.constants.update(zip(names, weights))
+            chain.append(f"y{i}" if len(chain) == 6 else f"v{i}_{len(chain)}")
+            self.nodes.append(helper.make_node(operator, [chain[-2], *names], [chain[-1]], **attributes))
+
+        for outputs in (int(self.pick(16, 32, 24)), int(self.pick(16, 3, 8)), 4):
+            if rank == 2 and self.pick(0, 0, 1):
+                layer("Conv", self.values(4 * outputs, channels, 3, 3), self.values(4 * outputs), pads=[1] * 4)
+                layer("DepthToSpace", blocksize=2, mode=self.pick("DCR", "CRD"))
+            else:
+                kernel = [int(self.pick(2, 3, 3, 4, 5)) for _ in range(rank)]
+                strides = [int(self.pick(2, 2, 2, 3) if rank < 3 else 2) for _ in range(rank)]
+                layer("ConvTranspose", self.values(channels, outputs, *kernel), self.values(outputs),
+                      kernel_shape=kernel, strides=strides,
+                      pads=[int(self.random.integers(0, (e + 1) // 2)) for e in kernel + kernel],
+                      output_padding=[int(self.random.integers(0, s)) for s in strides])
+                layer(self.pick("Relu", "Tanh"))
+            channels = outputs
+        self.outputs[f"y{i}"] = (TensorProto.FLOAT, rank + 2)
+
     def pool(self):
         rank, kernel, strides, size = self.geometry()
         pads = [int(self.random.integers(0, (e + 1) // 2)) for e in kernel + kernel]
@@ -92,7 +124,7 @@ class Layers:
 def models():
     """name -> nodes, inputs, outputs, constants"""
     found = {}
-    for kind, count in (("convolution", 6), ("square", 6), ("transposed", 6), ("pool", 3)):
+    for kind, count in (("convolution", 6), ("square", 6), ("transposed", 6), ("decoder", 4), ("pool", 3)):
         for seed in range(count):
             layers = Layers(seed)
             for _ in range(LAYERS):
@@ -110,7 +142,7 @@ def agrees(service, oracle, target, name, nodes, inputs, outputs, constants, *ar
     for key in outputs:
         check_equal(found[key].shape, expected[key].shape, f"{name}: shape of {key}")
         relative = difference(found[key], expected[key])[1]
-        layer = nodes[int(key[1:])]
+        layer = next(node for node in nodes if key in node.output)
         check(relative <= TOLERANCE, f"{name} for {target_name(target)}: {key} is off by {relative:.3g}: {layer}")
 
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "compiler/codegen/tiling/body_analysis.h"
@@ -70,6 +72,22 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
   return cost / (lanes * used);
 }
 
+/// Elements between what neighbouring lanes read and write, where those are no neighbours in memory: how many lines of
+/// cache, and how few sets of it, a vector along `loop` touches.
+double elementsApart(const Nest& nest, int loop) {
+  double apart = 0;
+  auto add = [&](const Operand& operand) {
+    if (!operand.access.root || operand.from) return;
+    const auto stride = static_cast<double>(std::abs(operand.access.strides[loop]));
+    if (stride > 1) apart += stride;
+  };
+  for (const Statement& statement : nest.statements) {
+    for (const Operand& input : statement.inputs) add(input);
+    for (const Operand& output : statement.outputs) add(output);
+  }
+  return apart;
+}
+
 }  // namespace
 
 TilePlan planVectors(const Nest& nest, const Chip& chip) {
@@ -81,7 +99,9 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int loop, int lanes) {
     const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
-    if (cost >= best - 1e-9) return;
+    // Of loops that cost the same, the one whose lanes are nearest in memory, then the outermost.
+    const bool same = plan.vector_loop >= 0 && lanes == plan.lanes && std::abs(cost - best) <= 1e-9;
+    if (same ? elementsApart(nest, loop) >= elementsApart(nest, plan.vector_loop) : cost >= best - 1e-9) return;
     best = cost;
     plan.vector_loop = loop;
     plan.lanes = lanes;

@@ -277,6 +277,18 @@ TEST(Tree, RefusalsNameThePathAndWhatIsAccepted) {
   EXPECT_NE(built.status().message().find("i0 (48), i1 (64), r2 (40)"), std::string::npos) << built.status();
 }
 
+// A pixel shuffle to three planes: along rows or columns, no neighbour is one on both sides. Lanes are a column apart,
+// not a row, whose elements would share a few sets of the cache.
+TEST(Tree, VectorsRunWhereLanesAreNearestInMemory) {
+  WorkloadText text;
+  const Tensor pixels = text.argument({64, 64, 2, 2, 3});
+  const Tensor planes = text.generic({pixels}, {"d1, d3, d2, d4, d0", "d0, d1, d2, d3, d4"},
+                                     text.empty({3, 64, 2, 64, 2}), 5, "", "%r = arith.addf %i0, %i0 : f32");
+  const auto schedule = defaultSchedule(hostUnit(text.finish({planes})));
+  ASSERT_TRUE(schedule.ok()) << schedule.status().message();
+  EXPECT_EQ(schedule->phases(0).kernel().vector_loop(), "i3") << printSchedule(*schedule);
+}
+
 // Three nests of one phase that have nothing to do with each other: products of other shapes and a sum.
 std::string separateNests() {
   WorkloadText text;

@@ -26,8 +26,9 @@ struct LayoutReport {
 /// networks of branches that meet again, else by exact solutions of parts that improve (solveLabelling).
 /// Constants are repacked, which costs nothing at run time: filters to [K/k, C/c, kh, kw, c, k], the rows of a matrix
 /// that reads a flattened activation to the order of its layout. Grouped convolutions keep blocks within a group;
-/// a channel shuffle is an access function between two layouts. After Liu et al., "Optimizing CNN Model Inference on
-/// CPUs", USENIX ATC 2019, section 3.3, with the labelling solved by elimination.
+/// a channel shuffle is an access function between two layouts; a pixel shuffle, which makes channels space, copies
+/// whole vectors between blocks. After Liu et al., "Optimizing CNN Model Inference on CPUs", USENIX ATC 2019,
+/// section 3.3, with the labelling solved by elimination.
 ///
 /// Choices of kind "layout", one for each anchor: the layouts of its activations in the order of its operands, results
 /// last. Those that are pinned are given, the rest is the cheapest around them.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "compiler/graph/layout/labelling.h"
@@ -67,6 +68,8 @@ class LayoutGraph {
   int addVariables(LayoutNode& node, mlir::linalg::GenericOp op);
   LayoutPrices::Product productOf(mlir::linalg::GenericOp op, const Convolution& convolution) const;
   double priceOf(const LayoutNode& node, mlir::linalg::GenericOp op, bool writes, ChannelLayout layout) const;
+  double shufflePrice(mlir::linalg::GenericOp op, const std::array<llvm::SmallVector<unsigned>, 2>& walks,
+                      ChannelLayout first, ChannelLayout second) const;
   void addEdges();
   void connect(mlir::Value value, int producer, const std::vector<int>& readers);
   int fixedVariable(ChannelLayout layout);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "compiler/graph/constants/fold_constants.h"
@@ -89,7 +90,8 @@ bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
       for (unsigned d = 0; d < maps[operand].getNumResults(); ++d) {
         const bool channel = d >= channels->first && d < channels->first + channels->count;
         auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(maps[operand].getResult(d));
-        if (!channel && loop && loops.contains(loop.getPosition())) return false;
+        // A digit that is a part of space elsewhere stays whole (splitLoops).
+        if (!channel && loop && loops.contains(loop.getPosition()) && !movesDigits(op)) return false;
       }
     } else {
       form.kind = operand < inputs && isKnownAtCompileTime(value) ? OperandForm::kConstant : OperandForm::kInPlace;
@@ -140,6 +142,16 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
       return prices_.pass(tensorBytes(type), false) * static_cast<double>(filled) / static_cast<double>(channels);
   }
   return 0;
+}
+
+/// A pixel shuffle; 0 where both sides have the same channels, in whatever order: then it is an access function of
+/// another.
+double LayoutGraph::shufflePrice(GenericOp op, const std::array<llvm::SmallVector<unsigned>, 2>& walks,
+                                 ChannelLayout first, ChannelLayout second) const {
+  if (walks[0].size() == walks[1].size() && std::ranges::is_permutation(walks[0], walks[1])) return 0;
+  auto type = tensorType(op->getResult(0));
+  const int64_t digit = walks[0].back() == walks[1].back() ? op.getStaticLoopRanges()[walks[0].back()] : 1;
+  return prices_.shuffle(tensorBytes(type), type.getNumElements(), digit, second, first);
 }
 
 bool LayoutGraph::addGeneric(GenericOp op) {
@@ -202,7 +214,9 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     for (ChannelLayout first : layouts_[variables[0]]) {
       for (ChannelLayout second : layouts_[variables[1]]) {
         // The first is what is written, the second what is read.
-        const double more = convolution ? prices_.crossing(productOf(op, *convolution), second, first) : 0;
+        const double more = convolution       ? prices_.crossing(productOf(op, *convolution), second, first)
+                            : movesDigits(op) ? shufflePrice(op, walks, first, second)
+                                              : 0;
         edge.costs.push_back(splitLoops(op, formsIn(first, second)) ? more : kForbidden);
       }
     }

@@ -113,4 +113,13 @@ double LayoutPrices::pass(int64_t bytes, bool turns) const {
   return chip_.prices().steps().phase_cycles() / cyclesPerUs() + moved;
 }
 
+double LayoutPrices::shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from,
+                             ChannelLayout to) const {
+  const bool planes_read = from == kChannelsFirst, planes_written = to == kChannelsFirst;
+  if (!planes_read && !planes_written) return pass(bytes, digit == 1);
+  const bool alone = planes_read != planes_written && digit >= lanes();
+  const double stores = alone ? static_cast<double>(elements) * chip_.prices().copies().scatter_cycles() : 0;
+  return pass(bytes, true) + (stores / cyclesPerUs());
+}
+
 }  // namespace tessera::compiler

@@ -60,6 +60,12 @@ class LayoutPrices {
   /// Reading and writing `bytes` once in a step of its own, in another order where it turns them.
   double pass(int64_t bytes, bool turns) const;
 
+  /// A pixel shuffle in a step of its own, which makes digits of the channel number parts of space or the other way
+  /// round. `digit`: the innermost channels, 1 where they become space. It copies runs of them where neighbours are
+  /// channels on both sides, and turns elements elsewhere; between whole vectors of channels and planes it stores each
+  /// element alone.
+  double shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from, ChannelLayout to) const;
+
  private:
   /// Whether an instruction on matrices reads channels as `layout` has them.
   bool isNative(ChannelLayout layout) const;

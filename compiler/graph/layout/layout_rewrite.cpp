@@ -68,12 +68,30 @@ class Splitter {
  private:
   bool cutFor(AffineMap map, const OperandForm& form);
   bool fillingIsSafe();
+  bool spaceIsWhole();
 
   GenericOp op_;
   llvm::ArrayRef<OperandForm> forms_;
   llvm::SmallVector<int64_t> extents_, filled_;
   llvm::SmallVector<llvm::SmallVector<int64_t>> cuts_;  ///< per loop: sizes of inner parts
 };
+
+/// Whether activations have no cut loop among what is no channel there: of a digit that is a part of space the other
+/// operand keeps all together.
+bool Splitter::spaceIsWhole() {
+  llvm::SmallVector<AffineMap> maps = op_.getIndexingMapsArray();
+  for (auto [index, form] : llvm::enumerate(forms_)) {
+    if (form.kind != OperandForm::kActivation) continue;
+    const llvm::SmallVector<unsigned> channels = channelLoops(maps[index], form.channels);
+    for (unsigned loop = 0; loop < extents_.size(); ++loop) {
+      if ((!cuts_[loop].empty() || filled_[loop] != extents_[loop]) && maps[index].isFunctionOfDim(loop) &&
+          !llvm::is_contained(channels, loop)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
 
 /// Notes where the block of an activation ends within the digits of the channel number.
 bool Splitter::cutFor(AffineMap map, const OperandForm& form) {
@@ -134,7 +152,7 @@ std::optional<LoopSplits> Splitter::run() {
   for (auto [index, form] : llvm::enumerate(forms_)) {
     if (form.kind == OperandForm::kActivation && !cutFor(maps[index], form)) return std::nullopt;
   }
-  if (!fillingIsSafe()) return std::nullopt;
+  if (!fillingIsSafe() || !spaceIsWhole()) return std::nullopt;
   LoopSplits splits;
   for (unsigned loop = 0; loop < extents_.size(); ++loop) {
     llvm::SmallVector<int64_t>& cuts = cuts_[loop];

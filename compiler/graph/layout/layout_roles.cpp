@@ -52,6 +52,38 @@ bool startsWithBatch(AffineMap map) {
   return map.getNumResults() > 0 && mlir::isa<mlir::AffineDimExpr>(map.getResult(0));
 }
 
+/// Whether the dimensions of `value` behind its channels that `digits` index are merged with space by all views that
+/// read it, or split off space by the view that made it: [n, C, h, r, w, r] of [n, C, h r, w r].
+bool partsOfSpace(Value value, AffineMap map, Channels channels, llvm::ArrayRef<unsigned> digits) {
+  auto belongs = [&](llvm::ArrayRef<mlir::ReassociationIndices> groups) {
+    return llvm::all_of(groups, [&](const mlir::ReassociationIndices& group) {
+      auto isDigit = [&](int64_t d) {
+        auto loop = mlir::cast<mlir::AffineDimExpr>(map.getResult(d)).getPosition();
+        return d >= channels.first + channels.count && llvm::is_contained(digits, loop);
+      };
+      return llvm::none_of(group, isDigit) ||
+             (group.front() >= channels.first + channels.count && !isDigit(group.front()));
+    });
+  };
+  if (auto split = value.getDefiningOp<mlir::tensor::ExpandShapeOp>()) return belongs(split.getReassociationIndices());
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [&](mlir::Operation* user) {
+    auto merged = mlir::dyn_cast<mlir::tensor::CollapseShapeOp>(user);
+    return merged && belongs(merged.getReassociationIndices());
+  });
+}
+
+/// The channels of one operand of a pixel shuffle, of which `digits` are another's: those next to the batch, where the
+/// others are parts of space.
+std::optional<Channels> shuffledChannels(Value value, AffineMap map, llvm::ArrayRef<unsigned> digits) {
+  Channels channels{1, 0};
+  while (1 + channels.count < map.getNumResults() &&
+         llvm::is_contained(digits, mlir::cast<mlir::AffineDimExpr>(map.getResult(1 + channels.count)).getPosition())) {
+    ++channels.count;
+  }
+  if (channels.count == 0 || !partsOfSpace(value, map, channels, digits)) return std::nullopt;
+  return channels;
+}
+
 /// A view from its side with more dimensions and from that with fewer.
 struct View {
   explicit View(mlir::Operation* op) {
@@ -102,6 +134,11 @@ std::optional<Convolution> asConvolution(GenericOp op) {
   return convolution;
 }
 
+bool movesDigits(GenericOp op) {
+  return op.getNumParallelLoops() == op.getNumLoops() && op->getNumResults() == 1 && !op.hasIndexSemantics() &&
+         llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); });
+}
+
 ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {
   for (auto op : main.getBody().front().getOps<GenericOp>()) {
     if (auto convolution = asConvolution(op)) {
@@ -147,7 +184,11 @@ void ChannelRoles::visitGeneric(GenericOp op) {
   if (loops.empty()) return;
   for (unsigned operand = 0; operand < maps.size(); ++operand) {
     if (!startsWithBatch(maps[operand])) continue;
-    if (auto channels = dimensionsOfAny(maps[operand], loops)) set(value(operand), *channels);
+    if (auto channels = dimensionsOfAny(maps[operand], loops)) {
+      set(value(operand), *channels);
+    } else if (movesDigits(op)) {
+      if (auto shuffled = shuffledChannels(value(operand), maps[operand], loops)) set(value(operand), *shuffled);
+    }
   }
 }
 

@@ -17,11 +17,15 @@ struct Convolution {
 };
 std::optional<Convolution> asConvolution(mlir::linalg::GenericOp op);
 
+/// Whether `op` works element by element, its operands' dimensions in any order: what may be a pixel shuffle, which
+/// makes digits of the channel number parts of space or the other way round.
+bool movesDigits(mlir::linalg::GenericOp op);
+
 /// Which values are activations, and where their channels are.
 ///
 /// Starts at convolutions and pools and spreads in both directions: through operations that treat channels alike,
-/// padding, concatenation, slices, views that split or merge channel dimensions, transposes. What is known at
-/// compile time is never an activation.
+/// padding, concatenation, slices, views that split or merge channel dimensions, transposes, pixel shuffles. What is
+/// known at compile time is never an activation.
 class ChannelRoles {
  public:
   explicit ChannelRoles(mlir::func::FuncOp main);

@@ -90,6 +90,54 @@ TEST_F(LayoutTest, ConcatenationOfEqualBlocksStaysBlocked) {
   }
 }
 
+/// Channels become space where a decoder upsamples: copies of whole vectors, between blocks on both sides.
+TEST_F(LayoutTest, PixelShufflesStayBlocked) {
+  for (const int64_t factor : {2, 3}) {
+    ModelBuilder b(context_);
+    Value y = b.relu(b.conv(b.input({1, 3, 9, 7}), factor * factor * 32, {.kernel = 3, .pad = 1}));
+    y = b.transposed(b.reshape(y, {1, factor, factor, 32, 9, 7}), {0, 3, 4, 1, 5, 2});
+    y = b.relu(b.reshape(y, {1, 32, 9 * factor, 7 * factor}));
+    PlannedGraph planned = check(b.finish({b.globalAverage(b.conv(y, 16, {.kernel = 3, .pad = 1}))}));
+    EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
+  }
+}
+
+/// What follows a pixel shuffle is computed with the convolution before it: its factors are in the weights, and the
+/// last step only moves.
+TEST_F(LayoutTest, WhatFollowsAPixelShuffleJoinsTheConvolution) {
+  ModelBuilder b(context_);
+  Value y = b.conv(b.input({1, 3, 9, 7}), 64, {.kernel = 3, .pad = 1});
+  y = b.transposed(b.reshape(y, {1, 2, 2, 16, 9, 7}), {0, 3, 4, 1, 5, 2});
+  PlannedGraph planned = check(b.finish({b.sigmoid(b.batchNorm(b.reshape(y, {1, 16, 18, 14})))}));
+  const v1::Step& last = planned.plan.steps(planned.plan.steps_size() - 1);
+  EXPECT_EQ(planned.plan.workloads(last.workload()).flops(), 0) << planned.plan.workloads(last.workload()).summary();
+  for (const v1::Workload& workload : planned.plan.workloads()) {
+    EXPECT_EQ(workload.summary().find("mul +"), std::string::npos) << workload.summary();
+  }
+}
+
+/// The other way round: space becomes channels.
+TEST_F(LayoutTest, SpaceBecomesChannelsInBlocks) {
+  ModelBuilder b(context_);
+  Value y = b.relu(b.conv(b.input({1, 3, 8, 12}), 16, {.kernel = 3, .pad = 1}));
+  y = b.transposed(b.reshape(y, {1, 16, 4, 2, 6, 2}), {0, 3, 5, 1, 2, 4});
+  y = b.conv(b.reshape(y, {1, 64, 4, 6}), 32, {.kernel = 1});
+  PlannedGraph planned = check(b.finish({b.globalAverage(y)}));
+  EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
+}
+
+/// Channels that no block of theirs divides, groups, several images: right in whatever layout.
+TEST_F(LayoutTest, PixelShufflesOfAnyChannels) {
+  for (const int64_t channels : {1, 3, 8, 12, 20, 24}) {
+    ModelBuilder b(context_);
+    Value y = b.relu(b.conv(b.input({2, 16, 5, 6}), 4 * channels, {.kernel = 3, .pad = 1}));
+    Value last = b.transposed(b.reshape(y, {2, 2, 2, channels, 5, 6}), {0, 3, 4, 1, 5, 2});
+    Value first = b.transposed(b.reshape(y, {2, channels, 2, 2, 5, 6}), {0, 1, 4, 2, 5, 3});
+    Value sum = b.add(b.reshape(last, {2, channels, 10, 12}), b.reshape(first, {2, channels, 10, 12}));
+    check(b.finish({b.conv(b.relu(sum), 16, {.kernel = 3}), b.conv(b.reshape(last, {2, channels, 10, 12}), 8, {})}));
+  }
+}
+
 TEST_F(LayoutTest, PartsOfUnequalBlocksAgreeOnACommonOne) {
   ModelBuilder b(context_);
   Value x = b.input({1, 3, 9, 9});

@@ -5,6 +5,7 @@
 
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/plain_pad.h"
+#include "compiler/graph/facts/window_walk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -14,64 +15,16 @@
 namespace tessera::compiler {
 namespace {
 
-using mlir::AffineExpr;
 using mlir::OpBuilder;
 using mlir::Value;
 using mlir::linalg::GenericOp;
-using mlir::tensor::ExtractSliceOp;
 using mlir::tensor::PadOp;
 using Extents = llvm::SmallVector<int64_t>;
-
-/// One dimension of a padded operand as a window walks it: index = stride * place + apart * tap.
-struct Walk {
-  unsigned operand = 0, dimension = 0;
-  unsigned place = 0, tap = 0;  ///< loops
-  int64_t stride = 1, apart = 1;
-};
-
-/// Taps [first, last] of those that there are.
-struct Taps {
-  int64_t first = 0, last = 0;
-  int64_t count() const { return last - first + 1; }
-};
 
 /// Of an operand whose extents are known.
 bool padsWithZeros(PadOp pad) {
   return pad && isPlainPad(pad) && mlir::matchPattern(pad.getConstantPaddingValue(), mlir::m_AnyZeroFloat()) &&
          pad.getSourceType().hasStaticShape();
-}
-
-/// c of the term c * loop in a sum of such terms; nothing for another expression.
-std::optional<int64_t> factorOf(AffineExpr index, unsigned loop) {
-  if (auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(index)) return dim.getPosition() == loop ? 1 : 0;
-  auto both = mlir::dyn_cast<mlir::AffineBinaryOpExpr>(index);
-  if (!both) return std::nullopt;
-  const std::optional<int64_t> left = factorOf(both.getLHS(), loop);
-  if (!left) return std::nullopt;
-  if (index.getKind() == mlir::AffineExprKind::Add) {
-    const std::optional<int64_t> right = factorOf(both.getRHS(), loop);
-    return right ? std::optional(*left + *right) : std::nullopt;
-  }
-  auto factor = mlir::dyn_cast<mlir::AffineConstantExpr>(both.getRHS());
-  return index.getKind() == mlir::AffineExprKind::Mul && factor ? std::optional(*left * factor.getValue())
-                                                                : std::nullopt;
-}
-
-/// How the operation walks a dimension of an input, if it is a window there.
-std::optional<Walk> walkOf(GenericOp op, unsigned operand, unsigned dimension) {
-  const AffineExpr index = op.getIndexingMapsArray()[operand].getResult(dimension);
-  Walk walk{.operand = operand, .dimension = dimension};
-  int places = 0, taps = 0;
-  for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
-    if (!index.isFunctionOfDim(loop)) continue;
-    const std::optional<int64_t> factor = factorOf(index, loop);
-    if (!factor || *factor <= 0) return std::nullopt;
-    const bool summed = op.getIteratorTypesArray()[loop] == mlir::utils::IteratorType::reduction;
-    ++(summed ? taps : places);
-    (summed ? walk.tap : walk.place) = loop;
-    (summed ? walk.apart : walk.stride) = *factor;
-  }
-  return places == 1 && taps == 1 ? std::optional(walk) : std::nullopt;
 }
 
 /// The taps that meet an element of what is padded at some place of the window; nothing where none does.
@@ -90,31 +43,6 @@ std::optional<Taps> busyTaps(const Walk& walk, PadOp pad, llvm::ArrayRef<int64_t
     busy->last = tap;
   }
   return busy;
-}
-
-/// The inputs that a tap's loop walks beside the padded one, each along one dimension by itself (the weights).
-std::optional<llvm::SmallVector<std::pair<unsigned, unsigned>>> alongTap(GenericOp op, const Walk& walk) {
-  llvm::SmallVector<std::pair<unsigned, unsigned>> along;
-  for (auto [operand, map] : llvm::enumerate(op.getIndexingMapsArray())) {
-    for (auto [dimension, index] : llvm::enumerate(map.getResults())) {
-      if (!index.isFunctionOfDim(walk.tap) || (operand == walk.operand && dimension == walk.dimension)) continue;
-      if (operand == walk.operand || !mlir::isa<mlir::AffineDimExpr>(index)) return std::nullopt;
-      along.emplace_back(operand, dimension);
-    }
-  }
-  return along;
-}
-
-Value sliced(OpBuilder& b, Value value, unsigned dimension, int64_t first, int64_t count) {
-  auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
-  Extents offsets(type.getRank(), 0), sizes(type.getShape());
-  const Extents ones(type.getRank(), 1);
-  offsets[dimension] = first;
-  sizes[dimension] = count;
-  if (llvm::ArrayRef<int64_t>(sizes) == type.getShape()) return value;
-  return ExtractSliceOp::create(b, value.getLoc(), value, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
-                                mlir::getAsIndexOpFoldResult(b.getContext(), sizes),
-                                mlir::getAsIndexOpFoldResult(b.getContext(), ones));
 }
 
 /// Elements [first, first + count) of a padded value along one dimension: no more padding than that takes.
@@ -139,8 +67,7 @@ void keep(GenericOp op, const Walk& walk, Taps taps, llvm::ArrayRef<std::pair<un
   OpBuilder b(op);
   const Extents extents = op.getStaticLoopRanges();
   auto pad = op.getDpsInputs()[walk.operand].getDefiningOp<PadOp>();
-  const int64_t read = (walk.stride * (extents[walk.place] - 1)) + (walk.apart * (taps.count() - 1)) + 1;
-  op->setOperand(walk.operand, partOf(b, pad, walk.dimension, walk.apart * taps.first, read));
+  op->setOperand(walk.operand, partOf(b, pad, walk.dimension, walk.apart * taps.first, walk.read(extents, taps)));
   for (auto [operand, dimension] : along) {
     op->setOperand(operand, sliced(b, op->getOperand(operand), dimension, taps.first, taps.count()));
   }

@@ -124,5 +124,24 @@ TEST_F(RewritesTest, TapsThatMeetOnlyPaddingAreCutOff) {
   }
 }
 
+// Phases of a transposed convolution: each block of output channels has zeros at taps of its own.
+TEST_F(RewritesTest, BlocksOfOutputsKeepTheTapsTheyHave) {
+  struct Case {
+    int64_t outputs, inputs;  // outputs of one block
+    int divided;
+  };
+  // In vectors of 16, outputs of blocks of 8 share one with neighbours that have other taps: too little is left out.
+  for (const Case& c : {Case{16, 32, 1}, Case{8, 32, 0}, Case{3, 32, 0}, Case{17, 16, 0}}) {
+    ModelBuilder b(context_);
+    Value middle = b.pad(b.weight({c.outputs, c.inputs, 1, 1}), 1);
+    Value whole = b.weight({c.outputs, c.inputs, 3, 3});
+    Value corner = b.slice(b.slice(b.pad(b.weight({c.outputs, c.inputs, 2, 2}), 1), 2, 0, 3), 3, 1, 3);
+    Value filter = b.concat({middle, whole, corner, middle}, 0);
+    Value y = b.relu(b.batchNorm(b.convWith(b.input({1, c.inputs, 12, 13}), filter, {.kernel = 3, .pad = 1})));
+    PlannedGraph planned = check(b.finish({y}));
+    EXPECT_EQ(countOf(planned, "keep-busy-taps"), c.divided) << c.outputs;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -158,21 +158,25 @@ Value ModelBuilder::pad(Value x, int64_t amount, float with) {
                                      constantOf(b_, loc_, with));
 }
 
+Value ModelBuilder::convWith(Value x, Value filter, Window w) {
+  Value padded = pad(x, w.pad);
+  llvm::SmallVector<int64_t> in = shapeOf(padded);
+  auto extent = [&](int64_t size) { return (size - (w.kernel - 1) * w.dilation - 1) / w.stride + 1; };
+  auto pair = RankedTensorType::get({2}, b_.getI64Type());
+  auto strides = mlir::DenseIntElementsAttr::get(pair, {w.stride, w.stride});
+  auto dilations = mlir::DenseIntElementsAttr::get(pair, {w.dilation, w.dilation});
+  Value init = filled({in[0], shapeOf(filter)[0], extent(in[2]), extent(in[3])}, 0);
+  return mlir::linalg::Conv2DNchwFchwOp::create(b_, loc_, mlir::TypeRange{init.getType()}, ValueRange{padded, filter},
+                                                ValueRange{init}, strides, dilations)
+      .getResult(0);
+}
+
 Value ModelBuilder::conv(Value x, int64_t outputs, Window w) {
+  if (w.groups == 1) return convWith(x, weight({outputs, shapeOf(x)[1], w.kernel, w.kernel}), w);
   Value padded = pad(x, w.pad);
   llvm::SmallVector<int64_t> in = shapeOf(padded);
   auto extent = [&](int64_t size) { return (size - (w.kernel - 1) * w.dilation - 1) / w.stride + 1; };
   const int64_t g = w.groups, c = in[1] / g, f = outputs / g, oh = extent(in[2]), ow = extent(in[3]);
-  auto pair = RankedTensorType::get({2}, b_.getI64Type());
-  if (g == 1) {
-    auto strides = mlir::DenseIntElementsAttr::get(pair, {w.stride, w.stride});
-    auto dilations = mlir::DenseIntElementsAttr::get(pair, {w.dilation, w.dilation});
-    Value init = filled({in[0], outputs, oh, ow}, 0);
-    Value filter = weight({outputs, c, w.kernel, w.kernel});
-    return mlir::linalg::Conv2DNchwFchwOp::create(b_, loc_, mlir::TypeRange{init.getType()}, ValueRange{padded, filter},
-                                                  ValueRange{init}, strides, dilations)
-        .getResult(0);
-  }
   // n, g, f, oh, ow, c, kh, kw
   auto d = [&](unsigned position) { return b_.getAffineDimExpr(position); };
   auto map = [&](llvm::ArrayRef<mlir::AffineExpr> results) { return AffineMap::get(8, 0, results, b_.getContext()); };

@@ -27,6 +27,8 @@ class ModelBuilder {
     int64_t groups = 1;
   };
   mlir::Value conv(mlir::Value x, int64_t outputs, Window window);
+  /// With a filter [outputs, channels, kernel, kernel]; no groups.
+  mlir::Value convWith(mlir::Value x, mlir::Value filter, Window window);
   mlir::Value depthwise(mlir::Value x, Window window);
   mlir::Value maxPool(mlir::Value x, Window window);
   mlir::Value globalAverage(mlir::Value x);  ///< [n, c, h, w] -> [n, c, 1, 1]

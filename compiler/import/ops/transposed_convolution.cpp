@@ -1,6 +1,7 @@
 // Transposed convolutions: filters C x F/groups x kernel..., strides spread the result.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -77,29 +78,69 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   return absl::OkStatus();
 }
 
+/// How one dimension of a transposed convolution with stride s is divided. Place o of the result is phase r of position
+/// q, q s + r = o + cut: out[o] = sum over t of x[q + first + t] w[r + shift - (first + t) s].
+struct Phases {
+  int64_t cut = 0;        ///< places of position 0 in front of the result
+  int64_t shift = 0;      ///< of the kernel's elements against a position's phases
+  int64_t positions = 1;  ///< the result's places and those cut off, over s
+  int64_t first = 0;      ///< first element of the input that a position reads, from its own number on
+  int64_t taps = 1;       ///< how many it reads, whatever its phase
+
+  /// The kernel's element that `phase` multiplies with what `tap` reads; there may be no such element.
+  int64_t element(int64_t phase, int64_t tap, int64_t stride) const { return phase + shift - (first + tap) * stride; }
+};
+
+int64_t floorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+/// Of all ways to cut, the one with the fewest products; of those, the one that cuts off least.
+Phases phasesOf(const Window& window, size_t d) {
+  const int64_t s = window.strides[d];
+  std::optional<Phases> best;
+  for (int64_t cut = 0; cut < s; ++cut) {
+    Phases phases{.cut = cut, .shift = window.low[d] - cut, .positions = (window.output[d] + cut + s - 1) / s};
+    phases.first = -floorDiv(window.kernel[d] - 1 - phases.shift, s);
+    phases.taps = floorDiv(phases.shift + s - 1, s) - phases.first + 1;
+    if (!best || phases.positions * phases.taps < best->positions * best->taps) best = phases;
+  }
+  return *best;
+}
+
+/// A constant bias once for each phase, in the order of the channels of convolvePhases' product.
+Tensor biasOfPhases(const Tensor& bias, int64_t groups, int64_t phases) {
+  const int64_t size = elementBytes(bias.dtype), row = bias.elements() / groups * size;
+  std::string bytes;
+  for (int64_t group = 0; group < groups; ++group) {
+    for (int64_t phase = 0; phase < phases; ++phase) bytes.append(bias.constant->bytes, group * row, row);
+  }
+  return Emitter::wrap(makeConstant(bias.dtype, {phases * bias.elements()}, std::move(bytes)));
+}
+
 /// A transposed convolution as one with stride 1 that makes the s x s... results of a position as so many channels,
-/// which then take their places. Along a dimension with stride s, place o of the whole result (before its edges are cut
-/// off) is q s + r, and out[q s + r] = sum over t of x[q - t] w[t s + r]: ceil(K / s) taps at the same elements of x
-/// for every r, of which those past the end of the kernel are zeros. Nothing is multiplied by zeros between elements.
-Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t groups, const Window& window) {
+/// which then take their places (Phases). Every phase has as many taps, those that the kernel has no element for being
+/// zeros; nothing is multiplied by zeros between elements. A constant bias is added to the channels, where the product
+/// has it for nothing.
+absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, const Tensor& w, int64_t groups,
+                                      const Window& window) {
   const size_t rank = window.rank();
   const int64_t batch = x.shape[0], outputs = w.shape[1], channels = w.shape[0] / groups;
-  std::vector<int64_t> spatial(x.shape.begin() + 2, x.shape.end()), taps, positions, offsets;
+  std::vector<int64_t> spatial(x.shape.begin() + 2, x.shape.end()), taps, positions, cuts;
+  std::vector<Phases> divided;
   int64_t phases = 1;
   Window unit = window;
   unit.strides.assign(rank, 1);
   std::vector<int64_t> start = {0, 0}, read = {batch, x.shape[1]};
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t s = window.strides[d], first = window.low[d] / s, last = (window.low[d] + window.output[d] - 1) / s;
-    taps.push_back((window.kernel[d] + s - 1) / s);
-    positions.push_back(last - first + 1);
-    offsets.push_back(window.low[d] - first * s);
-    phases *= s;
-    // Position q reads elements q - taps + 1 to q.
-    unit.low[d] = std::max<int64_t>(0, taps[d] - 1 - first);
+    const Phases& along = divided.emplace_back(phasesOf(window, d));
+    taps.push_back(along.taps);
+    positions.push_back(along.positions);
+    cuts.push_back(along.cut);
+    phases *= window.strides[d];
+    const int64_t last = along.positions - 1 + along.first + along.taps - 1;  // element that is read
+    unit.low[d] = std::max<int64_t>(0, -along.first);
     unit.high[d] = std::max<int64_t>(0, last - (spatial[d] - 1));
-    start.push_back(std::max<int64_t>(0, first - taps[d] + 1));
-    read.push_back(positions[d] + taps[d] - 1);
+    start.push_back(std::max<int64_t>(0, along.first));
+    read.push_back(along.positions + along.taps - 1);
   }
   unit.kernel = taps;
   unit.output = positions;
@@ -115,13 +156,13 @@ Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t grou
   for (int64_t at = 0; at < count; ++at) {
     int64_t rest = at, from = 0, weight = 1, phase_weight = 1;
     std::vector<int64_t> tap(rank);
-    for (size_t d = rank; d-- > 0; rest /= taps[d]) tap[d] = taps[d] - 1 - rest % taps[d];
+    for (size_t d = rank; d-- > 0; rest /= taps[d]) tap[d] = rest % taps[d];
     const int64_t channel = rest % channels, output = rest / channels % outputs,
                   phase = rest / channels / outputs % phases, group = rest / channels / outputs / phases;
     bool exists = true;
     for (size_t d = rank; d-- > 0;) {
-      const int64_t k = tap[d] * window.strides[d] + phase / phase_weight % window.strides[d];
-      exists &= k < window.kernel[d];
+      const int64_t s = window.strides[d], k = divided[d].element(phase / phase_weight % s, tap[d], s);
+      exists &= k >= 0 && k < window.kernel[d];
       from += k * weight;
       weight *= window.kernel[d];
       phase_weight *= window.strides[d];
@@ -130,7 +171,14 @@ Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t grou
     if (exists) std::copy_n(w.constant->bytes.data() + from * size, size, bytes.data() + at * size);
   }
   const Tensor filter = Emitter::wrap(makeConstant(w.dtype, shape, std::move(bytes)));
-  const Tensor product = convolve(e, padded, filter, {groups, groups * phases * outputs, channels, taps}, unit);
+  Tensor product = convolve(e, padded, filter, {groups, groups * phases * outputs, channels, taps}, unit);
+  const bool early = n.has(2) && n.in(2).constant && n.in(2).shape == Shape{groups * outputs};
+  if (early) {
+    Shape aligned(x.rank() - 1, 1);
+    aligned[0] = product.shape[1];
+    product = e.elementwise(x.dtype, {product, e.reshape(biasOfPhases(n.in(2), groups, phases), std::move(aligned))},
+                            [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); });
+  }
 
   // [n, group, phase..., output, position...] to [n, group, output, (position, phase)...].
   Shape digits = {batch, groups};
@@ -145,11 +193,12 @@ Tensor convolvePhases(Emitter& e, const Tensor& x, const Tensor& w, int64_t grou
     whole.push_back(positions[d] * window.strides[d]);
   }
   Tensor placed = e.reshape(e.transpose(e.reshape(product, digits), permutation), whole);
-  offsets.insert(offsets.begin(), {0, 0});
+  cuts.insert(cuts.begin(), {0, 0});
   Shape result = {batch, groups * outputs};
   result.insert(result.end(), window.output.begin(), window.output.end());
-  if (result == whole) return placed;
-  return e.slice(placed, offsets, result, std::vector<int64_t>(x.rank(), 1));
+  if (result != whole) placed = e.slice(placed, cuts, result, std::vector<int64_t>(x.rank(), 1));
+  if (early) return placed;
+  return addBias(n, e, placed, 2);
 }
 
 /// Whether convolvePhases applies: the weight can be rearranged now, every stride meets every tap, and the zeros that
@@ -215,7 +264,7 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
     Shape shape = {x.shape[0], w.shape[1] * groups};
     shape.insert(shape.end(), window.output.begin(), window.output.end());
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-    TESSERA_ASSIGN_OR_RETURN(Tensor biased, addBias(n, e, convolvePhases(e, x, w, groups, window), 2));
+    TESSERA_ASSIGN_OR_RETURN(Tensor biased, convolvePhases(n, e, x, w, groups, window));
     biased.extents = extents;
     return {{std::move(biased)}};
   }
