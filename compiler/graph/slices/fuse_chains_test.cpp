@@ -228,7 +228,7 @@ TEST_F(FuseChainsTest, LayersInARowAsLongAsTheyGain) {
     machine(/*operations=*/512, gains ? 1 << 20 : 1 << 10);
     ModelBuilder b(context_);
     Value x = b.input({4001, 24});
-    for (const auto& [depth, width] : {std::pair<int64_t, int64_t>{24, 40}, {40, 17}, {17, 33}, {33, 48}, {48, 24}})
+    for (const auto& [depth, width] : {std::pair<int64_t, int64_t>{24, 36}, {36, 17}, {17, 33}, {33, 48}, {48, 20}})
       x = b.relu(b.matmul(x, b.weight({depth, width})));
     PlannedGraph planned = check(b.finish({x}));
     const auto all = decisions(planned, "fuse-chain");
