@@ -112,11 +112,7 @@ std::optional<Constant> Hoister::constantOf(unsigned input) {
   std::iota(order.begin(), order.end(), 0);
   llvm::sort(order, [&](int64_t a, int64_t b) { return map.getDimPosition(a) < map.getDimPosition(b); });
   for (int64_t d : order) dims.push_back(map.getDimPosition(d));
-  if (!llvm::is_sorted(map.getResults(), [&](auto a, auto b) {
-        return mlir::cast<mlir::AffineDimExpr>(a).getPosition() < mlir::cast<mlir::AffineDimExpr>(b).getPosition();
-      })) {
-    value = transpose(b_, op_.getLoc(), value, order);
-  }
+  if (!llvm::is_sorted(order)) value = transpose(b_, op_.getLoc(), value, order);
   return Constant{.value = value, .dims = std::move(dims)};
 }
 
