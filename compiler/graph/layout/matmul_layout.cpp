@@ -28,14 +28,10 @@ int64_t panelWidth(int64_t columns, int64_t lanes) {
 /// The width whose panels are filled up with the fewest zeros; of two that are as good the wider.
 int64_t filledWidth(int64_t columns, int64_t lanes) { return ceilDiv(columns, lanes) % 2 == 0 ? 2 * lanes : lanes; }
 
-/// The last of the elementwise operations that follow `value` and can compute whole panels of it.
-Value lastFollower(Value value, llvm::ArrayRef<int64_t> whole) {
-  while (value.hasOneUse()) {
-    auto reader = mlir::dyn_cast<GenericOp>(*value.user_begin());
-    if (!reader || !canComputeWhole(reader, value, whole)) break;
-    value = reader.getResult(0);
-  }
-  return value;
+/// The elementwise operation that alone reads `value` and can compute whole panels of it; none: null.
+GenericOp followerOf(Value value, llvm::ArrayRef<int64_t> whole) {
+  auto reader = value.hasOneUse() ? mlir::dyn_cast<GenericOp>(*value.user_begin()) : GenericOp();
+  return reader && canComputeWhole(reader, value, whole) ? reader : GenericOp();
 }
 
 /// Microseconds of a product of so many rows, whose weights are read once: `columns` of them, which fill `lanes` of
@@ -43,10 +39,8 @@ Value lastFollower(Value value, llvm::ArrayRef<int64_t> whole) {
 double productUs(const Chip& chip, int64_t rows, int64_t depth, int64_t columns, int64_t lanes) {
   const double rate = chip.operationsPerSecond() * chip.prices().products().peak_share();
   const double bytes = static_cast<double>(depth * columns) * sizeof(float);
-  const Chip::Level* from = &chip.levels().back();
-  for (const Chip::Level& level : llvm::reverse(chip.levels()))
-    if (chip.share(level, 1) >= bytes) from = &level;
-  const double reading = bytes / (chip.prices().memory().stream_bandwidth_share() * chip.bytesPerSecond(*from));
+  const double reading =
+      bytes / (chip.prices().memory().stream_bandwidth_share() * chip.bytesPerSecond(chip.levelHolding(bytes)));
   return std::max(2.0 * static_cast<double>(rows * depth * lanes) / rate, reading) * 1e6;
 }
 
@@ -60,10 +54,11 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, c
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t rows = type.getNumElements() / columns;
   if (width >= lanes) return false;
-  const int64_t filled = ceilDiv(columns, filledWidth(columns, lanes)) * filledWidth(columns, lanes);
+  const int64_t filled = ceilDiv(columns, lanes) * lanes;  // by either width
   llvm::SmallVector<int64_t> whole(type.getShape());
   whole.back() = filled;
-  const Value last = lastFollower(op.getResult(0), whole);
+  Value last = op.getResult(0);
+  while (GenericOp follower = followerOf(last, whole)) last = follower.getResult(0);
   const auto is_elementwise = [](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; };
   if (width == 0)
     return rows >= chip.prices().products().filled_panel_rows() && columns >= 16 * lanes &&
@@ -143,11 +138,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
     op.getResult(0).replaceAllUsesWith(cut.getResult());
     op.erase();
     const llvm::ArrayRef<int64_t> whole = cut.getSourceType().getShape();
-    while (cut->hasOneUse()) {
-      auto reader = mlir::dyn_cast<GenericOp>(*cut->user_begin());
-      if (!reader || !canComputeWhole(reader, cut.getResult(), whole)) break;
-      cut = cutBehind(reader, cut);
-    }
+    while (GenericOp follower = followerOf(cut.getResult(), whole)) cut = cutBehind(follower, cut);
     return true;
   }
   op.getResult(0).replaceAllUsesWith(result);
