@@ -6,7 +6,7 @@
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/rewrites/compute_whole.h"
+#include "compiler/graph/layout/compute_whole.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {

@@ -2,7 +2,7 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/rewrites/compute_whole.h"
+#include "compiler/graph/layout/compute_whole.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

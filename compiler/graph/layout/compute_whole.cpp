@@ -1,4 +1,4 @@
-#include "compiler/graph/rewrites/compute_whole.h"
+#include "compiler/graph/layout/compute_whole.h"
 
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/channel_block.h"
