@@ -90,6 +90,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
   }
   auto output_type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t columns = output_type.getShape().back();
+  if (columns == 0) return false;
   const int64_t depth = mlir::cast<mlir::RankedTensorType>(right.getType()).getDimSize(transposed ? 1 : 0);
   int64_t width = panelWidth(columns, lanes);
   const bool fill_up = paysToFillUp(op, columns, depth, width, chip);

@@ -78,6 +78,13 @@ TEST_F(MatmulTest, HalfEmptyVectorsAreFilledUpWhereThereAreManyRows) {
     }
 }
 
+TEST_F(MatmulTest, NothingToPackIsLeftAlone) {
+  for (const auto& [rows, depth, columns] : std::vector<std::array<int64_t, 3>>{{3, 2, 0}, {0, 2, 24}, {3, 0, 24}}) {
+    ModelBuilder b(context_);
+    check(b.finish({b.relu(b.matmul(b.input({rows, depth}), b.weight({depth, columns})))}));
+  }
+}
+
 TEST_F(MatmulTest, AProductOfTwoActivationsIsNotPacked) {
   ModelBuilder b(context_);
   Value y = b.matmul(b.input({5, 32}), b.input({32, 64}));
