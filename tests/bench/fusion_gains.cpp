@@ -1,6 +1,7 @@
 // Predicted against measured gains of running groups slice by slice: each model is compiled twice, with every chain and
 // region that has a price taken and with none, and both are run by turns on one thread. Not a test; prints a table.
-//   fusion_gains [--rounds N] MODEL.onnx...
+//   fusion_gains [--rounds N] [--pairs] MODEL.onnx...
+// --pairs: what the compiler chooses against the best that it has when nothing is fused but pairs, and against none.
 // The models of the table in tests/bench/fusion.md: tests/bench/fusion_gains_models.
 #include <algorithm>
 #include <cstdio>
@@ -8,9 +9,11 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "compiler/target/host.h"
 #include "tests/bench/compiled_side.h"
 
@@ -57,6 +60,75 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, const 
   std::fflush(stdout);
 }
 
+bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
+
+/// Whether a candidate that has a price is a part of `place`: more than a pair is fused there.
+bool isMoreThanAPair(const std::string& place, const v1::Plan& plan) {
+  const std::set<std::string> all = absl::StrSplit(place, " + ");
+  return std::ranges::any_of(plan.report().decisions(), [&](const v1::Decision& other) {
+    if (!isFusion(other.kind()) || other.profit().fused_us() <= 0) return false;
+    const std::set<std::string> part = absl::StrSplit(other.place(), " + ");
+    return part.size() < all.size() && std::ranges::includes(all, part);
+  });
+}
+
+/// Pins of the best choice in which nothing but pairs is fused.
+v1::Pins pairsOf(const fs::path& model, const v1::Target& target) {
+  compiler::PlanRequest request;
+  request.model_path = model;
+  request.target = target;
+  request.spec.set_pin_use(v1::PINS);
+  for (;;) {
+    const auto planned = compiler::plan(request, [](const v1::Progress&) {});
+    if (!planned.ok()) fail(model.string() + ": " + std::string(planned.status().message()));
+    const int before = request.pins.choices_size();
+    for (const v1::Choice& choice : planned->plan.report().choices()) {
+      if (!isFusion(choice.kind()) || choice.choice() != "fused" || !isMoreThanAPair(choice.place(), planned->plan))
+        continue;
+      v1::Choice& pin = *request.pins.add_choices();
+      pin.set_kind(choice.kind());
+      pin.set_place(choice.place());
+      pin.set_choice("apart");
+    }
+    if (request.pins.choices_size() == before) return request.pins;
+  }
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<int64_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+void measureAgainstPairs(const fs::path& model, const v1::Target& target, int rounds, const fs::path& folder) {
+  const v1::Pins pins = pairsOf(model, target);
+  if (pins.choices().empty()) {
+    std::printf("%-28s no chain of three or more is chosen\n", model.stem().c_str());
+    return;
+  }
+  std::map<std::string, v1::BuiltObject> built;
+  Side apart(model, target, Merging::kNever, folder / "apart", {}, built),
+      pairs(model, target, Merging::kWhereItPays, folder / "pairs", pins, built),
+      chosen(model, target, Merging::kWhereItPays, folder / "chosen", {}, built);
+  std::vector<double> over_pairs, over_apart, microseconds;
+  for (int round = 0; round <= rounds; ++round) {
+    double a = 1e9, p = 1e9, c = 1e9;  // other work on the machine only adds
+    for (int i = 0; i < 3; ++i) {
+      a = std::min(a, apart.milliseconds());
+      p = std::min(p, pairs.milliseconds());
+      c = std::min(c, chosen.milliseconds());
+    }
+    if (round == 0) continue;  // caches
+    over_pairs.push_back(p / c), over_apart.push_back(a / c), microseconds.push_back(1e3 * c);
+  }
+  const auto [least, most] = std::ranges::minmax(over_pairs);
+  std::printf(
+      "%-28s %d, %d and %d steps   chosen %9.1f us   as fast as pairs %5.2f (%.2f to %.2f)   as nothing fused %5.2f   "
+      "difference %.0e\n",
+      model.stem().c_str(), chosen.plan.steps_size(), pairs.plan.steps_size(), apart.plan.steps_size(),
+      median(microseconds), median(over_pairs), least, most, median(over_apart), chosen.difference(apart));
+  std::fflush(stdout);
+}
+
 int run(int argc, char** argv) {
   auto target = compiler::detectHostTarget();
   if (!target.ok()) fail(std::string(target.status().message()));
@@ -64,11 +136,14 @@ int run(int argc, char** argv) {
   for (v1::ComputeUnit& unit : *target->mutable_units()) unit.set_count(1);
   const fs::path folder = fs::temp_directory_path() / ("fusion_gains." + std::to_string(std::rand()));
   int rounds = 15;
+  auto measured = measure;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
       rounds = static_cast<int>(std::strtol(argv[++i], nullptr, 10));
+    } else if (std::strcmp(argv[i], "--pairs") == 0) {
+      measured = measureAgainstPairs;
     } else {
-      measure(argv[i], *target, rounds, folder);
+      measured(argv[i], *target, rounds, folder);
     }
   }
   fs::remove_all(folder);
