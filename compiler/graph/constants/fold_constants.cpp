@@ -150,6 +150,13 @@ bool isKnownAtCompileTime(Value value) {
   return isWeightArgument(value) || value.getDefiningOp<mlir::arith::ConstantOp>();
 }
 
+int64_t weightsBytes(mlir::func::FuncOp main) {
+  int64_t bytes = 0;
+  for (mlir::BlockArgument argument : main.getArguments())
+    if (!argument.use_empty() && isWeightArgument(argument)) bytes += bytesOf(argument.getType());
+  return bytes;
+}
+
 void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   llvm::SmallVector<bool> read(weights.size(), false);
   for (mlir::BlockArgument argument : main.getArguments()) {

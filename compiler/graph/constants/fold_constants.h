@@ -15,6 +15,9 @@ namespace tessera::compiler {
 /// Returns the number of operations that vanished.
 int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory = {});
 
+/// Bytes of the weights that are read.
+int64_t weightsBytes(mlir::func::FuncOp main);
+
 /// Frees the bytes of weights that nothing reads any more.
 void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights);
 

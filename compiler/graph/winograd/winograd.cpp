@@ -473,7 +473,7 @@ std::string acceptedAlgorithms() {
 
 /// Those of `main`, in its order, with what pins and prices alone decide.
 std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
-  const WinogradPrices prices(chip);
+  const WinogradPrices prices(chip, static_cast<double>(weightsBytes(main)));
   const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
   // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
   const double most = 1 - chip.prices().gains().winograd_share();

@@ -10,8 +10,10 @@ double WinogradPrices::arithmeticUs(double operations) const {
   return operations / (chip_.prices().products().peak_share() * chip_.operationsPerSecond() * 1e-6);
 }
 
-double WinogradPrices::weightsUs(double bytes) const {
-  const double rate = chip_.bytesPerSecond(chip_.levels().back()) * 1e-6;
+double WinogradPrices::weightsUs(double bytes, double growth) const {
+  const Chip::Level& own = chip_.level(chip_.ownLevel().value_or(0));
+  const bool near = growth * all_weights_ <= static_cast<double>(own.capacity_bytes);
+  const double rate = chip_.bytesPerSecond(near ? own : chip_.levels().back()) * 1e-6;
   return bytes / (chip_.prices().memory().stream_bandwidth_share() * rate);
 }
 
@@ -29,7 +31,7 @@ double WinogradPrices::bytesPerUs(double bytes) const {
 double WinogradPrices::direct(const ConvolutionShape& shape) const {
   const double pairs = static_cast<double>(shape.inputs) * wholeVectors(shape.outputs);
   const double operations = 18.0 * pairs * static_cast<double>(shape.batch * shape.height * shape.width);
-  return phaseUs() + std::max(arithmeticUs(operations), weightsUs(36.0 * pairs));
+  return phaseUs() + std::max(arithmeticUs(operations), weightsUs(36.0 * pairs, 1));
 }
 
 WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const {
@@ -41,7 +43,7 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   const double share = std::min(1.0, blocks / rows);
   WinogradPrice price;
   price.product = phaseUs() + std::max(arithmeticUs(2 * positions * blocks * inputs * outputs / share),
-                                       weightsUs(4 * positions * inputs * outputs));
+                                       weightsUs(4 * positions * inputs * outputs, positions / 9));
   const double cycles = blocks *
                         (wholeVectors(shape.inputs) * algorithm.input_cycles + outputs * algorithm.output_cycles) /
                         static_cast<double>(chip_.lanes());

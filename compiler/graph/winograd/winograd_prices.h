@@ -32,10 +32,11 @@ struct WinogradPrice {
 };
 
 /// Prices of a convolution done directly and in Winograd's domain, from the chip's arithmetic rate and the bandwidth of
-/// its memory levels. Weights are read from the last level: a network's other layers have pushed them out.
+/// its memory levels. Weights are read from the last level: a network's other layers have pushed them out, unless all of
+/// them (`weights_bytes`, which grow in Winograd's domain) fit in the core's own.
 class WinogradPrices {
  public:
-  explicit WinogradPrices(const Chip& chip) : chip_(chip) {}
+  WinogradPrices(const Chip& chip, double weights_bytes) : chip_(chip), all_weights_(weights_bytes) {}
 
   double direct(const ConvolutionShape& shape) const;
   WinogradPrice of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const;
@@ -52,10 +53,11 @@ class WinogradPrices {
   double phaseUs() const { return chip_.prices().steps().phase_cycles() / cyclesPerUs(); }
   /// What operations take that run at the rate of long products.
   double arithmeticUs(double operations) const;
-  /// What weights take that are read once, panel by panel, from the last level.
-  double weightsUs(double bytes) const;
+  /// What weights take that are read once, panel by panel. `growth`: of all layers' weights.
+  double weightsUs(double bytes, double growth) const;
 
   const Chip& chip_;
+  double all_weights_;
 };
 
 }  // namespace tessera::compiler

@@ -348,9 +348,11 @@ TEST_F(PlanTest, WinogradCanBeSwitchedOff) {
   EXPECT_EQ(algorithmOf(*planned, "conv2d"), "direct");
 }
 
+constexpr double kLargeNetwork = 1e9;  // bytes of all weights
+
 TEST(WinogradPrices, MoreChannelsPayMore) {
   const Chip chip(serverCore());
-  const WinogradPrices prices(chip);
+  const WinogradPrices prices(chip, kLargeNetwork);
   auto gain = [&](int64_t channels, int64_t size) {
     const ConvolutionShape shape{1, channels, channels, size, size};
     return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[1]).total();
@@ -358,6 +360,18 @@ TEST(WinogradPrices, MoreChannelsPayMore) {
   EXPECT_LT(gain(16, 56), gain(64, 56));
   EXPECT_LT(gain(64, 56), gain(128, 56));
   EXPECT_LT(gain(512, 7), 1);
+}
+
+// Small layers' weights take longer than their arithmetic where they come from memory. Those of a small network stay near.
+TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
+  const Chip chip(serverCore());
+  const ConvolutionShape shape{1, 64, 64, 8, 8};
+  auto gain = [&](double weights_bytes) {
+    const WinogradPrices prices(chip, weights_bytes);
+    return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[0]).total();
+  };
+  EXPECT_LT(gain(kLargeNetwork), 1);
+  EXPECT_GT(gain(64 * 64 * 36), 1.1);
 }
 
 // 14 rows of blocks: three of them fit beside the filters, which would leave most of many cores without any.
@@ -369,7 +383,7 @@ TEST(WinogradPrices, SlicesAreDealtToAllCores) {
     target.mutable_memory(0)->set_capacity_bytes(2 << 20);
     ConvolutionShape these = shape;
     these.batch = images;
-    return WinogradPrices(Chip(target)).of(these, winogradAlgorithms()[1]);
+    return WinogradPrices(Chip(target), kLargeNetwork).of(these, winogradAlgorithms()[1]);
   };
   EXPECT_EQ(priced(1, 1).slice_rows, 3);
   EXPECT_EQ(priced(14, 1).slice_rows, 1);
