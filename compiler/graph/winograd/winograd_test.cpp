@@ -362,7 +362,8 @@ TEST(WinogradPrices, MoreChannelsPayMore) {
   EXPECT_LT(gain(512, 7), 1);
 }
 
-// Small layers' weights take longer than their arithmetic where they come from memory. Those of a small network stay near.
+// Small layers' weights take longer than their arithmetic where they come from memory. Those of a small network stay
+// near.
 TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
   const Chip chip(serverCore());
   const ConvolutionShape shape{1, 64, 64, 8, 8};
