@@ -32,8 +32,8 @@ struct WinogradPrice {
 };
 
 /// Prices of a convolution done directly and in Winograd's domain, from the chip's arithmetic rate and the bandwidth of
-/// its memory levels. Weights are read from the last level: a network's other layers have pushed them out, unless all of
-/// them (`weights_bytes`, which grow in Winograd's domain) fit in the core's own.
+/// its memory levels. Weights are read from the last level: a network's other layers have pushed them out, unless all
+/// of them (`weights_bytes`, which grow in Winograd's domain) fit in the core's own.
 class WinogradPrices {
  public:
   WinogradPrices(const Chip& chip, double weights_bytes) : chip_(chip), all_weights_(weights_bytes) {}
