@@ -277,6 +277,9 @@ class Reader {
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of one artifact, object, blob or hold.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
+  /// As what (kBlob, kHold, kArtifact) something of this name is there for the project, last used before then.
+  virtual absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
+                                                       int64_t time_us) = 0;
   virtual absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) = 0;
   /// How many events a job has.
   virtual absl::StatusOr<int64_t> eventCount(const std::string& job_id) = 0;

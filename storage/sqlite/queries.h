@@ -107,6 +107,11 @@ inline constexpr char kRowBlobsAfter[] =
     "SELECT sha256, size, time_s FROM blob_bytes WHERE sha256 > ? ORDER BY sha256 LIMIT ?";
 inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
 inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
+// Of a name as a blob's, a hold's and an artifact's; the last three parameters are their kinds.
+inline constexpr char kUsedBefore[] =
+    "SELECT ?5 FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT ?6 FROM blob_holders WHERE project = ?2 AND sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT ?7 FROM artifacts WHERE id = ?3 AND last_use < ?4";
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
 
@@ -244,7 +249,8 @@ inline constexpr char kPutPin[] = "INSERT INTO pins (kind, id) VALUES (?, ?) ON 
 inline constexpr char kErasePin[] = "DELETE FROM pins WHERE kind = ? AND id = ?";
 
 /// The reads, for the test of their plans.
-inline constexpr const char* kReads[] = {kJob,
+inline constexpr const char* kReads[] = {kUsedBefore,
+                                         kJob,
                                          kJobByRequest,
                                          kRequestHash,
                                          kActionOfJob,
