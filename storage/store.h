@@ -351,6 +351,11 @@ class Transaction : public Reader {
   virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
   virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
 
+  /// The next call writes one row, the body's last one, and the body succeeds if that does: so a store need not be
+  /// ready to undo it. A body that writes or fails after it is INTERNAL, and so are those that share its commit. Means
+  /// nothing in a transaction within another.
+  virtual void announceLastWrite() {}
+
   /// Told to all who listen, in this process and others on the same store, once the transaction is durable; to nobody
   /// if it is not.
   virtual void notify(Notice notice) = 0;

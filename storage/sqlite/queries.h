@@ -121,6 +121,10 @@ inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
     "priority, create_time, end_time, queue_deadline, deadline, body, project, labels) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+// Of a job that is QUEUED or RUNNING.
+inline constexpr char kCountLivingJob[] =
+    "INSERT INTO project_usage (project, queued, running) VALUES (?1, ?2 = 1, ?2 = 2) "
+    "ON CONFLICT (project) DO UPDATE SET queued = queued + (?2 = 1), running = running + (?2 = 2)";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
