@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "storage/value.h"
 
 namespace tessera::storage {
 
@@ -17,9 +20,9 @@ struct Field {
   };
   std::string name;
   FieldType type;
-  std::vector<EnumValue> values = {};  ///< kEnum
-  std::string stored = {};             ///< the column's name; empty: the field's
-  bool sparse = false;                 ///< of most rows "", which its index leaves out
+  std::vector<EnumValue> values = {};         ///< kEnum
+  std::string stored = {};                    ///< the column's name; empty: the field's
+  std::optional<Value> usual = std::nullopt;  ///< that of most rows, "" or a number, which its indexes leave out
   /// What it is called in a filter, as messages have it.
   std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }
   const std::string& column() const { return stored.empty() ? name : stored; }

@@ -93,9 +93,12 @@ class Compiler {
       add(absl::StrCat("lower(", column, ") GLOB ?"), absl::StrCat("*", globOf(checked->pieces), "*"));
     } else if (!checked->pieces.empty()) {
       add(absl::StrCat(column, checked->op == Op::kEqual ? " GLOB ?" : " NOT GLOB ?"), globOf(checked->pieces));
-    } else if (checked->field->sparse && checked->op == Op::kEqual && checked->value != Value(std::string())) {
-      // Said as well, since an index without "" is used only then.
-      add(absl::StrCat("(", column, " = ? AND ", column, " <> '')"), std::move(checked->value));
+    } else if (const std::optional<Value>& usual = checked->field->usual;
+               usual && checked->op == Op::kEqual && checked->value != *usual) {
+      // Said as well, since an index without the usual value is used only then.
+      const auto* number = std::get_if<int64_t>(&*usual);
+      add(absl::StrCat("(", column, " = ? AND ", column, " <> ", number != nullptr ? absl::StrCat(*number) : "''", ")"),
+          std::move(checked->value));
     } else {
       add(absl::StrCat(column, sqlOf(checked->op)), std::move(checked->value));
     }

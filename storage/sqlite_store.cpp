@@ -286,18 +286,12 @@ absl::Status SqliteStore::run(Request& request) {
   });
 }
 
-/// Savepoints within others have the same name: SQLite means the innermost.
 absl::Status SqliteStore::inSavepoint(const std::function<absl::Status()>& body) {
-  absl::Status status = writer_->prepare("SAVEPOINT request").run();
-  if (!status.ok()) return status;
-  status = body();
-  if (!status.ok() && writer_->inTransaction()) {
-    absl::Status undone = writer_->prepare("ROLLBACK TO request").run();
-    if (!undone.ok()) return undone;
-  }
-  if (!writer_->inTransaction()) return status;  // SQLite rolled everything back; the fault says why
-  absl::Status released = writer_->prepare("RELEASE request").run();
-  return status.ok() ? released : status;
+  writer_->savepoints().begin();
+  const absl::Status status = body();
+  const absl::Status ended = writer_->savepoints().end(status.ok());
+  if (!ended.ok()) writer_->setFault(ended);
+  return ended.ok() ? status : ended;
 }
 
 void SqliteStore::checkpoint() {

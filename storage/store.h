@@ -277,6 +277,9 @@ class Reader {
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of one artifact, object, blob or hold.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
+  /// As what (kBlob, kHold, kArtifact) something of this name is there for the project, last used before then.
+  virtual absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
+                                                       int64_t time_us) = 0;
   virtual absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) = 0;
   /// How many events a job has.
   virtual absl::StatusOr<int64_t> eventCount(const std::string& job_id) = 0;
@@ -347,6 +350,11 @@ class Transaction : public Reader {
   /// An artifact, object, blob or hold is wanted now. Nothing when it is not there.
   virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
   virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
+
+  /// The next call writes one row, the body's last one, and the body succeeds if that does: so a store need not be
+  /// ready to undo it. A body that writes or fails after it is INTERNAL, and so are those that share its commit. Means
+  /// nothing in a transaction within another.
+  virtual void announceLastWrite() {}
 
   /// Told to all who listen, in this process and others on the same store, once the transaction is durable; to nobody
   /// if it is not.

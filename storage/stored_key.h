@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proto/project.h"
+#include "storage/store.h"
 
 namespace tessera::storage {
 
@@ -15,5 +16,10 @@ inline std::string storedKey(const std::string& project, const std::string& id) 
 
 /// The same for references to blobs, of which each names its project.
 inline std::string holdKey(const std::string& project, const std::string& sha256) { return project + "/" + sha256; }
+
+/// What the last use of a project's blob, hold or artifact of this name is asked and noted under.
+inline std::string useKey(Kind kind, const std::string& project, const std::string& name) {
+  return kind == Kind::kHold ? holdKey(project, name) : kind == Kind::kArtifact ? storedKey(project, name) : name;
+}
 
 }  // namespace tessera::storage

@@ -115,6 +115,7 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
     action_id = *std::move(built_by);
   }
   noteEnd(step, job);
+  step.tx.announceLastWrite();
   return insertJob(step, admission, job, action_id);
 }
 

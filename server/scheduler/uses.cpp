@@ -30,9 +30,11 @@ std::set<std::string> namedIn(const google::protobuf::Message& message) {
 
 absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names) {
   for (const std::string& name : names) {
-    TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, name, step.now_us));
-    TESSERA_TRY(noteUse(step.tx, storage::Kind::kHold, storage::holdKey(project, name), step.now_us));
-    TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, storage::storedKey(project, name), step.now_us));
+    TESSERA_ASSIGN(const std::vector<storage::Kind> stale,
+                   step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
+    for (const storage::Kind kind : stale) {
+      TESSERA_TRY(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
+    }
   }
   return absl::OkStatus();
 }

@@ -247,6 +247,10 @@ TEST_P(StoreConformance, BlobsAreReadByWhoHoldsThem) {
     EXPECT_FALSE(*r.holdsBlob(kB, blob.sha256()));
     EXPECT_EQ(*r.lastUse(Kind::kHold, holdKey(kA, blob.sha256())), 7);
     EXPECT_TRUE(absl::IsNotFound(r.lastUse(Kind::kHold, holdKey(kB, blob.sha256())).status()));
+    EXPECT_THAT(*r.usedBefore(kA, blob.sha256(), 8), ElementsAre(Kind::kBlob, Kind::kHold));
+    EXPECT_THAT(*r.usedBefore(kA, blob.sha256(), 7), ElementsAre(Kind::kBlob)) << "held since";
+    EXPECT_THAT(*r.usedBefore(kB, blob.sha256(), 8), ElementsAre(Kind::kBlob)) << "held by another";
+    EXPECT_THAT(*r.usedBefore(kA, std::string(64, 'c'), 8), IsEmpty());
     EXPECT_EQ(r.usageOf(kA)->blob_bytes, 15) << "counted once";
     EXPECT_EQ(r.usageOf(kA)->blobs, 2);
     EXPECT_EQ(r.usageOf(kB)->blobs, 0);

@@ -96,6 +96,16 @@ absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string&
   return time == nullptr ? 0 : *time;
 }
 
+absl::StatusOr<std::vector<Kind>> MemoryTransaction::usedBefore(const std::string& project, const std::string& name,
+                                                                int64_t time_us) {
+  std::vector<Kind> kinds;
+  for (const Kind kind : {Kind::kBlob, Kind::kHold, Kind::kArtifact}) {
+    const absl::StatusOr<int64_t> use = lastUse(kind, useKey(kind, project, name));
+    if (use.ok() && *use < time_us) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
 absl::StatusOr<bool> MemoryTransaction::isPinned(Kind kind, const std::string& id) {
   return tables_.pins.contains({kind, id});
 }

@@ -93,7 +93,16 @@ Statement& Statement::bindNull() {
 
 absl::StatusOr<bool> Statement::step() {
   if (!status_.ok()) return status_;
+  const bool writes = sqlite3_stmt_readonly(statement_) == 0;
+  if (writes) {
+    status_ = database_->savepoints().beforeWrite();
+    if (!status_.ok()) {
+      database_->setFault(status_);
+      return status_;
+    }
+  }
   const int result = sqlite3_step(statement_);
+  if (writes) database_->savepoints().afterWrite(result == SQLITE_DONE);
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;
   status_ = database_->error(result);

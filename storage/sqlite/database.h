@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/sqlite/savepoints.h"
 #include "storage/value.h"
 
 namespace tessera::storage {
@@ -79,6 +80,8 @@ class Database {
   Statement prepareOnce(std::string_view sql);
   /// Runs one or more statements that take no parameters.
   absl::Status execute(const char* sql);
+  /// What is undone alone within the open transaction.
+  Savepoints& savepoints() { return savepoints_; }
   /// Ends an open transaction without a trace; does nothing when there is none.
   void rollback();
   bool inTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
@@ -92,6 +95,9 @@ class Database {
   /// The first error since clearFault() after which nothing of the open transaction may be kept: the
   /// disk, the file or memory failed, as opposed to a constraint or a mistake in a query.
   const absl::Status& fault() const { return fault_; }
+  void setFault(const absl::Status& status) {
+    if (fault_.ok()) fault_ = status;
+  }
   void clearFault() { fault_ = absl::OkStatus(); }
 
  private:
@@ -102,6 +108,7 @@ class Database {
   std::string path_;
   sqlite3* handle_;
   absl::Status fault_;
+  Savepoints savepoints_{*this};
   /// Idle statements by the address of their text, null while in use; bounded by the number of literals in the program.
   std::unordered_map<const char*, sqlite3_stmt*> idle_;
 };

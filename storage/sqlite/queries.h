@@ -107,6 +107,11 @@ inline constexpr char kRowBlobsAfter[] =
     "SELECT sha256, size, time_s FROM blob_bytes WHERE sha256 > ? ORDER BY sha256 LIMIT ?";
 inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
 inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
+// Of a name as a blob's, a hold's and an artifact's; the last three parameters are their kinds.
+inline constexpr char kUsedBefore[] =
+    "SELECT ?5 FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT ?6 FROM blob_holders WHERE project = ?2 AND sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT ?7 FROM artifacts WHERE id = ?3 AND last_use < ?4";
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
 
@@ -116,6 +121,10 @@ inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
     "priority, create_time, end_time, queue_deadline, deadline, body, project, labels) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+// Of a job that is QUEUED or RUNNING.
+inline constexpr char kCountLivingJob[] =
+    "INSERT INTO project_usage (project, queued, running) VALUES (?1, ?2 = 1, ?2 = 2) "
+    "ON CONFLICT (project) DO UPDATE SET queued = queued + (?2 = 1), running = running + (?2 = 2)";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
@@ -244,7 +253,8 @@ inline constexpr char kPutPin[] = "INSERT INTO pins (kind, id) VALUES (?, ?) ON 
 inline constexpr char kErasePin[] = "DELETE FROM pins WHERE kind = ? AND id = ?";
 
 /// The reads, for the test of their plans.
-inline constexpr const char* kReads[] = {kJob,
+inline constexpr const char* kReads[] = {kUsedBefore,
+                                         kJob,
                                          kJobByRequest,
                                          kRequestHash,
                                          kActionOfJob,

@@ -134,6 +134,7 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
       {&jobEntity(), "", "create_time"},
       {&jobEntity(), "state = QUEUED", ""},
       {&jobEntity(), "state = FAILED AND create_time > 5", ""},
+      {&jobEntity(), "state = SUCCEEDED", ""},
       {&artifactEntity(), "", ""},
       {&artifactEntity(), "model = m", ""},
       {&recordEntity(), "", ""},
@@ -184,6 +185,23 @@ TEST_F(QueryPlans, ARequestIdIsFoundByTheIndexOfThoseThatHaveOne) {
     absl::StatusOr<ListPlan> plan = planList(query, jobEntity(), "key");
     ASSERT_OK(plan.status());
     EXPECT_THAT(planOf(plan->sql), HasSubstr("SEARCH jobs USING INDEX jobs_by_request (project=? AND request_id=?)"));
+  }
+}
+
+TEST_F(QueryPlans, JobsThatDidNotSucceedAreFoundByTheIndexOfThose) {
+  for (const std::string project : {kDefaultProject, ""}) {
+    for (const char* state : {"QUEUED", "RUNNING", "FAILED", "CANCELLED"}) {
+      const ListQuery query = {.page_size = 10,
+                               .page_token = "",
+                               .filter = absl::StrCat("state = ", state),
+                               .order_by = "",
+                               .project = project};
+      absl::StatusOr<ListPlan> plan = planList(query, jobEntity(), "key");
+      ASSERT_OK(plan.status());
+      EXPECT_THAT(planOf(plan->sql), AllOf(ContainsRegex("SEARCH jobs USING INDEX jobs_(of_project_)?by_state"),
+                                           Not(HasSubstr("TEMP B-TREE"))))
+          << plan->sql;
+    }
   }
 }
 

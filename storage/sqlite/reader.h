@@ -73,6 +73,8 @@ class SqliteReader : public Interface {
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
+  absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
+                                               int64_t time_us) override;
   absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) override;
   absl::StatusOr<int64_t> eventCount(const std::string& job_id) override;
 

@@ -6,6 +6,7 @@
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"
 #include "storage/sqlite/transaction.h"
+#include "storage/stored_key.h"
 
 namespace tessera::storage {
 namespace {
@@ -106,6 +107,21 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::s
 }
 
 template <typename Interface>
+absl::StatusOr<std::vector<Kind>> SqliteReader<Interface>::usedBefore(const std::string& project,
+                                                                      const std::string& name, int64_t time_us) {
+  std::vector<Kind> kinds;
+  Statement rows = database_.prepare(sql::kUsedBefore);
+  rows.bind(name).bind(project).bind(storedKey(project, name)).bind(time_us);
+  rows.bind(static_cast<int>(Kind::kBlob)).bind(static_cast<int>(Kind::kHold)).bind(static_cast<int>(Kind::kArtifact));
+  while (true) {
+    absl::StatusOr<bool> found = rows.step();
+    if (!found.ok()) return found.status();
+    if (!*found) return kinds;
+    kinds.push_back(static_cast<Kind>(rows.integer(0)));
+  }
+}
+
+template <typename Interface>
 absl::StatusOr<bool> SqliteReader<Interface>::isPinned(Kind kind, const std::string& id) {
   return database_.prepare(sql::kPin).bind(static_cast<int>(kind)).bind(id).step();
 }
@@ -198,6 +214,10 @@ template absl::Status SqliteReader<Reader>::forEach(Kind, const std::function<ab
 template absl::Status SqliteReader<Transaction>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
 template absl::StatusOr<int64_t> SqliteReader<Reader>::lastUse(Kind, const std::string&);
 template absl::StatusOr<int64_t> SqliteReader<Transaction>::lastUse(Kind, const std::string&);
+template absl::StatusOr<std::vector<Kind>> SqliteReader<Reader>::usedBefore(const std::string&, const std::string&,
+                                                                            int64_t);
+template absl::StatusOr<std::vector<Kind>> SqliteReader<Transaction>::usedBefore(const std::string&, const std::string&,
+                                                                                 int64_t);
 template absl::StatusOr<bool> SqliteReader<Reader>::isPinned(Kind, const std::string&);
 template absl::StatusOr<bool> SqliteReader<Transaction>::isPinned(Kind, const std::string&);
 template absl::StatusOr<int64_t> SqliteReader<Reader>::eventCount(const std::string&);

@@ -56,7 +56,9 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   } else {
     insert.bind(action_id);
   }
-  return bindColumns(insert, job).bind(projectOf(job)).bind(labelsText(job)).run();
+  absl::Status status = bindColumns(insert, job).bind(projectOf(job)).bind(labelsText(job)).run();
+  if (!status.ok() || (job.state() != v1::Job::QUEUED && job.state() != v1::Job::RUNNING)) return status;
+  return database_.prepare(sql::kCountLivingJob).bind(projectOf(job)).bind(job.state()).run();
 }
 
 absl::Status SqliteTransaction::updateJob(const v1::Job& job) {

@@ -38,6 +38,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
   absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
+  void announceLastWrite() override { database_.savepoints().announceLastWrite(); }
   void notify(Notice notice) override { notice_ = std::move(notice); }
   /// What the transaction of the moment has to tell, and forgets it.
   Notice takeNotice() { return std::exchange(notice_, {}); }

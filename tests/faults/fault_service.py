@@ -132,7 +132,7 @@ class FaultService(Service):
         follower = follower or self.follow(job)
         out, err = follower.communicate(timeout=PATIENCE_S)
         lines = [json.loads(line) for line in out.splitlines()]
-        check(lines and "state" in lines[-1] and "compile" in lines[-1],
+        check(lines and {"id", "state"} <= lines[-1].keys(),
               f"`tessera watch {job}` ended with {follower.returncode} before the job did: {err[-1000:]}")
         return lines[:-1], lines[-1]
 

@@ -100,6 +100,39 @@ def jobs_survive_or_fail_with_a_reason(service, expected):
     check_compiles(service, expected)
 
 
+def a_search_keeps_what_it_measured(service, expected):
+    """A tune job meets a full disk half-way: records stay, and with room again it goes on, or ends with a reason."""
+    job = service.cli("tune", model_path("gemm:m=61,k=67,n=131"), "--target", "host", "--shape", "x=61x67", "--trials", 1000,
+                      "--budget", "13s", "--detach").out.strip()
+
+    def measured():
+        found = service.cli("records", "--json", "--limit", "0", "--filter", f'job = "{job}"').json["records"]
+        return {record["id"] for record in found if record["mode"] == "search"}
+
+    before = wait_until(measured, "the search has measured something", faults.PATIENCE_S)
+    with Filler(service.data) as disk:
+        faults.time.sleep(1)  # what was on its way
+        disk.fill()
+        during = measured()
+        check(before <= during, f"{len(before - during)} records are gone on the full disk")
+        faults.time.sleep(1)
+        check_equal(service.process.poll(), None, "exit code of the server")
+    events, finished = service.history(job)
+    faults.check_gapless(events)
+    for event in events:
+        said = (event.get("attempt", {}).get("failure") or {}).get("message")
+        check(said is None or TELLS_OF_IT.search(said), f"the attempt does not tell of the disk: {said}")
+    after = measured()
+    failure = finished.get("failure") or {}
+    print(f"   {len(before)} records before, {len(during)} on the full disk, {len(after)} in the end; {finished['state']} "
+          f"{failure.get('reason', '')}")
+    check(during <= after, f"{len(during - after)} records are gone")
+    check(finished["state"] == "SUCCEEDED" or (failure["reason"] and failure["message"]), f"no reason: {finished}")
+    if finished["state"] == "SUCCEEDED":
+        check(len(after) > len(during), "the search did not go on when there was room again")
+    check_compiles(service, expected)
+
+
 def a_restart_on_a_full_disk_loses_nothing(service, expected):
     """Started while nothing can be written, it serves or says what it lacks; either way nothing is lost."""
     job = service.submit()
@@ -125,7 +158,8 @@ def a_restart_on_a_full_disk_loses_nothing(service, expected):
     faults.check_one_artifact_each(service)
 
 
-CASES = (uploads_are_refused, jobs_survive_or_fail_with_a_reason, a_restart_on_a_full_disk_loses_nothing)
+CASES = (uploads_are_refused, jobs_survive_or_fail_with_a_reason, a_search_keeps_what_it_measured,
+         a_restart_on_a_full_disk_loses_nothing)
 
 
 def cannot_run():

@@ -1,0 +1,48 @@
+#include "storage/sqlite/savepoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/sqlite/database.h"
+
+namespace tessera::storage {
+
+void Savepoints::announceLastWrite() {
+  if (begun_ == 1) last_write_ = LastWrite::kNext;
+}
+
+absl::Status Savepoints::beforeWrite() {
+  if (last_write_ == LastWrite::kDone) {
+    return absl::InternalError("a transaction's body wrote again after what it had called its last write");
+  }
+  if (last_write_ == LastWrite::kNext) {
+    last_write_ = LastWrite::kDone;
+    return absl::OkStatus();
+  }
+  // They have the same name: SQLite means the innermost.
+  for (; open_ < begun_; ++open_) {
+    if (absl::Status status = database_.prepare("SAVEPOINT part").run(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void Savepoints::afterWrite(bool succeeded) {
+  if (!succeeded && last_write_ == LastWrite::kDone) last_write_ = LastWrite::kNotYet;  // there is nothing to undo
+}
+
+absl::Status Savepoints::end(bool keep) {
+  --begun_;
+  const bool last_was_written = begun_ == 0 && std::exchange(last_write_, LastWrite::kNotYet) == LastWrite::kDone;
+  if (open_ <= begun_) {
+    return keep || !last_was_written
+               ? absl::OkStatus()
+               : absl::InternalError("a transaction's body failed after what it had called its last write");
+  }
+  open_ = begun_;
+  if (!database_.inTransaction()) return absl::OkStatus();  // SQLite rolled everything back; the fault says why
+  absl::Status undone = keep ? absl::OkStatus() : database_.prepare("ROLLBACK TO part").run();
+  if (!undone.ok()) return undone;
+  return database_.prepare("RELEASE part").run();
+}
+
+}  // namespace tessera::storage
