@@ -25,6 +25,14 @@ inline void check(tessera_status status) {
   if (status != TESSERA_OK) fail(tessera_last_error());
 }
 
+/// Of decisions and choices: groups that run slice by slice.
+inline bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
+
+inline double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<int64_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
 /// One way of compiling a model, loaded.
 class Side {
  public:

@@ -60,8 +60,6 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, const 
   std::fflush(stdout);
 }
 
-bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
-
 /// Whether a candidate that has a price is a part of `place`: more than a pair is fused there.
 bool isMoreThanAPair(const std::string& place, const v1::Plan& plan) {
   const std::set<std::string> all = absl::StrSplit(place, " + ");
@@ -92,11 +90,6 @@ v1::Pins pairsOf(const fs::path& model, const v1::Target& target) {
     }
     if (request.pins.choices_size() == before) return request.pins;
   }
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<int64_t>(values.size() / 2));
-  return values[values.size() / 2];
 }
 
 void measureAgainstPairs(const fs::path& model, const v1::Target& target, int rounds, const fs::path& folder) {

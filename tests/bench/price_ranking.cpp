@@ -23,8 +23,6 @@ struct Row {
   bool taken = false;
 };
 
-bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
-
 /// The plan with all chains and regions apart but the one at `place`.
 absl::StatusOr<compiler::PlanResult> planOnly(compiler::PlanRequest& request, const v1::Plan& plan,
                                               const v1::Decision& wanted) {
@@ -46,11 +44,6 @@ absl::StatusOr<compiler::PlanResult> planOnly(compiler::PlanRequest& request, co
     auto planned = compiler::plan(request, [](const v1::Progress&) {});
     if (!planned.ok() || !pinAll(planned->plan)) return planned;
   }
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<int64_t>(values.size() / 2));
-  return values[values.size() / 2];
 }
 
 /// Microseconds of the steps that `other` has no equal of.
