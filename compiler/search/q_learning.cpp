@@ -1,8 +1,10 @@
 // Q-learning of directions (thesis, 4.4.1).
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "compiler/search/draw.h"
+#include "compiler/search/mean_gain.h"
 #include "compiler/search/methods.h"
 #include "compiler/search/q_network.h"
 
@@ -11,9 +13,12 @@ namespace {
 
 constexpr int kActions = 512;   // outputs of the network: types of directions, more of them share
 constexpr int kTrainEvery = 5;  // trials
-constexpr int kPasses = 20;     // of each training
+constexpr int kPasses = 60;     // of each training
 constexpr size_t kBatch = 32;
 constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
+constexpr double kBack = 0.5;         // of what the opposite of such a direction gained is expected to be lost, ...
+constexpr double kMostBack = 0.5;     // ... up to so much
+constexpr double kMean = 2;           // trials that the mean of a direction's gains stands for beside the network
 constexpr double kAnywhere = 0.1;     // share of steps that do not ask the network
 constexpr double kMostReward = 2;     // beyond, a lucky step would drown all others
 
@@ -23,11 +28,25 @@ class QLearning final : public Search {
       : Search(start, options), network_(kActions, kUnknownGain, options.seed ^ 0x9e3779b97f4a7c15ULL) {}
 
  private:
+  static std::string nameOf(const Direction& direction) { return direction.path + " " + direction.type(); }
   /// Its number among the network's outputs, in the order in which directions were met.
   int actionOf(const Direction& direction) {
-    const auto [place, met] = actions_.try_emplace(direction.path + " " + direction.type(), 0);
+    const auto [place, met] = actions_.try_emplace(nameOf(direction), 0);
     if (met) place->second = static_cast<int>((actions_.size() - 1) % kActions);
     return place->second;
+  }
+
+  /// The network's say, `values`, is worth as much as the trials of the direction that it has seen: it answers for
+  /// those that nobody tried as well, which is an echo of the others.
+  double expected(const Direction& direction, const std::vector<float>& values) {
+    const int action = actionOf(direction);
+    if (const auto known = gains_.find(action); known != gains_.end())
+      return (kMean * known->second.mean +
+              known->second.count * static_cast<double>(values[static_cast<size_t>(action)])) /
+             (kMean + known->second.count);
+    const auto back = actions_.find(nameOf(direction.opposite()));
+    const auto gain = back == actions_.end() ? gains_.end() : gains_.find(back->second);
+    return kUnknownGain - (gain == gains_.end() ? 0 : kBack * std::clamp(gain->second.mean, -kMostBack, kMostBack));
   }
 
   size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) override {
@@ -35,10 +54,10 @@ class QLearning final : public Search {
       for (const Neighbour& each : open) directions_[point].push_back(actionOf(each.direction));
     if (share(random_) < kAnywhere) return below(random_, open.size());
     const std::vector<float> values = network_.values(points_[point].features);
-    float best = -HUGE_VALF;
+    double best = -HUGE_VAL;
     std::vector<size_t> ties;
     for (size_t n = 0; n < open.size(); ++n) {
-      const float value = values[static_cast<size_t>(actionOf(open[n].direction))];
+      const double value = expected(open[n].direction, values);
       if (value > best) ties.clear();
       if (value >= best) ties.push_back(n);
       best = std::max(best, value);
@@ -53,6 +72,7 @@ class QLearning final : public Search {
     step.to = featuresOf(candidate.schedule);
     step.action = actionOf(candidate.direction);
     step.reward = std::min(reward, kMostReward);
+    gains_[step.action].add(step.reward);
     // A step changes little of what directions there are: those of its start stand for those of its end, whose
     // neighbours nobody may ever want to know.
     if (reward > kRefused) step.open = directions_[candidate.start];
@@ -66,6 +86,7 @@ class QLearning final : public Search {
   }
 
   QNetwork network_;
+  std::map<int, MeanGain> gains_;  ///< by action
   std::map<std::string, int> actions_;
   std::map<size_t, std::vector<int>> directions_;  ///< of each start there was
   std::vector<Transition> seen_;

@@ -56,6 +56,24 @@ TEST(Space, NeighboursDifferFromTheTreeAndFromEachOther) {
                                           "variant", "vectors"}));
 }
 
+TEST(Space, ADirectionsOppositeTakesItsStepBack) {
+  const v1::Schedule start = parsed(
+      "vectors 512\n[i1:Sp(core)/16 i0:Tp/2] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 points i0 sums r2\n");
+  std::map<std::string, int> back;
+  for (const Neighbour& there : neighboursOf(start)) {
+    const Direction opposite = there.direction.opposite();
+    EXPECT_EQ(opposite.kind.empty() ? there.direction.type() : opposite.opposite().type(), there.direction.type());
+    if (there.direction.kind != "tile" && there.direction.kind != "pair") continue;
+    for (const Neighbour& again : neighboursOf(there.schedule)) {
+      if (again.direction.path != opposite.path || again.direction.type() != opposite.type()) continue;
+      EXPECT_EQ(again.text, printSchedule(start)) << there.direction.type();
+      ++back[there.direction.kind];
+    }
+  }
+  EXPECT_GE(back["tile"], 4);
+  EXPECT_GE(back["pair"], 1);
+}
+
 TEST(Space, PartsStaySeveralWholeSlices) {
   constexpr const char* kRest = "] Shar\n  [] Shar\n    [i1:Tp/8] elementwise nest 0 vectors i1 x8 tile i1:8\n";
   const auto slicesIn = [&](const std::string& loops, const std::string& dimension, const std::string& change) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
@@ -303,6 +304,23 @@ class Neighbourhood {
 };
 
 }  // namespace
+
+Direction Direction::opposite() const {
+  static constexpr std::pair<const char*, const char*> kBack[] = {{"x", "/"}, {"/", "x"},       {"+", "-"},
+                                                                  {"-", "+"}, {"next", "last"}, {"last", "next"}};
+  Direction back = *this;
+  if (kind == "pair") {
+    const std::vector<std::string> loops = absl::StrSplit(dimension, ' ');
+    back.dimension = absl::StrCat(loops.back(), " ", loops.front());
+    return back;
+  }
+  for (const auto& [forth, reverse] : kBack) {
+    if (!change.starts_with(forth)) continue;
+    back.change = absl::StrCat(reverse, change.substr(std::string_view(forth).size()));
+    return back;
+  }
+  return {};
+}
 
 std::vector<Neighbour> neighboursOf(const v1::Schedule& schedule, const Extents& extents) {
   return Neighbourhood(schedule, extents).run();

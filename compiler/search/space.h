@@ -31,6 +31,10 @@ struct Direction {
 
   /// What directions of different tiles have in common: what is learned of one is expected of others.
   std::string type() const { return kind + " " + dimension + " " + change; }
+
+  /// The direction that takes this step back: "/2" for "x2", the pair (j, i) for (i, j). Without a kind where none is
+  /// told by its name.
+  Direction opposite() const;
 };
 
 struct Neighbour {

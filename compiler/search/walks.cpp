@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compiler/search/draw.h"
+#include "compiler/search/mean_gain.h"
 #include "compiler/search/methods.h"
 
 namespace tessera::compiler::search {
@@ -59,15 +60,10 @@ class Walk final : public Search {
 
   void learn(const Candidate& candidate, double reward) override {
     if (candidate.direction.kind.empty()) return;
-    Gain& gain = gains_[candidate.direction.type()];
-    gain.mean += (reward - gain.mean) / ++gain.count;
+    gains_[candidate.direction.type()].add(reward);
   }
 
-  struct Gain {
-    double mean = 0;
-    int count = 0;
-  };
-  std::map<std::string, Gain> gains_;
+  std::map<std::string, MeanGain> gains_;
 };
 
 }  // namespace

@@ -1,12 +1,14 @@
 // How many trials, and how long, each search method needs to reach the same quality: the convolutions of YOLO v1 and
 // the operators of the thesis's table 4.2, real kernels built and timed in this process, in turns with the default.
 //   search_methods [--cases C1,C8,GMM|yolo|table|all] [--methods q,p,random,evolutionary,model,walk] [--seeds N]
-//                  [--trials N] [--quality 0.95] [--minutes N]
+//                  [--trials N] [--quality 0.95] [--minutes N] [--start analysis|far]
 //   search_methods --write FOLDER [--cases ...]: the cases as files of tensor expressions, for other benchmarks
-// Quality is a share of the best speed that any method found for the case. A tree is built and timed once, whoever asks
-// for it, and costs each who asks as much. With --minutes each case has its part of the time left: all methods with one
-// seed always, with the next one while there is time. Not a test; prints tables. Run it on a machine with nothing else
-// to do.
+// Quality is a share of the best speed that any method found for the case. Searches start where the analysis ends, as
+// the service's do; or `far` from there, as FlexTensor's do (thesis, 4.6): at a tree that random steps, the same for
+// all methods of a seed, have made to take four times as long. A tree is built and timed once, whoever asks for it, and
+// costs each who asks as much. With --minutes each case has its part of the time left: all methods with one seed
+// always, with the next one while there is time. Not a test; prints tables. Run it on a machine with nothing else to
+// do.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +32,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/runtime/tessera.h"
 #include "compiler/schedule/text.h"
+#include "compiler/search/draw.h"
 #include "compiler/search/search.h"
 #include "compiler/space/operators.h"
 #include "compiler/target/host.h"
@@ -41,6 +44,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 5, kTurns = 3;
+constexpr double kFar = 0.25;        // of the default's speed
+constexpr int kMostSteps = 200;      // most of them refused, or no slower
 constexpr double kTolerance = 1e-3;  // of the largest magnitude: sums in another order
 
 [[noreturn]] void fail(const std::string& what) {
@@ -261,13 +266,39 @@ struct Curve {
   int refused = 0;
 };
 
-Curve searched(Bench& bench, const std::string& method, uint64_t seed, int trials, const v1::Target& target) {
+compiler::search::SearchOptions optionsOf(const Bench& bench, uint64_t seed, const v1::Target& target) {
   compiler::search::SearchOptions options;
   options.seed = seed;
   options.vector_registers = target.registers().vector_count();
   if (auto analysis = compiler::analyzeWorkload(bench.unit()); analysis.ok()) options.extents = analysis->extents;
-  auto search = compiler::search::makeSearch(method, bench.unit().schedule(), options);
+  return options;
+}
+
+/// Random steps from the default, of those that make it slower, until it is slow enough or they find nothing.
+v1::Schedule farFromDefault(Bench& bench, const compiler::search::SearchOptions& options) {
+  v1::Schedule at = bench.unit().schedule();
+  const compiler::search::Legality legality(at, options.extents, options.vector_registers);
+  std::mt19937_64 random(options.seed);
+  double speed = 1;
+  for (int step = 0; step < kMostSteps && speed > kFar; ++step) {
+    const auto neighbours = compiler::search::neighboursOf(at, legality.extents());
+    if (neighbours.empty()) break;
+    const v1::Schedule& next = neighbours[compiler::search::below(random, neighbours.size())].schedule;
+    if (!legality.refusal(next).empty()) continue;
+    const double found = bench.answerOf(next).speed;
+    if (found <= 0 || found >= speed) continue;
+    at = next;
+    speed = found;
+  }
+  return at;
+}
+
+Curve searched(Bench& bench, const std::string& method, const compiler::search::SearchOptions& options,
+               const v1::Schedule& start_at, int trials) {
+  auto search = compiler::search::makeSearch(method, start_at, options);
   if (!search.ok()) fail(std::string(search.status().message()));
+  const bool far = compiler::printSchedule(start_at) != compiler::printSchedule(bench.unit().schedule());
+  const double base = far ? bench.answerOf(start_at).speed : 1;
   Curve curve;
   double passed = 0;
   for (int trial = 0; trial < trials; ++trial) {
@@ -279,9 +310,9 @@ Curve searched(Bench& bench, const std::string& method, uint64_t seed, int trial
     passed += answer.seconds;
     curve.refused += answer.speed > 0 ? 0 : 1;
     const auto told = Clock::now();
-    (*search)->observe(*candidate, {answer.speed});
+    (*search)->observe(*candidate, {answer.speed / base});
     passed += secondsSince(told);
-    curve.speeds.push_back((*search)->speed());
+    curve.speeds.push_back((*search)->speed() * base);
     curve.seconds.push_back(passed);
   }
   return curve;
@@ -298,6 +329,7 @@ struct Options {
   int seeds = 3, trials = 60;
   int minutes = 0;  // 0: as long as it takes
   double quality = 0.95;
+  bool far = false;
   std::string write;
 };
 
@@ -321,6 +353,9 @@ Options parsed(int argc, char** argv) {
       options.trials = number(flag, value);
     } else if (flag == "--minutes") {
       options.minutes = number(flag, value);
+    } else if (flag == "--start") {
+      if (value != "analysis" && value != "far") fail("--start " + value + ": analysis or far");
+      options.far = value == "far";
     } else if (flag == "--write") {
       options.write = value;
     } else if (flag == "--quality") {
@@ -360,12 +395,14 @@ int run(int argc, char** argv) {
     const double share = (60.0 * options.minutes - secondsSince(begun)) / static_cast<double>(cases.size() - at);
     Bench bench(each, *target, folder);
     std::map<std::string, std::vector<Curve>> curves;
-    double best = 1;
+    double best = options.far ? 0 : 1;
     int seeds = 0;
     while (seeds < options.seeds) {
       ++seeds;
+      const compiler::search::SearchOptions search = optionsOf(bench, static_cast<uint64_t>(seeds), *target);
+      const v1::Schedule start = options.far ? farFromDefault(bench, search) : bench.unit().schedule();
       for (const std::string& method : options.methods) {
-        curves[method].push_back(searched(bench, method, static_cast<uint64_t>(seeds), options.trials, *target));
+        curves[method].push_back(searched(bench, method, search, start, options.trials));
         if (!curves[method].back().speeds.empty()) best = std::max(best, curves[method].back().speeds.back());
       }
       const double passed = secondsSince(case_begun);
