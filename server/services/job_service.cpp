@@ -55,11 +55,23 @@ absl::Status checkCoded(const std::string& field, const v1::Target& target) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(
+  // A thread that waited for its commit would have to be woken for each job.
+  return answerLater(
       context, gate_, Right::kSubmit, executor_, *request,
-      [this, request, response](const Caller& caller) -> absl::Status {
-        TESSERA_ASSIGN(*response->mutable_job(), submit(*request, caller, v1::TUNE_MODE_UNSPECIFIED));
-        return absl::OkStatus();
+      [this, context, request, response](const Caller& caller, const auto& finish) {
+        auto submission = prepare(*request, caller);
+        if (!submission.ok()) {
+          return finish(submission.status());
+        }
+        scheduler_.createJobThen(
+            std::move(submission->request), submission->targetOrNone(), submission->project,
+            std::move(submission->store_files), [context] { return context->IsCancelled(); }, executor_,
+            [response, finish, target = submission->target](absl::StatusOr<v1::Job> job) {
+              if (job.ok()) {
+                *response->mutable_job() = *std::move(job);
+              }
+              finish(job.status());
+            });
       },
       response);
 }
@@ -74,6 +86,12 @@ absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, co
 
 absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
                                            v1::TuneMode mode) {
+  TESSERA_ASSIGN(Submission submission, prepare(request, caller));
+  return scheduler_.createJob(std::move(submission.request), submission.targetOrNone(), submission.project, mode,
+                              submission.store_files);
+}
+
+absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRequest& request, const Caller& caller) {
   TESSERA_TRY(checkCreateJob(request, limits_));
   TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
   TESSERA_ASSIGN(const std::string project, oneProject(caller));
@@ -94,7 +112,7 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   std::function<absl::Status()> store_files;
   if (!request.validate_only() && intake_.becomeRows(sent)) {
     TESSERA_TRY(intake_.check(sent));
-    store_files = [&] { return intake_.storeWithin(project, sent); };
+    store_files = [this, project, sent] { return intake_.storeWithin(project, sent); };
   } else {
     TESSERA_TRY(takeFiles(sent, caller));
   }
@@ -106,8 +124,7 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
   }
-  return scheduler_.createJob(std::move(named), target ? *target : v1::Target::default_instance(), project, mode,
-                              store_files);
+  return Submission{std::move(named), std::move(target), project, std::move(store_files)};
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
