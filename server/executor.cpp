@@ -4,9 +4,9 @@
 
 namespace tessera::server {
 
-Executor::Executor(int threads) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { run(); });
+Executor::Executor(int threads) : beds_(threads) {
+  for (Bed& bed : beds_) {
+    threads_.emplace_back([this, &bed] { run(bed); });
   }
 }
 
@@ -14,8 +14,8 @@ void Executor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    wakeAll();
   }
-  changed_.notify_all();
   for (std::thread& thread : threads_) {
     thread.join();
   }
@@ -23,17 +23,17 @@ void Executor::stop() {
 }
 
 void Executor::post(std::function<void()> work) {
-  bool wakes = false;
+  Bed* bed = nullptr;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) {
       return;
     }
     queue_.push_back(std::move(work));
-    wakes = wakesOne();
+    bed = nextToWake();
   }
-  if (wakes) {
-    changed_.notify_one();
+  if (bed != nullptr) {
+    bed->bell.notify_one();
   }
 }
 
@@ -47,38 +47,49 @@ void Executor::postExpected(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   --expected_;
   queue_.push_back(std::move(work));
-  if (wakesOne()) {
-    changed_.notify_one();
+  if (Bed* bed = nextToWake()) {
+    bed->bell.notify_one();
   }
 }
 
-bool Executor::wakesOne() {
-  if (queue_.empty() || idle_ == 0 || waking_) {
-    return false;
+Executor::Bed* Executor::nextToWake() {
+  if (queue_.empty() || asleep_.empty() || waking_) {
+    return nullptr;
   }
+  Bed* bed = asleep_.back();
+  asleep_.pop_back();
+  bed->rung = true;
   waking_ = true;
-  return true;
+  return bed;
 }
 
-void Executor::run() {
+void Executor::wakeAll() {
+  for (Bed* bed : asleep_) {
+    bed->rung = true;
+    bed->bell.notify_one();
+  }
+  asleep_.clear();
+}
+
+void Executor::run(Bed& bed) {
   std::unique_lock lock(mutex_);
   while (true) {
     while (queue_.empty()) {
       if (stopping_ && expected_ == 0) {
-        changed_.notify_all();  // those that waited for what was expected
+        wakeAll();  // those that waited for what was expected
         return;
       }
-      ++idle_;
-      changed_.wait(lock);
-      --idle_;
+      bed.rung = false;
+      asleep_.push_back(&bed);
+      bed.bell.wait(lock, [&] { return bed.rung; });
       waking_ = false;
     }
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
-    const bool wakes = wakesOne();
+    Bed* next = nextToWake();
     lock.unlock();
-    if (wakes) {
-      changed_.notify_one();
+    if (next != nullptr) {
+      next->bell.notify_one();
     }
     work();
     work = nullptr;  // with what it holds, before the lock

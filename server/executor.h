@@ -26,17 +26,25 @@ class Executor {
   void postExpected(std::function<void()> work);
 
  private:
-  void run();
-  /// Whether a thread is to be woken for what is queued. One at a time is on its way: it wakes the next one if there is
-  /// work left, so short pieces of work that come together are done by few threads and not each by one of its own.
-  bool wakesOne();
+  /// Where a thread waits for work.
+  struct Bed {
+    std::condition_variable bell;
+    bool rung = false;
+  };
+
+  void run(Bed& bed);
+  /// Whom to wake for what is queued; null: nobody. One at a time is on its way: it wakes the next one if there is work
+  /// left, so short pieces of work that come together are done by few threads and not each by one of its own. Who went
+  /// to sleep last is woken first: what it works with is still in the caches.
+  Bed* nextToWake();
+  void wakeAll();
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
+  std::deque<Bed> beds_;
+  std::vector<Bed*> asleep_;
+  bool waking_ = false;  ///< somebody has been woken and is not there yet
   int expected_ = 0;
-  int idle_ = 0;         ///< threads that wait for work
-  bool waking_ = false;  ///< one of them has been called and is not there yet
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
