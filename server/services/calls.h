@@ -16,21 +16,25 @@
 
 namespace tessera::server {
 
-/// Answers a unary call with what `body` says, run on the executor with the caller and with what to call with the
+/// Where a call's body runs: on the executor, or at once on gRPC's own thread, where it must neither wait nor take
+/// long.
+enum class Run { kOnExecutor, kHere };
+
+/// Answers a unary call with what `body` says, run with the caller and with what to call with the
 /// answer: once, on any thread. The request and the response live until then. A call that the gate refuses, or that was
 /// cancelled while it waited for the executor, has no effect. `made`: an answer that names what the call has made, for
 /// the audit log.
 template <typename Request, typename Body>
 grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
                                       const Request& request, Body body,
-                                      const google::protobuf::Message* made = nullptr) {
+                                      const google::protobuf::Message* made = nullptr, Run where = Run::kOnExecutor) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   auto admission = gate.admit(*context, right, CallFacts::of(request));
   if (!admission.ok()) {
     reactor->Finish(toGrpc(admission.status()));
     return reactor;
   }
-  executor.post([context, reactor, made, admission = *std::move(admission), body = std::move(body)]() mutable {
+  auto run = [context, reactor, made, admission = *std::move(admission), body = std::move(body)]() mutable {
     const auto finish = [reactor, made, ticket = admission.ticket](const absl::Status& status) {
       if (made != nullptr && ticket->audited()) {
         ticket->concerns(resourceOf(*made));
@@ -43,7 +47,12 @@ grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate
     } else {
       body(admission.caller, finish);
     }
-  });
+  };
+  if (where == Run::kHere) {
+    run();
+  } else {
+    executor.post(std::move(run));
+  }
   return reactor;
 }
 

@@ -39,6 +39,14 @@ v1::Job forList(v1::Job job) {
   return job;
 }
 
+std::vector<BlobIntake::Sent> sentWith(const v1::CreateJobRequest& request) {
+  std::vector<BlobIntake::Sent> sent;
+  for (int i = 0; i < request.files_size(); ++i) {
+    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
+  }
+  return sent;
+}
+
 /// Questions may be about any chip, code is made for some.
 absl::Status checkCoded(const std::string& field, const v1::Target& target) {
   absl::Status status = compiler::codeIsGeneratedFor(target);
@@ -73,7 +81,14 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
               finish(job.status());
             });
       },
-      response);
+      response, preparesAtOnce(*request) ? Run::kHere : Run::kOnExecutor);
+}
+
+bool JobService::preparesAtOnce(const v1::CreateJobRequest& request) const {
+  constexpr size_t kShortBytes = 16 << 10;
+  return request.has_compile() && !request.validate_only() && request.ByteSizeLong() <= kShortBytes &&
+         compiler::findBuiltinTarget(request.compile().target().name()) != nullptr &&
+         intake_.becomeRows(sentWith(request));
 }
 
 absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller) {
@@ -105,10 +120,7 @@ absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRe
     TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
     TESSERA_TRY(checkCoded("tune.compile.target", *target));
   }
-  std::vector<BlobIntake::Sent> sent;
-  for (int i = 0; i < request.files_size(); ++i) {
-    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
-  }
+  const std::vector<BlobIntake::Sent> sent = sentWith(request);
   std::function<absl::Status()> store_files;
   if (!request.validate_only() && intake_.becomeRows(sent)) {
     TESSERA_TRY(intake_.check(sent));

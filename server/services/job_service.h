@@ -55,6 +55,8 @@ class JobService : public v1::JobService::CallbackService {
     const v1::Target& targetOrNone() const { return target ? *target : v1::Target::default_instance(); }
   };
   absl::StatusOr<Submission> prepare(const v1::CreateJobRequest& request, const Caller& caller);
+  /// Whether prepare() asks neither the store nor the disk, and is short.
+  bool preparesAtOnce(const v1::CreateJobRequest& request) const;
   /// Stores what came within a request: all of it, or the first fault is the answer.
   absl::Status takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller);
 
