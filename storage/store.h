@@ -376,8 +376,8 @@ class Store {
 
   /// The same for a caller that goes on meanwhile: `done` gets the answer, before this returns or on a thread of the
   /// store's, which must not wait for the store or for anything else.
-  virtual void transactThen(std::function<absl::Status(Transaction&)> body,
-                            std::function<void(const absl::Status&)> done) {
+  virtual void transactThen(std::function<absl::Status(Transaction&)> body,   // NOLINT: stores keep them
+                            std::function<void(const absl::Status&)> done) {  // NOLINT: stores keep them
     done(transact(body));
   }
 
