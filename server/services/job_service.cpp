@@ -75,10 +75,11 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
             std::move(submission->request), submission->targetOrNone(), submission->project,
             std::move(submission->store_files), [context] { return context->IsCancelled(); }, executor_,
             [response, finish, target = submission->target](absl::StatusOr<v1::Job> job) {
-              if (job.ok()) {
+              const absl::Status status = job.status();
+              if (status.ok()) {
                 *response->mutable_job() = *std::move(job);
               }
-              finish(job.status());
+              finish(status);
             });
       },
       response, preparesAtOnce(*request) ? Run::kHere : Run::kOnExecutor);
