@@ -4,9 +4,9 @@
 
 namespace tessera::server {
 
-Executor::Executor(int threads) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { run(); });
+Executor::Executor(int threads) : beds_(threads) {
+  for (Bed& bed : beds_) {
+    threads_.emplace_back([this, &bed] { run(bed); });
   }
 }
 
@@ -14,8 +14,8 @@ void Executor::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    wakeAll();
   }
-  changed_.notify_all();
   for (std::thread& thread : threads_) {
     thread.join();
   }
@@ -23,29 +23,77 @@ void Executor::stop() {
 }
 
 void Executor::post(std::function<void()> work) {
+  Bed* bed = nullptr;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) {
       return;
     }
     queue_.push_back(std::move(work));
+    bed = nextToWake();
   }
-  changed_.notify_one();
+  if (bed != nullptr) {
+    bed->bell.notify_one();
+  }
 }
 
-void Executor::run() {
+void Executor::expect() {
+  const std::lock_guard lock(mutex_);
+  ++expected_;
+}
+
+void Executor::postExpected(std::function<void()> work) {
+  // Under the lock: the last expected work lets stop() go on, and this with it.
+  const std::lock_guard lock(mutex_);
+  --expected_;
+  queue_.push_back(std::move(work));
+  if (Bed* bed = nextToWake()) {
+    bed->bell.notify_one();
+  }
+}
+
+Executor::Bed* Executor::nextToWake() {
+  if (queue_.empty() || asleep_.empty() || waking_) {
+    return nullptr;
+  }
+  Bed* bed = asleep_.back();
+  asleep_.pop_back();
+  bed->rung = true;
+  waking_ = true;
+  return bed;
+}
+
+void Executor::wakeAll() {
+  for (Bed* bed : asleep_) {
+    bed->rung = true;
+    bed->bell.notify_one();
+  }
+  asleep_.clear();
+}
+
+void Executor::run(Bed& bed) {
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::function<void()> work;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) {
+    while (queue_.empty()) {
+      if (stopping_ && expected_ == 0) {
+        wakeAll();  // those that waited for what was expected
         return;
       }
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      bed.rung = false;
+      asleep_.push_back(&bed);
+      bed.bell.wait(lock, [&] { return bed.rung; });
+      waking_ = false;
+    }
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    Bed* next = nextToWake();
+    lock.unlock();
+    if (next != nullptr) {
+      next->bell.notify_one();
     }
     work();
+    work = nullptr;  // with what it holds, before the lock
+    lock.lock();
   }
 }
 

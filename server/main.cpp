@@ -1,4 +1,5 @@
 // tesserad: the service. See server/README.md.
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -38,6 +39,10 @@ namespace fs = std::filesystem;
 constexpr auto kPoll = std::chrono::milliseconds(20);
 /// How often this process looks whether it still has the workers it needs.
 constexpr auto kSupervision = std::chrono::milliseconds(200);
+/// Larger pieces of memory have pages of their own: chunks of blobs, of 1 MiB, have not.
+constexpr int kOwnPagesBytes = 2 << 20;
+/// What may lie idle at the end of one thread's memory.
+constexpr int kIdleBytes = 2 * kOwnPagesBytes;
 /// Between "nothing runs any more" and the end of open calls: a waiting client gets its last answer.
 constexpr int kCallGraceMs = 300;
 
@@ -225,6 +230,11 @@ int main(int argc, char** argv) {
   // Debian's Abseil looks for cycles in the order of all locks, gRPC's among them: each lock pays for it, and one cycle
   // that might deadlock ends the process. Upstream's release builds do neither.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+
+  // glibc finds these two by itself once something large was freed. Until then each thread gives back to the kernel
+  // with one request what it asks for with the next.
+  mallopt(M_MMAP_THRESHOLD, kOwnPagesBytes);
+  mallopt(M_TRIM_THRESHOLD, kIdleBytes);
 
   Flags flags;
   CLI::App app("The Tessera service: takes jobs, keeps what they made, gives work to workers.", "tesserad");

@@ -71,12 +71,16 @@ absl::StatusOr<int64_t> databaseBytes(Database& database) {
   return product;
 }
 
+absl::Status closing() { return absl::UnavailableError("the store is closing"); }
+
 class SqliteStore : public Store {
  public:
   static absl::StatusOr<std::unique_ptr<Store>> open(const std::string& path, const SqliteStoreOptions& options);
   ~SqliteStore() override;
 
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override;
+  void transactThen(std::function<absl::Status(Transaction&)> body,
+                    std::function<void(const absl::Status&)> done) override;
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override;
   std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
     return notices_.listen(std::move(listener));
@@ -90,11 +94,21 @@ class SqliteStore : public Store {
     std::mutex mutex;
     std::condition_variable finished;
   };
-  /// A caller that waits in transact().
+  /// What the writer is asked for.
   struct Request {
-    explicit Request(const std::function<absl::Status(Transaction&)>* what) : body(what) { waiter->done = false; }
+    virtual ~Request() = default;
+    virtual absl::Status run(Transaction& transaction) = 0;
+    /// Tells whoever asked, who may then end the request.
+    virtual void finish() = 0;
+    absl::Status result;
+    Notice notice;
+  };
+  /// By a caller that waits in transact().
+  struct Awaited : Request {
+    explicit Awaited(const std::function<absl::Status(Transaction&)>& what) : body(what) { waiter->done = false; }
+    absl::Status run(Transaction& transaction) override { return body(transaction); }
     /// The request may be gone as soon as its thread sees that it is done.
-    void finish() {
+    void finish() override {
       const std::shared_ptr<Waiter> at = waiter;
       {
         const std::lock_guard<std::mutex> lock(at->mutex);
@@ -110,14 +124,29 @@ class SqliteStore : public Store {
       static thread_local const auto own = std::make_shared<Waiter>();
       return own;
     }
-    const std::function<absl::Status(Transaction&)>* body;
+    const std::function<absl::Status(Transaction&)>& body;
     const std::shared_ptr<Waiter> waiter = ofThisThread();
-    absl::Status result;
-    Notice notice;
+  };
+  /// By one that went on: it belongs to itself.
+  struct Detached : Request {
+    Detached(const Notices& board, std::function<absl::Status(Transaction&)> what,
+             std::function<void(const absl::Status&)> then)
+        : notices(board), body(std::move(what)), done(std::move(then)) {}
+    absl::Status run(Transaction& transaction) override { return body(transaction); }
+    void finish() override {
+      const std::unique_ptr<Detached> self(this);
+      if (result.ok()) notices.post(notice);
+      done(result);
+    }
+    const Notices& notices;
+    const std::function<absl::Status(Transaction&)> body;
+    const std::function<void(const absl::Status&)> done;
   };
 
   explicit SqliteStore(SqliteStoreOptions options) : options_(std::move(options)) {}
   absl::Status prepare(const std::string& path);
+  /// False: the store is closing.
+  bool enqueue(Request& request);
   void writeLoop();
   void writeBatch();
   absl::Status run(Request& request);
@@ -224,16 +253,29 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
     return around->transaction() == nullptr ? transactionWithinRead()
                                             : inSavepoint([&] { return body(*around->transaction()); });
   }
-  Request request(&body);
-  {
-    const std::lock_guard<std::mutex> lock(queue_mutex_);
-    if (stopping_) return absl::UnavailableError("the store is closing");
-    queue_.push_back(&request);
-  }
-  queue_changed_.notify_one();
+  Awaited request(body);
+  if (!enqueue(request)) return closing();
   request.wait();
   if (request.result.ok()) notices_.post(request.notice);
   return request.result;
+}
+
+void SqliteStore::transactThen(std::function<absl::Status(Transaction&)> body,
+                               std::function<void(const absl::Status&)> done) {
+  if (RunningBody::of(*this) != nullptr) return done(transact(body));
+  auto request = std::make_unique<Detached>(notices_, std::move(body), std::move(done));
+  if (!enqueue(*request)) return request->done(closing());
+  (void)request.release();  // finish() frees it
+}
+
+bool SqliteStore::enqueue(Request& request) {
+  {
+    const std::lock_guard<std::mutex> lock(queue_mutex_);
+    if (stopping_) return false;
+    queue_.push_back(&request);
+  }
+  queue_changed_.notify_one();
+  return true;
 }
 
 void SqliteStore::writeLoop() {
@@ -280,7 +322,7 @@ void SqliteStore::writeBatch() {
 absl::Status SqliteStore::run(Request& request) {
   return inSavepoint([&] {
     const RunningBody running(*this, static_cast<Transaction&>(*transaction_));
-    const absl::Status status = (*request.body)(*transaction_);
+    const absl::Status status = request.run(*transaction_);
     request.notice = transaction_->takeNotice();
     return status;
   });

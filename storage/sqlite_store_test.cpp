@@ -29,6 +29,10 @@ class ScratchStore : public Store {
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
     return store_->transact(body);
   }
+  void transactThen(std::function<absl::Status(Transaction&)> body,
+                    std::function<void(const absl::Status&)> done) override {
+    store_->transactThen(std::move(body), std::move(done));
+  }
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override { return store_->read(body); }
   std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
     return store_->listen(std::move(listener));
@@ -406,6 +410,24 @@ TEST_F(SqliteStoreTest, ConcurrentCallersShareCommits) {
   RecordProperty("commits", commits);
   EXPECT_GT(commits, 0);
   EXPECT_LT(commits, kThreads * kEach / 2) << "of " << kThreads * kEach + 1 << " transactions";
+}
+
+TEST_F(SqliteStoreTest, AStoreThatClosesAnswersAllThatItTook) {
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  constexpr int kTransactions = 50;
+  std::atomic<int> answered = 0;
+  for (int i = 0; i < kTransactions; ++i) {
+    (*store)->transactThen([i](Transaction& t) { return t.putTask(sampleTask(std::to_string(i))); },
+                           [&](const absl::Status& status) { answered += status.ok(); });
+  }
+  store->reset();
+  EXPECT_EQ(answered, kTransactions);
+  store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  for (int i = 0; i < kTransactions; ++i) {
+    EXPECT_TRUE(readOne(**store, [&](Reader& r) { return r.getTask(std::to_string(i)); }).ok()) << i;
+  }
 }
 
 TEST_F(SqliteStoreTest, TheLogStaysSmall) {

@@ -374,6 +374,13 @@ class Store {
   /// done so far, a failed one is undone alone, and what another one did becomes durable with `body`.
   virtual absl::Status transact(const std::function<absl::Status(Transaction&)>& body) = 0;
 
+  /// The same for a caller that goes on meanwhile: `done` gets the answer, before this returns or on a thread of the
+  /// store's, which must not wait for the store or for anything else.
+  virtual void transactThen(std::function<absl::Status(Transaction&)> body,   // NOLINT: stores keep them
+                            std::function<void(const absl::Status&)> done) {  // NOLINT: stores keep them
+    done(transact(body));
+  }
+
   /// Runs `body` on a consistent read-only snapshot. A read within one sees the same; a transaction within one is
   /// INTERNAL.
   virtual absl::Status read(const std::function<absl::Status(Reader&)>& body) = 0;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <random>
+#include <semaphore>
 #include <set>
 #include <thread>
 
@@ -24,6 +25,7 @@ namespace {
 
 constexpr int kRounds = 20;
 constexpr int kWriters = 4;
+constexpr int kUnderWay = 16;  ///< transactions that nobody waits for
 
 /// One report: writes below PIPE_BUF are whole or absent, also when the writer is killed.
 struct Report {
@@ -135,14 +137,26 @@ TEST(StoreFault, AcknowledgedTransactionsSurviveKill) {
     Child child([&](int pipe) {
       auto store = openSqliteStore(path);
       if (!store.ok()) return 1;
+      std::counting_semaphore<> under_way(kUnderWay);
       std::vector<std::thread> writers;
       for (int writer = 0; writer < kWriters; ++writer) {
         writers.emplace_back([&, writer] {
           for (int number = 0;; ++number) {
             const Report report = {writer, number};
-            absl::Status status =
-                (*store)->transact([&](Transaction& t) { return writeGroup(t, idOf(round, report)); });
-            if (!status.ok() || write(pipe, &report, sizeof report) != sizeof report) _exit(2);
+            const auto body = [round, report](Transaction& t) { return writeGroup(t, idOf(round, report)); };
+            const auto done = [&, report](const absl::Status& status) {
+              if (!status.ok() || write(pipe, &report, sizeof report) != sizeof report) _exit(2);
+            };
+            if (writer % 2 == 0) {
+              done((*store)->transact(body));
+              continue;
+            }
+            // Half of them go on meanwhile, with some transactions under way each.
+            under_way.acquire();
+            (*store)->transactThen(body, [&, done](const absl::Status& status) {
+              done(status);
+              under_way.release();
+            });
           }
         });
       }

@@ -27,14 +27,27 @@ namespace {
 
 /// What createJob knows before it looks at the store.
 struct Admission {
-  v1::CreateJobRequest& request;
+  v1::CreateJobRequest request;
   const v1::Target& target;
-  const std::string& project;
+  const std::string project;
   std::string request_hash;
   v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED;
   std::string key = {};              ///< compile only
   std::set<std::string> names = {};  ///< of blobs and artifacts; of a run of a job's artifact without that
 };
+
+Admission admissionOf(v1::CreateJobRequest request, const v1::Target& target, const std::string& project,
+                      v1::TuneMode mode, const Rules& rules) {
+  std::string hash = requestHash(request);
+  if (mode != v1::TUNE_MODE_UNSPECIFIED) {
+    hash = KeyHash().add(hash).add(v1::TuneMode_Name(mode)).finish();
+  }
+  Admission admission{std::move(request), target, project, std::move(hash), mode};
+  if (admission.request.has_compile()) {
+    admission.key = actionKey(project, admission.request.compile(), target, rules.compiler_version);
+  }
+  return admission;
+}
 
 /// The artifact of an earlier action with this key, if its bytes are there. `lookup`: what became of it.
 absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& reader, const std::string& key,
@@ -342,40 +355,72 @@ absl::Status admit(Step& step, Admission& admission, const std::function<absl::S
   return announcePosition(step, action_id, job);
 }
 
+/// What the job would be; nothing is stored.
+absl::StatusOr<v1::Job> tried(storage::Store& store, Admission& admission, int64_t now_us, const Rules& rules) {
+  v1::Job job;
+  TESSERA_TRY(store.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_TRY(nameArtifact(reader, admission.project, admission.request));
+    TESSERA_TRY(requireInputs({reader, admission.project}, admission.request));
+    job = newJob(admission, now_us, rules);
+    if (admission.request.has_compile() && !admission.request.skip_cache()) {
+      TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key));
+      if (hit) {
+        fillFromCache(*hit, job);
+      }
+    }
+    return absl::OkStatus();
+  }));
+  return job;
+}
+
+/// What a job that will be stored needs besides.
+void complete(Admission& admission, IdSource& ids) {
+  if (admission.request.request_id().empty()) {
+    admission.request.set_request_id(ids.next("req"));
+  }
+  admission.names = namedIn(admission.request);
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target,
                                              const std::string& project, v1::TuneMode mode,
                                              const std::function<absl::Status()>& store_files) {
-  Admission admission{request, target, project, requestHash(request), mode};
-  if (mode != v1::TUNE_MODE_UNSPECIFIED) {
-    admission.request_hash = KeyHash().add(admission.request_hash).add(v1::TuneMode_Name(mode)).finish();
+  Admission admission = admissionOf(std::move(request), target, project, mode, rules_);
+  if (admission.request.validate_only()) {
+    return tried(store_, admission, clock_.nowMicros(), rules_);
   }
-  if (request.has_compile()) {
-    admission.key = actionKey(project, request.compile(), target, rules_.compiler_version);
-  }
+  complete(admission, ids_);
   v1::Job job;
-  if (request.validate_only()) {
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_TRY(nameArtifact(reader, project, request));
-      TESSERA_TRY(requireInputs({reader, project}, request));
-      job = newJob(admission, clock_.nowMicros(), rules_);
-      if (request.has_compile() && !request.skip_cache()) {
-        TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key));
-        if (hit) {
-          fillFromCache(*hit, job);
-        }
-      }
-      return absl::OkStatus();
-    }));
-    return job;
-  }
-  if (request.request_id().empty()) {
-    request.set_request_id(ids_.next("req"));
-  }
-  admission.names = namedIn(request);
   TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, store_files, job); }));
   return job;
+}
+
+void Scheduler::createJobThen(v1::CreateJobRequest request, const v1::Target& target, const std::string& project,
+                              std::function<absl::Status()> store_files, std::function<bool()> left, Executor& executor,
+                              std::function<void(absl::StatusOr<v1::Job>)> done) {
+  struct Kept {
+    Admission admission;
+    v1::Job job;
+  };
+  const auto kept = std::make_shared<Kept>(
+      Kept{admissionOf(std::move(request), target, project, v1::TUNE_MODE_UNSPECIFIED, rules_), {}});
+  if (kept->admission.request.validate_only()) {
+    return done(tried(store_, kept->admission, clock_.nowMicros(), rules_));
+  }
+  complete(kept->admission, ids_);
+  transactThen(
+      [kept, store_files = std::move(store_files), left = std::move(left)](Step& step) {
+        return left() ? absl::CancelledError("the client left") : admit(step, kept->admission, store_files, kept->job);
+      },
+      executor,
+      [kept, done = std::move(done)](const absl::Status& status) {
+        if (status.ok()) {
+          done(std::move(kept->job));
+        } else {
+          done(status);
+        }
+      });
 }
 
 absl::StatusOr<v1::ArtifactVersion> Scheduler::chooseVersion(const std::string& job_id, int number) {

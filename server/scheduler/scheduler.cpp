@@ -20,16 +20,39 @@ Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& cl
 
 absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {
   Effects effects;
-  const absl::Status status = store_.transact([&](storage::Transaction& tx) {
-    effects = Effects();  // the store may run a body again
-    Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects};
-    absl::Status done = body(step);
-    tx.notify({effects.tasks_ready, std::move(effects.changed_jobs)});
-    return done;
-  });
-  if (!status.ok()) {
-    return status;
+  const absl::Status status = store_.transact([&](storage::Transaction& tx) { return runStep(tx, body, effects); });
+  if (status.ok()) {
+    becameDurable(effects);
   }
+  return status;
+}
+
+void Scheduler::transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
+                             std::function<void(const absl::Status&)> done) {
+  const auto effects = std::make_shared<Effects>();
+  executor.expect();
+  store_.transactThen(
+      [this, effects, body = std::move(body)](storage::Transaction& tx) { return runStep(tx, body, *effects); },
+      [this, effects, &executor, done = std::move(done)](const absl::Status& status) {
+        executor.postExpected([this, effects, done, status] {
+          if (status.ok()) {
+            becameDurable(*effects);
+          }
+          done(status);
+        });
+      });
+}
+
+absl::Status Scheduler::runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body,
+                                Effects& effects) {
+  effects = Effects();  // the store may run a body again
+  Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects};
+  absl::Status done = body(step);
+  tx.notify({effects.tasks_ready, std::move(effects.changed_jobs)});
+  return done;
+}
+
+void Scheduler::becameDurable(const Effects& effects) {
   if (observer_ != nullptr) {
     observer_->happened(effects.seen);
   }
@@ -39,7 +62,6 @@ absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body)
       spdlog::warn("the file of blob {} stays: {}", sha256, std::string(removed.message()));
     }
   }
-  return status;
 }
 
 v1::Digest Scheduler::storeReproducer(const v1::TaskSpec& spec) {

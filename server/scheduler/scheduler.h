@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "proto/project.h"
 #include "server/clock.h"
+#include "server/executor.h"
 #include "server/scheduler/rules.h"
 #include "server/scheduler/step.h"
 #include "server/scheduler/wakeups.h"
@@ -43,6 +45,13 @@ class Scheduler {
                                     const std::string& project = kDefaultProject,
                                     v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED,
                                     const std::function<absl::Status()>& store_files = nullptr);
+
+  /// createJob() of a caller that does not wait for the commit: `done` gets the answer on `executor`, or before this
+  /// returns. `left`: whether the caller wants it no more; asked when its turn comes, and then CANCELLED and nothing is
+  /// done. `target`, and what `store_files` reads, live until `done` was called.
+  void createJobThen(v1::CreateJobRequest request, const v1::Target& target, const std::string& project,
+                     std::function<absl::Status()> store_files, std::function<bool()> left, Executor& executor,
+                     std::function<void(absl::StatusOr<v1::Job>)> done);
 
   /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
   absl::StatusOr<v1::Job> cancelJob(const std::string& job_id);
@@ -98,6 +107,11 @@ class Scheduler {
  private:
   /// Runs `body` as one transaction and publishes its effects after the commit.
   absl::Status transact(const std::function<absl::Status(Step&)>& body);
+  /// The same, with what follows the commit on `executor`, `done` at its end.
+  void transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
+                    std::function<void(const absl::Status&)> done);
+  absl::Status runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body, Effects& effects);
+  void becameDurable(const Effects& effects);
   absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);
   absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&));
   /// Stores what is needed to run the task again; an empty digest when that is not possible.

@@ -16,34 +16,60 @@
 
 namespace tessera::server {
 
-/// Answers a unary call with what `body` returns, run on the executor with the caller where it takes one. The request
-/// and the response live until then. A call that the gate refuses, or that was cancelled while it waited, has no
-/// effect. `made`: an answer that names what the call has made, for the audit log.
+/// Where a call's body runs: on the executor, or at once on gRPC's own thread, where it must neither wait nor take
+/// long.
+enum class Run { kOnExecutor, kHere };
+
+/// Answers a unary call with what `body` says, run with the caller and with what to call with the
+/// answer: once, on any thread. The request and the response live until then. A call that the gate refuses, or that was
+/// cancelled while it waited for the executor, has no effect. `made`: an answer that names what the call has made, for
+/// the audit log.
 template <typename Request, typename Body>
-grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
-                                 const Request& request, Body body, const google::protobuf::Message* made = nullptr) {
+grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
+                                      const Request& request, Body body,
+                                      const google::protobuf::Message* made = nullptr, Run where = Run::kOnExecutor) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   auto admission = gate.admit(*context, right, CallFacts::of(request));
   if (!admission.ok()) {
     reactor->Finish(toGrpc(admission.status()));
     return reactor;
   }
-  executor.post([context, reactor, made, admission = *std::move(admission), body = std::move(body)]() mutable {
-    absl::Status status;
+  auto run = [context, reactor, made, admission = *std::move(admission), body = std::move(body)]() mutable {
+    const auto finish = [reactor, made, ticket = admission.ticket](const absl::Status& status) {
+      if (made != nullptr && ticket->audited()) {
+        ticket->concerns(resourceOf(*made));
+      }
+      ticket->answered(status);
+      reactor->Finish(toGrpc(status));
+    };
     if (context->IsCancelled()) {
-      status = absl::CancelledError("the client left");
-    } else if constexpr (std::is_invocable_v<Body, const Caller&>) {
-      status = body(admission.caller);
+      finish(absl::CancelledError("the client left"));
     } else {
-      status = body();
+      body(admission.caller, finish);
     }
-    if (made != nullptr && admission.ticket->audited()) {
-      admission.ticket->concerns(resourceOf(*made));
-    }
-    admission.ticket->answered(status);
-    reactor->Finish(toGrpc(status));
-  });
+  };
+  if (where == Run::kHere) {
+    run();
+  } else {
+    executor.post(std::move(run));
+  }
   return reactor;
+}
+
+/// The same with what `body` returns.
+template <typename Request, typename Body>
+grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
+                                 const Request& request, Body body, const google::protobuf::Message* made = nullptr) {
+  return answerLater(
+      context, gate, right, executor, request,
+      [body = std::move(body)](const Caller& caller, const auto& finish) mutable {
+        if constexpr (std::is_invocable_v<Body, const Caller&>) {
+          finish(body(caller));
+        } else {
+          finish(body());
+        }
+      },
+      made);
 }
 
 /// A call that ends with an error at once; `Reactor` is gRPC's of its kind.

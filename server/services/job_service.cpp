@@ -39,6 +39,14 @@ v1::Job forList(v1::Job job) {
   return job;
 }
 
+std::vector<BlobIntake::Sent> sentWith(const v1::CreateJobRequest& request) {
+  std::vector<BlobIntake::Sent> sent;
+  for (int i = 0; i < request.files_size(); ++i) {
+    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
+  }
+  return sent;
+}
+
 /// Questions may be about any chip, code is made for some.
 absl::Status checkCoded(const std::string& field, const v1::Target& target) {
   absl::Status status = compiler::codeIsGeneratedFor(target);
@@ -55,13 +63,33 @@ absl::Status checkCoded(const std::string& field, const v1::Target& target) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  return answer(
+  // A thread that waited for its commit would have to be woken for each job.
+  return answerLater(
       context, gate_, Right::kSubmit, executor_, *request,
-      [this, request, response](const Caller& caller) -> absl::Status {
-        TESSERA_ASSIGN(*response->mutable_job(), submit(*request, caller, v1::TUNE_MODE_UNSPECIFIED));
-        return absl::OkStatus();
+      [this, context, request, response](const Caller& caller, const auto& finish) {
+        auto submission = prepare(*request, caller);
+        if (!submission.ok()) {
+          return finish(submission.status());
+        }
+        scheduler_.createJobThen(
+            std::move(submission->request), submission->targetOrNone(), submission->project,
+            std::move(submission->store_files), [context] { return context->IsCancelled(); }, executor_,
+            [response, finish, target = submission->target](absl::StatusOr<v1::Job> job) {
+              const absl::Status status = job.status();
+              if (status.ok()) {
+                *response->mutable_job() = *std::move(job);
+              }
+              finish(status);
+            });
       },
-      response);
+      response, preparesAtOnce(*request) ? Run::kHere : Run::kOnExecutor);
+}
+
+bool JobService::preparesAtOnce(const v1::CreateJobRequest& request) const {
+  constexpr size_t kShortBytes = 16 << 10;
+  return request.has_compile() && !request.validate_only() && request.ByteSizeLong() <= kShortBytes &&
+         compiler::findBuiltinTarget(request.compile().target().name()) != nullptr &&
+         intake_.becomeRows(sentWith(request));
 }
 
 absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller) {
@@ -74,6 +102,12 @@ absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, co
 
 absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
                                            v1::TuneMode mode) {
+  TESSERA_ASSIGN(Submission submission, prepare(request, caller));
+  return scheduler_.createJob(std::move(submission.request), submission.targetOrNone(), submission.project, mode,
+                              submission.store_files);
+}
+
+absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRequest& request, const Caller& caller) {
   TESSERA_TRY(checkCreateJob(request, limits_));
   TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
   TESSERA_ASSIGN(const std::string project, oneProject(caller));
@@ -87,14 +121,11 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
     TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
     TESSERA_TRY(checkCoded("tune.compile.target", *target));
   }
-  std::vector<BlobIntake::Sent> sent;
-  for (int i = 0; i < request.files_size(); ++i) {
-    sent.push_back({absl::StrCat("files[", i, "].digest"), request.files(i).digest(), request.files(i).data()});
-  }
+  const std::vector<BlobIntake::Sent> sent = sentWith(request);
   std::function<absl::Status()> store_files;
   if (!request.validate_only() && intake_.becomeRows(sent)) {
     TESSERA_TRY(intake_.check(sent));
-    store_files = [&] { return intake_.storeWithin(project, sent); };
+    store_files = [this, project, sent] { return intake_.storeWithin(project, sent); };
   } else {
     TESSERA_TRY(takeFiles(sent, caller));
   }
@@ -106,8 +137,7 @@ absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, 
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
   }
-  return scheduler_.createJob(std::move(named), target ? *target : v1::Target::default_instance(), project, mode,
-                              store_files);
+  return Submission{std::move(named), std::move(target), project, std::move(store_files)};
 }
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,

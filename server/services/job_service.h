@@ -26,7 +26,7 @@ class JobService : public v1::JobService::CallbackService {
         limits_(limits),
         intake_(intake) {}
 
-  /// What CreateJob does with a request of this caller's.
+  /// What CreateJob does with a request of this caller's, waiting for it.
   absl::StatusOr<v1::Job> submit(const v1::CreateJobRequest& request, const Caller& caller, v1::TuneMode mode);
   /// PERMISSION_DENIED unless the job is the caller's, or the caller an operator.
   absl::Status checkOwner(const std::string& job_id, const Caller& caller);
@@ -45,6 +45,18 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
+  /// A checked request, as the scheduler takes it. The request that it was made of outlives it.
+  struct Submission {
+    v1::CreateJobRequest request;
+    std::shared_ptr<const v1::Target> target;  ///< null: it needs none
+    std::string project;
+    std::function<absl::Status()> store_files;
+
+    const v1::Target& targetOrNone() const { return target ? *target : v1::Target::default_instance(); }
+  };
+  absl::StatusOr<Submission> prepare(const v1::CreateJobRequest& request, const Caller& caller);
+  /// Whether prepare() asks neither the store nor the disk, and is short.
+  bool preparesAtOnce(const v1::CreateJobRequest& request) const;
   /// Stores what came within a request: all of it, or the first fault is the answer.
   absl::Status takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller);
 

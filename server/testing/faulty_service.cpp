@@ -1,5 +1,8 @@
 #include "server/testing/faulty_service.h"
 
+#include <future>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "proto/sha256.h"
 #include "server/retention/collector.h"
@@ -137,7 +140,13 @@ absl::Status FaultyService::upload(const std::string& bytes) {
 absl::Status FaultyService::create(const v1::CreateJobRequest& request) {
   v1::Target target;
   target.set_name("test-target");
-  TESSERA_ASSIGN(const v1::Job job, scheduler_->createJob(request, target));
+  // As the service does it.
+  Executor executor(1);
+  std::promise<absl::StatusOr<v1::Job>> answer;
+  scheduler_->createJobThen(
+      request, target, kDefaultProject, nullptr, [] { return false; }, executor,
+      [&](absl::StatusOr<v1::Job> job) { answer.set_value(std::move(job)); });
+  TESSERA_ASSIGN(const v1::Job job, answer.get_future().get());
   const auto [known, fresh] = job_ids_.emplace(request.request_id(), job.id());
   if (!fresh && known->second != job.id()) {
     wrong(absl::StrCat("request ", request.request_id(), " made ", known->second, " and then ", job.id()));

@@ -1,6 +1,9 @@
 // Transactions are atomic, isolated, and concurrent ones lose nothing.
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "storage/conformance/samples.h"
@@ -54,6 +57,47 @@ TEST_P(StoreConformance, AFailedTransactionDoesNotHarmItsNeighbours) {
       EXPECT_EQ(readOne(*store_, [&](Reader& r) { return r.getTask(id); }).ok(), thread % 2 == 0) << id;
     }
   }
+}
+
+TEST_P(StoreConformance, WhoDoesNotWaitIsToldWhatBecameOfIt) {
+  constexpr int kTransactions = 100;
+  std::mutex mutex;
+  std::condition_variable told;
+  std::vector<std::pair<std::string, absl::Status>> answers;
+  for (int i = 0; i < kTransactions; ++i) {
+    const std::string id = std::to_string(i);
+    store_->transactThen(
+        [i, id](Transaction& t) {
+          absl::Status put = t.putTask(sampleTask(id));
+          return i % 2 ? absl::CancelledError("on purpose") : put;
+        },
+        [&, id](const absl::Status& status) {
+          const std::lock_guard lock(mutex);
+          answers.emplace_back(id, status);
+          told.notify_one();
+        });
+  }
+  std::unique_lock lock(mutex);
+  told.wait(lock, [&] { return answers.size() == kTransactions; });
+  std::set<std::string> ids;
+  for (const auto& [id, status] : answers) {
+    ids.insert(id);
+    const bool kept = std::stoi(id) % 2 == 0;
+    EXPECT_EQ(status.code(), kept ? absl::StatusCode::kOk : absl::StatusCode::kCancelled) << id;
+    EXPECT_EQ(readOne(*store_, [&](Reader& r) { return r.getTask(id); }).ok(), kept) << id;
+  }
+  EXPECT_EQ(ids.size(), kTransactions) << "each once";
+}
+
+TEST_P(StoreConformance, OneThatNobodyWaitsForWithinAnotherIsPartOfIt) {
+  EXPECT_TRUE(absl::IsAborted(store_->transact([&](Transaction&) {
+    absl::Status inner = absl::UnknownError("not told");
+    store_->transactThen([](Transaction& t) { return t.putTask(sampleTask("inner")); },
+                         [&](const absl::Status& status) { inner = status; });
+    EXPECT_TRUE(inner.ok()) << inner;
+    return absl::AbortedError("changed my mind");
+  })));
+  EXPECT_FALSE(readOne(*store_, [&](Reader& r) { return r.getTask("inner"); }).ok());
 }
 
 TEST_P(StoreConformance, ReadModifyWriteLosesNoUpdate) {

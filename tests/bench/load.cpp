@@ -2,8 +2,8 @@
 //
 //   tessera-load --server ADDR --clients 16 --target x86-64-v3 MODEL...
 //
-// Each client takes the next model from the list, compiles it and waits for the answer. One connection for
-// each client, as separate processes would have. Prints one JSON object.
+// Each client takes the next model from the list, compiles it and waits for the answer. They share one connection, as
+// gRPC has it for equal channels of a process; separate processes would have one each. Prints one JSON object.
 
 #include <atomic>
 #include <chrono>
