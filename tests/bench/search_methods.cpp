@@ -274,31 +274,32 @@ compiler::search::SearchOptions optionsOf(const Bench& bench, uint64_t seed, con
   return options;
 }
 
-/// Random steps from the default, of those that make it slower, until it is slow enough or they find nothing.
-v1::Schedule farFromDefault(Bench& bench, const compiler::search::SearchOptions& options) {
-  v1::Schedule at = bench.unit().schedule();
-  const compiler::search::Legality legality(at, options.extents, options.vector_registers);
-  std::mt19937_64 random(options.seed);
+/// Where searches begin: a tree, and how many times as fast as the default it is.
+struct Start {
+  v1::Schedule schedule;
   double speed = 1;
-  for (int step = 0; step < kMostSteps && speed > kFar; ++step) {
-    const auto neighbours = compiler::search::neighboursOf(at, legality.extents());
+};
+
+/// Random steps from the default, of those that make it slower, until it is slow enough or they find nothing.
+Start farFromDefault(Bench& bench, const compiler::search::SearchOptions& options) {
+  Start at{bench.unit().schedule()};
+  const compiler::search::Legality legality(at.schedule, options.extents, options.vector_registers);
+  std::mt19937_64 random(options.seed);
+  for (int step = 0; step < kMostSteps && at.speed > kFar; ++step) {
+    const auto neighbours = compiler::search::neighboursOf(at.schedule, legality.extents());
     if (neighbours.empty()) break;
     const v1::Schedule& next = neighbours[compiler::search::below(random, neighbours.size())].schedule;
     if (!legality.refusal(next).empty()) continue;
     const double found = bench.answerOf(next).speed;
-    if (found <= 0 || found >= speed) continue;
-    at = next;
-    speed = found;
+    if (found > 0 && found < at.speed) at = Start{next, found};
   }
   return at;
 }
 
 Curve searched(Bench& bench, const std::string& method, const compiler::search::SearchOptions& options,
-               const v1::Schedule& start_at, int trials) {
-  auto search = compiler::search::makeSearch(method, start_at, options);
+               const Start& begin, int trials) {
+  auto search = compiler::search::makeSearch(method, begin.schedule, options);
   if (!search.ok()) fail(std::string(search.status().message()));
-  const bool far = compiler::printSchedule(start_at) != compiler::printSchedule(bench.unit().schedule());
-  const double base = far ? bench.answerOf(start_at).speed : 1;
   Curve curve;
   double passed = 0;
   for (int trial = 0; trial < trials; ++trial) {
@@ -310,9 +311,9 @@ Curve searched(Bench& bench, const std::string& method, const compiler::search::
     passed += answer.seconds;
     curve.refused += answer.speed > 0 ? 0 : 1;
     const auto told = Clock::now();
-    (*search)->observe(*candidate, {answer.speed / base});
+    (*search)->observe(*candidate, {answer.speed / begin.speed});
     passed += secondsSince(told);
-    curve.speeds.push_back((*search)->speed() * base);
+    curve.speeds.push_back((*search)->speed() * begin.speed);
     curve.seconds.push_back(passed);
   }
   return curve;
@@ -400,7 +401,7 @@ int run(int argc, char** argv) {
     while (seeds < options.seeds) {
       ++seeds;
       const compiler::search::SearchOptions search = optionsOf(bench, static_cast<uint64_t>(seeds), *target);
-      const v1::Schedule start = options.far ? farFromDefault(bench, search) : bench.unit().schedule();
+      const Start start = options.far ? farFromDefault(bench, search) : Start{bench.unit().schedule()};
       for (const std::string& method : options.methods) {
         curves[method].push_back(searched(bench, method, search, start, options.trials));
         if (!curves[method].back().speeds.empty()) best = std::max(best, curves[method].back().speeds.back());
