@@ -81,6 +81,7 @@ Failure ofSignal(const ChildEnd& end, const ChildSpec& spec) {
 }
 
 Failure ofExit(const ChildEnd& end, const ChildSpec& spec) {
+  if (!end.not_started.empty()) return make(Failure::WORKER_FAULT, end.not_started);
   switch (end.exit_code) {
     case 0:
       return make(Failure::INTERNAL, "the task ended without leaving a readable result");

@@ -18,7 +18,7 @@ namespace tessera::worker {
 /// | SIGSYS                                          | SANDBOX_VIOLATION     |
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
 /// | SIGBUS, but of generated code                   | WORKER_FAULT          |
-/// | kTaskCannotStart, kTaskCannotReport             | WORKER_FAULT          |
+/// | kTaskCannotStart, kTaskCannotReport, no start   | WORKER_FAULT          |
 /// | kTaskOtherBuild                                 | WORKER_FAULT          |
 /// | exit code 0                                     | INTERNAL              |
 /// | any other signal or exit code                   | CRASHED               |

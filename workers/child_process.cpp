@@ -23,18 +23,6 @@ namespace {
 constexpr size_t kTailBytes = 4096;
 constexpr Milliseconds kBetweenLooks{200};  // at how much there is in its folder
 
-struct Pipe {
-  FileDescriptor read, write;
-};
-
-absl::StatusOr<Pipe> openPipe() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  Pipe pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
-  fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);  // of our end only: the child's writes block
-  return pipe;
-}
-
 // Hands over what a pipe holds now. Returns false once the pipe has no writer left.
 bool readAvailable(int fd, const ChildProcess::ProgressSink& sink) {
   char chunk[16384];
@@ -83,8 +71,9 @@ absl::Status ChildProcess::spawn(const Spawn& spawn) {
   started_ = Clock::now();
   auto spawned = spawn(spec_, output->write.get(), progress->write.get());
   if (!spawned.ok()) return spawned.status();
-  pid_ = spawned->pid;
-  first_ = spawned->first;
+  pid_ = spawned->processes.pid;
+  first_ = spawned->processes.first;
+  report_ = std::move(spawned->report);
   output_ = std::move(output->read);
   progress_ = std::move(progress->read);
   // From here on the destructor cleans up. The child cannot be reaped before wait(), so pid_ is its own.
@@ -116,6 +105,7 @@ ChildEnd ChildProcess::wait() {
   reap(end);
   endGroup();
   drainOutput(end.stderr_tail);
+  end.not_started = std::string(readReport(spec_.argv.front(), report_.get()).message());
   end.stopped = stop_reason_.load();
   end.wall_ms = std::chrono::duration<double, std::milli>(Clock::now() - started_).count();
   return end;

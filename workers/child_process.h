@@ -46,7 +46,8 @@ struct ChildSpec {
 
 /// How a child ended.
 struct ChildEnd {
-  bool exited = false;  ///< by itself, with exit_code; otherwise by `signal`
+  std::string not_started;  ///< the step that failed before its program or its task began; empty: it began
+  bool exited = false;      ///< by itself, with exit_code; otherwise by `signal`
   int exit_code = 0;
   int signal = 0;
   StopReason stopped = StopReason::kNone;  ///< the first reason for which it was told to stop
@@ -54,6 +55,12 @@ struct ChildEnd {
   double cpu_ms = 0;  ///< user and system, with descendants that it waited for
   int64_t peak_rss_bytes = 0;
   std::string stderr_tail;  ///< last 4 KiB of what it printed (stdout and stderr)
+};
+
+/// A child that gets ready on its own: whoever brings it into being does not wait for that, which may never be.
+struct Spawned {
+  Processes processes;
+  FileDescriptor report;  ///< a ChildReport or, as soon as its program or its task begins, the end
 };
 
 /// Brings a child of this process into being, with `output` as its descriptors 1 and 2 and `progress` as 3.
@@ -67,8 +74,8 @@ class ChildProcess {
  public:
   using ProgressSink = std::function<void(std::string_view bytes)>;
 
-  /// Starts the program: executes it, or as `spawn` says. FAILED_PRECONDITION when it cannot be executed or a limit
-  /// cannot be set.
+  /// Starts the program: executes it, or as `spawn` says. What fails in the new process, such as a program that cannot
+  /// be executed, is told by wait().
   static absl::StatusOr<std::unique_ptr<ChildProcess>> start(const ChildSpec& spec, ProgressSink on_progress,
                                                              const Spawn& spawn = {});
 
@@ -109,6 +116,7 @@ class ChildProcess {
   FileDescriptor process_;  // pidfd: readable once the child has ended
   FileDescriptor output_;   // read ends of the pipes
   FileDescriptor progress_;
+  FileDescriptor report_;
   FileDescriptor wake_;  // eventfd, written by stop()
   std::atomic<StopReason> stop_reason_{StopReason::kNone};
 };

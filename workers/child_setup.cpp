@@ -15,11 +15,15 @@
 
 namespace tessera::worker {
 
-void giveUp(int report, const Spawned& processes, const char* step, int error) {
-  ChildReport message;
-  message.processes = processes;
-  message.error = error;
-  strncpy(message.step, step, sizeof(message.step) - 1);
+ChildReport reportOf(const char* step, int error) {
+  ChildReport report;
+  report.error = error;
+  strncpy(report.step, step, sizeof(report.step) - 1);
+  return report;
+}
+
+void giveUp(int report, const char* step, int error) {
+  const ChildReport message = reportOf(step, error);
   [[maybe_unused]] const ssize_t sent = write(report, &message, sizeof(message));
   _exit(kTaskExecFailed);
 }
@@ -46,17 +50,15 @@ void setUpChild(const ChildSetup& setup) {
   if (dup2(setup.null, 0) < 0 || dup2(setup.output, 1) < 0 || dup2(setup.output, 2) < 0 ||
       dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0 ||
       (setup.known_steps >= 0 && dup2(setup.known_steps, 5) < 0)) {
-    giveUp(setup.report, setup.processes, "descriptors", errno);
+    giveUp(setup.report, "descriptors", errno);
   }
   if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(setup.known_steps >= 0 ? 6 : 5, ~0U, 0) != 0)
-    giveUp(4, setup.processes, "closing descriptors", errno);
-  if (const FailedStep step = enterMounts(*setup.isolation); step.name != nullptr)
-    giveUp(4, setup.processes, step.name, step.error);
-  if (chdir(setup.folder) != 0) giveUp(4, setup.processes, "working folder", errno);
+    giveUp(4, "closing descriptors", errno);
+  if (const FailedStep step = enterMounts(*setup.isolation); step.name != nullptr) giveUp(4, step.name, step.error);
+  if (chdir(setup.folder) != 0) giveUp(4, "working folder", errno);
   umask(077);
-  if (int error = applyLimits(setup.limits)) giveUp(4, setup.processes, "resource limits", error);
-  if (const FailedStep step = becomeUser(*setup.isolation); step.name != nullptr)
-    giveUp(4, setup.processes, step.name, step.error);
+  if (int error = applyLimits(setup.limits)) giveUp(4, "resource limits", error);
+  if (const FailedStep step = becomeUser(*setup.isolation); step.name != nullptr) giveUp(4, step.name, step.error);
   dieWith(setup.worker, 4);  // anew: who becomes somebody else has forgotten it
 }
 

@@ -11,16 +11,15 @@ namespace tessera::worker {
 
 /// A new process and, where it has a namespace of processes of its own, the first process there, a child of the worker
 /// too. That one ends when it is killed, and not before the other was waited for.
-struct Spawned {
+struct Processes {
   pid_t pid = 0;
   pid_t first = 0;
 };
 
-/// Arrives at the worker through the pipe `ChildSetup::report`. An executed program sends nothing when all went well:
-/// exec closes the pipe.
+/// Arrives at the worker through the pipe `ChildSetup::report` where a step failed. When all went well nothing does:
+/// the pipe is closed.
 struct ChildReport {
-  Spawned processes;
-  int error = 0;       ///< errno of the step that failed, or 0
+  int error = 0;       ///< errno of the step that failed
   char step[24] = {};  ///< that step
 };
 
@@ -32,7 +31,6 @@ struct ChildSetup {
   /// The parent it must not outlive, as getppid() has it: 0 in a namespace of processes that the parent is not in.
   pid_t worker = 0;
   const Isolation* isolation = nullptr;  ///< its mounts and its user are entered here
-  Spawned processes = {};                ///< as the worker calls them
 };
 
 /// Leads a group of its own, dies with the worker, has no handler and no blocked signal, descriptors 0 (nothing), 1 and
@@ -46,6 +44,8 @@ void setUpChild(const ChildSetup& setup);
 void dieWith(pid_t worker, int pipe);
 
 /// Reports a step that failed, and ends the process. Async-signal-safe.
-[[noreturn]] void giveUp(int report, const Spawned& processes, const char* step, int error);
+[[noreturn]] void giveUp(int report, const char* step, int error);
+
+ChildReport reportOf(const char* step, int error);
 
 }  // namespace tessera::worker

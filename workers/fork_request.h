@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "workers/child_setup.h"
 #include "workers/file_descriptor.h"
 #include "workers/sandbox/isolation.h"
 #include "workers/sandbox/limits.h"
@@ -19,6 +20,12 @@ struct ForkRequest {
   std::string working_folder;
   Limits limits;
   Isolation isolation;
+};
+
+/// What the program answers once the new process is the worker's own child: it gets ready by itself, and may never be.
+struct ForkReply {
+  Processes processes;  ///< where one failed, `first` is still to be waited for, if there is one
+  ChildReport failed;   ///< error 0: there is such a process
 };
 
 /// Output, progress and report (child_setup.h) of the new process, and what it is given of known steps: -1: nothing.

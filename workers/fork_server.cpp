@@ -55,10 +55,10 @@ absl::StatusOr<Spawned> ForkServer::fork(const ChildSpec& spec, int output, int 
   if (fresh) {
     if (absl::Status started = startLocked(); !started.ok()) return started;
   }
-  auto pid = ask(spec, output, progress);
-  if (!absl::IsUnavailable(pid.status()) || fresh) return pid;
+  auto spawned = ask(spec, output, progress);
+  if (!absl::IsUnavailable(spawned.status()) || fresh) return spawned;
   spdlog::warn("the started task program {} has ended, another one is started: {}", pid_,
-               std::string(pid.status().message()));
+               std::string(spawned.status().message()));
   stop();
   if (absl::Status started = startLocked(); !started.ok()) return started;
   return ask(spec, output, progress);
@@ -76,9 +76,9 @@ absl::Status ForkServer::startLocked() {
   spec.environment = cleanEnvironment();
   spec.environment.emplace_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
   spec.working_folder = "/";
-  auto pid = spawnGroup(spec, STDERR_FILENO, theirs.get());
-  if (!pid.ok()) return pid.status();
-  pid_ = pid->pid;
+  auto spawned = spawnGroup(spec, STDERR_FILENO, theirs.get());
+  if (!spawned.ok()) return spawned.status();
+  pid_ = spawned->processes.pid;
   socket_ = std::move(ours);
   theirs.reset();
   // A task's time is not to pass while its program gets ready.
@@ -87,6 +87,7 @@ absl::Status ForkServer::startLocked() {
   const ssize_t got = answers ? read(socket_.get(), ready, sizeof(ready)) : 0;
   if (got <= 0) {
     stop();
+    if (absl::Status begun = readReport(binary_, spawned->report.get()); !begun.ok()) return begun;
     return absl::FailedPreconditionError(absl::StrCat(
         binary_, " ", kServeFlag,
         answers ? " ended before it was ready"
@@ -111,31 +112,27 @@ void ForkServer::stop() {
 }
 
 absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int progress) {
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  const FileDescriptor report_read(report[0]);
-  FileDescriptor report_write(report[1]);
+  // Its reader is closed where this fails: a child that is made all the same ends by that.
+  auto report = openPipe();
+  if (!report.ok()) return report.status();
   const ForkRequest request = {
       {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};
-  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report_write.get(), spec.known_steps});
+  absl::Status sent =
+      sendForkRequest(socket_.get(), request, {output, progress, report->write.get(), spec.known_steps});
   if (!sent.ok()) return absl::UnavailableError(absl::StrCat(binary_, " ", kServeFlag, ": ", sent.message()));
-  report_write.reset();
+  report->write.reset();
 
-  // Whoever holds the other end answers or ends, which closes it.
-  const bool answers = waitFor(report_read.get());
-  ChildReport answer;
-  if (!answers || read(report_read.get(), &answer, sizeof(answer)) != static_cast<ssize_t>(sizeof(answer))) {
+  const bool answers = waitFor(socket_.get());
+  ForkReply reply;
+  if (!answers || read(socket_.get(), &reply, sizeof(reply)) != static_cast<ssize_t>(sizeof(reply))) {
     return absl::UnavailableError(
         absl::StrCat(binary_, " ", kServeFlag, answers ? " ended without an answer" : " does not answer"));
   }
-  if (answer.error == 0) return answer.processes;
-  // A child that could not set itself up has ended; where forking failed there is none.
-  for (const pid_t child : {answer.processes.pid, answer.processes.first}) {
-    if (child <= 0) continue;
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+  if (reply.failed.error != 0) {
+    if (reply.processes.first > 0) waitpid(reply.processes.first, nullptr, 0);
+    return cannotStart(binary_, reply.failed);
   }
-  return cannotStart(spec, answer);
+  return Spawned{reply.processes, std::move(report->read)};
 }
 
 }  // namespace tessera::worker

@@ -30,8 +30,8 @@ class ForkServer {
   absl::Status start();
 
   /// As spawnGroup (spawn.h) with `spec`'s program, which must be `binary`. Makes this process adopt orphans. The child
-  /// dies with this process. FAILED_PRECONDITION with the step that failed; ABORTED as start(); UNAVAILABLE when the
-  /// program, started anew, does not answer either.
+  /// dies with this process. FAILED_PRECONDITION with the step that failed before there was a child; ABORTED as
+  /// start(); UNAVAILABLE when the program, started anew, does not answer either.
   absl::StatusOr<Spawned> fork(const ChildSpec& spec, int output, int progress);
 
   /// Of the program that waits; -1 before it is started.

@@ -54,10 +54,8 @@ void waitForEnd(int pipe) {
 }
 
 // In the new process. `reaped` ends once nothing is left of its parent, which is to end at once, and it is therefore a
-// child of the worker, which adopts orphans. `told` says what the worker calls it.
-void becomeTask(const ReceivedFork& fork, int null, int reaped, int told, pid_t worker) {
-  ChildReport started;
-  if (read(told, &started.processes, sizeof(started.processes)) != sizeof(started.processes)) _exit(kTaskExecFailed);
+// child of the worker, which adopts orphans.
+void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
   waitForEnd(reaped);
   const auto& [output, progress, report, known_steps] = fork.descriptors;
   const Isolation& isolation = fork.request.isolation;
@@ -71,28 +69,23 @@ void becomeTask(const ReceivedFork& fork, int null, int reaped, int told, pid_t 
   setup.known_steps = known_steps.get();
   setup.worker = isolation.namespaces ? 0 : worker;
   setup.isolation = &isolation;
-  setup.processes = started.processes;
   setUpChild(setup);
   clearenv();
   for (const std::string& variable : fork.request.environment) {
     const size_t equals = variable.find('=');
     setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
   }
-  if (write(kReport, &started, sizeof(started)) != sizeof(started)) _exit(kTaskExecFailed);
   close(kReport);
 }
 
-void tellFailure(int report, const FailedStep& step) {
-  ChildReport failed;
-  failed.error = step.error;
-  strncpy(failed.step, step.name, sizeof(failed.step) - 1);
-  [[maybe_unused]] const ssize_t sent = write(report, &failed, sizeof(failed));
+// The last word of the process in between, which the worker does not know.
+[[noreturn]] void answer(int made, const ForkReply& reply) {
+  [[maybe_unused]] const ssize_t sent = write(made, &reply, sizeof(reply));
+  _exit(0);
 }
 
-// Of the process in between, which the worker does not know.
-[[noreturn]] void refuse(int report, const FailedStep& step) {
-  tellFailure(report, step);
-  _exit(0);
+[[noreturn]] void refuse(int made, const FailedStep& step, pid_t first = 0) {
+  answer(made, {.processes = {.first = first}, .failed = reportOf(step.name, step.error)});
 }
 
 }  // namespace
@@ -111,14 +104,13 @@ std::vector<std::string> serveForks(const std::string& build) {
   }
   while (auto received = receiveForkRequest(kSocket)) {
     Pipe reaped = openPipe();
-    Pipe told = openPipe();
+    Pipe made = openPipe();
     // In this process's memory, which it leaves as it was: a copy of a compiler's tables of pages for a process that
     // only makes two others would cost as much as one of them. This process waits until it has ended.
     const pid_t between = vfork();  // NOLINT(bugprone-unsafe-functions)
     if (between == 0) {
-      const int report = received->descriptors[2].get();
       const Isolation& isolation = received->request.isolation;
-      if (const FailedStep step = enterNamespaces(isolation); step.name != nullptr) refuse(report, step);
+      if (const FailedStep step = enterNamespaces(isolation); step.name != nullptr) refuse(made.write.get(), step);
       const pid_t first = isolation.namespaces ? fork() : 0;
       if (first == 0 && isolation.namespaces) {
         holdNamespace(reaped.read.get(), received->descriptors[0].get());
@@ -126,26 +118,29 @@ std::vector<std::string> serveForks(const std::string& build) {
       const pid_t task = first < 0 ? first : fork();
       if (task == 0) {
         reaped.write.reset();
-        told.write.reset();
-        becomeTask(*received, null.get(), reaped.read.get(), told.read.get(), worker);
+        made.write.reset();
+        becomeTask(*received, null.get(), reaped.read.get(), worker);
         next.release();  // the task's known steps by now
         return std::move(received->request.arguments);
       }
       if (task < 0) {
         const int error = errno;
         if (first > 0) kill(first, SIGKILL);
-        refuse(report, {"fork", error});
+        refuse(made.write.get(), {"fork", error}, first);
       }
-      const Spawned spawned = {task, first};
-      [[maybe_unused]] const ssize_t sent = write(told.write.get(), &spawned, sizeof(spawned));
-      _exit(0);
+      setpgid(task, task);  // as it does itself: signals to its group find it from the beginning
+      answer(made.write.get(), {{task, first}, {}});
     }
+    ForkReply reply;
     if (between < 0) {
-      tellFailure(received->descriptors[2].get(), {"fork", errno});
-      continue;
+      reply.failed = reportOf("fork", errno);
+    } else {
+      while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
+      }
+      made.write.reset();
+      if (read(made.read.get(), &reply, sizeof(reply)) != sizeof(reply)) _exit(kTaskCannotStart);
     }
-    while (waitpid(between, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    if (send(kSocket, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply)) _exit(kTaskCannotStart);
   }
   _exit(0);
 }

@@ -1,12 +1,12 @@
 #include "workers/spawn.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -25,18 +25,24 @@ FileDescriptor above5(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC,
 
 }  // namespace
 
+absl::StatusOr<Pipe> openPipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
+  Pipe pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+  fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
+  return pipe;
+}
+
 absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progress) {
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
-  FileDescriptor report_read(report[0]);
-  FileDescriptor report_low(report[1]);
+  auto report = openPipe();
+  if (!report.ok()) return report.status();
   const FileDescriptor null_low(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const FileDescriptor null = above5(null_low.get());
   const FileDescriptor child_output = above5(output);
   const FileDescriptor child_progress = above5(progress);
   const FileDescriptor known_steps = spec.known_steps >= 0 ? above5(spec.known_steps) : FileDescriptor();
-  FileDescriptor report_write = above5(report_low.get());
-  report_low.reset();
+  FileDescriptor report_write = above5(report->write.get());
+  report->write.reset();
   if (!null.valid() || !child_output.valid() || !child_progress.valid() || !report_write.valid() ||
       known_steps.valid() != (spec.known_steps >= 0)) {
     return absl::ErrnoToStatus(errno, "descriptors of a child");
@@ -62,24 +68,24 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   if (pid == 0) {  // of a process with threads: async-signal-safe calls only
     setUpChild(setup);
     execve(argv.front(), argv.data(), environment.data());
-    giveUp(4, {getpid()}, "exec", errno);
+    giveUp(4, "exec", errno);
   }
   setpgid(pid, pid);  // both sides do it, so that neither can be early; after exec it fails, harmlessly
-  report_write.reset();
+  return Spawned{{.pid = pid}, std::move(report->read)};
+}
 
+absl::Status readReport(const std::string& program, int report) {
   ChildReport failed;
   ssize_t got;
   do {
-    got = read(report_read.get(), &failed, sizeof(failed));
+    got = read(report, &failed, sizeof(failed));
   } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(sizeof(failed))) return Spawned{pid};
-  waitpid(pid, nullptr, 0);
-  return cannotStart(spec, failed);
+  return got == static_cast<ssize_t>(sizeof(failed)) ? cannotStart(program, failed) : absl::OkStatus();
 }
 
-absl::Status cannotStart(const ChildSpec& spec, const ChildReport& report) {
+absl::Status cannotStart(const std::string& program, const ChildReport& report) {
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot start ", spec.argv.front(), ": ", report.step, ": ", strerror(report.error)));
+      absl::StrCat("cannot start ", program, ": ", report.step, ": ", strerror(report.error)));
 }
 
 std::vector<std::string> cleanEnvironment() {

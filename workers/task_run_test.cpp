@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "workers/child_end.h"
 #include "workers/exit_codes.h"
 #include "workers/file_digest.h"
 #include "workers/folder_size.h"
@@ -322,7 +325,33 @@ TEST_F(ForkServerTest, StepThatFailsIsNamed) {
   spec.working_folder = "/nonexistent";
   const auto child = ChildProcess::start(
       spec, [](std::string_view) {}, [&](const auto&... how) { return runner_.forks->fork(how...); });
-  EXPECT_THAT(child.status().message(), testing::HasSubstr("working folder: No such file"));
+  ASSERT_TRUE(child.ok()) << child.status();
+  const ChildEnd end = (*child)->wait();
+  EXPECT_THAT(end.not_started, testing::HasSubstr("working folder: No such file"));
+  EXPECT_EQ(failureOfEnd(end, spec).reason(), Failure::WORKER_FAULT);
+}
+
+// A process that is stopped before its task begins is bounded as one that is stopped later, and so is what waits
+// behind it.
+TEST_F(ForkServerTest, ChildThatNeverGetsReadyMeetsItsDeadline) {
+  ChildSpec spec = childSpecFor(runner_, taskNamed("succeed"), temporary_.path());
+  spec.working_folder = temporary_.path();
+  spec.run_timeout = Milliseconds(200);
+  const auto stopAtBirth = [&](const auto&... how) {
+    auto spawned = runner_.forks->fork(how...);
+    if (spawned.ok()) kill(spawned->processes.pid, SIGSTOP);
+    return spawned;
+  };
+  bool caught = false;
+  for (int attempt = 0; attempt < 20 && !caught; ++attempt) {
+    const auto child = ChildProcess::start(spec, [](std::string_view) {}, stopAtBirth);
+    ASSERT_TRUE(child.ok()) << child.status();
+    const auto folder = std::filesystem::read_symlink(absl::StrCat("/proc/", (*child)->pid(), "/cwd"));
+    caught = folder != std::filesystem::path(spec.working_folder);
+    EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
+    EXPECT_EQ((*child)->wait().stopped, StopReason::kDeadline);
+  }
+  EXPECT_TRUE(caught) << "every process was ready before it could be stopped";
 }
 
 // ---- The sandbox ----
