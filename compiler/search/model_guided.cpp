@@ -65,13 +65,7 @@ class ModelGuided final : public Search {
     for (const Features& row : features) rows.push_back(&row);
     const auto expected = model_->predict(rows);
     if (!expected.ok()) return std::nullopt;
-    // The model's answers are steps: of equal ones any.
-    std::vector<size_t> ties;
-    for (size_t at = 0; at < pool.size(); ++at) {
-      if (!ties.empty() && (*expected)[at] > (*expected)[ties[0]]) ties.clear();
-      if (ties.empty() || (*expected)[at] == (*expected)[ties[0]]) ties.push_back(at);
-    }
-    return pool[ties[below(random_, ties.size())]];
+    return pool[greatest(random_, pool.size(), [&](size_t at) { return (*expected)[at]; })];
   }
 
   size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& open) override {

@@ -1,6 +1,5 @@
 // Q-learning of directions (thesis, 4.4.1).
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "compiler/search/draw.h"
@@ -54,15 +53,7 @@ class QLearning final : public Search {
       for (const Neighbour& each : open) directions_[point].push_back(actionOf(each.direction));
     if (share(random_) < kAnywhere) return below(random_, open.size());
     const std::vector<float> values = network_.values(points_[point].features);
-    double best = -HUGE_VAL;
-    std::vector<size_t> ties;
-    for (size_t n = 0; n < open.size(); ++n) {
-      const double value = expected(open[n].direction, values);
-      if (value > best) ties.clear();
-      if (value >= best) ties.push_back(n);
-      best = std::max(best, value);
-    }
-    return ties[below(random_, ties.size())];
+    return greatest(random_, open.size(), [&](size_t n) { return expected(open[n].direction, values); });
   }
 
   void learn(const Candidate& candidate, double reward) override {

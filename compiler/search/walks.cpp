@@ -1,5 +1,4 @@
 // Searches that go from a point to a neighbour of it by plain rules.
-#include <cmath>
 #include <map>
 
 #include "compiler/search/draw.h"
@@ -45,17 +44,10 @@ class Walk final : public Search {
  private:
   size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& open) override {
     if (share(random_) < kAnywhere) return below(random_, open.size());
-    // The best expectation; any of those that share it.
-    double best = -HUGE_VAL;
-    std::vector<size_t> ties;
-    for (size_t n = 0; n < open.size(); ++n) {
+    return greatest(random_, open.size(), [&](size_t n) {
       const auto known = gains_.find(open[n].direction.type());
-      const double gain = known == gains_.end() ? kUnknownGain : known->second.mean;
-      if (gain > best) ties.clear();
-      best = std::max(best, gain);
-      if (gain == best) ties.push_back(n);
-    }
-    return ties[below(random_, ties.size())];
+      return known == gains_.end() ? kUnknownGain : known->second.mean;
+    });
   }
 
   void learn(const Candidate& candidate, double reward) override {
