@@ -11,6 +11,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -19,6 +20,15 @@
 
 namespace tessera::compiler {
 namespace {
+
+/// What is the same in every round of a loop is computed before it, and where its sums need all registers, within it
+/// again: else LLVM keeps the sums of a whole tile in memory, from one round to the next, and constants in registers.
+/// An option of the process: no machine has it as its own.
+void spareSums() {
+  constexpr llvm::StringLiteral kOption = "sink-insts-to-avoid-spills";
+  const auto option = llvm::cl::getRegisteredOptions().find(kOption);
+  if (option != llvm::cl::getRegisteredOptions().end()) option->second->addOccurrence(0, kOption, "true");
+}
 
 Spares<llvm::TargetMachine>& spareMachines() {
   static auto* const machines = new Spares<llvm::TargetMachine>(16);
@@ -32,6 +42,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> makeMachine(const v1::CodeF
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
     llvm::InitializeAllAsmParsers();  // tile registers are named in assembly
+    spareSums();
     return true;
   }();
   (void)initialized;
