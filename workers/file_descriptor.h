@@ -33,4 +33,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+struct Pipe {
+  FileDescriptor read, write;
+};
+
 }  // namespace tessera::worker

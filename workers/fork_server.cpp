@@ -1,6 +1,5 @@
 #include "workers/fork_server.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "workers/child_setup.h"
@@ -22,10 +21,6 @@ namespace {
 
 constexpr int kSocket = 3;
 constexpr int kReport = 4;  // where setUpChild puts it
-
-struct Pipe {
-  FileDescriptor read, write;
-};
 
 Pipe openPipe() {
   int ends[2];

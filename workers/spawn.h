@@ -12,10 +12,6 @@
 
 namespace tessera::worker {
 
-struct Pipe {
-  FileDescriptor read, write;
-};
-
 /// Closed by exec; reads of this end do not block, the writes of a child do.
 absl::StatusOr<Pipe> openPipe();
 
