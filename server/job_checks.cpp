@@ -211,8 +211,9 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
                       "none: what was measured before is tried first");
   }
   if (!spec.method().empty() && !absl::c_linear_search(kSearchMethods, spec.method())) {
-    return fieldError("tune.method", absl::StrCat("'", printable(spec.method().substr(0, 80)), "'"),
-                      absl::StrCat(absl::StrJoin(kSearchMethods, ", "), "; or nothing, which means walk"));
+    return fieldError(
+        "tune.method", absl::StrCat("'", printable(spec.method().substr(0, 80)), "'"),
+        absl::StrCat(absl::StrJoin(kSearchMethods, ", "), "; or nothing, which means ", kSearchMethods.front()));
   }
   TESSERA_TRY(checkRange("tune.trials", spec.trials(), 0, Limits::kMaxTrials));
   TESSERA_TRY(checkRange("tune.budget_us", spec.budget_us(), 0, Limits::kMaxTimeoutUs));

@@ -31,8 +31,9 @@ void TuneFlags::addTo(CLI::App* command) {
       ->check(CLI::Range(1, 1024));
   command
       ->add_option("--method", method,
-                   "of the search: walk (the default; goes where directions have gained), q (learns their value), p "
-                   "(every direction), random, evolutionary, model (what a cost model expects most of)")
+                   "of the search: model (the default; what a cost model expects most of, which learns from earlier "
+                   "searches too), q (learns the value of directions), walk (goes where they have gained), p (every "
+                   "direction), random, evolutionary")
       ->check(CLI::IsMember(std::vector<std::string>(kSearchMethods.begin(), kSearchMethods.end())));
   command
       ->add_option(

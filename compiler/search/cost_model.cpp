@@ -2,6 +2,7 @@
 
 #include <xgboost/c_api.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,7 @@ constexpr std::array<std::pair<const char*, const char*>, 9> kParameters = {{{"o
                                                                              {"min_child_weight", "1"},
                                                                              {"base_score", "0"},
                                                                              {"nthread", "1"},
-                                                                             {"seed", "1"},
+                                                                             {"subsample", "0.7"},
                                                                              {"verbosity", "0"}}};
 
 absl::Status check(int result) {
@@ -29,11 +30,23 @@ absl::Status check(int result) {
   return absl::InternalError(absl::StrCat("the cost model (XGBoost): ", XGBGetLastError()));
 }
 
-absl::StatusOr<DMatrixHandle> matrixOf(const std::vector<const Features*>& rows) {
+/// The features in which they differ, one where there is none: trees are grown over all columns, and of those of a
+/// workload's trees most say the same.
+std::vector<size_t> telling(const std::vector<const Features*>& rows) {
+  std::vector<size_t> columns;
+  for (size_t column = 0; column < featureCount(); ++column)
+    if (std::ranges::any_of(rows, [&](const Features* row) { return (*row)[column] != (*rows[0])[column]; }))
+      columns.push_back(column);
+  if (columns.empty()) columns.push_back(0);
+  return columns;
+}
+
+absl::StatusOr<DMatrixHandle> matrixOf(const std::vector<const Features*>& rows, const std::vector<size_t>& columns) {
   std::vector<float> values;
-  for (const Features* row : rows) values.insert(values.end(), row->begin(), row->end());
+  for (const Features* row : rows)
+    for (const size_t column : columns) values.push_back((*row)[column]);
   DMatrixHandle matrix = nullptr;
-  absl::Status status = check(XGDMatrixCreateFromMat(values.data(), rows.size(), featureCount(),
+  absl::Status status = check(XGDMatrixCreateFromMat(values.data(), rows.size(), columns.size(),
                                                      std::numeric_limits<float>::quiet_NaN(), &matrix));
   if (!status.ok()) return status;
   return matrix;
@@ -41,7 +54,7 @@ absl::StatusOr<DMatrixHandle> matrixOf(const std::vector<const Features*>& rows)
 
 }  // namespace
 
-absl::StatusOr<CostModel> CostModel::fit(const std::vector<Example>& examples) {
+absl::StatusOr<CostModel> CostModel::fit(const std::vector<Example>& examples, int seed) {
   if (examples.empty()) return absl::InvalidArgumentError("a cost model needs examples to learn from");
   std::vector<const Features*> rows;
   std::vector<float> labels;
@@ -49,25 +62,29 @@ absl::StatusOr<CostModel> CostModel::fit(const std::vector<Example>& examples) {
     rows.push_back(&example.features);
     labels.push_back(static_cast<float>(example.log_speed));
   }
-  auto matrix = matrixOf(rows);
+  std::vector<size_t> columns = telling(rows);
+  auto matrix = matrixOf(rows, columns);
   if (!matrix.ok()) return matrix.status();
   const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
   absl::Status status = check(XGDMatrixSetFloatInfo(*matrix, "label", labels.data(), labels.size()));
   BoosterHandle booster = nullptr;
   if (status.ok()) status = check(XGBoosterCreate(&*matrix, 1, &booster));
   if (!status.ok()) return status;
-  CostModel model(booster);
+  CostModel model(booster, std::move(columns));
   for (const auto& [name, value] : kParameters)
     if (status = check(XGBoosterSetParam(booster, name, value)); !status.ok()) return status;
+  if (status = check(XGBoosterSetParam(booster, "seed", absl::StrCat(seed).c_str())); !status.ok()) return status;
   for (int round = 0; round < kRounds; ++round)
     if (status = check(XGBoosterUpdateOneIter(booster, round, *matrix)); !status.ok()) return status;
   return model;
 }
 
-CostModel::CostModel(CostModel&& other) noexcept : booster_(std::exchange(other.booster_, nullptr)) {}
+CostModel::CostModel(CostModel&& other) noexcept
+    : booster_(std::exchange(other.booster_, nullptr)), columns_(std::move(other.columns_)) {}
 
 CostModel& CostModel::operator=(CostModel&& other) noexcept {
   std::swap(booster_, other.booster_);
+  std::swap(columns_, other.columns_);
   return *this;
 }
 
@@ -77,7 +94,7 @@ CostModel::~CostModel() {
 
 absl::StatusOr<std::vector<float>> CostModel::predict(const std::vector<const Features*>& trees) const {
   if (trees.empty()) return std::vector<float>();
-  auto matrix = matrixOf(trees);
+  auto matrix = matrixOf(trees, columns_);
   if (!matrix.ok()) return matrix.status();
   const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
   bst_ulong count = 0;

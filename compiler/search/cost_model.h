@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,7 +12,9 @@
 namespace tessera::compiler::search {
 
 /// How fast a tree will be, learned from trees that were measured: gradient-boosted trees of XGBoost over featuresOf().
-/// Deterministic: one thread, a fixed seed.
+/// Each of them is grown on a part of the examples that the seed draws (Friedman 2002, stochastic gradient boosting): a
+/// model of the same examples and another seed differs where examples are few, so that who asks one after another does
+/// not stay with one model's mistake. Deterministic: one thread.
 class CostModel {
  public:
   struct Example {
@@ -19,7 +23,7 @@ class CostModel {
   };
 
   /// INTERNAL with XGBoost's message; INVALID_ARGUMENT without examples.
-  static absl::StatusOr<CostModel> fit(const std::vector<Example>& examples);
+  static absl::StatusOr<CostModel> fit(const std::vector<Example>& examples, int seed = 1);
   CostModel(CostModel&& other) noexcept;
   CostModel& operator=(CostModel&& other) noexcept;
   ~CostModel();
@@ -28,8 +32,9 @@ class CostModel {
   absl::StatusOr<std::vector<float>> predict(const std::vector<const Features*>& trees) const;
 
  private:
-  explicit CostModel(void* booster) : booster_(booster) {}
+  CostModel(void* booster, std::vector<size_t> columns) : booster_(booster), columns_(std::move(columns)) {}
   void* booster_ = nullptr;
+  std::vector<size_t> columns_;  ///< the features that it was grown over
 };
 
 }  // namespace tessera::compiler::search

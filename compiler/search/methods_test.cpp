@@ -96,8 +96,8 @@ double medianTrials(double wanted, const std::string& method, int most = kMost, 
 TEST(Methods, EachClimbsAndWhatLearnsNeedsFewerTrialsThanChance) {
   EXPECT_LT(speedOf(start()), 0.25) << "a sixteenth of the summit";
   // The share of the summit after 120 trials, at least.
-  const std::pair<const char*, double> bounds[] = {{"walk", 0.5},          {"q", 0.6},    {"p", 0.14}, {"random", 0.14},
-                                                   {"evolutionary", 0.55}, {"model", 0.7}};
+  const std::pair<const char*, double> bounds[] = {{"walk", 0.5},          {"q", 0.8},    {"p", 0.14}, {"random", 0.14},
+                                                   {"evolutionary", 0.55}, {"model", 0.8}};
   std::map<std::string, double> trials;
   for (const auto& [method, bound] : bounds) {
     const double reached = median([&, method = method](uint64_t seed) {
@@ -114,8 +114,9 @@ TEST(Methods, EachClimbsAndWhatLearnsNeedsFewerTrialsThanChance) {
   }
   EXPECT_LT(trials["q"], 0.6 * trials["random"]);
   EXPECT_LT(trials["q"], 0.5 * trials["p"]);
+  EXPECT_LT(trials["q"], 0.6 * trials["evolutionary"]);
   EXPECT_LT(trials["model"], 0.6 * trials["random"]);
-  EXPECT_LT(trials["model"], trials["q"]);
+  EXPECT_LT(trials["model"], 0.6 * trials["evolutionary"]);
 }
 
 TEST(Methods, WhatOthersMeasuredShortensASearch) {
@@ -128,7 +129,9 @@ TEST(Methods, WhatOthersMeasuredShortensASearch) {
     other->observe(*candidate, {speed});
     known.push_back({candidate->schedule, speed});
   }
-  EXPECT_LT(medianTrials(kWanted, "model", kMost, known), medianTrials(kWanted, "model"));
+  const double with = medianTrials(kWanted, "model", kMost, known);
+  std::printf("   model %.0f trials to %.0f %%, knowing %zu trees\n", with, 100 * kWanted, known.size());
+  EXPECT_LT(with, medianTrials(kWanted, "model"));
 }
 
 TEST(Methods, EqualSeedsAndAnswersGiveEqualProposals) {

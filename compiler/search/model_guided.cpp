@@ -32,7 +32,7 @@ class ModelGuided final : public Search {
  private:
   void fit() {
     // What cannot be learned is no reason to end a search: it goes on by chance.
-    auto fitted = CostModel::fit(examples_);
+    auto fitted = CostModel::fit(examples_, ++fits_);
     if (fitted.ok()) model_ = std::make_unique<CostModel>(*std::move(fitted));
   }
 
@@ -80,6 +80,7 @@ class ModelGuided final : public Search {
 
   std::vector<CostModel::Example> examples_;
   std::unique_ptr<CostModel> model_;
+  int fits_ = 0;
   size_t heard_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // Q-learning of directions (thesis, 4.4.1).
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/search/draw.h"
 #include "compiler/search/mean_gain.h"
@@ -14,6 +15,7 @@ constexpr int kActions = 512;   // outputs of the network: types of directions, 
 constexpr int kTrainEvery = 5;  // trials
 constexpr int kPasses = 60;     // of each training
 constexpr size_t kBatch = 32;
+constexpr int kStarts = 16;           // that are drawn for a trial
 constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
 constexpr double kBack = 0.5;         // of what the opposite of such a direction gained is expected to be lost, ...
 constexpr double kMostBack = 0.5;     // ... up to so much
@@ -46,6 +48,24 @@ class QLearning final : public Search {
     const auto back = actions_.find(nameOf(direction.opposite()));
     const auto gain = back == actions_.end() ? gains_.end() : gains_.find(back->second);
     return kUnknownGain - (gain == gains_.end() ? 0 : kBack * std::clamp(gain->second.mean, -kMostBack, kMostBack));
+  }
+
+  /// The best that a step from a point is expected to gain.
+  double mostExpected(size_t point) {
+    const std::vector<float> values = network_.values(points_[point].features);
+    double most = kRefused;
+    for (const Neighbour& each : openOf(point)) most = std::max(most, expected(each.direction, values));
+    return most;
+  }
+
+  /// Of several that are drawn, the start from which a step is expected to lead farthest: a fast point around which
+  /// nothing is left gives way to a slower one that has a good direction.
+  size_t chooseStart(const std::vector<size_t>& points) override {
+    std::set<size_t> drawn;
+    for (int draw = 0; draw < kStarts; ++draw) drawn.insert(drawStart(points));
+    const std::vector<size_t> starts(drawn.begin(), drawn.end());
+    return starts[greatest(random_, starts.size(),
+                           [&](size_t at) { return points_[starts[at]].speed * (1 + mostExpected(starts[at])); })];
   }
 
   size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) override {

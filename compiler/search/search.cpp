@@ -20,7 +20,7 @@ constexpr double kGamma = 8;  // a start that takes 10 % longer than the best is
 
 /// In the order of kSearchMethods.
 constexpr std::array<std::unique_ptr<Search> (*)(const v1::Schedule&, const SearchOptions&), kSearchMethods.size()>
-    kMakers = {&makeWalk, &makeQLearning, &makeEveryDirection, &makeRandom, &makeEvolutionary, &makeModelGuided};
+    kMakers = {&makeModelGuided, &makeQLearning, &makeWalk, &makeEveryDirection, &makeRandom, &makeEvolutionary};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/median.h"
 #include "proto/project.h"
+#include "proto/search_methods.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/candidates.h"
@@ -358,7 +359,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
                                        int64_t flops, bool& shared) {
   const v1::TuneSpec& spec = tune.tune().spec();
   const int threads = std::max(1, spec.threads()), trials = spec.trials() > 0 ? spec.trials() : kDefaultTrials;
-  const std::string method = spec.method().empty() ? kDefaultMethod : spec.method();
+  const std::string method = spec.method().empty() ? kSearchMethods.front() : spec.method();
   const std::string key = KeyHash()
                               .add("tessera.search")
                               .add(projectOf(tune))

@@ -15,7 +15,6 @@
 /// Nothing that a candidate does ends it.
 namespace tessera::server {
 
-inline constexpr char kDefaultMethod[] = "walk";
 inline constexpr int kDefaultTrials = 64;
 inline constexpr int kComparingRuns = 15;  ///< of whole models in turns
 inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
