@@ -122,11 +122,11 @@ Extents extentsOf(const v1::Schedule& schedule) {
   return extents;
 }
 
-Legality::Legality(const v1::Schedule& start, Extents extents, int vector_registers)
+Legality::Legality(const v1::Schedule& start, Extents extents, const v1::RegisterFile& registers)
     : extents_(std::move(extents)),
-      vector_registers_(vector_registers),
-      most_vector_bits_(start.vector_bits()),
-      most_accumulators_(vector_registers) {
+      vector_registers_(registers.vector_count()),
+      most_vector_bits_(std::max(start.vector_bits(), registers.vector_bits())),
+      most_accumulators_(registers.vector_count()) {
   // In slices of a region loops are shorter than the workload's: what the start contradicts is not known of its leaves.
   for (const v1::Tile* leaf : leavesOf(start))
     std::erase_if(extents_, [&](const auto& each) { return contradicts(*leaf, each.first, each.second); });
@@ -175,7 +175,6 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
 }
 
 std::string Legality::refusal(const v1::Schedule& schedule) const {
-  // The default uses the widest vectors that the chip has.
   if (schedule.vector_bits() > most_vector_bits_) return "wider vectors than the chip's";
   for (const v1::Tile* leaf : leavesOf(schedule))
     if (std::string reason = refusalOf(*leaf, schedule.vector_bits()); !reason.empty()) return reason;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/search/space.h"
+#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler::search {
 
@@ -18,8 +19,9 @@ Extents extentsOf(const v1::Schedule& schedule);
 class Legality {
  public:
   /// `extents`: of the workload's loops, added to what `start`, a tree that can be followed, says of them; those that
-  /// it contradicts are left out. `vector_registers`: of the chip; 0: not known.
-  Legality(const v1::Schedule& start, Extents extents, int vector_registers);
+  /// it contradicts are left out. `registers`: of the chip, as far as they are
+  /// known; vectors are as wide as the start's at least.
+  Legality(const v1::Schedule& start, Extents extents, const v1::RegisterFile& registers);
 
   /// Why the tree cannot be followed; empty where nothing speaks against it.
   std::string refusal(const v1::Schedule& schedule) const;

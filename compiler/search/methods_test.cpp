@@ -357,9 +357,16 @@ TEST(Features, TellApartHowTheSameTileRuns) {
   EXPECT_EQ((std::set<Features>{copied, instruction, interleaved, transposed, ahead, apart}).size(), 6);
 }
 
+v1::RegisterFile registersOf(int bits, int count) {
+  v1::RegisterFile registers;
+  registers.set_vector_bits(bits);
+  registers.set_vector_count(count);
+  return registers;
+}
+
 TEST(Legality, SaysWhatCannotBeFollowed) {
   const v1::Schedule schedule = start();
-  const Legality legality(schedule, {{{0, "i0"}, 512}, {{0, "i1"}, 1024}, {{0, "r2"}, 768}}, 32);
+  const Legality legality(schedule, {{{0, "i0"}, 512}, {{0, "i1"}, 1024}, {{0, "r2"}, 768}}, registersOf(512, 32));
   EXPECT_EQ(legality.refusal(schedule), "");
   const std::pair<const char*, const char*> bad[] = {
       {"vectors 1024\n[i1:Sp(core)/256 i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x32 tile i0:2,i1:16 sums r2\n",
@@ -384,12 +391,26 @@ TEST(Legality, SaysWhatCannotBeFollowed) {
     EXPECT_NE(legality.refusal(parsed(text)).find(reason), std::string::npos) << text << legality.refusal(parsed(text));
 }
 
+TEST(Legality, VectorsGrowToTheChipsFromANarrowStart) {
+  const v1::Schedule narrow = parsed(
+      "vectors 256\n[i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x8 tile i0:2,i1:16 points i0,i1 sums r2\n");
+  const auto widenings = [&](const v1::RegisterFile& registers) {
+    const Legality legality(narrow, {}, registers);
+    return std::ranges::count_if(neighboursOf(narrow), [&](const Neighbour& each) {
+      return each.schedule.vector_bits() == 512 && legality.refusal(each.schedule).empty();
+    });
+  };
+  EXPECT_EQ(widenings(registersOf(512, 32)), 1);
+  EXPECT_EQ(widenings(registersOf(256, 16)), 0);
+  EXPECT_EQ(widenings({}), 0) << "who knows no chip stays with the start's";
+}
+
 TEST(Legality, ExtentsThatTheStartContradictsAreNotTaken) {
   const v1::Schedule slices = parsed(
       "vectors 512\nL2 [d0:Sp(core)/8] Shar\n  [] Shar\n    [i0:Tp/4] elementwise nest 0 vectors i1 x16 tile "
       "i0:4,i1:16 "
       "points i0\n");
-  const Legality legality(slices, {{{0, "i0"}, 4}, {{0, "i1"}, 512}}, 32);
+  const Legality legality(slices, {{{0, "i0"}, 4}, {{0, "i1"}, 512}}, registersOf(512, 32));
   EXPECT_EQ(legality.refusal(slices), "") << "of a slice, a loop is shorter than of the workload";
   EXPECT_FALSE(legality.extents().contains({0, "i0"}));
   EXPECT_EQ(legality.extents().at({0, "i1"}), 16);

@@ -25,7 +25,7 @@ constexpr std::array<std::unique_ptr<Search> (*)(const v1::Schedule&, const Sear
 }  // namespace
 
 Search::Search(const v1::Schedule& start, const SearchOptions& options)
-    : random_(options.seed), legality_(start, options.extents, options.vector_registers) {
+    : random_(options.seed), legality_(start, options.extents, options.registers) {
   visited_.insert(printSchedule(start));
   addPoint(start, 1);
   for (const Sample& sample : options.known) {

@@ -13,6 +13,7 @@
 #include "compiler/search/features.h"
 #include "compiler/search/legality.h"
 #include "compiler/search/space.h"
+#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler::search {
 
@@ -39,9 +40,9 @@ struct Sample {
 
 struct SearchOptions {
   uint64_t seed = 0;
-  Extents extents = {};            ///< of the workload's loops, where they are known
-  int vector_registers = 0;        ///< of the chip; 0: not known
-  std::vector<Sample> known = {};  ///< what others measured; all of it teaches "model"
+  Extents extents = {};             ///< of the workload's loops, where they are known
+  v1::RegisterFile registers = {};  ///< of the chip, as far as they are known
+  std::vector<Sample> known = {};   ///< what others measured; all of it teaches "model"
 };
 
 /// The search for one workload's best tree: proposes, hears of the outcome, proposes again. Same seed, same answers,

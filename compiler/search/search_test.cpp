@@ -163,7 +163,7 @@ TEST(Space, BlocksAreMadeAroundBlocks) {
   EXPECT_EQ(blocksAlong(wider->schedule.phases(1), "i1"), (std::vector<int64_t>{192, 48}));
   v1::Schedule deep = around->schedule;
   ASSERT_TRUE(addBlock(*deep.mutable_phases(1), "i1", 384));
-  EXPECT_EQ(Legality(parsed(kTree), columns, 0).refusal(deep), "");
+  EXPECT_EQ(Legality(parsed(kTree), columns, {}).refusal(deep), "");
   EXPECT_FALSE(addBlock(*deep.mutable_phases(1), "i1", 768)) << "no more than three";
 }
 

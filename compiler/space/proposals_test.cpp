@@ -59,7 +59,7 @@ std::map<std::string, std::vector<search::Neighbour>> followed(const std::string
   *unit.mutable_schedule() = *schedule;
   auto analysis = analyzeWorkload(unit);
   EXPECT_TRUE(analysis.ok()) << analysis.status();
-  const search::Legality legality(*schedule, analysis->extents, unit.registers().vector_count());
+  const search::Legality legality(*schedule, analysis->extents, unit.registers());
   std::map<std::string, std::vector<search::Neighbour>> kinds;
   for (search::Neighbour& each : search::neighboursOf(*schedule, legality.extents())) {
     if (!legality.refusal(each.schedule).empty()) continue;

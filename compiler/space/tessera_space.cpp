@@ -132,7 +132,7 @@ struct Refusals {
 Refusals countRefusals(v1::BuildUnit unit, const search::Extents& extents, int most) {
   Refusals count;
   const v1::Schedule start = unit.schedule();
-  const search::Legality legality(start, extents, unit.registers().vector_count());
+  const search::Legality legality(start, extents, unit.registers());
   const auto refused = [&](const v1::Schedule& schedule, std::string* reason) {
     *unit.mutable_schedule() = schedule;
     const absl::Status status = checkSchedule(unit);

@@ -122,12 +122,11 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   if (!analysis.ok()) return analysis.status();
   auto known = knownTrees(task);
   if (!known.ok()) return known.status();
-  auto search =
-      compiler::search::makeSearch(spec.method(), unit.schedule(),
-                                   compiler::search::SearchOptions{.seed = spec.seed(),
-                                                                   .extents = std::move(analysis->extents),
-                                                                   .vector_registers = unit.registers().vector_count(),
-                                                                   .known = *std::move(known)});
+  auto search = compiler::search::makeSearch(spec.method(), unit.schedule(),
+                                             compiler::search::SearchOptions{.seed = spec.seed(),
+                                                                             .extents = std::move(analysis->extents),
+                                                                             .registers = unit.registers(),
+                                                                             .known = *std::move(known)});
   if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
   v1::TaskResult result;
   v1::SearchTaskResult& found = *result.mutable_search();
