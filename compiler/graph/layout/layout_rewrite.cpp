@@ -224,7 +224,7 @@ std::pair<llvm::SmallVector<Rewriter::Part>, llvm::SmallVector<Rewriter::Part>> 
   return {outer, inner};
 }
 
-/// A product that writes channels last reads its constant in panels of one vector.
+/// A product that writes channels last reads its constant in panels of one vector, where whole vectors divide them.
 void Rewriter::splitPanels(int64_t lanes) {
   const unsigned result = op_.getNumDpsInputs();
   if (!isProduct(op_) || forms_[result].kind != OperandForm::kActivation || !(forms_[result].layout == kChannelsLast)) {
@@ -238,11 +238,8 @@ void Rewriter::splitPanels(int64_t lanes) {
   }
   auto& parts = splits_[loop];
   if (parts.size() != 1) return;
-  for (int64_t width : {lanes, lanes / 2}) {
-    if (width < 4 || parts[0] % width != 0 || parts[0] == width) continue;
-    parts = {parts[0] / width, width};
-    return;
-  }
+  if (lanes < 4 || parts[0] % lanes != 0 || parts[0] == lanes) return;
+  parts = {parts[0] / lanes, lanes};
 }
 
 /// Loops as the first result is walked; then reductions: blocks of channels, windows, channels within a block.

@@ -78,6 +78,27 @@ func.func @channels_last(%x: tensor<1x20x20x3xf32>, %w: tensor<64x3x3x3xf32> {te
 
 // -----
 
+// Whole vectors do not divide 1000 channels: the filter stays in rows of all of them. Panels of half a vector would leave
+// half of every vector empty.
+// CHECK-LABEL: @channels_last_in_half_vectors
+// CHECK: ins({{.*}} : tensor<1x9x9x32xf32>, tensor<1x1x32x1000xf32>) outs({{.*}} : tensor<1x9x9x1000xf32>)
+// AVX2-LABEL: @channels_last_in_half_vectors
+// AVX2: ins({{.*}} : tensor<1x9x9x32xf32>, tensor<125x1x1x32x8xf32>) outs({{.*}} : tensor<1x9x9x125x8xf32>)
+func.func @channels_last_in_half_vectors(%x: tensor<1x9x9x32xf32>, %w: tensor<1000x32x1x1xf32> {tessera.weight = 0 : i64}) -> tensor<1x9x9x1000xf32> {
+  %z = arith.constant 0.0 : f32
+  %t = tensor.empty() : tensor<1x32x9x9xf32>
+  %xt = linalg.transpose ins(%x : tensor<1x9x9x32xf32>) outs(%t : tensor<1x32x9x9xf32>) permutation = [0, 3, 1, 2]
+  %e = tensor.empty() : tensor<1x1000x9x9xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<1x1000x9x9xf32>) -> tensor<1x1000x9x9xf32>
+  %r = linalg.conv_2d_nchw_fchw ins(%xt, %w : tensor<1x32x9x9xf32>, tensor<1000x32x1x1xf32>)
+      outs(%f : tensor<1x1000x9x9xf32>) -> tensor<1x1000x9x9xf32>
+  %u = tensor.empty() : tensor<1x9x9x1000xf32>
+  %y = linalg.transpose ins(%r : tensor<1x1000x9x9xf32>) outs(%u : tensor<1x9x9x1000xf32>) permutation = [0, 2, 3, 1]
+  return %y : tensor<1x9x9x1000xf32>
+}
+
+// -----
+
 #id = affine_map<(n, c, h, w) -> (n, c, h, w)>
 
 // Groups of 24 channels: a block of 16 would cross a group's border, so a block of the grouped convolution is a group.
