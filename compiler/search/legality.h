@@ -19,8 +19,8 @@ Extents extentsOf(const v1::Schedule& schedule);
 class Legality {
  public:
   /// `extents`: of the workload's loops, added to what `start`, a tree that can be followed, says of them; those that
-  /// it contradicts are left out. `registers`: of the chip, as far as they are
-  /// known; vectors are as wide as the start's at least.
+  /// it contradicts are left out. `registers`: of the chip, as far as they are known; vectors
+  /// may be as wide as the start's in any case.
   Legality(const v1::Schedule& start, Extents extents, const v1::RegisterFile& registers);
 
   /// Why the tree cannot be followed; empty where nothing speaks against it.

@@ -4,8 +4,8 @@
 //                  [--trials N] [--quality 0.95] [--minutes N] [--start analysis|far]
 //   search_methods --write FOLDER [--cases ...]: the cases as files of tensor expressions, for other benchmarks
 // Quality is a share of the best speed that any method found for the case, when its fastest trees are timed again: of
-// hundreds that were timed once the fastest is the luckiest. Searches start where the analysis ends, as
-// the service's do; or `far` from there, as FlexTensor's do (thesis, 4.6): at a tree that random steps, the same for
+// hundreds that were timed once the fastest is the luckiest. Searches start where the analysis ends, as the service's
+// do; or `far` from there, as FlexTensor's do (thesis, 4.6): at a tree that random steps, the same for
 // all methods of a seed, have made to take four times as long. A tree is built and timed once, whoever asks for it, and
 // costs each who asks as much. With --minutes each case has its part of the time left: all methods with one seed
 // always, with the next one while there is time. Not a test; prints tables. Run it on a machine with nothing else to
@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -60,6 +61,10 @@ void check(tessera_status status) {
   if (status != TESSERA_OK) fail(tessera_last_error());
 }
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
 
 /// Table 4.3: input and output channels, extent, window, stride.
 struct Layer {
@@ -260,8 +265,7 @@ class Bench {
       for (int run = 0; run < kRuns; ++run) mine = std::min(mine, candidate.milliseconds());
       ratios.push_back(base / mine);
     }
-    std::ranges::sort(ratios);
-    return ratios[ratios.size() / 2];
+    return median(std::move(ratios));
   }
 
   std::unique_ptr<Loaded> load(const std::vector<v1::BuiltObject>& objects, const v1::Schedule& schedule) {
@@ -339,11 +343,6 @@ Curve searched(Bench& bench, const std::string& method, const compiler::search::
     curve.seconds.push_back(passed);
   }
   return curve;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.empty() ? 0 : values[values.size() / 2];
 }
 
 struct Options {
