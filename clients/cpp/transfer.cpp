@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -112,31 +112,43 @@ absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_
                                        " bytes, which stay there for the next try to go on from"));
 }
 
-// Appends the blob's bytes from `offset` on to `out`, which is the file `part` or in memory.
-absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
-                          const std::string& part, const TransferProgress& progress, Sha256* hash, Patience& patience) {
+// Hands the blob's bytes from `offset` on to `keep`, in order; what that refuses ends it.
+absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, Patience& patience,
+                          const std::function<absl::Status(const std::string&)>& keep) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
   request.set_sha256(digest.sha256());
   request.set_offset(offset);
   auto reader = channel.blobs().DownloadBlob(&context, request);
   v1::DownloadBlobResponse chunk;
-  int64_t done = offset;
   while (reader->Read(&chunk)) {
     patience.answered();
-    out.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
-    if (!out) {
-      const int error = errno;
+    if (absl::Status kept = keep(chunk.data()); !kept.ok()) {
       context.TryCancel();
       reader->Finish();
-      return cannotKeep(error, part, done, digest.size_bytes());
+      return kept;
     }
-    if (hash) hash->update(chunk.data());
-    done += static_cast<int64_t>(chunk.data().size());
-    if (progress) progress(done, digest.size_bytes());
   }
   const grpc::Status status = reader->Finish();
   return status.ok() ? absl::OkStatus() : fromGrpc(status);
+}
+
+// Appends the blob's bytes from `offset` on to the file `part`, which is `out`.
+absl::Status appendFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
+                        const std::string& part, const TransferProgress& progress, Sha256& hash, Patience& patience) {
+  int64_t done = offset;
+  return downloadFrom(channel, digest, offset, patience, [&](const std::string& chunk) {
+    out.write(chunk.data(), static_cast<std::streamsize>(chunk.size()));
+    if (!out) return cannotKeep(errno, part, done, digest.size_bytes());
+    hash.update(chunk);
+    done += static_cast<int64_t>(chunk.size());
+    if (progress) progress(done, digest.size_bytes());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status otherBytes(const v1::Digest& digest) {
+  return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
 }
 
 }  // namespace
@@ -188,7 +200,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     if (!out) return fileError(errno, absl::StrCat("cannot write ", part));
     Sha256 hash;  // of what comes from the start in one go: it need not be read again
     status = have == digest.size_bytes() ? absl::OkStatus()
-                                         : downloadFrom(channel, digest, have, out, part, progress, &hash, patience);
+                                         : appendFrom(channel, digest, have, out, part, progress, hash, patience);
     out.close();
     if (status.ok() && !out) return cannotKeep(errno, part, have, digest.size_bytes());
     if (status.ok()) {
@@ -208,7 +220,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       }
       // What was there before the resume was not a prefix of this blob: start over.
       fs::remove(part, error);
-      status = absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
+      status = otherBytes(digest);
       ++attempt;
       continue;
     }
@@ -227,19 +239,24 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
     return failureStatus(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("blob ", digest.sha256(), " has ",
                                                                    digest.size_bytes(), " bytes; save it to a file"));
   }
-  std::ostringstream out;
+  const auto size = static_cast<size_t>(std::max<int64_t>(0, digest.size_bytes()));
+  std::string bytes;
+  bytes.reserve(size);
+  Sha256 hash;
   Patience patience(channel);
-  while (true) {
-    absl::Status status =
-        downloadFrom(channel, digest, static_cast<int64_t>(out.tellp()), out, "memory", {}, nullptr, patience);
+  while (bytes.size() < size) {
+    absl::Status status = downloadFrom(channel, digest, static_cast<int64_t>(bytes.size()), patience,
+                                       [&](const std::string& chunk) -> absl::Status {
+                                         if (chunk.size() > size - bytes.size()) return otherBytes(digest);
+                                         bytes += chunk;
+                                         hash.update(chunk);
+                                         return absl::OkStatus();
+                                       });
     if (status.ok()) break;
     if (!absl::IsUnavailable(status)) return status;
     if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
   }
-  std::string bytes = std::move(out).str();
-  if (digestOf(bytes).sha256() != digest.sha256()) {
-    return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
-  }
+  if (hash.finish() != digest.sha256()) return otherBytes(digest);
   return bytes;
 }
 
