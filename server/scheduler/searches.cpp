@@ -437,6 +437,10 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
 
 double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 0 ? rules.least_gain() : kLeastGain; }
 
+bool isTimedOnly(const v1::SearchState& search) {
+  return search.stage() == v1::SearchState::TRYING && search.task_id().empty() && !isBuilding(search);
+}
+
 double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
 
 absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {

@@ -31,6 +31,9 @@ absl::Status beginBatch(Step& step, v1::Action search, int most);
 /// The default's time over a candidate's from which that is faster.
 double leastGain(const v1::MeasuringRules& rules);
 
+/// Whether all that is left of its batches is to be timed.
+bool isTimedOnly(const v1::SearchState& search);
+
 /// What the next batch may add to the workload's speed, as a share of it.
 double expectedGain(const v1::SearchState& search);
 

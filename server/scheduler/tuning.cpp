@@ -363,28 +363,34 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
   if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(int open, searchesAtOnce(step, beside));
+  TESSERA_ASSIGN(const int at_once, searchesAtOnce(step, beside));
+  int open = at_once, timed = 0;
   std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
     TESSERA_ASSIGN(v1::Action search, step.tx.getAction(id));
     const bool waits = search.search().stage() == v1::SearchState::WAITING;
     open -= waits ? 0 : 1;
+    timed += isTimedOnly(search.search()) ? 1 : 0;
     const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
     (waits ? waiting : trying).emplace_back(expected, std::move(search));
   }
-  TESSERA_ASSIGN(open, searchesToFeed(step, action, static_cast<int>(waiting.size()), open));
-  // Where too few wait, the next batch of those that are being measured is proposed ahead.
-  for (auto* searches : {&waiting, &trying}) {
+  // Measurements wait for the cores that hosts lend. Whose trials all do leaves its place to another, so that there is
+  // something to build meanwhile, and to time behind them; where none waits, its own next batch may be proposed ahead.
+  const int behind = beside ? 0 : std::min(timed, at_once), count = static_cast<int>(waiting.size());
+  TESSERA_ASSIGN(const int most_waiting, searchesToFeed(step, action, count, open + behind));
+  TESSERA_ASSIGN(const int most_ahead, searchesToFeed(step, action, count, open));
+  int begun = 0;
+  for (const auto& [searches, most] : {std::pair(&waiting, most_waiting), std::pair(&trying, most_ahead)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
       return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
     });
     for (auto& [expected, search] : *searches) {
-      if (open <= 0) {
-        return absl::OkStatus();
+      if (begun >= most) {
+        break;
       }
       TESSERA_ASSIGN(const bool may, mayPropose(step, search));
       if (may) {
-        --open;
+        ++begun;
         TESSERA_TRY(beginBatch(step, std::move(search), beside ? kBatchBeside : kBatch));
       }
     }

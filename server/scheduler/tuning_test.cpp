@@ -283,6 +283,32 @@ TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
   EXPECT_FALSE(candidatesAreLeft(bench));
 }
 
+TEST(Tuning, WhoseTrialsAllWaitToBeTimedLeavesItsPlaceToAnother) {
+  SchedulerBench bench;
+  bench.registerWorker("w", 1, {}, hostOfTwoCores());
+  const std::string id = bench.create(tuning(bench, "m", "a b c d e f", 5))->id();
+  std::optional<v1::Lease> timed;  // the first of all trials, which goes on
+  std::vector<std::string> searched;
+  for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
+    if (!lease.task().measure().workload_hash().empty()) {
+      timed = lease;
+      continue;
+    }
+    if (lease.task().has_search()) searched.push_back(lease.task().search().search());
+    ASSERT_TRUE(bench.finish("w", lease).ok());
+  }
+  ASSERT_TRUE(timed.has_value());
+  // One slot keeps two searches under way, and two more behind those: not all six, whose order may change meanwhile.
+  EXPECT_EQ(searched.size(), 4u);
+  EXPECT_EQ(std::set<std::string>(searched.begin(), searched.end()).size(), 4u);
+  ASSERT_TRUE(bench.finish("w", *timed).ok());
+  bench.runAll("w");
+  const v1::Job job = bench.job(id);
+  ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
+  EXPECT_EQ(job.tune_result().trials(), 30);
+  EXPECT_FALSE(candidatesAreLeft(bench));
+}
+
 TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
   SchedulerBench bench;
   bench.registerWorker("w", 1, {}, hostOfTwoCores());

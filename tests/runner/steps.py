@@ -201,6 +201,8 @@ def _sanitized(context, group, tests, until):
         late = results.Report(f"{group}: no time was left of {max(0, until - begin):.0f} s", "\n".join(map(str, result.failures)))
         print(f"   {late.name}", flush=True)
         return results.Result(reports=[late])
+    if until is not None and until <= begin:
+        return unless_late(results.Result(failures=[group]))
     folder = ROOT / "build" / preset
     for name, command, timeout in (
             ("configure", ["cmake", "--preset", preset], 600),
