@@ -19,14 +19,10 @@ class Evolutionary final : public Search {
  private:
   /// The fastest of a few of the population.
   size_t parent() {
-    std::vector<size_t> fastest(points_.size());
-    for (size_t at = 0; at < fastest.size(); ++at) fastest[at] = at;
-    std::ranges::sort(
-        fastest, [&](size_t a, size_t b) { return std::pair(-points_[a].speed, a) < std::pair(-points_[b].speed, b); });
-    size_t best = std::min(kPopulation, fastest.size()) - 1;
-    for (size_t round = 0; round < kTournament; ++round)
-      best = std::min(best, below(random_, std::min(kPopulation, fastest.size())));
-    return fastest[best];
+    const std::vector<size_t> population = fastest(kPopulation);
+    size_t best = population.size() - 1;
+    for (size_t round = 0; round < kTournament; ++round) best = std::min(best, below(random_, population.size()));
+    return population[best];
   }
 
   std::optional<Candidate> invent() override {

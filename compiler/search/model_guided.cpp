@@ -36,19 +36,10 @@ class ModelGuided final : public Search {
     if (fitted.ok()) model_ = std::make_unique<CostModel>(*std::move(fitted));
   }
 
-  std::vector<size_t> fastest() const {
-    std::vector<size_t> points(points_.size());
-    for (size_t at = 0; at < points.size(); ++at) points[at] = at;
-    std::ranges::sort(
-        points, [&](size_t a, size_t b) { return std::pair(-points_[a].speed, a) < std::pair(-points_[b].speed, b); });
-    points.resize(std::min(kFastest, points.size()));
-    return points;
-  }
-
   std::optional<Candidate> invent() override {
     if (!model_ || share(random_) < kAnywhere) return std::nullopt;
     std::vector<Candidate> pool;
-    for (const size_t point : fastest())
+    for (const size_t point : fastest(kFastest))
       for (const Neighbour& each : openOf(point)) pool.push_back({each.schedule, each.direction, point});
     const size_t near = pool.size();
     for (size_t farther = 0; farther < kFarther && near > 0; ++farther) {

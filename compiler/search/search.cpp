@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,17 @@ std::vector<Neighbour> Search::legalNeighbours(const v1::Schedule& schedule) con
     return legality_.hopeless(each.direction) || !legality_.refusal(each.schedule).empty();
   });
   return neighbours;
+}
+
+std::vector<size_t> Search::fastest(size_t most) const {
+  std::vector<size_t> points(points_.size());
+  std::iota(points.begin(), points.end(), size_t{0});
+  const size_t count = std::min(most, points.size());
+  std::ranges::partial_sort(points, points.begin() + static_cast<ptrdiff_t>(count), [&](size_t a, size_t b) {
+    return std::pair(-points_[a].speed, a) < std::pair(-points_[b].speed, b);
+  });
+  points.resize(count);
+  return points;
 }
 
 const std::vector<Neighbour>& Search::openOf(size_t point) {

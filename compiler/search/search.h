@@ -85,6 +85,8 @@ class Search {
 
   /// Starts as the thesis draws them: E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
   size_t drawStart(const std::vector<size_t>& points);
+  /// The fastest points, `most` at most; of equally fast ones that first which was tried first.
+  std::vector<size_t> fastest(size_t most) const;
   /// Neighbours that nothing speaks against.
   std::vector<Neighbour> legalNeighbours(const v1::Schedule& schedule) const;
   /// Those of a point that nobody has tried; they are found when they are first asked for.
