@@ -23,8 +23,7 @@ using Clock = std::chrono::steady_clock;
 /// A version in memory.
 struct Loaded {
   v1::ArtifactVersion version;
-  std::unique_ptr<FetchedArtifact> fetched;
-  const tessera_artifact* artifact() const { return fetched->artifact.get(); }
+  LocalArtifact artifact;
 };
 
 /// What was run of one version.
@@ -76,12 +75,9 @@ class Follower {
   }
 
   absl::StatusOr<std::shared_ptr<Loaded>> load(const v1::ArtifactVersion& version) {
-    auto next = std::make_shared<Loaded>();
-    next->version = version;
     auto fetched = fetchArtifact(channel_, version, run_.trust, false);
     if (!fetched.ok()) return fetched.status();
-    next->fetched = *std::move(fetched);
-    return next;
+    return std::make_shared<Loaded>(Loaded{version, *std::move(fetched)});
   }
 
   /// The newest version, if it is not the one that runs.
@@ -91,8 +87,8 @@ class Follower {
   }
 
   absl::Status begin(const Loaded& first) {
-    if (absl::Status status = buffers_.prepare(first.artifact(), run_.inputs); !status.ok()) return status;
-    auto session = createSession(first.artifact(), run_.threads, buffers_.variant);
+    if (absl::Status status = buffers_.prepare(first.artifact.get(), run_.inputs); !status.ok()) return status;
+    auto session = createSession(first.artifact.get(), run_.threads, buffers_.variant);
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
     return absl::OkStatus();
@@ -101,7 +97,7 @@ class Follower {
   absl::Status goOver(std::shared_ptr<Loaded> next) {
     if (session_ == nullptr) {
       if (absl::Status status = begin(*next); !status.ok()) return status;
-    } else if (const tessera_status code = tessera_session_replace(session_.get(), next->artifact());
+    } else if (const tessera_status code = tessera_session_replace(session_.get(), next->artifact.get());
                code != TESSERA_OK) {
       return runtimeError(code);
     }

@@ -1,6 +1,7 @@
 #include "clients/cli/local_run.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,17 @@ absl::Status runtimeError(tessera_status status) {
   }
 }
 
+namespace {
+
+absl::StatusOr<LocalArtifact> loadedFrom(int file, bool verify_weights) {
+  tessera_artifact* loaded = nullptr;
+  const tessera_status code = tessera_artifact_load_fd(file, verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
+  if (code != TESSERA_OK) return runtimeError(code);
+  return LocalArtifact(loaded, &tessera_artifact_destroy);
+}
+
+}  // namespace
+
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
   // Opened once: a file that takes its name after the check is not the one that is loaded.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO too, at once
@@ -58,28 +70,21 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   if (!trust.untrusted) {
     if (absl::Status status = checkTrusted(file, path, trust.file); !status.ok()) return status;
   }
-  tessera_artifact* loaded = nullptr;
-  const tessera_status code = tessera_artifact_load_fd(file, verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &loaded);
-  if (code != TESSERA_OK) return runtimeError(code);
-  return LocalArtifact(loaded, &tessera_artifact_destroy);
+  return loadedFrom(file, verify_weights);
 }
 
-absl::StatusOr<std::unique_ptr<FetchedArtifact>> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
-                                                               const TrustFlags& trust, bool verify_weights) {
-  auto fetched = std::make_unique<FetchedArtifact>();
-  auto bytes = downloadBytes(channel, version.artifact());
-  if (!bytes.ok()) return bytes.status();
-  fetched->bytes = *std::move(bytes);
+absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
+                                            const TrustFlags& trust, bool verify_weights) {
+  // A file in memory: its weights lie aligned, and are used where they are.
+  const int file = memfd_create("tessera-artifact", MFD_CLOEXEC);
+  if (file < 0) return fileError(errno, "cannot make a file in memory");
+  const absl::Cleanup close = [file] { ::close(file); };
+  if (absl::Status status = downloadInto(channel, version.artifact(), file); !status.ok()) return status;
   if (!trust.untrusted) {
-    absl::Status trusted = checkTrusted(channel, version.artifact_id(), fetched->bytes, trust.file);
+    absl::Status trusted = checkTrusted(channel, version.artifact_id(), version.artifact(), trust.file);
     if (!trusted.ok()) return trusted;
   }
-  tessera_artifact* artifact = nullptr;
-  const tessera_status code = tessera_artifact_load_memory(fetched->bytes.data(), fetched->bytes.size(),
-                                                           verify_weights ? TESSERA_VERIFY_WEIGHTS : 0, &artifact);
-  if (code != TESSERA_OK) return runtimeError(code);
-  fetched->artifact.reset(artifact);
-  return fetched;
+  return loadedFrom(file, verify_weights);
 }
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant) {

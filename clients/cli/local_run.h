@@ -29,15 +29,9 @@ absl::Status runtimeError(tessera_status status);
 /// `trust` does not say that this is all right. `verify_weights` checks their checksum too.
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights);
 
-/// An artifact of the service in memory: the bytes stay as long as it does.
-struct FetchedArtifact {
-  std::string bytes;
-  LocalArtifact artifact{nullptr, &tessera_artifact_destroy};
-};
-
 /// The same for what a service has.
-absl::StatusOr<std::unique_ptr<FetchedArtifact>> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
-                                                               const TrustFlags& trust, bool verify_weights);
+absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
+                                            const TrustFlags& trust, bool verify_weights);
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant);
 

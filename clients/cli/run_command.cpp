@@ -188,7 +188,7 @@ int follow(const CommandLine& line, const RunFlags& flags) {
 }
 
 // The artifact of --job is one version: what is published while it runs is left to the next command.
-absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
+absl::StatusOr<LocalArtifact> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
   auto connected = line.connect();
   if (!connected.ok()) return connected.status();
   auto version = versionToRun(**connected, flags.job, flags.version);
@@ -196,13 +196,9 @@ absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactOfJob(const CommandLine
   return fetchArtifact(**connected, *version, flags.trust, flags.verify);
 }
 
-absl::StatusOr<std::unique_ptr<FetchedArtifact>> artifactToRun(const CommandLine& line, const RunFlags& flags) {
+absl::StatusOr<LocalArtifact> artifactToRun(const CommandLine& line, const RunFlags& flags) {
   if (!flags.job.empty()) return artifactOfJob(line, flags);
-  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
-  if (!loaded.ok()) return loaded.status();
-  auto of_file = std::make_unique<FetchedArtifact>();
-  of_file->artifact = *std::move(loaded);
-  return of_file;
+  return loadArtifact(flags.artifact, flags.trust, flags.verify);
 }
 
 int runInSandbox(const CommandLine& line, const RunFlags& flags) {
@@ -216,7 +212,7 @@ int run(const CommandLine& line, const RunFlags& flags) {
   if (!flags.follow.empty()) return follow(line, flags);
   auto loaded = artifactToRun(line, flags);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
-  const LocalArtifact& artifact = (*loaded)->artifact;
+  const LocalArtifact artifact = *std::move(loaded);
 
   RunBuffers buffers;
   if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) {

@@ -1,5 +1,7 @@
 #include "clients/cpp/transfer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -112,9 +114,11 @@ absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_
                                        " bytes, which stay there for the next try to go on from"));
 }
 
+using Keep = std::function<absl::Status(const std::string& chunk)>;
+
 // Hands the blob's bytes from `offset` on to `keep`, in order; what that refuses ends it.
 absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, Patience& patience,
-                          const std::function<absl::Status(const std::string&)>& keep) {
+                          const Keep& keep) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
   request.set_sha256(digest.sha256());
@@ -149,6 +153,25 @@ absl::Status appendFrom(Channel& channel, const v1::Digest& digest, int64_t offs
 
 absl::Status otherBytes(const v1::Digest& digest) {
   return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
+}
+
+// Hands all of a blob on to `keep`, which need not check it; goes on where a connection broke.
+absl::Status downloadWhole(Channel& channel, const v1::Digest& digest, const Keep& keep) {
+  int64_t done = 0;
+  Sha256 hash;
+  Patience patience(channel);
+  while (done < digest.size_bytes()) {
+    absl::Status status = downloadFrom(channel, digest, done, patience, [&](const std::string& chunk) -> absl::Status {
+      done += static_cast<int64_t>(chunk.size());
+      if (done > digest.size_bytes()) return otherBytes(digest);
+      hash.update(chunk);
+      return keep(chunk);
+    });
+    if (status.ok()) break;
+    if (!absl::IsUnavailable(status)) return status;
+    if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
+  }
+  return hash.finish() == digest.sha256() ? absl::OkStatus() : otherBytes(digest);
 }
 
 }  // namespace
@@ -239,25 +262,29 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
     return failureStatus(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("blob ", digest.sha256(), " has ",
                                                                    digest.size_bytes(), " bytes; save it to a file"));
   }
-  const auto size = static_cast<size_t>(std::max<int64_t>(0, digest.size_bytes()));
   std::string bytes;
-  bytes.reserve(size);
-  Sha256 hash;
-  Patience patience(channel);
-  while (bytes.size() < size) {
-    absl::Status status = downloadFrom(channel, digest, static_cast<int64_t>(bytes.size()), patience,
-                                       [&](const std::string& chunk) -> absl::Status {
-                                         if (chunk.size() > size - bytes.size()) return otherBytes(digest);
-                                         bytes += chunk;
-                                         hash.update(chunk);
-                                         return absl::OkStatus();
-                                       });
-    if (status.ok()) break;
-    if (!absl::IsUnavailable(status)) return status;
-    if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
-  }
-  if (hash.finish() != digest.sha256()) return otherBytes(digest);
+  bytes.reserve(static_cast<size_t>(std::max<int64_t>(0, digest.size_bytes())));
+  absl::Status status = downloadWhole(channel, digest, [&](const std::string& chunk) {
+    bytes += chunk;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
   return bytes;
+}
+
+absl::Status downloadInto(Channel& channel, const v1::Digest& digest, int file) {
+  int64_t done = 0;
+  return downloadWhole(channel, digest, [&](const std::string& chunk) -> absl::Status {
+    for (std::string_view rest = chunk; !rest.empty();) {
+      const ssize_t written = write(file, rest.data(), rest.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0)
+        return fileError(errno, absl::StrCat("cannot keep more than ", done, " of ", digest.size_bytes(), " bytes"));
+      rest.remove_prefix(static_cast<size_t>(written));
+      done += written;
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status attachBytes(Channel& channel, std::string bytes, v1::TensorValue& value) {

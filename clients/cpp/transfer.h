@@ -40,4 +40,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
 /// Fetches a small blob. LIMIT_EXCEEDED over 1 GiB.
 absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& digest);
 
+/// Appends a blob of any size to an empty open file, which holds other bytes than the blob's after an error.
+absl::Status downloadInto(Channel& channel, const v1::Digest& digest, int file);
+
 }  // namespace tessera::client

@@ -17,7 +17,6 @@
 #include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 #include "proto/read_file.h"
-#include "proto/sha256.h"
 #include "proto/signing/artifact_signature.h"
 
 namespace tessera::client {
@@ -160,12 +159,13 @@ absl::Status checkTrusted(int artifact, const std::string& path, const std::stri
   return checkKey(path, signature->public_key, trust_file);
 }
 
-absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, std::string_view bytes,
+absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, const v1::Digest& digest,
                           const std::string& trust_file) {
   const auto signature = signatureOf(channel, artifact_id);
   if (!signature.ok()) return signature.status();
-  if (const std::string found = sha256Hex(bytes); found != artifact_id) {
-    return untrusted(artifact_id, "other bytes came than the service signed", found, artifact_id, "fetch it again");
+  if (digest.sha256() != artifact_id) {
+    return untrusted(artifact_id, "other bytes came than the service signed", digest.sha256(), artifact_id,
+                     "fetch it again");
   }
   return isOnThisMachine(channel.address()) ? absl::OkStatus()
                                             : checkKey(artifact_id, signature->public_key, trust_file);

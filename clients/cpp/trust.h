@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,9 +27,9 @@ bool isOnThisMachine(const std::string& address);
 /// says what is wrong and what to do. The file was opened as `path`, which may name another meanwhile.
 absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file);
 
-/// The same for an artifact in memory, which the service it came from is asked to sign. A service on this machine is
-/// trusted.
-absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, std::string_view bytes,
+/// The same for an artifact that came from a service and has `digest`: the service is asked to sign it. One on this
+/// machine is trusted.
+absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, const v1::Digest& digest,
                           const std::string& trust_file);
 
 }  // namespace tessera::client
