@@ -195,14 +195,14 @@ def _sanitized(context, group, tests, until):
     preset, begin = SANITIZED[group].preset, time.monotonic()
     def left(most):
         return most if until is None else max(1, min(most, until - time.monotonic()))
+    def late(failures):
+        told = results.Report(f"{group}: no time was left of {max(0, until - begin):.0f} s", "\n".join(map(str, failures)))
+        print(f"   {told.name}", flush=True)
+        return results.Result(reports=[told])
     def unless_late(result):
-        if not result.failed or until is None or time.monotonic() < until:
-            return result
-        late = results.Report(f"{group}: no time was left of {max(0, until - begin):.0f} s", "\n".join(map(str, result.failures)))
-        print(f"   {late.name}", flush=True)
-        return results.Result(reports=[late])
+        return result if not result.failed or until is None or time.monotonic() < until else late(result.failures)
     if until is not None and until <= begin:
-        return unless_late(results.Result(failures=[group]))
+        return late([])
     folder = ROOT / "build" / preset
     for name, command, timeout in (
             ("configure", ["cmake", "--preset", preset], 600),
