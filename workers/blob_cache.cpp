@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
+#include "proto/write_all.h"
 #include "workers/file_descriptor.h"
 #include "workers/file_digest.h"
 
@@ -22,16 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPartial[] = ".partial";
-
-absl::Status writeAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::ErrnoToStatus(errno, path);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
 
 absl::Status mismatch(const v1::Digest& wanted, const std::string& sha256, int64_t bytes) {
   // The server hashes what it sends: it went wrong on the way here, or here.
@@ -131,7 +122,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
     total += static_cast<int64_t>(bytes.size());
     if (total > digest.size_bytes()) return mismatch(digest, "more", total);
     hash.update(bytes);
-    return writeAll(file.get(), bytes, partial);
+    return writeAll(file.get(), bytes) ? absl::OkStatus() : absl::ErrnoToStatus(errno, partial);
   });
   if (!status.ok()) return status;
   const std::string sha256 = hash.finish();

@@ -61,23 +61,17 @@ class Follower {
 
   /// On the watching thread: what takes long happens beside the runs.
   absl::Status fetch(const v1::ArtifactVersion& version) {
-    auto next = load(version);
-    if (absl::IsNotFound(next.status())) {  // it may have been superseded meanwhile: the last one counts
+    auto fetched = fetchArtifact(channel_, version, run_.trust, false);
+    if (absl::IsNotFound(fetched.status())) {  // it may have been superseded meanwhile: the last one counts
       missing_ = absl::NotFoundError(
-          absl::StrCat("version ", version.number(), " of job ", run_.job, ": ", next.status().message()));
+          absl::StrCat("version ", version.number(), " of job ", run_.job, ": ", fetched.status().message()));
       return absl::OkStatus();
     }
-    if (!next.ok()) return next.status();
+    if (!fetched.ok()) return fetched.status();
     missing_ = absl::OkStatus();
     const std::lock_guard lock(mutex_);
-    newest_ = *std::move(next);
+    newest_ = std::make_shared<Loaded>(Loaded{version, *std::move(fetched)});
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::shared_ptr<Loaded>> load(const v1::ArtifactVersion& version) {
-    auto fetched = fetchArtifact(channel_, version, run_.trust, false);
-    if (!fetched.ok()) return fetched.status();
-    return std::make_shared<Loaded>(Loaded{version, *std::move(fetched)});
   }
 
   /// The newest version, if it is not the one that runs.

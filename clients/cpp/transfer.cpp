@@ -1,7 +1,5 @@
 #include "clients/cpp/transfer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +16,7 @@
 #include "clients/cpp/local_file.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
+#include "proto/write_all.h"
 
 namespace tessera::client {
 namespace {
@@ -275,14 +274,9 @@ absl::StatusOr<std::string> downloadBytes(Channel& channel, const v1::Digest& di
 absl::Status downloadInto(Channel& channel, const v1::Digest& digest, int file) {
   int64_t done = 0;
   return downloadWhole(channel, digest, [&](const std::string& chunk) -> absl::Status {
-    for (std::string_view rest = chunk; !rest.empty();) {
-      const ssize_t written = write(file, rest.data(), rest.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0)
-        return fileError(errno, absl::StrCat("cannot keep more than ", done, " of ", digest.size_bytes(), " bytes"));
-      rest.remove_prefix(static_cast<size_t>(written));
-      done += written;
-    }
+    if (!writeAll(file, chunk))
+      return fileError(errno, absl::StrCat("cannot keep more than ", done, " of ", digest.size_bytes(), " bytes"));
+    done += static_cast<int64_t>(chunk.size());
     return absl::OkStatus();
   });
 }

@@ -448,9 +448,9 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
   if (state.stage() == v1::SearchState::WAITING) {
     return true;
   }
-  const bool free = state.stage() == v1::SearchState::TRYING && state.task_id().empty();
-  const bool ahead = state.log().batches_size() > 1 || isBuilding(state);
-  if (!free || ahead || isOver(state) || state.told().trials() + openTrials(state) >= state.trials_wanted()) {
+  const bool ahead = state.log().batches_size() > 1;
+  if (!isTimedOnly(state) || ahead || isOver(state) ||
+      state.told().trials() + openTrials(state) >= state.trials_wanted()) {
     return false;
   }
   TESSERA_ASSIGN(const bool due, confirmationIsDue(step, search));

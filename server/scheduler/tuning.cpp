@@ -376,16 +376,15 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
   }
   // Measurements wait for the cores that hosts lend. Whose trials all do leaves its place to another, so that there is
   // something to build meanwhile, and to time behind them; where none waits, its own next batch may be proposed ahead.
-  const int behind = beside ? 0 : std::min(timed, at_once), count = static_cast<int>(waiting.size());
-  TESSERA_ASSIGN(const int most_waiting, searchesToFeed(step, action, count, open + behind));
-  TESSERA_ASSIGN(const int most_ahead, searchesToFeed(step, action, count, open));
+  const int behind = beside ? 0 : std::min(timed, at_once);
+  TESSERA_ASSIGN(const int most, searchesToFeed(step, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
-  for (const auto& [searches, most] : {std::pair(&waiting, most_waiting), std::pair(&trying, most_ahead)}) {
+  for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
       return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
     });
     for (auto& [expected, search] : *searches) {
-      if (begun >= most) {
+      if (begun >= until) {
         break;
       }
       TESSERA_ASSIGN(const bool may, mayPropose(step, search));

@@ -7,7 +7,8 @@ Each mode has a service of its own with an empty database. `tessera run --follow
 on one thread for the window, on the same machine that searches: both disturb each other, as they do in use. Workers' use is
 the share of the search's time in which a worker had a task, from the job's trace; the measuring core's, that in which
 anything was timed on the core that the host lends for it: near 100 %, no worker has anything left to do that would make
-the search end sooner. Takes models x modes x seeds x (window + 15 s). What is asked for: async's first run within 10 s, 1.5 times static's runs, workers used for 85 %.
+the search end sooner. Takes models x modes x seeds x (window + 15 s). What is asked for: async's first run within 10 s,
+1.5 times static's runs, workers used for 85 %.
 """
 
 import argparse
@@ -28,12 +29,14 @@ def covered(events, until_us):
 
 
 def use_of(trace, seconds):
-    """Shares of `seconds` from the first task on: in which a worker has one, of all workers; in which something is timed."""
+    """Of `seconds` from the first task on: the share in which a worker has one, of all workers; that in which something
+    is timed."""
+    until_us = 1e6 * seconds
     workers = {event["pid"] for event in trace["traceEvents"] if event["ph"] == "M"}
-    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["ts"] < 1e6 * seconds]
-    length = max(1, covered(events, 1e6 * seconds)[1])
-    busy = sum(covered([event for event in events if event["pid"] == worker], 1e6 * seconds)[0] for worker in workers)
-    timing = covered([event for event in events if event["name"].startswith("measure")], 1e6 * seconds)[0]
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["ts"] < until_us]
+    length = max(1, covered(events, until_us)[1])
+    busy = sum(covered([event for event in events if event["pid"] == worker], until_us)[0] for worker in workers)
+    timing = covered([event for event in events if event["name"].startswith("measure")], until_us)[0]
     return busy / max(1, len(workers)) / length, timing / length
 
 

@@ -11,6 +11,7 @@
 #include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 #include "proto/io_failure.h"
+#include "proto/write_all.h"
 #include "workers/output_names.h"
 #include "workers/progress_stream.h"
 
@@ -73,13 +74,7 @@ absl::Status TaskContext::writeResult(const v1::TaskResult& result) const {
 }
 
 absl::Status writeAll(int fd, std::string_view bytes, const std::string& what) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ioError(what);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
+  return tessera::writeAll(fd, bytes) ? absl::OkStatus() : ioError(what);
 }
 
 absl::Status readMessage(const std::string& path, google::protobuf::Message& message) {
