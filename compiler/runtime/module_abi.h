@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 9
+#define TESSERA_MODULE_ABI 10
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -42,7 +42,8 @@ enum {
   TESSERA_BUFFER_INPUT = 1,  /* index = position in inputs */
   TESSERA_BUFFER_OUTPUT = 2, /* index = position in outputs */
   TESSERA_BUFFER_WEIGHT = 3, /* offset in the weights section */
-  TESSERA_BUFFER_ARENA = 4   /* offset in the arena; index = position in places, where the variant has any */
+  TESSERA_BUFFER_ARENA = 4,  /* offset in the arena; index = position in places, where the variant has any */
+  TESSERA_BUFFER_LOOP = 5    /* where a loop says, another place in each iteration; index = position in loops */
 };
 
 typedef struct {
@@ -111,6 +112,39 @@ typedef struct {
   int32_t first, last;
 } tessera_module_place;
 
+/* A value that each iteration hands on to the next. The first one reads `initial`; each writes where the one before it
+ * did not, to `result` and `spare` in turns; behind the last one the value is in `result`. All of one size. */
+typedef struct {
+  int32_t initial;
+  int32_t before, after; /* what the body reads and what it writes; of kind LOOP, in no other entry */
+  int32_t result, spare;
+} tessera_module_carried;
+
+/* A buffer of which each iteration reads or writes one part, parts of part.size_bytes one after another. */
+typedef struct {
+  int32_t whole;
+  int32_t part;     /* of kind LOOP, in no other entry */
+  int32_t written;  /* 0 or 1 */
+  int32_t reversed; /* 0 or 1: the first iteration has part most_iterations - 1 */
+} tessera_module_scan;
+
+/* Steps [first_step, last_step) run again and again. Loops lie within each other or apart; a LOOP buffer is used within
+ * its loop only. Buffers are positions in the variant's; -1: there is none. */
+typedef struct {
+  int32_t first_step, last_step;
+  int64_t most_iterations;   /* 0: no bound, and nothing is scanned */
+  int32_t trip_count;        /* one i64, read before the first iteration */
+  int32_t initial_condition; /* one byte, 0 or 1, read before the first iteration */
+  int32_t condition;         /* one byte, 0 or 1, that the body writes */
+  int32_t iteration;         /* one i64, written before each iteration */
+  int32_t executed;          /* one i64, written behind the last iteration */
+  int32_t num_carried;
+  const tessera_module_carried* carried;
+  const tessera_module_scan* scans;
+  int32_t num_scans;
+  int32_t reserved;
+} tessera_module_loop;
+
 /* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
 typedef struct {
   int32_t input;
@@ -159,12 +193,15 @@ typedef struct {
   const tessera_module_extent* extents; /* ascending by output, then dimension */
   const tessera_module_refused_sizes* refused_sizes;
   const tessera_module_place* places; /* of a variant with ranges; none: all lies where `buffers` says */
+  const tessera_module_loop* loops;   /* by first step; of those that begin at one step the outer one first */
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
   int32_t num_extents;
   int32_t num_refused_sizes;
   int32_t num_places;
+  int32_t num_loops;
+  int32_t reserved;
   int64_t arena_bytes; /* one per concurrent run; of the greatest sizes */
 } tessera_module_variant;
 
