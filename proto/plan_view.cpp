@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/plan_loops.h"
 
 namespace tessera {
 namespace {
@@ -72,7 +73,8 @@ class LastWriters {
 
 class View {
  public:
-  explicit View(const v1::Plan& plan) : plan_(plan) {}
+  explicit View(const v1::Plan& plan)
+      : plan_(plan), memory_(memoryOfBuffers(plan)), iterations_(iterationsOfSteps(plan)) {}
 
   GraphView run() {
     for (int step = 0; step < plan_.steps_size(); ++step) addStep(step);
@@ -117,8 +119,9 @@ class View {
       node->set_name(step.name());
       node->set_op(workload.summary());
     }
-    node->set_flops(workload.flops());
-    node->set_bytes(workload.bytes());
+    const int64_t times = iterations_[static_cast<size_t>(index)];
+    node->set_flops(workload.flops() > INT64_MAX / times ? INT64_MAX : workload.flops() * times);
+    node->set_bytes(workload.bytes() > INT64_MAX / times ? INT64_MAX : workload.bytes() * times);
     node->set_kernel(step.workload());
     const auto [known, unseen] = arguments_.try_emplace(step.workload(), 0);
     if (unseen) known->second = argumentsOf(workload.ir());
@@ -165,8 +168,9 @@ class View {
     }
   }
 
+  /// The memory that a buffer is in.
   const v1::Buffer* bufferAt(int index) const {
-    return index >= 0 && index < plan_.buffers_size() ? &plan_.buffers(index) : nullptr;
+    return index >= 0 && index < plan_.buffers_size() ? &plan_.buffers(memory_[static_cast<size_t>(index)]) : nullptr;
   }
   static bool sameShape(const v1::Buffer& a, const v1::Buffer& b) {
     return std::equal(a.spec().shape().begin(), a.spec().shape().end(), b.spec().shape().begin(),
@@ -174,6 +178,8 @@ class View {
   }
 
   const v1::Plan& plan_;
+  const std::vector<int> memory_;          // of each buffer
+  const std::vector<int64_t> iterations_;  // of each step
   GraphView view_;
   size_t copied_ = 0;             // bytes
   std::map<int, int> arguments_;  // of a workload: many steps may share a long text

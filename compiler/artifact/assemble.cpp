@@ -17,8 +17,10 @@
 #include "compiler/pipeline.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
+#include "llvm/Support/MathExtras.h"
 #include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
+#include "proto/plan_loops.h"
 #include "proto/sha256.h"
 
 namespace tessera::compiler {
@@ -109,9 +111,12 @@ absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::
 
 /// Work of one run of `variant`, which is `plan` or one of its variants.
 int64_t flopsOf(const v1::Plan& plan, const v1::Plan& variant) {
-  int64_t flops = 0;
-  for (const v1::Step& step : variant.steps()) flops += plan.workloads(step.workload()).flops();
-  return flops;
+  const std::vector<int64_t> iterations = iterationsOfSteps(variant);
+  uint64_t flops = 0;
+  for (int s = 0; s < variant.steps_size(); ++s)
+    flops = llvm::SaturatingMultiplyAdd<uint64_t>(plan.workloads(variant.steps(s).workload()).flops(),
+                                                  iterations[static_cast<size_t>(s)], flops);
+  return static_cast<int64_t>(std::min<uint64_t>(flops, INT64_MAX));
 }
 
 v1::Manifest::Variant describeVariant(const v1::Plan& plan, const v1::Plan& variant) {

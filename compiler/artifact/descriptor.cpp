@@ -18,6 +18,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "proto/element_size.h"
 #include "proto/failure.h"
+#include "proto/plan_loops.h"
 
 namespace tessera::compiler {
 namespace {
@@ -50,7 +51,10 @@ class Tables {
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
     refused_ = llvm::StructType::get(i32, i32, i64, i64, i64, pointer_);
     variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_,
-                                     i32, i32, i32, i32, i32, i32, i64);
+                                     pointer_, i32, i32, i32, i32, i32, i32, i32, i32, i64);
+    carried_ = llvm::StructType::get(i32, i32, i32, i32, i32);
+    scan_ = llvm::StructType::get(i32, i32, i32, i32);
+    loop_ = llvm::StructType::get(i32, i32, i64, i32, i32, i32, i32, i32, i32, pointer_, pointer_, i32, i32);
   }
 
   void emit() {
@@ -99,24 +103,49 @@ class Tables {
   }
 
   Constant* variantEntry(const v1::Plan& plan) {
-    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps, places;
+    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps, places, loops;
     for (const v1::DimensionBinding& dimension : plan.dimensions()) {
       dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
     }
     for (const v1::TensorSpec& spec : plan.inputs()) inputs.push_back(tensor(spec, rangesOf(spec)));
     for (const v1::TensorSpec& spec : plan.outputs()) outputs.push_back(tensor(spec, {}));
     for (const v1::Buffer& buffer : plan.buffers()) buffers.push_back(bufferEntry(buffer));
-    for (const v1::Step& step : plan.steps()) steps.push_back(stepEntry(plan, step));
+    const std::vector<int64_t> iterations = iterationsOfSteps(plan);
+    for (int s = 0; s < plan.steps_size(); ++s)
+      steps.push_back(stepEntry(plan, plan.steps(s), iterations[static_cast<size_t>(s)]));
+    for (const v1::StepLoop& loop : plan.loops()) loops.push_back(loopEntry(loop));
     for (const v1::ArenaPlace& place : plan.arena()) {
       places.push_back(llvm::ConstantStruct::get(place_, {int64(place.offset()), int64(place.size_bytes()),
                                                           int32(place.first_step()), int32(place.last_step())}));
     }
     return llvm::ConstantStruct::get(
-        variant_, {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs),
-                   table(buffer_, buffers), table(step_, steps), table(extent_, runtimeExtents(plan)),
-                   table(refused_, refusedSizes(plan)), table(place_, places), int32(plan.dimensions_size()),
-                   int32(plan.buffers_size()), int32(plan.steps_size()), int32(plan.runtime_extents_size()),
-                   int32(plan.refused_sizes_size()), int32(plan.arena_size()), int64(plan.arena_bytes())});
+        variant_,
+        {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs), table(buffer_, buffers),
+         table(step_, steps), table(extent_, runtimeExtents(plan)), table(refused_, refusedSizes(plan)),
+         table(place_, places), table(loop_, loops), int32(plan.dimensions_size()), int32(plan.buffers_size()),
+         int32(plan.steps_size()), int32(plan.runtime_extents_size()), int32(plan.refused_sizes_size()),
+         int32(plan.arena_size()), int32(plan.loops_size()), int32(0), int64(plan.arena_bytes())});
+  }
+  Constant* loopEntry(const v1::StepLoop& loop) {
+    std::vector<Constant*> carried, scans;
+    for (const v1::StepLoop::Carried& each : loop.carried()) {
+      carried.push_back(
+          llvm::ConstantStruct::get(carried_, {int32(each.initial()), int32(each.before()), int32(each.after()),
+                                               int32(each.result()), int32(each.spare())}));
+    }
+    for (const v1::StepLoop::Scan& each : loop.scans()) {
+      scans.push_back(llvm::ConstantStruct::get(
+          scan_,
+          {int32(each.whole()), int32(each.part()), int32(each.written() ? 1 : 0), int32(each.reversed() ? 1 : 0)}));
+    }
+    return llvm::ConstantStruct::get(
+        loop_,
+        {int32(loop.first_step()), int32(loop.last_step()), int64(loop.most_iterations()),
+         int32(loop.has_trip_count() ? loop.trip_count() : -1),
+         int32(loop.has_initial_condition() ? loop.initial_condition() : -1),
+         int32(loop.has_condition() ? loop.condition() : -1), int32(loop.has_iteration() ? loop.iteration() : -1),
+         int32(loop.has_executed() ? loop.executed() : -1), int32(loop.carried_size()), table(carried_, carried),
+         table(scan_, scans), int32(loop.scans_size()), int32(0)});
   }
   std::vector<Constant*> rangesOf(const v1::TensorSpec& input) const {
     if (input.bounded_dims().empty()) return {};
@@ -134,7 +163,7 @@ class Tables {
   }
   Constant* bufferEntry(const v1::Buffer& buffer) {
     const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;
-    const bool indexed = callers || buffer.kind() == v1::Buffer::ARENA;
+    const bool indexed = callers || buffer.kind() == v1::Buffer::ARENA || buffer.kind() == v1::Buffer::LOOP;
     return llvm::ConstantStruct::get(buffer_, {int32(buffer.kind()), int32(indexed ? buffer.index() : 0),
                                                int64(callers ? 0 : buffer.offset()), int64(buffer.size_bytes())});
   }
@@ -151,7 +180,8 @@ class Tables {
     }
     return table(phase_, entries);
   }
-  Constant* stepEntry(const v1::Plan& plan, const v1::Step& step) {
+  Constant* stepEntry(const v1::Plan& plan, const v1::Step& step, int64_t iterations) {
+    const int64_t flops = plan_.workloads(step.workload()).flops();
     const auto workload = static_cast<size_t>(step.workload());
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
@@ -178,7 +208,7 @@ class Tables {
         step_,
         {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
          int32(kernel.phases_size()), int32(step.operands_size()), table(llvm::Type::getInt32Ty(context_), operands),
-         int64(plan_.workloads(step.workload()).flops()), int64(kernel.workspace_bytes()),
+         int64(flops > INT64_MAX / iterations ? INT64_MAX : flops * iterations), int64(kernel.workspace_bytes()),
          int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(static_cast<int64_t>(cuts.size())),
          table(cut_, cuts), table(reach_, reaches), int32(static_cast<int64_t>(reaches.size())), int32(0)});
   }
@@ -226,7 +256,7 @@ class Tables {
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
   llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *term_, *reach_, *place_, *dimension_, *fixed_input_,
-      *extent_, *refused_, *variant_;
+      *extent_, *refused_, *variant_, *carried_, *scan_, *loop_;
   std::vector<Constant*> phases_;  // per workload
 };
 

@@ -11,6 +11,7 @@
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
 #include "compiler/graph/plan/groups.h"
+#include "compiler/graph/plan/loop_bodies.h"
 #include "compiler/graph/plan/plan_writer.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
@@ -37,6 +38,7 @@
 #include "compiler/graph/slices/repeat_groups.h"
 #include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
+#include "compiler/ir/loop_op.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -67,7 +69,7 @@ v1::Decision precisionDecision(int products, const Chip& chip) {
 /// Groups, and which of them run as one, chosen until nobody refuses one; nothing of `main` is changed. `choices` are
 /// those made so far, then all.
 absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedModel& model, const Chip& chip,
-                                        const GraphOptions& options, GraphChoices& choices,
+                                        const GraphOptions& options, const LoopPlans& loops, GraphChoices& choices,
                                         std::vector<v1::Decision>& decisions) {
   std::vector<GraphChoices::Refused> refused;
   const RowFacts rows(model, main);
@@ -81,7 +83,7 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
     if (absl::Status status = these.finish(); !status.ok()) return status;
-    absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip);
+    absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip, loops);
     if (!planned.ok()) return planned.status();
     auto more = options.refused ? options.refused(*planned) : std::vector<GraphChoices::Refused>();
     if (!more.ok()) return more.status();
@@ -98,7 +100,7 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
 absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& target, const GraphOptions& options) {
   model.module->getContext()
       ->loadDialect<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
+                    mlir::tensor::TensorDialect, mlir::func::FuncDialect, LoopDialect>();
   auto main = mlir::dyn_cast_or_null<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
   if (!main) return failureStatus(v1::Failure::INTERNAL, "the imported module has no function @main");
 
@@ -186,7 +188,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     fold();
   }
   // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
-  GraphChoices choices(options.pins);
+  GraphChoices choices(pinsOutsideOfLoops(main, options.pins));
   LayoutReport layouts = assignLayouts(main, chip, choices);
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
@@ -228,8 +230,10 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   changed("constants-to-weights");
   if (!observed.ok()) return observed;
 
+  absl::StatusOr<LoopPlans> loops = planLoopBodies(main, model, target, options);
+  if (!loops.ok()) return loops.status();
   std::vector<v1::Decision> chains;
-  absl::StatusOr<PlannedGraph> planned = planGroups(main, model, chip, options, choices, chains);
+  absl::StatusOr<PlannedGraph> planned = planGroups(main, model, chip, options, *loops, choices, chains);
   if (!planned.ok()) return planned.status();
   if (options.observer) observed = options.observer->planned(*planned);
   if (!observed.ok()) return observed;
@@ -248,6 +252,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
   for (const v1::Choice& choice : choices.all()) *planned->plan.mutable_report()->add_choices() = choice;
   for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
+  addDecisionsOfLoops(*loops, *planned->plan.mutable_report());
   return planned;
 }
 

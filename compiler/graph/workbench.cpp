@@ -1,5 +1,6 @@
 #include "compiler/graph/workbench.h"
 
+#include "compiler/ir/loop_op.h"
 #include "compiler/ir/spares.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,7 +14,7 @@ namespace {
 
 mlir::MLIRContext& loaded(mlir::MLIRContext& context) {
   context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect, LoopDialect>();
   return context;
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/graph_order.h"
 #include "compiler/import/limits.h"
+#include "compiler/ir/loop_op.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -177,7 +178,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
 absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std::string& path,
                                           const ImportOptions& options) {
   context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+                      mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect, LoopDialect>();
   TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
   if (!model->has_graph()) return noGraph();
   std::optional<v1::CheckReport> best;

@@ -8,6 +8,7 @@
 #include "compiler/import/evaluate.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -21,6 +22,9 @@ constexpr int64_t kMostTried = 1024;    // sizes of a range in search of what th
 constexpr int64_t kLeastMultiples = 4;  // of what is found
 constexpr int64_t kSteps = 1 << 16;     // scalar operations for one example
 constexpr int64_t kMostAlike = 256;     // operations compared before two counts are taken for different ones
+
+/// Whether a block is @main or the body of a loop, and not a part of an operation there.
+bool isFunction(mlir::Block* block) { return mlir::isa_and_nonnull<mlir::func::FuncOp>(block->getParentOp()); }
 
 /// Whether equal operations on equal values compute both; what was found to be equal is in `matched`.
 bool computedAlike(mlir::Value a, mlir::Value b, llvm::DenseMap<mlir::Value, mlir::Value>& matched,
@@ -80,10 +84,14 @@ std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(ml
     if (!op) {
       const bool is_count =
           std::any_of(ranges_.begin(), ranges_.end(), [&](const RangeOf& range) { return range.count == reached[i]; });
-      if (is_count || mlir::cast<mlir::BlockArgument>(reached[i]).getOwner() != body) continue;
+      mlir::Block* owner = mlir::cast<mlir::BlockArgument>(reached[i]).getOwner();
+      if (is_count || (owner != body && !isFunction(owner))) continue;
       return std::nullopt;
     }
-    if (op->getBlock() != body || !operations.insert(op)) continue;
+    // Of the function around the body of a loop constants alone.
+    if (op->getBlock() != body && isFunction(op->getBlock()) && !op->hasTrait<mlir::OpTrait::ConstantLike>())
+      return std::nullopt;
+    if ((op->getBlock() != body && !isFunction(op->getBlock())) || !operations.insert(op)) continue;
     op->walk([&](mlir::Operation* inner) {
       for (mlir::Value operand : inner->getOperands()) reached.insert(operand);
     });
@@ -98,8 +106,10 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
   auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
   if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
   if (operations.size() > kMostOperations) return std::nullopt;
-  std::sort(operations.begin(), operations.end(),
-            [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
+  const auto inner = std::partition(operations.begin(), operations.end(), [&](mlir::Operation* op) {
+    return op->getBlock() != value.getParentBlock();  // constants
+  });
+  std::sort(inner, operations.end(), [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
 
   std::vector<ConstantPtr> results;
   for (const std::vector<int64_t>& sizes : examples) {
@@ -130,7 +140,9 @@ mlir::Value FollowedValues::addExtent(mlir::Value count, int64_t most) {
   for (const auto& [other, other_most] : by_data_) {
     llvm::DenseMap<mlir::Value, mlir::Value> matched;
     int64_t operations = kMostAlike;
-    if (other_most == most && computedAlike(other, count, matched, operations)) return extents_[count] = other;
+    if (other_most == most && mlir::Value(other).getParentBlock() == count.getParentBlock() &&
+        computedAlike(other, count, matched, operations))
+      return extents_[count] = other;
   }
   by_data_.insert({count, most});
   known_by_data_.clear();  // of what was no function of counts before

@@ -69,7 +69,7 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
   result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
-  forgetWindows(main_);
+  forgetWindows(*result_.module);
 
   std::string errors;
   mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
@@ -89,7 +89,7 @@ void GraphImporter::beginModule() {
   result_.module = mlir::ModuleOp::create(loc);
   b.setInsertionPointToEnd(result_.module->getBody());
   main_ = mlir::func::FuncOp::create(b, loc, "main", b.getFunctionType({}, {}));
-  main_.addEntryBlock();
+  block_ = main_.addEntryBlock();
 }
 
 absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& scope) {
@@ -169,6 +169,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     auto results = inlineGraph(graph, arguments, scope);
     if (perhaps) derived_.resize(known);
     return results;
+  };
+  environment.lower_loop = [this](const Node& node, Emitter& e, const LoopRequest& request, LoopBuilder build) {
+    return lowerLoopBody(node, e, request, build);
   };
   environment.restrict_to_same = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
     return followed_.restrictToSame(a, b, reason);
@@ -340,7 +343,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
 }
 
 Emitter GraphImporter::emitter(const std::string& label) {
-  mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(&main_.getBody().front());
+  mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(block_);
   // Places end up in messages, which must be valid text; names of the model may hold anything.
   return Emitter(b, mlir::NameLoc::get(b.getStringAttr(printable(label))),
                  [this](Emitter& e, const ConstantPtr& constant) { return materialize(e, constant); });
@@ -367,7 +370,7 @@ mlir::Value GraphImporter::materialize(Emitter& e, const ConstantPtr& constant) 
   kept_.push_back(constant);
   const auto bytes = static_cast<int64_t>(constant->bytes.size());
   const bool small = bytes <= limits::kInlineConstantBytes;
-  // @main is straight-line code that only grows at its end, so a value made here serves every later node.
+  // A block is straight-line code that only grows at its end, so a value made here serves every later node of it.
   value = small ? inlineConstant(e, *constant) : weightArgument(e, constant);
   return value;
 }

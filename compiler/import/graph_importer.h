@@ -111,6 +111,18 @@ class GraphImporter {
   absl::StatusOr<std::optional<std::vector<Tensor>>> tryFold(const Operator& op, Node& node);
   absl::Status checkInputs(const Operator& op, const Node& node) const;
 
+  // Loops that stay loops (loop_body.h).
+  absl::StatusOr<LoopResults> lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
+                                            LoopBuilder build);
+  mlir::func::FuncOp beginLoopBody(mlir::Location loc);
+  absl::Status fillLoopBody(const Node& node, const LoopRequest& request, LoopBuilder build, mlir::func::FuncOp body,
+                            BodyBorder& border);
+  static absl::Status checkLoopYield(const Node& node, const LoopRequest& request, const LoopYield& yield,
+                                     mlir::func::FuncOp body);
+  LoopResults callLoopBody(Emitter& outer, const LoopRequest& request, mlir::func::FuncOp body,
+                           const BodyBorder& border);
+  void discardLoopBody(mlir::func::FuncOp body);
+
   Emitter emitter(const std::string& label);
   mlir::Value materialize(Emitter& e, const ConstantPtr& constant);
   mlir::Value weightArgument(Emitter& e, const ConstantPtr& constant);
@@ -130,6 +142,10 @@ class GraphImporter {
 
   ImportedModel result_;
   mlir::func::FuncOp main_;
+  mlir::Block* block_ = nullptr;  ///< where nodes are lowered to: @main's, or the body of a loop's
+  int loops_ = 0;                 ///< bodies made so far, for their names
+  /// Bodies that did not work. Their values are kept, since what is known of values goes by their addresses.
+  std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
   FollowedValues followed_;
   std::vector<DerivedExtent> derived_;                         ///< noted while nodes are lowered
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< by Constant

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/import/emitter.h"
 #include "compiler/import/fault.h"
+#include "compiler/import/loop_body.h"
 #include "compiler/import/refused_sizes.h"
 
 namespace onnx {
@@ -24,6 +25,8 @@ namespace tessera::compiler {
 /// Attributes of the call of a model-local function, which its body's nodes may refer to.
 using FunctionAttributes = std::map<std::string, const onnx::AttributeProto*>;
 
+class Node;
+
 /// What a node needs of the import around it.
 struct NodeEnvironment {
   int64_t opset = 0;        ///< version of the node's domain
@@ -33,6 +36,8 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
+  /// Lowers a loop that stays one.
+  std::function<absl::StatusOr<LoopResults>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)> lower_loop;
   /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< of counts of the data, too
@@ -91,6 +96,12 @@ class Node {
   absl::StatusOr<v1::DataType> dataType(const std::string& name, std::optional<v1::DataType> fallback);
   absl::StatusOr<std::vector<Tensor>> inlineGraph(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments) {
     return environment_.inline_graph(graph, arguments);
+  }
+
+  /// Emits a loop whose body is lowered once, by `build`, and runs for each iteration. Fails where an iteration gives
+  /// another type or size than the one before: written out such a loop may work.
+  absl::StatusOr<LoopResults> loop(Emitter& e, const LoopRequest& request, LoopBuilder build) const {
+    return environment_.lower_loop(*this, e, request, build);
   }
 
   /// An axis in [-rank, rank), made non-negative. `what` is the attribute or input it came from.

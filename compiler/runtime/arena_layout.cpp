@@ -50,6 +50,23 @@ ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(varia
     }
     first_cut += static_cast<size_t>(step.num_cuts);
   }
+  always_.resize(needed_.size());
+  const auto keep = [&](int32_t index) {
+    if (index < 0 || variant.buffers[index].kind != TESSERA_BUFFER_ARENA) return;
+    const tessera_module_buffer& buffer = variant.buffers[index];
+    const auto place = static_cast<size_t>(buffer.index);
+    always_[place] = std::max(always_[place], buffer.offset - variant.places[place].offset + buffer.size_bytes);
+  };
+  for (const tessera_module_loop& loop : std::span(variant.loops, static_cast<size_t>(variant.num_loops))) {
+    keep(loop.iteration);
+    keep(loop.executed);
+    for (int32_t i = 0; i < loop.num_carried; ++i) {
+      keep(loop.carried[i].result);
+      keep(loop.carried[i].spare);
+    }
+    for (int32_t i = 0; i < loop.num_scans; ++i)
+      if (loop.scans[i].written != 0) keep(loop.scans[i].whole);
+  }
 }
 
 int64_t ArenaLayout::reservedBytes() const {
@@ -65,7 +82,7 @@ int64_t ArenaLayout::offset(const tessera_module_buffer& buffer) const {
 }
 
 void ArenaLayout::measure(std::span<const LiveCut> cuts) {
-  std::fill(needed_.begin(), needed_.end(), 0);
+  needed_ = always_;  // of the same length: allocates nothing
   for (const Writer& writer : writers_) {
     const tessera_module_step& step = variant_.steps[writer.step];
     const int64_t size = variant_.buffers[step.operands[writer.operand]].size_bytes;

@@ -50,6 +50,7 @@ class ArenaLayout {
 
   const tessera_module_variant& variant_;
   std::vector<Writer> writers_;
+  std::vector<int64_t> always_;   // per place: what loops write of it in any run
   std::vector<int64_t> needed_;   // per place, of the run
   std::vector<int64_t> offsets_;  // per place: those in use
   std::vector<Layout> layouts_;   // none holds all that another one does

@@ -14,6 +14,9 @@ uint8_t poisonAt(GuardedMemory::End end) { return end == GuardedMemory::End::kFr
 size_t alignmentOf(const tessera_module_variant& variant, const tessera_module_buffer& buffer) {
   if (buffer.kind == TESSERA_BUFFER_INPUT) return tessera_dtype_size(variant.inputs[buffer.index].dtype);
   if (buffer.kind == TESSERA_BUFFER_OUTPUT) return tessera_dtype_size(variant.outputs[buffer.index].dtype);
+  // Parts lie one after another.
+  if (buffer.kind == TESSERA_BUFFER_LOOP && buffer.size_bytes > 0)
+    return std::min<size_t>(TESSERA_BUFFER_ALIGNMENT, static_cast<size_t>(buffer.size_bytes & -buffer.size_bytes));
   return TESSERA_BUFFER_ALIGNMENT;
 }
 
@@ -71,9 +74,10 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   if (bound.arena.bytes() > 0) {
     std::memset(arena_.data(), poisonAt(end), static_cast<size_t>(bound.arena.bytes()));
   }
-  for (size_t call = 0; call < bound.calls.size();
-       call += static_cast<size_t>(tables().steps[bound.calls[call].step].num_phases)) {
+  step_ns_ = {};
+  for (size_t call = firstCall(); call < bound.calls.size();) {
     if (RuntimeStatus status = runGuardedStep(call, end); !status.ok()) return status;
+    call = next(call + static_cast<size_t>(tables().steps[bound.calls[call].step].num_phases) - 1);
   }
   return applyExtents(inputs, outputs);
 }
@@ -132,7 +136,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
                  call.fn(c.operands.data(), lo, hi, c.memory[c.memory.workspace()].data(), scratch.data());
                });
              },
-             nullptr, &context});
+             nullptr, &context, 0});
 
   if (status = memory.checkEdges(first.step); !status.ok()) return status;
   for (int32_t i = arguments; i < step.num_operands; ++i) {

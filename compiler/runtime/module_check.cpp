@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "compiler/runtime/module_image.h"
 
@@ -60,7 +61,7 @@ class Checker {
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
         !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes) ||
-        !array(v.places, v.num_places)) {
+        !array(v.places, v.num_places) || !array(v.loops, v.num_loops)) {
       return fail("module", 0, "has a table outside the code");
     }
     int ranges = 0;
@@ -94,6 +95,7 @@ class Checker {
     for (int i = 0; i < v.num_steps; ++i) {
       if (const char* what = step(v, v.steps[i])) return fail("step", i, what);
     }
+    if (RuntimeStatus status = loops(v); !status.ok()) return status;
     for (int i = 0; i < v.num_extents; ++i) {
       if (const char* what = extent(v, i)) return fail("extent", i, what);
     }
@@ -218,9 +220,82 @@ class Checker {
         const bool inside = b.offset >= p.offset && b.offset + b.size_bytes <= p.offset + p.size_bytes;
         return inside ? nullptr : "reaches beyond its place";
       }
+      case TESSERA_BUFFER_LOOP:
+        return b.index >= 0 && b.index < v.num_loops && b.offset == 0 ? nullptr : "is of no loop";
       default:
         return "is of an unknown kind";
     }
+  }
+
+  RuntimeStatus loops(const tessera_module_variant& v) const {
+    std::vector<int32_t> around;                                         // loops that are open, the innermost one last
+    std::vector<bool> moved(static_cast<size_t>(v.num_buffers), false);  // LOOP buffers that an entry has
+    for (int32_t i = 0; i < v.num_loops; ++i) {
+      const tessera_module_loop& loop = v.loops[i];
+      if (loop.first_step < 0 || loop.first_step >= loop.last_step || loop.last_step > v.num_steps)
+        return fail("loop", i, "has no steps");
+      if (i > 0 && loop.first_step < v.loops[i - 1].first_step) return fail("loop", i, "is out of order");
+      while (!around.empty() && v.loops[around.back()].last_step <= loop.first_step) around.pop_back();
+      if (!around.empty() && v.loops[around.back()].last_step < loop.last_step)
+        return fail("loop", i, "ends outside of the one around it");
+      around.push_back(i);
+      if (const char* what = this->loop(v, i, around, moved)) return fail("loop", i, what);
+    }
+    for (int32_t s = 0; s < v.num_steps; ++s) {
+      for (int32_t operand = 0; operand < v.steps[s].num_operands; ++operand) {
+        const tessera_module_buffer& b = v.buffers[v.steps[s].operands[operand]];
+        if (b.kind != TESSERA_BUFFER_LOOP) continue;
+        const bool inside = s >= v.loops[b.index].first_step && s < v.loops[b.index].last_step;
+        if (!inside || !moved[static_cast<size_t>(v.steps[s].operands[operand])])
+          return fail("step", s, "reads what no iteration around it has");
+      }
+    }
+    return {};
+  }
+
+  const char* loop(const tessera_module_variant& v, int32_t index, const std::vector<int32_t>& around,
+                   std::vector<bool>& moved) const {
+    const tessera_module_loop& l = v.loops[index];
+    if (!bytes(l.most_iterations)) return "has an impossible number of iterations";
+    if (!array(l.carried, l.num_carried) || !array(l.scans, l.num_scans)) return "has a table outside the code";
+    // A buffer that is where it is through all iterations; of loops those around.
+    const auto stays = [&](int32_t b) {
+      if (b < 0 || b >= v.num_buffers) return false;
+      const bool outer = std::find(around.begin(), around.end() - 1, v.buffers[b].index) != around.end() - 1;
+      return v.buffers[b].kind != TESSERA_BUFFER_LOOP || (outer && moved[static_cast<size_t>(b)]);
+    };
+    const auto written = [&](int32_t b) {
+      return stays(b) && v.buffers[b].kind != TESSERA_BUFFER_INPUT && v.buffers[b].kind != TESSERA_BUFFER_WEIGHT;
+    };
+    const auto takes = [&](int32_t b) {  // a LOOP buffer of this loop, once
+      if (b < 0 || b >= v.num_buffers || v.buffers[b].kind != TESSERA_BUFFER_LOOP || v.buffers[b].index != index ||
+          moved[static_cast<size_t>(b)]) {
+        return false;
+      }
+      moved[static_cast<size_t>(b)] = true;
+      return true;
+    };
+    const auto scalar = [&](int32_t b, int64_t size, bool is_written) {
+      return b == -1 || ((is_written ? written(b) : stays(b)) && v.buffers[b].size_bytes == size);
+    };
+    if (!scalar(l.trip_count, sizeof(int64_t), false) || !scalar(l.initial_condition, 1, false) ||
+        !scalar(l.condition, 1, true) || !scalar(l.iteration, sizeof(int64_t), true) ||
+        !scalar(l.executed, sizeof(int64_t), true)) {
+      return "counts in no buffer of one number";
+    }
+    for (const tessera_module_carried& c : std::span(l.carried, static_cast<size_t>(l.num_carried))) {
+      if (!stays(c.initial) || !written(c.result) || !written(c.spare) || !takes(c.before) || !takes(c.after))
+        return "carries no such buffer";
+      for (const int32_t b : {c.initial, c.before, c.after, c.spare})
+        if (v.buffers[b].size_bytes != v.buffers[c.result].size_bytes) return "carries buffers of different sizes";
+    }
+    for (const tessera_module_scan& s : std::span(l.scans, static_cast<size_t>(l.num_scans))) {
+      if (!(s.written != 0 ? written(s.whole) : stays(s.whole)) || !takes(s.part)) return "scans no such buffer";
+      const int64_t part = v.buffers[s.part].size_bytes;
+      if (l.most_iterations == 0 || (part > 0 && l.most_iterations > v.buffers[s.whole].size_bytes / part))
+        return "scans beyond a buffer";
+    }
+    return nullptr;
   }
 
   const char* step(const tessera_module_variant& v, const tessera_module_step& s) const {
@@ -312,6 +387,7 @@ class Checker {
     if (e.dimension < 0 || e.dimension >= v.outputs[e.output].rank) return "refers to no such dimension";
     if (e.buffer < 0 || e.buffer >= v.num_buffers) return "refers to no such buffer";
     if (v.buffers[e.buffer].size_bytes != sizeof(int64_t)) return "is not in a buffer of one i64";
+    if (v.buffers[e.buffer].kind == TESSERA_BUFFER_LOOP) return "is where a loop says";
     if (index == 0) return nullptr;
     const tessera_module_extent& before = v.extents[index - 1];
     const bool ascends = before.output < e.output || (before.output == e.output && before.dimension < e.dimension);

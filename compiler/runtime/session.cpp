@@ -169,9 +169,12 @@ void Session::placeOperands(const tessera_module_variant& variant, Bound& bound)
     for (int32_t i = 0; i < variant.steps[s].num_operands; ++i)
       bound.operands[operand++] = operandAddress(bound.arena, variant.buffers[variant.steps[s].operands[i]]);
   }
+  if (bound.loops.empty()) return;
+  for (int32_t b = 0; b < variant.num_buffers; ++b)
+    bound.loops.setAddress(static_cast<size_t>(b), operandAddress(bound.arena, variant.buffers[b]));
 }
 
-/// Null for buffers of the caller.
+/// Null for buffers of the caller and of loops.
 void* Session::operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const {
   if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + arena.offset(buffer);
   // Kernels take all operands as pointers to mutable memory; weights are mapped read-only.
@@ -290,14 +293,16 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   bindCaller(inputs, outputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
+  const size_t first = firstCall();
   if (!step_ns.empty()) step_begin_ns_ = nowNs();
   team_.run({bound.grids,
              [](void* session, size_t phase, int thread, int64_t low, int64_t high) {
                static_cast<Session*>(session)->call(phase, thread, low, high);
              },
-             step_ns.empty() ? nullptr
-                             : [](void* session, size_t phase) { static_cast<Session*>(session)->recordTime(phase); },
-             this});
+             step_ns.empty() && bound.loops.empty()
+                 ? nullptr
+                 : [](void* session, size_t phase) { return static_cast<Session*>(session)->next(phase); },
+             this, first});
   return applyExtents(inputs, outputs);
 }
 
@@ -313,6 +318,13 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
   for (const CallerSlot& slot : bound.caller_slots) {
     const auto tensor = static_cast<size_t>(slot.tensor);
     bound.operands[slot.operand] = slot.output ? outputs[tensor].data : bound.given[tensor];
+  }
+  if (bound.loops.empty()) return;
+  for (int32_t b = 0; b < tables().num_buffers; ++b) {
+    const tessera_module_buffer& buffer = tables().buffers[b];
+    const auto index = static_cast<size_t>(buffer.index);
+    if (buffer.kind == TESSERA_BUFFER_INPUT) bound.loops.setAddress(static_cast<size_t>(b), bound.given[index]);
+    if (buffer.kind == TESSERA_BUFFER_OUTPUT) bound.loops.setAddress(static_cast<size_t>(b), outputs[index].data);
   }
 }
 
@@ -435,7 +447,7 @@ void Session::recordTime(size_t call) {
   const Call& phase = bound_[variant_].calls[call];
   if (!phase.ends_step) return;
   const int64_t now = nowNs();
-  step_ns_[static_cast<size_t>(phase.step)] = now - step_begin_ns_;
+  step_ns_[static_cast<size_t>(phase.step)] += now - step_begin_ns_;
   step_begin_ns_ = now;
 }
 

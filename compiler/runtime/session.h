@@ -11,6 +11,7 @@
 #include "compiler/runtime/followed_sizes.h"
 #include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
+#include "compiler/runtime/loop_control.h"
 #include "compiler/runtime/memory_region.h"
 #include "compiler/runtime/module_image.h"
 #include "compiler/runtime/status.h"
@@ -103,7 +104,7 @@ class Session {
   /// What the steps of one variant are called with.
   struct Bound {
     Bound(const tessera_module_variant& variant, int32_t num_inputs)
-        : arena(variant), dense(variant, num_inputs), followed(variant) {}
+        : arena(variant), dense(variant, num_inputs), followed(variant), loops(variant) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
@@ -117,6 +118,7 @@ class Session {
     ArenaLayout arena;
     DenseInputs dense;
     FollowedSizes followed;
+    LoopControl loops;
     std::vector<int64_t> sizes;  // of all dimensions, of the latest run; where any follow
   };
 
@@ -144,6 +146,17 @@ class Session {
   RunningKernel kernelOf(size_t call, int64_t low, int64_t high) const;
   void call(size_t call, int thread, int64_t low, int64_t high);
   void recordTime(size_t call);
+  /// The call behind one that has ended.
+  size_t next(size_t call) {
+    if (!step_ns_.empty()) recordTime(call);
+    LoopControl& loops = bound_[variant_].loops;
+    return loops.empty() ? call + 1 : loops.next(call);
+  }
+  /// The first call of a run whose buffers are bound.
+  size_t firstCall() {
+    Bound& bound = bound_[variant_];
+    return bound.loops.empty() ? 0 : bound.loops.begin(bound.operands);
+  }
   /// Fills the operands that do not change from run to run.
   void placeOperands(const tessera_module_variant& variant, Bound& bound) const;
   void* operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const;

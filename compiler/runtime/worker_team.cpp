@@ -96,16 +96,15 @@ void WorkerTeam::stop() {
 }
 
 void WorkerTeam::run(const Job& job) {
+  job_ = job;
   if (threads_ == 1) {
-    for (size_t phase = 0; phase < job.grids.size(); ++phase) {
+    for (size_t phase = job.first; phase < job.grids.size(); phase = after(phase)) {
       if (job.grids[phase] > 0) job.work(job.context, phase, 0, 0, job.grids[phase]);
-      if (job.ended) job.ended(job.context, phase);
     }
     return;
   }
-  job_ = job;
   finished_.store(false, std::memory_order_relaxed);
-  open(0);
+  open(job.first);
   for (;;) {
     const uint32_t round = round_.load(std::memory_order_acquire);
     if (finished_.load(std::memory_order_acquire)) return;
@@ -125,9 +124,7 @@ void WorkerTeam::serve(int thread) {
 }
 
 void WorkerTeam::open(size_t phase) {
-  for (; phase < job_.grids.size() && job_.grids[phase] == 0; ++phase) {
-    if (job_.ended) job_.ended(job_.context, phase);
-  }
+  while (phase < job_.grids.size() && job_.grids[phase] == 0) phase = after(phase);
   const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
   if (phase == job_.grids.size()) {
     finished_.store(true, std::memory_order_release);
@@ -171,8 +168,7 @@ void WorkerTeam::help(int thread, uint32_t round) {
     }
     if (done == 0 || missing_.fetch_sub(done, std::memory_order_acq_rel) > done) continue;
     // These were the last: nobody else holds a chunk, so what belongs to the round may change.
-    if (job_.ended) job_.ended(job_.context, phase_);
-    open(phase_ + 1);
+    open(after(phase_));
     return;
   }
 }

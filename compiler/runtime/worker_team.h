@@ -17,14 +17,16 @@ namespace tessera::compiler {
 /// within a chunk.
 class WorkerTeam {
  public:
-  /// Phases, one after another.
+  /// Phases, one after another; some perhaps again and again.
   struct Job {
     std::span<const int64_t> grids;  ///< number of independent items of each phase
     /// Does items [low, high) of a phase. Disjoint ranges of one phase run at the same time.
     void (*work)(void* context, size_t phase, int thread, int64_t low, int64_t high);
-    /// Unless null, called after each phase and before the next by the thread that ended it.
-    void (*ended)(void* context, size_t phase);
+    /// Called after each phase and before the next by the thread that ended it: the phase to run next, or the number of
+    /// phases to end. Null: they run in their order.
+    size_t (*next)(void* context, size_t phase);
     void* context;
+    size_t first = 0;  ///< the phase to begin with
   };
 
   /// Throws std::system_error when the system has no more threads.
@@ -47,7 +49,9 @@ class WorkerTeam {
   void serve(int thread);
   void stop();
   /// Begins the first phase from `phase` on that has items, as a new round; ends the run when there is none.
+  /// `phase` is the first one, or what after() returned.
   void open(size_t phase);
+  size_t after(size_t phase) const { return job_.next ? job_.next(job_.context, phase) : phase + 1; }
   /// Does what is left of a round. Returns when nothing is.
   void help(int thread, uint32_t round);
   /// The next chunk of a share, or -1 when there is none or another round has begun.

@@ -26,7 +26,11 @@ struct Counting {
             [](void* context, size_t phase, int, int64_t low, int64_t high) {
               static_cast<Counting*>(context)->work(phase, low, high);
             },
-            [](void* context, size_t phase) { static_cast<Counting*>(context)->end(phase); }, this};
+            [](void* context, size_t phase) {
+              static_cast<Counting*>(context)->end(phase);
+              return phase + 1;
+            },
+            this};
   }
   void work(size_t phase, int64_t low, int64_t high) {
     if (low >= high) ++mistakes;
@@ -59,6 +63,35 @@ TEST(WorkerTeam, EveryItemIsDoneOnceAndPhasesAreInOrder) {
         for (int times : counting.done[phase])
           ASSERT_EQ(times, 1) << "phase " << phase << ", " << threads << " threads";
       }
+    }
+  }
+}
+
+/// Phases 1 and 2 three times in turns, phase 3 never.
+struct Turns {
+  std::atomic<int64_t> items[5] = {};
+  int ended[5] = {};
+
+  static void work(void* context, size_t phase, int, int64_t low, int64_t high) {
+    static_cast<Turns*>(context)->items[phase] += high - low;
+  }
+  static size_t next(void* context, size_t phase) {
+    auto* self = static_cast<Turns*>(context);
+    ++self->ended[phase];
+    if (phase == 2) return self->ended[2] < 3 ? 1 : 4;
+    return phase + 1;
+  }
+};
+
+TEST(WorkerTeam, PhasesRunInTheOrderThatTheJobSays) {
+  for (int threads : {1, 2, 5}) {
+    for (int64_t empty : {0, 7}) {
+      WorkerTeam team(threads);
+      Turns turns;
+      const std::vector<int64_t> grids = {9, empty, 100, 3, 1};
+      team.run({grids, &Turns::work, &Turns::next, &turns, 1});
+      const int64_t expected[] = {0, 3 * empty, 300, 0, 1};
+      for (size_t phase = 0; phase < grids.size(); ++phase) EXPECT_EQ(turns.items[phase], expected[phase]) << phase;
     }
   }
 }

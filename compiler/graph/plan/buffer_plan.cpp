@@ -158,7 +158,7 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
 /// The storage of what a product's step adds to its sums, where nobody reads that later and the result may be written
 /// over it; -1: none.
 int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
-  if (pending.results.size() != 1 || pending.outlined.chain) return -1;
+  if (pending.results.size() != 1 || pending.outlined.chain || pending.loop) return -1;
   const llvm::ArrayRef<Value> arguments = pending.outlined.arguments;
   mlir::func::FuncOp function = *pending.outlined.function;
   for (const unsigned addend : addendsOf(function)) {
@@ -231,6 +231,10 @@ void BufferPlan::assignResults(const PendingStep& pending, int step) {
     storage.spec.set_name(nodeNames(value.getLoc()));
     storage_of_[value] = newStorage(std::move(storage));
   }
+}
+
+int BufferPlan::reserve(int64_t bytes, int step) {
+  return newStorage({.kind = v1::Buffer::ARENA, .lifetime = {bytes, step, step}});
 }
 
 int BufferPlan::copyTarget(int output) {

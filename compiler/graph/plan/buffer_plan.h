@@ -5,6 +5,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/graph/plan/outline.h"
 #include "compiler/ir/arena.h"
+#include "compiler/ir/loop_op.h"
 #include "compiler/target/chip.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,6 +29,7 @@ struct PendingStep {
   llvm::SmallVector<mlir::Value> results;  ///< empty: copies its only argument to model output `copies_to`
   int copies_to = -1;
   std::string name;
+  LoopOp loop = {};  ///< then the step is all of a loop: `outlined` has its operands as arguments, and no function
 };
 
 /// Which bytes each value of a model's main function lives in: its inputs, weights, outputs, and one arena for what
@@ -49,6 +51,8 @@ class BufferPlan {
   /// Gives the results of a step their bytes; steps in order. Notes in its function what the result is written over,
   /// where that asks something of code generation.
   void assignResults(const PendingStep& pending, int step);
+  /// Bytes of the arena that a step alone needs.
+  int reserve(int64_t bytes, int step);
   /// The storage of an output that a step copies to.
   int copyTarget(int output);
   /// Lays out the arena and puts its figures and decisions into the plan.

@@ -13,6 +13,7 @@
 #include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/graph/facts/summary.h"
 #include "compiler/graph/plan/buffer_plan.h"
+#include "compiler/graph/plan/loop_steps.h"
 #include "compiler/graph/plan/outline.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseMap.h"
@@ -29,11 +30,13 @@ using mlir::Value;
 
 class PlanWriter {
  public:
-  PlanWriter(const ImportedModel& model, std::vector<Group> groups, const Chip& chip)
+  PlanWriter(const ImportedModel& model, std::vector<Group> groups, const Chip& chip, const LoopPlans& loops)
       : model_(model),
         main_(mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"))),
         groups_(std::move(groups)),
-        buffers_(model, main_, chip) {}
+        buffers_(model, main_, chip) {
+    for (const auto& [loop, body] : loops) body_of_[loop] = &body;
+  }
   absl::StatusOr<PlannedGraph> run();
 
  private:
@@ -42,7 +45,10 @@ class PlanWriter {
   void outlineGroups();
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(const OutlinedGroup& outlined);
+  void assignLoopMemory();
+  void numberSteps();
   void writeSteps();
+  void writeLoop(const PendingStep& pending, const LoopMemory& own);
   void writeRows(llvm::ArrayRef<Rows> all, v1::Step& step);
   void writeExtents();
 
@@ -54,6 +60,8 @@ class PlanWriter {
   llvm::SmallVector<Value> extents_;  // roots of the extents of outputs, in the order of model_.extents
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
+  llvm::DenseMap<mlir::Operation*, const PlannedGraph*> body_of_;  // of each loop
+  llvm::DenseMap<mlir::Operation*, LoopMemory> loop_memory_;
   std::optional<RowFacts> rows_;
   PlannedGraph result_;
 };
@@ -98,8 +106,14 @@ void PlanWriter::outlineGroups() {
   std::vector<PendingStep> steps;
   for (const Group& group : groups_) {
     PendingStep step;
-    step.outlined = outlineGroup(group);
-    step.results.assign(group.results.begin(), group.results.end());
+    step.loop = mlir::dyn_cast<LoopOp>(group.ops.front());
+    if (step.loop) {
+      step.outlined.arguments.assign(step.loop->operand_begin(), step.loop->operand_end());
+      step.results.assign(step.loop->result_begin(), step.loop->result_end());  // all are written
+    } else {
+      step.outlined = outlineGroup(group);
+      step.results.assign(group.results.begin(), group.results.end());
+    }
     llvm::SmallVector<mlir::Location> locations;
     for (mlir::Operation* op : group.ops) locations.push_back(op->getLoc());
     step.name = nodeNames(locations);
@@ -178,8 +192,40 @@ void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
   }
 }
 
+/// Loops keep what their bodies work on while they run.
+void PlanWriter::assignLoopMemory() {
+  for (auto [step, pending] : llvm::enumerate(pending_)) {
+    if (!pending.loop) continue;
+    LoopMemory own = layOutLoop(pending.loop, *body_of_.at(pending.loop));
+    own.storage = buffers_.reserve(own.bytes, static_cast<int>(step));
+    loop_memory_[pending.loop] = std::move(own);
+  }
+}
+
+/// Lifetimes go by pending steps: a loop is one of them, and several in the plan.
+void PlanWriter::numberSteps() {
+  std::vector<int> begin = {0};  // of each pending step, then the end
+  for (const PendingStep& pending : pending_)
+    begin.push_back(begin.back() + (pending.loop ? body_of_.at(pending.loop)->plan.steps_size() : 1));
+  for (v1::ArenaPlace& place : *result_.plan.mutable_arena()) {
+    const auto last = static_cast<size_t>(place.last_step());
+    place.set_first_step(begin[static_cast<size_t>(place.first_step())]);
+    place.set_last_step(last + 1 == begin.size() ? begin.back() : begin[last + 1] - 1);
+  }
+}
+
+void PlanWriter::writeLoop(const PendingStep& pending, const LoopMemory& own) {
+  LoopWriter(result_, workload_of_, buffers_).write(pending.loop, *body_of_.at(pending.loop), own, [&](Value value) {
+    return bufferOf(buffers_.storageOf(rootOf(value)), mlir::cast<RankedTensorType>(value.getType()));
+  });
+}
+
 void PlanWriter::writeSteps() {
   for (auto [index, pending] : llvm::enumerate(pending_)) {
+    if (pending.loop) {
+      writeLoop(pending, loop_memory_.find(pending.loop)->second);
+      continue;
+    }
     v1::Step* step = result_.plan.add_steps();
     step->set_name(pending.name);
     const RowsOfValues alongside =
@@ -228,7 +274,9 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
                            absl::StrCat("step \"", pending.name, "\" reads a value that no step writes"));
     }
   }
+  assignLoopMemory();
   buffers_.planArena(result_.plan);
+  numberSteps();
   writeSteps();
   writeExtents();
   for (const v1::TensorSpec& input : model_.inputs) *result_.plan.add_inputs() = input;
@@ -242,8 +290,9 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
 
 }  // namespace
 
-absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip) {
-  return PlanWriter(model, std::move(groups), chip).run();
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
+                                       const LoopPlans& loops) {
+  return PlanWriter(model, std::move(groups), chip, loops).run();
 }
 
 }  // namespace tessera::compiler

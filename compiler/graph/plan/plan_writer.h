@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/plan/groups.h"
+#include "compiler/graph/plan/loop_bodies.h"
 #include "compiler/import/import.h"
 #include "compiler/target/chip.h"
 
@@ -16,6 +17,8 @@ namespace tessera::compiler {
 /// input passed through, a constant, a value returned twice) gets a copy step. A view shares its source's
 /// buffer offset. Parts of a concatenation are computed in place. An elementwise step writes over an operand that dies
 /// in it, and so does a product's what it adds to its sums (written_over.h): decisions of kind "in-place".
-absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip);
+/// A loop becomes the steps of its body, of which `loops` has the plan.
+absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
+                                       const LoopPlans& loops);
 
 }  // namespace tessera::compiler

@@ -1,12 +1,14 @@
-// Control flow. Subgraphs are written out in place: a branch that is known is taken, a loop becomes its iterations.
-// Where the condition is known only at run time, both sides are computed and the result is selected; that is right
-// since no operator has an effect or can trap.
+// Control flow. A branch that is known is taken. Where the condition is known only at run time, both sides are computed
+// and the result is selected; that is right since no operator has an effect or can trap. Loops of many iterations stay
+// loops (repeated_loop.h), all others are written out in place, iteration by iteration.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/repeated_loop.h"
 #include "onnx/onnx.pb.h"
 
 namespace tessera::compiler {
@@ -120,17 +122,6 @@ absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int
   return parts.size() == 1 ? parts[0] : e.concat(parts, axis);
 }
 
-absl::StatusOr<std::vector<Tensor>> runBody(Node& n, const onnx::GraphProto& body, const std::vector<Tensor>& arguments,
-                                            size_t least) {
-  TESSERA_ASSIGN_OR_RETURN(auto results, n.inlineGraph(body, arguments));
-  if (results.size() < least) {
-    return n.invalid(
-        absl::StrCat("the body has ", results.size(), " results"),
-        {.attribute = "body", .found = absl::StrCat(results.size()), .accepted = absl::StrCat(least, " or more")});
-  }
-  return results;
-}
-
 /// The most iterations a loop makes; an absent count is no bound. Reading it at run time would need a bound as well.
 absl::StatusOr<int64_t> readTripCount(Node& n) {
   if (!n.has(0)) return INT64_MAX;
@@ -147,14 +138,7 @@ bool readsFirstInput(const onnx::GraphProto& body) {
   });
 }
 
-/// The number of the iteration or the condition: one element of the rank that the body declares, 0 or 1.
-Tensor asDeclared(Emitter& e, const onnx::GraphProto& body, int input, const Tensor& x) {
-  const bool declared = input < body.input_size() && body.input(input).type().tensor_type().has_shape();
-  const bool list = declared && body.input(input).type().tensor_type().shape().dim_size() == 1;
-  return list ? e.reshape(x, {1}) : x;
-}
-
-Results lowerLoop(Node& n, Emitter& e) {
+Results writtenOutLoop(Node& n, Emitter& e) {
   const v1::DataType boolean = v1::DATA_TYPE_BOOL;
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t trips, readTripCount(n));
@@ -243,6 +227,28 @@ Results lowerLoop(Node& n, Emitter& e) {
   return carried;
 }
 
+Results lowerLoop(Node& n, Emitter& e) {
+  LoopInputs inputs;
+  TESSERA_ASSIGN_OR_RETURN(inputs.body, n.graph("body"));
+  if (n.has(0)) {
+    TESSERA_RETURN_IF_ERROR(checkScalar(n, 0, "M", v1::DATA_TYPE_I64));
+    inputs.trip_count = n.in(0);
+  }
+  if (n.has(1)) {
+    TESSERA_RETURN_IF_ERROR(checkScalar(n, 1, "cond", v1::DATA_TYPE_BOOL));
+    inputs.condition = n.in(1);
+  }
+  inputs.carried.assign(n.inputs().begin() + std::min(2, n.numInputs()), n.inputs().end());
+  inputs.scans =
+      static_cast<size_t>(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(inputs.carried.size()), 0));
+  const bool known = inputs.trip_count && inputs.trip_count->constant;
+  if (known && inputs.trip_count->constant->integerAt(0) <= kWrittenOut) return writtenOutLoop(n, e);
+  auto loop = repeatedLoop(n, e, inputs);
+  if (loop.ok() && *loop) return **std::move(loop);
+  if (!loop.ok() && inputs.trip_count && !known) return loop.status();
+  return writtenOutLoop(n, e);
+}
+
 /// What a Scan reads and writes along: an axis and a direction (1: backwards) for each scanned input and output.
 struct ScanPlan {
   int64_t states, inputs, outputs;
@@ -258,6 +264,16 @@ absl::StatusOr<std::vector<int64_t>> scanList(Node& n, const std::string& name, 
                    {.attribute = name,
                     .found = shapeText(list),
                     .accepted = absl::StrCat(count, flags ? " values, each 0 or 1" : " axes")});
+}
+
+/// x with dimension `from` at place `to`, all others in their order.
+Tensor moved(Emitter& e, const Tensor& x, int64_t from, int64_t to) {
+  if (from == to) return x;
+  std::vector<int64_t> order(static_cast<size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, from);
+  return e.transpose(x, order);
 }
 
 /// Runs the body along the scanned inputs, which come last in `inputs`.
@@ -277,6 +293,21 @@ Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& 
                      {.attribute = absl::StrCat("scan input ", k),
                       .found = absl::StrCat(scanned[k].shape[axes[k]]),
                       .accepted = absl::StrCat(std::max<int64_t>(steps, 1))});
+  }
+  if (steps > kWrittenOut) {
+    std::vector<Tensor> parts_first;
+    for (int64_t k = 0; k < plan.inputs; ++k) parts_first.push_back(moved(e, scanned[k], axes[k], 0));
+    auto loop = repeatedScan(n, e, body, states, parts_first, plan.input_directions, plan.output_directions);
+    if (loop.ok() && *loop) {
+      std::vector<Tensor> results = **std::move(loop);
+      for (int64_t k = 0; k < plan.outputs; ++k) {
+        Tensor& stacked = results[static_cast<size_t>(plan.states + k)];
+        TESSERA_ASSIGN_OR_RETURN(const int64_t axis,
+                                 n.normalizeAxis(plan.output_axes[k], stacked.rank(), "scan_output_axes"));
+        stacked = moved(e, stacked, 0, axis);
+      }
+      return results;
+    }
   }
   std::vector<std::vector<Tensor>> rows(plan.outputs);
   for (int64_t i = 0; i < steps; ++i) {

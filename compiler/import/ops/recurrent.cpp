@@ -1,20 +1,18 @@
-// Recurrent layers. The product of the inputs with W is one matrix product over all steps; the steps themselves are
-// written out one after another, so that each is matrix products and elementwise operations as everywhere else, and
-// equal steps are one workload. B: batch, T: steps, D: directions, H: hidden size, I: input size, G: gates.
+// Recurrent layers. The product of the inputs with W is one matrix product over all steps; what is left of a step is
+// matrix products and elementwise operations as everywhere else. A few steps are written out one after another, more
+// are a loop (repeated_loop.h). B: batch, T: steps, D: directions, H: hidden size, I: input size, G: gates.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/quantized.h"
 #include "compiler/import/ops/recurrent_activation.h"
+#include "compiler/import/ops/repeated_loop.h"
 
 namespace tessera::compiler {
 namespace {
 
 using mlir::Value;
 using mlir::ValueRange;
-
-/// More steps than this would make the module too large.
-constexpr int64_t kSteps = 4096;
 
 struct Layer {
   int64_t steps = 0, batch = 0, hidden = 0, directions = 1, gates = 1;
@@ -43,7 +41,13 @@ struct State {
   Tensor c = {};
 };
 
-using Step = llvm::function_ref<State(const Direction& d, const Tensor& x, const State& before)>;
+/// Emits a step in the place of `e`.
+using Step = llvm::function_ref<State(Emitter& e, const Direction& d, const Tensor& x, const State& before)>;
+
+Tensor scalarI32(int64_t value) {
+  const auto number = static_cast<int32_t>(value);
+  return Emitter::wrap(makeConstant(v1::DATA_TYPE_I32, {}, {reinterpret_cast<const char*>(&number), sizeof(number)}));
+}
 
 /// Rows [from, from + count) of dimension `dim`.
 Tensor part(Emitter& e, const Tensor& x, int64_t dim, int64_t from, int64_t count) {
@@ -122,10 +126,9 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
         "attribute 'hidden_size' differs from the weights",
         {.attribute = "hidden_size", .found = absl::StrCat(hidden), .accepted = absl::StrCat(layer.hidden)});
   }
-  if (layer.steps < 1 || layer.steps > kSteps || layer.batch < 1 || layer.hidden < 1 || x[2] < 1) {
-    return n.unsupported(
-        absl::StrCat("an input of the shape ", shapeText(x)),
-        {.attribute = "X", .found = shapeText(x), .accepted = absl::StrCat("1 to ", kSteps, " steps")});
+  if (layer.steps < 1 || layer.batch < 1 || layer.hidden < 1 || x[2] < 1) {
+    return n.unsupported(absl::StrCat("an input of the shape ", shapeText(x)),
+                         {.attribute = "X", .found = shapeText(x), .accepted = "extents of at least 1"});
   }
   TESSERA_ASSIGN_OR_RETURN(layer.activations, readActivations(n, functions, layer.directions));
 
@@ -160,15 +163,55 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
   return layer;
 }
 
-/// Keeps the old state, or writes zero, where step t is beyond the sequence.
-Tensor masked(Emitter& e, const Tensor& lengths, int64_t t, const Tensor& now, const Tensor* before) {
-  std::vector<Tensor> operands = {now, lengths};
+/// Keeps the old state, or writes zero, where step t, an i32, is beyond the sequence.
+Tensor masked(Emitter& e, const Tensor& lengths, const Tensor& t, const Tensor& now, const Tensor* before) {
+  std::vector<Tensor> operands = {now, lengths, t};
   if (before) operands.push_back(*before);
   return e.elementwise(now.dtype, operands, [&](const Scalars& s, ValueRange v) {
-    const Scalars count = s.as(v1::DATA_TYPE_I32);
-    Value runs = count.compare(Relation::kGreater, v[1], count.integer(t));
-    return s.select(runs, v[0], before ? v[2] : s.constant(0));
+    Value runs = s.as(v1::DATA_TYPE_I32).compare(Relation::kGreater, v[1], v[2]);
+    return s.select(runs, v[0], before ? v[3] : s.constant(0));
   });
+}
+
+/// A step and what it gives for Y, where sequences may be shorter than the layer: zeros and the state before it beyond
+/// their ends.
+State maskedStep(Emitter& e, const Direction& direction, const Tensor& lengths, const Tensor& t, const Tensor& x,
+                 const State& before, Step step, Tensor& output) {
+  State next = step(e, direction, x, before);
+  output = next.h;
+  if (lengths.shape.empty()) return next;
+  output = masked(e, lengths, t, next.h, nullptr);
+  next.h = masked(e, lengths, t, next.h, &before.h);
+  if (next.c.value) next.c = masked(e, lengths, t, next.c, &before.c);
+  return next;
+}
+
+/// All steps of a direction, from `state` on, as a loop of the module. `state` is then the one behind the last step.
+/// Answers the outputs of all steps, T x B x H.
+absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, const Direction& direction, bool backwards,
+                                   const Tensor& projected, const Tensor& lengths, State& state, Step step) {
+  LoopRequest request{.most = layer.steps, .carried = {state.h}, .scanned = {projected}};
+  if (layer.gates == 4) request.carried.push_back(state.c);
+  request.scanned_reversed = {backwards};
+  request.stacked_reversed = {backwards};
+  const auto build = [&](Emitter& body, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
+    const Tensor t = body.elementwise(v1::DATA_TYPE_I32, {given.iteration}, [&](const Scalars& s, ValueRange v) {
+      const Scalars count = s.as(v1::DATA_TYPE_I32);
+      Value i = s.cast(v[0], v1::DATA_TYPE_I32);
+      return backwards ? count.sub(count.integer(layer.steps - 1), i) : i;
+    });
+    State before{.h = given.carried[0]};
+    if (layer.gates == 4) before.c = given.carried[1];
+    Tensor output;
+    const State next = maskedStep(body, direction, lengths, t, given.parts[0], before, step, output);
+    LoopYield yield{.carried = {next.h}, .parts = {output}};
+    if (layer.gates == 4) yield.carried.push_back(next.c);
+    return yield;
+  };
+  TESSERA_ASSIGN_OR_RETURN(LoopResults results, n.loop(e, request, build));
+  state.h = results.carried[0];
+  if (layer.gates == 4) state.c = results.carried[1];
+  return results.stacked[0];
 }
 
 /// Steps of each sequence, batch x 1; of rank 0 where all have all. A number of steps that is known only at run time is
@@ -233,23 +276,28 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
     };
     State state{.h = initial(5)};
     if (has_c) state.c = initial(6);
+    // Backwards, a shorter sequence keeps its initial state until its own last step is reached.
     const bool backwards = layer.reverse || d == 1;
+    const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
+    const Shape all = layer.batch_first ? Shape{layer.batch, layer.steps, 1, h} : Shape{layer.steps, 1, layer.batch, h};
+    if (layer.steps > kWrittenOut) {
+      if (layer.batch_first) projected = e.transpose(projected, {1, 0, 2});
+      TESSERA_ASSIGN_OR_RETURN(Tensor whole,
+                               loopOfSteps(n, e, layer, direction, backwards, projected, lengths, state, step));
+      if (layer.batch_first) whole = e.transpose(whole, {1, 0, 2});
+      if (n.wants(0)) outputs.push_back(e.reshape(whole, all));
+      last_h.push_back(e.reshape(state.h, kept));
+      if (has_c) last_c.push_back(e.reshape(state.c, kept));
+      continue;
+    }
     std::vector<Tensor> each(layer.steps);
     for (int64_t i = 0; i < layer.steps; ++i) {
-      // Backwards, a shorter sequence keeps its initial state until its own last step is reached.
       const int64_t t = backwards ? layer.steps - 1 - i : i;
-      State next = step(direction, e.take(projected, lead, t), state);
-      Tensor output = next.h;
-      if (!lengths.shape.empty()) {
-        output = masked(e, lengths, t, next.h, nullptr);
-        next.h = masked(e, lengths, t, next.h, &state.h);
-        if (has_c) next.c = masked(e, lengths, t, next.c, &state.c);
-      }
-      state = next;
+      Tensor output;
+      state = maskedStep(e, direction, lengths, scalarI32(t), e.take(projected, lead, t), state, step, output);
       each[t] = e.reshape(output, layer.batch_first ? Shape{layer.batch, 1, 1, h} : Shape{1, 1, layer.batch, h});
     }
     if (n.wants(0)) outputs.push_back(e.concat(each, lead));
-    const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
     last_h.push_back(e.reshape(state.h, kept));
     if (has_c) last_c.push_back(e.reshape(state.c, kept));
   }
@@ -270,10 +318,10 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
 /// h' = f(x W + h R + b)
 Results lowerRnn(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 1, {"Tanh"}));
-  return runLayer(n, e, layer, true, [&](const Direction& d, const Tensor& x, const State& before) {
-    Tensor h = product(e, before.h, d.r, false, true);
-    return State{e.elementwise(x.dtype, {x, h},
-                               [&](const Scalars& s, ValueRange v) { return d.activations[0](s, s.add(v[0], v[1])); })};
+  return runLayer(n, e, layer, true, [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    Tensor h = product(at, before.h, d.r, false, true);
+    return State{at.elementwise(
+        x.dtype, {x, h}, [&](const Scalars& s, ValueRange v) { return d.activations[0](s, s.add(v[0], v[1])); })};
   });
 }
 
@@ -282,28 +330,29 @@ Results lowerGru(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 3, {"Sigmoid", "Tanh"}));
   TESSERA_ASSIGN_OR_RETURN(const bool late_reset, n.flag("linear_before_reset", false));
   const int64_t size = layer.hidden;
-  auto gate = [&](const Tensor& x, int64_t g) { return part(e, x, 1, g * size, size); };
+  auto gate = [&](Emitter& at, const Tensor& x, int64_t g) { return part(at, x, 1, g * size, size); };
   auto blend = [](const Scalars& s, Value z, Value fresh, Value old) {
     return s.add(s.mul(s.sub(s.constant(1), z), fresh), s.mul(z, old));
   };
-  auto late = [&](const Direction& d, const Tensor& x, const State& before) {
-    Tensor h = product(e, before.h, d.r, false, true);
-    if (n.has(3)) h = add(e, h, d.r_bias);
-    const Tensor operands[] = {gate(x, 0), gate(x, 1), gate(x, 2), gate(h, 0), gate(h, 1), gate(h, 2), before.h};
-    return State{e.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
+  auto late = [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    Tensor h = product(at, before.h, d.r, false, true);
+    if (n.has(3)) h = add(at, h, d.r_bias);
+    const Tensor operands[] = {gate(at, x, 0), gate(at, x, 1), gate(at, x, 2), gate(at, h, 0),
+                               gate(at, h, 1), gate(at, h, 2), before.h};
+    return State{at.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
       Value z = d.activations[0](s, s.add(v[0], v[3]));
       Value r = d.activations[0](s, s.add(v[1], v[4]));
       return blend(s, z, d.activations[1](s, s.fma(r, v[5], v[2])), v[6]);
     })};
   };
-  auto early = [&](const Direction& d, const Tensor& x, const State& before) {
-    Tensor zr = product(e, before.h, part(e, d.r, 0, 0, 2 * size), false, true);
-    Tensor reset = e.elementwise(x.dtype, {gate(x, 1), gate(zr, 1), before.h}, [&](const Scalars& s, ValueRange v) {
-      return s.mul(d.activations[0](s, s.add(v[0], v[1])), v[2]);
-    });
-    Tensor h = product(e, reset, part(e, d.r, 0, 2 * size, size), false, true);
-    const Tensor operands[] = {gate(x, 0), gate(zr, 0), gate(x, 2), h, before.h};
-    return State{e.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
+  auto early = [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    Tensor zr = product(at, before.h, part(at, d.r, 0, 0, 2 * size), false, true);
+    Tensor reset = at.elementwise(
+        x.dtype, {gate(at, x, 1), gate(at, zr, 1), before.h},
+        [&](const Scalars& s, ValueRange v) { return s.mul(d.activations[0](s, s.add(v[0], v[1])), v[2]); });
+    Tensor h = product(at, reset, part(at, d.r, 0, 2 * size, size), false, true);
+    const Tensor operands[] = {gate(at, x, 0), gate(at, zr, 0), gate(at, x, 2), h, before.h};
+    return State{at.elementwise(x.dtype, operands, [&](const Scalars& s, ValueRange v) {
       Value z = d.activations[0](s, s.add(v[0], v[1]));
       return blend(s, z, d.activations[1](s, s.add(v[2], v[3])), v[4]);
     })};
@@ -319,24 +368,24 @@ Results lowerLstm(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool coupled, n.flag("input_forget", false));
   const int64_t size = layer.hidden;
   const bool peepholes = n.has(7);
-  return runLayer(n, e, layer, true, [&](const Direction& d, const Tensor& x, const State& before) {
-    const Tensor sum = add(e, stateProduct(e, before.h, d), x);
-    auto gate = [&](int64_t g) { return part(e, sum, 1, g * size, size); };
+  return runLayer(n, e, layer, true, [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    const Tensor sum = add(at, stateProduct(at, before.h, d), x);
+    auto gate = [&](int64_t g) { return part(at, sum, 1, g * size, size); };
     std::vector<Tensor> cell = {gate(0), gate(2), gate(3), before.c};
     std::vector<Tensor> out = {gate(1), Tensor{}};
     if (peepholes) {  // stored i, o, f
-      cell.push_back(part(e, d.peepholes, 0, 0, size));
-      cell.push_back(part(e, d.peepholes, 0, 2 * size, size));
-      out.push_back(part(e, d.peepholes, 0, size, size));
+      cell.push_back(part(at, d.peepholes, 0, 0, size));
+      cell.push_back(part(at, d.peepholes, 0, 2 * size, size));
+      out.push_back(part(at, d.peepholes, 0, size, size));
     }
     State next;
-    next.c = e.elementwise(x.dtype, cell, [&](const Scalars& s, ValueRange v) {
+    next.c = at.elementwise(x.dtype, cell, [&](const Scalars& s, ValueRange v) {
       Value i = d.activations[0](s, peepholes ? s.fma(v[4], v[3], v[0]) : v[0]);
       Value f = coupled ? s.sub(s.constant(1), i) : d.activations[0](s, peepholes ? s.fma(v[5], v[3], v[1]) : v[1]);
       return s.add(s.mul(f, v[3]), s.mul(i, d.activations[1](s, v[2])));
     });
     out[1] = next.c;
-    next.h = e.elementwise(x.dtype, out, [&](const Scalars& s, ValueRange v) {
+    next.h = at.elementwise(x.dtype, out, [&](const Scalars& s, ValueRange v) {
       Value o = d.activations[0](s, peepholes ? s.fma(v[2], v[1], v[0]) : v[0]);
       return s.mul(o, d.activations[2](s, v[1]));
     });

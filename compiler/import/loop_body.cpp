@@ -1,0 +1,264 @@
+// Loops that stay loops: the body is lowered into a function of its own.
+#include "compiler/import/loop_body.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/import/graph_importer.h"
+#include "compiler/ir/loop_op.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::Value;
+
+bool isWithin(Value value, mlir::func::FuncOp function) {
+  return function.getBody().isAncestor(value.getParentRegion());
+}
+
+Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
+
+/// Booleans are i8 at the borders of a body.
+v1::DataType borderType(v1::DataType type) { return type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : type; }
+Tensor toBorder(Emitter& e, const Tensor& x) {
+  Tensor plain = x.dtype == v1::DATA_TYPE_BOOL ? e.cast(x, v1::DATA_TYPE_I8) : Emitter::wrap(e.value(x), x.dtype);
+  plain.extents = x.extents;
+  return plain;
+}
+Tensor fromBorder(Emitter& e, Value value, v1::DataType type) {
+  const Tensor plain = Emitter::wrap(value, borderType(type));
+  return type == v1::DATA_TYPE_BOOL ? e.cast(plain, type) : plain;
+}
+
+/// Whether an operation is made again in the body rather than computed outside of it: constants and what has no memory.
+bool isCopiedIn(mlir::Operation* op) {
+  if (op->getNumRegions() > 0) return false;
+  if (op->hasTrait<mlir::OpTrait::ConstantLike>() || mlir::isa<mlir::tensor::EmptyOp>(op)) return true;
+  return mlir::isMemoryEffectFree(op) &&
+         llvm::none_of(op->getResultTypes(), [](mlir::Type type) { return mlir::isa<mlir::ShapedType>(type); });
+}
+
+Value copiedIn(mlir::OpBuilder& builder, Value outer, mlir::func::FuncOp body, llvm::DenseMap<Value, Value>& inner) {
+  if (Value known = inner.lookup(outer)) return known;
+  mlir::Operation* op = outer.getDefiningOp();
+  mlir::IRMapping mapping;
+  for (Value operand : op->getOperands())
+    if (!isWithin(operand, body) && operand.getDefiningOp() && isCopiedIn(operand.getDefiningOp()))
+      mapping.map(operand, copiedIn(builder, operand, body, inner));
+  mlir::Operation* copy = builder.clone(*op, mapping);
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults())) inner[from] = to;
+  return inner.lookup(outer);
+}
+
+/// Values around the body that it reads become its arguments, behind all others. Answers them in that order; booleans
+/// are to be handed over as i8.
+llvm::SmallVector<Value> captureOuterValues(mlir::Location loc, mlir::func::FuncOp body) {
+  mlir::Block& block = body.getBody().front();
+  llvm::SetVector<Value> outer;
+  body.walk([&](mlir::Operation* op) {
+    for (Value operand : op->getOperands())
+      if (!isWithin(operand, body)) outer.insert(operand);
+  });
+  llvm::SmallVector<Value> captured;
+  llvm::DenseMap<Value, Value> inner;
+  mlir::OpBuilder start = mlir::OpBuilder::atBlockBegin(&block);
+  const auto replace = [&](Value value, Value with) {
+    value.replaceUsesWithIf(
+        with, [&](mlir::OpOperand& use) { return body.getBody().isAncestor(use.getOwner()->getParentRegion()); });
+  };
+  for (Value value : outer) {
+    if (value.getDefiningOp() && isCopiedIn(value.getDefiningOp())) {
+      replace(value, copiedIn(start, value, body, inner));
+      continue;
+    }
+    auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
+    const bool boolean = type.getElementType().isInteger(1);
+    const mlir::Type border = boolean ? mlir::Type(type.clone(start.getI8Type())) : mlir::Type(type);
+    Value argument = block.addArgument(border, loc);
+    captured.push_back(value);
+    if (boolean) {
+      Emitter first(start, loc, nullptr);
+      argument = first.cast(Emitter::wrap(argument, v1::DATA_TYPE_I8), v1::DATA_TYPE_BOOL).value;
+      start = first.b;
+    }
+    replace(value, argument);
+  }
+  return captured;
+}
+
+}  // namespace
+
+mlir::func::FuncOp GraphImporter::beginLoopBody(mlir::Location loc) {
+  mlir::OpBuilder b(&context_);
+  b.setInsertionPointToEnd(result_.module->getBody());
+  auto body = mlir::func::FuncOp::create(b, loc, absl::StrCat("loop", loops_++), b.getFunctionType({}, {}));
+  body.setPrivate();
+  body.addEntryBlock();
+  return body;
+}
+
+void GraphImporter::discardLoopBody(mlir::func::FuncOp body) {
+  body.walk([](mlir::Operation* op) { op->dropAllReferences(); });
+  body->remove();
+  discarded_.push_back(mlir::OwningOpRef<mlir::func::FuncOp>(body));
+}
+
+absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
+                                                         LoopBuilder build) {
+  for (const Tensor& carried : request.carried) {
+    if (carried.sequence || (!carried.value && !carried.constant))
+      return node.unsupported("a sequence or optional is carried from iteration to iteration", {.accepted = "tensors"});
+  }
+  mlir::func::FuncOp body = beginLoopBody(outer.loc);
+  mlir::Block* const around = block_;
+  const int64_t nodes = nodes_;
+  const size_t derived = derived_.size();
+  ModelCheck* const check = std::exchange(check_, nullptr);  // what does not work here may work written out
+  block_ = &body.getBody().front();
+  BodyBorder border;
+  const absl::Status status = fillLoopBody(node, request, build, body, border);
+  block_ = around;
+  check_ = check;
+  derived_.resize(derived);
+  // What was made there serves nobody else.
+  std::erase_if(materialized_, [&](const auto& known) { return isWithin(known.second, body); });
+  if (!status.ok()) {
+    nodes_ = nodes;
+    discardLoopBody(body);
+    return status;
+  }
+  return callLoopBody(outer, request, body, border);
+}
+
+absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& request, LoopBuilder build,
+                                         mlir::func::FuncOp body, BodyBorder& border) {
+  Emitter e = emitter(node.label());
+  const auto argument = [&](v1::DataType type, llvm::ArrayRef<int64_t> shape) {
+    return block_->addArgument(e.type(borderType(type), shape), e.loc);
+  };
+  LoopArguments arguments;
+  arguments.iteration = Emitter::wrap(argument(v1::DATA_TYPE_I64, {}), v1::DATA_TYPE_I64);
+  for (const Tensor& carried : request.carried) {
+    border.carried.push_back({.argument = argument(carried.dtype, carried.shape)});
+    arguments.carried.push_back(fromBorder(e, border.carried.back().argument, carried.dtype));
+    arguments.carried.back().extents = carried.extents;
+  }
+  for (const Tensor& whole : request.scanned) {
+    const Value part = argument(whole.dtype, llvm::ArrayRef(whole.shape).drop_front());
+    arguments.parts.push_back(fromBorder(e, part, whole.dtype));
+    for (const auto& [dim, extent] : whole.extents)
+      if (dim > 0) arguments.parts.back().extents[dim - 1] = extent;
+  }
+  TESSERA_ASSIGN_OR_RETURN(border.yield, build(e, arguments));
+  const LoopYield& yield = border.yield;
+  TESSERA_RETURN_IF_ERROR(checkLoopYield(node, request, yield, body));
+
+  e = emitter(node.label());  // behind all that was lowered
+  llvm::SmallVector<Value> results;
+  border.has_condition = yield.condition || request.condition;
+  if (border.has_condition) {
+    const Tensor goes_on = yield.condition.value_or(alwaysTrue());
+    results.push_back(toBorder(e, e.reshape(goes_on, {})).value);
+  }
+  for (size_t k = 0; k < request.carried.size(); ++k) {
+    // What each iteration hands on as it was is no state: the body reads what was there before the loop.
+    border.carried[k].changes = !yield.carried[k].value || yield.carried[k].value != arguments.carried[k].value;
+    if (border.carried[k].changes) results.push_back(toBorder(e, yield.carried[k]).value);
+  }
+  for (const Tensor& part : yield.parts) results.push_back(toBorder(e, part).value);
+  mlir::func::ReturnOp::create(e.b, e.loc, results);
+  return absl::OkStatus();
+}
+
+LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& request, mlir::func::FuncOp body,
+                                        const BodyBorder& border) {
+  mlir::Block& block = body.getBody().front();
+  LoopOp::Form form{.has_trip_count = request.trip_count.has_value(),
+                    .has_condition = border.has_condition,
+                    .most = request.most,
+                    .scanned_reversed = request.scanned_reversed,
+                    .stacked_reversed = request.stacked_reversed};
+  llvm::SmallVector<Value> operands;
+  if (request.trip_count) operands.push_back(outer.value(outer.reshape(*request.trip_count, {})));
+  if (form.has_condition)
+    operands.push_back(toBorder(outer, outer.reshape(request.condition.value_or(alwaysTrue()), {})).value);
+  std::vector<Value> before;  // what is carried, before the loop
+  for (const Tensor& carried : request.carried) before.push_back(toBorder(outer, carried).value);
+  for (size_t k = request.carried.size(); k-- > 0;) {
+    if (border.carried[k].changes) continue;
+    mlir::BlockArgument argument = mlir::cast<mlir::BlockArgument>(border.carried[k].argument);
+    argument.replaceAllUsesWith(before[k]);
+    block.eraseArgument(argument.getArgNumber());
+  }
+  const llvm::SmallVector<Value> captured = captureOuterValues(outer.loc, body);
+  mlir::Operation* end = block.getTerminator();
+  body.setFunctionType(mlir::FunctionType::get(&context_, block.getArgumentTypes(), end->getOperandTypes()));
+  for (size_t k = 0; k < before.size(); ++k)
+    if (border.carried[k].changes) operands.push_back(before[k]);
+  form.carried = static_cast<int64_t>(operands.size()) - (form.has_trip_count ? 1 : 0) - (form.has_condition ? 1 : 0);
+  for (const Tensor& whole : request.scanned) operands.push_back(toBorder(outer, whole).value);
+  for (Value value : captured) {
+    const bool boolean = mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType().isInteger(1);
+    operands.push_back(boolean ? outer.cast(Emitter::wrap(value, v1::DATA_TYPE_BOOL), v1::DATA_TYPE_I8).value : value);
+  }
+  LoopOp loop = LoopOp::create(outer.b, outer.loc, body, form, operands);
+
+  LoopResults found;
+  const bool varies = form.has_trip_count || form.has_condition;
+  found.of_constants = llvm::all_of(operands, [](Value operand) {
+    mlir::Operation* op = operand.getDefiningOp();
+    return op && op->hasTrait<mlir::OpTrait::ConstantLike>();
+  });
+  found.executed = varies ? Emitter::wrap(loop.executed(), v1::DATA_TYPE_I64) : scalarI64(request.most);
+  unsigned next = 0;
+  for (size_t k = 0; k < request.carried.size(); ++k) {
+    const Tensor& initial = request.carried[k];
+    found.carried.push_back(border.carried[k].changes ? fromBorder(outer, loop->getResult(next++), initial.dtype)
+                                                      : initial);
+    found.carried.back().extents = initial.extents;
+  }
+  for (const Tensor& part : border.yield.parts) {
+    found.stacked.push_back(fromBorder(outer, loop->getResult(next++), part.dtype));
+    for (const auto& [dim, extent] : part.extents) found.stacked.back().extents[dim + 1] = extent;
+    if (varies) setExtent(found.stacked.back(), 0, found.executed);
+  }
+  return found;
+}
+
+/// What a body gives must fit to what the next iteration takes, whatever that computes.
+absl::Status GraphImporter::checkLoopYield(const Node& node, const LoopRequest& request, const LoopYield& yield,
+                                           mlir::func::FuncOp body) {
+  const auto outside = [&](const Tensor& tensor) {
+    return llvm::none_of(tensor.extents, [&](const auto& extent) { return isWithin(extent.second, body); });
+  };
+  for (size_t k = 0; k < request.carried.size(); ++k) {
+    const Tensor &before = request.carried[k], &after = yield.carried[k];
+    const bool tensor = !after.sequence && (after.value || after.constant);
+    bool same = tensor && after.dtype == before.dtype && after.shape == before.shape &&
+                after.extents.size() == before.extents.size() && outside(after);
+    for (const auto& [dim, extent] : before.extents) {
+      const auto found = after.extents.find(dim);
+      same = same && found != after.extents.end() && node.sameExtent(found->second, extent);
+    }
+    if (same) continue;
+    return node.unsupported(
+        "an iteration changes the type or size of what it carries to the next",
+        {.attribute = absl::StrCat("value ", k, " that is carried"),
+         .found = tensor ? absl::StrCat(shapeText(after.shape), " of ", typeName(after.dtype)) : "no tensor",
+         .accepted = absl::StrCat(shapeText(before.shape), " of ", typeName(before.dtype), ", as before the loop")});
+  }
+  for (const Tensor& part : yield.parts) {
+    if (part.sequence || (!part.value && !part.constant) || !outside(part)) {
+      return node.unsupported("a result of an iteration has an extent known at run time only, or is no tensor",
+                              {.accepted = "tensors of one shape and type"});
+    }
+    Shape whole = part.shape;
+    whole.insert(whole.begin(), request.most);
+    TESSERA_RETURN_IF_ERROR(node.checkResult(whole, part.dtype));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

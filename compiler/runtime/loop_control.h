@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compiler/runtime/module_abi.h"
+
+namespace tessera::compiler {
+
+/// Decides in a run of a variant with loops which call comes next, and where LOOP buffers are in each iteration. A call
+/// is one phase of a step; calls are numbered in the order of the steps. For one run at a time; allocates nothing
+/// while it runs. module_abi.h says what a loop does.
+class LoopControl {
+ public:
+  explicit LoopControl(const tessera_module_variant& variant);
+
+  bool empty() const { return loops_.empty(); }
+
+  /// Where a buffer of another kind than LOOP is in this run.
+  void setAddress(size_t buffer, void* address) { addresses_[buffer] = static_cast<uint8_t*>(address); }
+
+  /// The call that a run begins with; the number of calls where there is none. `operands`: those of all steps, one
+  /// after another, of which the LOOP buffers' are filled in here, before each iteration.
+  size_t begin(std::span<void*> operands);
+  /// The call behind `call`, which has ended.
+  size_t next(size_t call) { return advance(call + 1); }
+
+ private:
+  /// A LOOP buffer, and the places in the list of operands that it has.
+  struct Part {
+    size_t buffer = 0;
+    std::vector<size_t> operands;
+  };
+  struct Loop {
+    const tessera_module_loop* table = nullptr;
+    size_t first_call = 0, last_call = 0;
+    std::vector<Part> before, after, scans;
+    // Of the run in progress.
+    int64_t trips = 0, ended = 0;
+  };
+
+  size_t advance(size_t at);
+  bool enter(Loop& loop);
+  bool again(Loop& loop);
+  void leave(Loop& loop);
+  void bindIteration(Loop& loop);
+  void move(const Part& part, uint8_t* address);
+  /// What iteration `i` of a loop writes a carried value to: `result` in the last one of all its trips.
+  static int32_t written(const Loop& loop, const tessera_module_carried& carried, int64_t i) {
+    return (loop.trips - 1 - i) % 2 == 0 ? carried.result : carried.spare;
+  }
+  size_t bytes(int32_t buffer) const { return static_cast<size_t>(variant_->buffers[buffer].size_bytes); }
+
+  const tessera_module_variant* variant_;
+  std::vector<Loop> loops_;          // as in the variant
+  std::vector<int32_t> first_at_;    // per call: the outermost loop that begins there; -1: none
+  std::vector<uint8_t*> addresses_;  // per buffer
+  std::vector<size_t> active_;       // loops that are under way, the innermost one last
+  std::span<void*> operands_;
+};
+
+}  // namespace tessera::compiler
