@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/interpreter/machine.h"
+#include "compiler/interpreter/structure.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,40 +10,6 @@
 
 namespace tessera::compiler::interpreter {
 namespace {
-
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-  return hash ^ (hash >> 31);
-}
-
-uint64_t wordOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
-/// Of an operation and all within it: names, attributes, types (unique within a context) and which value goes where.
-uint64_t structureOf(mlir::Operation* op) {
-  uint64_t hash = 0;
-  llvm::DenseMap<mlir::Value, uint64_t> numbers;
-  op->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation* each) {
-    hash = mix(hash, wordOf(each->getName().getAsOpaquePointer()));
-    hash = mix(hash, wordOf(each->getAttrDictionary().getAsOpaquePointer()));
-    if (each != op) {
-      for (mlir::Value operand : each->getOperands()) {
-        auto it = numbers.find(operand);
-        hash = mix(hash, it == numbers.end() ? 0 : it->second);
-      }
-    }
-    for (mlir::Type type : each->getOperandTypes()) hash = mix(hash, wordOf(type.getAsOpaquePointer()));
-    for (mlir::Value result : each->getResults()) {
-      hash = mix(hash, wordOf(result.getType().getAsOpaquePointer()));
-      numbers[result] = numbers.size() + 1;
-    }
-    for (mlir::Region& region : each->getRegions()) {
-      for (mlir::Block& block : region) {
-        for (mlir::BlockArgument argument : block.getArguments()) numbers[argument] = numbers.size() + 1;
-      }
-    }
-  });
-  return hash;
-}
 
 /// Whether all that a structured operation reads are its operands.
 bool isClosed(mlir::linalg::LinalgOp op) {
@@ -95,6 +62,11 @@ void ResultCache::age() {
 }
 
 Machine::Machine(const Options& options) : options_(options), budget_(options.budget ? *options.budget : unbounded_) {}
+
+absl::Status Machine::charge(int64_t operations) {
+  budget_ -= operations;
+  return budget_ < 0 ? absl::ResourceExhaustedError("too many operations") : absl::OkStatus();
+}
 
 int64_t Machine::index(mlir::OpFoldResult value) const {
   if (auto attribute = llvm::dyn_cast<mlir::Attribute>(value)) return llvm::cast<mlir::IntegerAttr>(attribute).getInt();
@@ -168,9 +140,7 @@ absl::Status Machine::runLinalg(mlir::linalg::LinalgOp op) {
   return absl::OkStatus();
 }
 
-absl::Status Machine::runCached(mlir::linalg::LinalgOp op) {
-  if (!options_.cache || !op.hasPureTensorSemantics() || !isClosed(op)) return runLinalg(op);
-  uint64_t key = structureOf(op);
+absl::Status Machine::runCached(mlir::Operation* op, uint64_t key, llvm::function_ref<absl::Status()> run) {
   for (mlir::Value operand : op->getOperands()) {
     if (llvm::isa<mlir::ShapedType>(operand.getType())) {
       key = mix(key, hashOf(array(operand)));
@@ -184,11 +154,16 @@ absl::Status Machine::runCached(mlir::linalg::LinalgOp op) {
     for (auto [result, value] : llvm::zip_equal(op->getResults(), *found)) set(result, value);
     return absl::OkStatus();
   }
-  if (absl::Status status = runLinalg(op); !status.ok()) return status;
+  if (absl::Status status = run(); !status.ok()) return status;
   std::vector<Array> results;
   for (mlir::Value result : op->getResults()) results.push_back(array(result));
   options_.cache->keep(key, std::move(results));
   return absl::OkStatus();
+}
+
+absl::Status Machine::runStructuredOp(mlir::linalg::LinalgOp op) {
+  if (!options_.cache || !op.hasPureTensorSemantics() || !isClosed(op)) return runLinalg(op);
+  return runCached(op, structureOf(op), [&] { return runLinalg(op); });
 }
 
 /// A scalar operation outside of bodies is a body of one operation at one point.
@@ -196,7 +171,7 @@ absl::Status Machine::runScalar(mlir::Operation* op) {
   RuleContext context;
   const Rule rule = ruleOf(op, context);
   if (!rule) return absl::UnimplementedError("the interpreter has no rule for this operation");
-  if (--budget_ < 0) return absl::ResourceExhaustedError("too many operations");
+  if (absl::Status status = charge(1); !status.ok()) return status;
   static thread_local Lanes operands[3], result;
   const Lanes* in[3] = {&operands[0], &operands[1], &operands[2]};
   for (unsigned o = 0; o < op->getNumOperands(); ++o) operands[o].set(0, scalar(op->getOperand(o)));
@@ -233,6 +208,13 @@ absl::Status Machine::yieldTo(mlir::Operation* terminator, mlir::ValueRange targ
     }
   }
   return absl::OkStatus();
+}
+
+std::vector<Array> Machine::takeResults(mlir::Block& block) {
+  std::vector<Array> results;
+  for (mlir::Value result : block.getTerminator()->getOperands())
+    results.push_back(take(result, block.getTerminator()));
+  return results;
 }
 
 absl::Status Machine::runFor(mlir::Operation* op) {
@@ -314,7 +296,7 @@ bool Machine::isReady(mlir::Operation* op) const {
 absl::Status Machine::runOne(mlir::Operation* op) {
   // Modules are held against this as a rewrite leaves them, which may be wrong in every way.
   if (!isReady(op)) return absl::InternalError("it reads what is computed behind it, or nowhere");
-  if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runCached(structured);
+  if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runStructuredOp(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {
     absl::StatusOr<bool> done = rule(*this, op);
     if (!done.ok()) return done.status();
@@ -323,6 +305,7 @@ absl::Status Machine::runOne(mlir::Operation* op) {
   if (llvm::isa<mlir::scf::ForOp>(op)) return runFor(op);
   if (llvm::isa<mlir::scf::IfOp>(op)) return runIf(op);
   if (llvm::isa<mlir::scf::WhileOp>(op)) return runWhile(op);
+  if (ModelLoop::isLoop(op)) return runModelLoop(op);
   return runScalar(op);
 }
 
@@ -341,19 +324,6 @@ absl::Status Machine::run(mlir::Block& block) {
   return absl::OkStatus();
 }
 
-int64_t operationsOf(mlir::func::FuncOp func) {
-  int64_t operations = 0;
-  func.walk([&](mlir::linalg::LinalgOp op) {
-    int64_t points = 1;
-    for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
-    const auto constants = op.getBlock()->getOps<mlir::arith::ConstantOp>();
-    const auto body =
-        static_cast<int64_t>(op.getBlock()->getOperations().size()) - std::distance(constants.begin(), constants.end());
-    operations += points * body;
-  });
-  return operations;
-}
-
 absl::StatusOr<std::vector<Array>> interpret(mlir::func::FuncOp func, std::vector<Array> arguments,
                                              const Options& options) {
   if (!func.getBody().hasOneBlock() || arguments.size() != func.getNumArguments()) {
@@ -363,9 +333,7 @@ absl::StatusOr<std::vector<Array>> interpret(mlir::func::FuncOp func, std::vecto
   mlir::Block& body = func.getBody().front();
   for (auto [argument, value] : llvm::zip_equal(body.getArguments(), arguments)) machine.set(argument, value);
   if (absl::Status status = machine.run(body); !status.ok()) return status;
-  std::vector<Array> results;
-  for (mlir::Value result : body.getTerminator()->getOperands()) results.push_back(machine.array(result));
-  return results;
+  return machine.takeResults(body);
 }
 
 }  // namespace tessera::compiler::interpreter

@@ -33,20 +33,26 @@ class ResultCache {
 };
 
 struct Options {
-  int64_t* budget = nullptr;  ///< operations left, those of bodies counted at every point; null: any number
+  /// Operations left, those of bodies counted at every point, and in loops of the model elements that are moved; null:
+  /// any number.
+  int64_t* budget = nullptr;
   ResultCache* cache = nullptr;
-  /// Sees every array that an operation of the function computes.
+  /// Sees every array that an operation of the function computes. Of a loop of the model, its results.
   std::function<void(mlir::Operation*, unsigned result, const Array&)> observe = nullptr;
+  /// Gives the model's weights that bodies of loops name by their positions.
+  std::function<absl::StatusOr<Array>(int64_t index, mlir::RankedTensorType type)> weight = nullptr;
 };
 
 /// Runs a function of one block on tensors (then the results are returned) or buffers (which are written to).
-/// Knows linalg, tensor, arith, math, scf loops and conditions, and memref; shapes are static.
+/// Knows linalg, tensor, arith, math, scf loops and conditions, loops of the model, and memref; shapes are static.
 /// Errors: UNIMPLEMENTED for another operation, RESOURCE_EXHAUSTED beyond the budget, OUT_OF_RANGE for an access
-/// outside of a tensor; the message names the operation and its place in the model.
+/// outside of a tensor, FAILED_PRECONDITION where rounding decides how often a loop runs; the message names the
+/// operation and its place in the model.
 absl::StatusOr<std::vector<Array>> interpret(mlir::func::FuncOp func, std::vector<Array> arguments,
                                              const Options& options = {});
 
-/// Operations that interpreting it takes, as budgets count them; loops count once.
+/// Operations that interpreting it takes, as budgets count them. Loops of the model count as often as they run where
+/// constants say it, all others once.
 int64_t operationsOf(mlir::func::FuncOp func);
 
 /// The names of the model's nodes in a location: "conv1, relu1"; empty where there are none.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "compiler/interpreter/interpreter.h"
+#include "compiler/interpreter/model_loop.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tessera::compiler::interpreter {
 
@@ -19,6 +21,14 @@ class Machine {
   absl::Status run(mlir::Block& block);
   /// The value, given away if `op` is the last to use it: then its elements may be written in place.
   Array take(mlir::Value value, mlir::Operation* op);
+  /// What the terminator of a block that was run hands on.
+  std::vector<Array> takeResults(mlir::Block& block);
+  /// Takes operations out of the budget; RESOURCE_EXHAUSTED where it does not suffice.
+  absl::Status charge(int64_t operations);
+  /// How to run the body of a loop of the model: out of the same budget, by itself.
+  Options optionsOfBodies() const;
+  /// A weight that the body of a loop names, of the type of its argument.
+  absl::StatusOr<Array> weight(int64_t index, mlir::RankedTensorType type) const;
 
   int64_t index(mlir::OpFoldResult value) const;
   Extents indices(llvm::ArrayRef<mlir::OpFoldResult> values) const;
@@ -26,8 +36,11 @@ class Machine {
  private:
   bool isReady(mlir::Operation* op) const;
   absl::Status runOne(mlir::Operation* op);
-  absl::Status runCached(mlir::linalg::LinalgOp op);
+  absl::Status runStructuredOp(mlir::linalg::LinalgOp op);
   absl::Status runLinalg(mlir::linalg::LinalgOp op);
+  absl::Status runModelLoop(mlir::Operation* op);
+  /// Takes results of an equal operation on equal operands out of the cache; where there are none, runs and keeps it.
+  absl::Status runCached(mlir::Operation* op, uint64_t key, llvm::function_ref<absl::Status()> run);
   absl::Status runScalar(mlir::Operation* op);
   absl::Status runFor(mlir::Operation* op);
   absl::Status runIf(mlir::Operation* op);

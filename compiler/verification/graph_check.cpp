@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/interpreter/compare.h"
+#include "compiler/interpreter/model_loop.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/verification/plan_run.h"
 #include "llvm/ADT/DenseSet.h"
 #include "proto/failure.h"
 
@@ -27,6 +29,23 @@ llvm::DenseSet<mlir::Operation*> behind(mlir::func::FuncOp main, int output) {
     op->walk([&](mlir::Operation* each) { work.append(each->operand_begin(), each->operand_end()); });
   }
   return seen;
+}
+
+/// Makes loops run whose trip count or condition is an input: a body that never runs proves nothing.
+void letLoopsRun(mlir::func::FuncOp main, std::vector<Array>& inputs) {
+  constexpr int64_t kIterations = 3;
+  size_t input = 0;
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    if (main.getArgAttr(argument.getArgNumber(), "tessera.weight") || input == inputs.size()) continue;
+    Array& array = inputs[input++];
+    for (mlir::OpOperand& use : argument.getUses()) {
+      if (!interpreter::ModelLoop::isLoop(use.getOwner())) continue;
+      const auto loop = interpreter::ModelLoop::of(use.getOwner());
+      if (!loop.ok() || use.getOperandNumber() >= loop->firstCarried()) continue;
+      const bool counts = loop->has_trip_count && use.getOperandNumber() == 0;
+      array.set(0, {0, !counts ? 1 : loop->most < 0 ? kIterations : std::min(kIterations, loop->most), 0});
+    }
+  }
 }
 
 v1::VerifiedStep stepNamed(const std::string& name) {
@@ -109,6 +128,7 @@ absl::Status GraphCheck::imported(const ImportedModel& model) {
       if (spec.dtype() != v1::DATA_TYPE_BOOL) continue;
       for (int64_t& value : inputs_.back().storage->integer) value &= 1;
     }
+    letLoopsRun(main, inputs_);
     known_.clear();
     int64_t left = allowance();
     absl::StatusOr<std::vector<Array>> outputs = runMain(model, inputs_, weights_, optionsFor(known_, left));
@@ -211,17 +231,21 @@ absl::Status GraphCheck::planned(const PlannedGraph& planned) {
   int64_t left = allowance();
   interpreter::Options options = optionsFor(ignored, left);
   options.observe = nullptr;
-  absl::StatusOr<std::vector<Array>> outputs =
-      runPlan(*context_, planned, inputs_, options, [&](const v1::Step& step, const std::vector<Array>& results) {
-        const v1::Workload& workload = planned.plan.workloads(step.workload());
-        for (const Array& result : results) {
-          Trace trace = traceOf(result);
-          trace.node = step.name();
-          trace.place = absl::StrCat("workload ", workload.summary(), " in step ", step.name(),
-                                     workload.has_slices() ? " (several groups in slices)" : "");
-          traces.push_back(std::move(trace));
-        }
-      });
+  const auto observe = [&](int first, int last, const std::vector<Array>& results) {
+    const v1::Step& step = planned.plan.steps(first);
+    const v1::Workload& workload = planned.plan.workloads(step.workload());
+    const std::string place =
+        last - first > 1 ? absl::StrCat("the loop of steps ", step.name(), " to ", planned.plan.steps(last - 1).name())
+                         : absl::StrCat("workload ", workload.summary(), " in step ", step.name(),
+                                        workload.has_slices() ? " (several groups in slices)" : "");
+    for (const Array& result : results) {
+      Trace trace = traceOf(result);
+      trace.node = step.name();
+      trace.place = place;
+      traces.push_back(std::move(trace));
+    }
+  };
+  absl::StatusOr<std::vector<Array>> outputs = runPlan(*context_, planned, inputs_, options, observe);
   if (!outputs.ok()) {
     if (!isLimit(outputs.status())) {
       return failureStatus(v1::Failure::INTERNAL,

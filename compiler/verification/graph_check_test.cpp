@@ -22,6 +22,7 @@ class GraphCheckTest : public ::testing::Test {
   GraphCheckTest() : context_(mlir::MLIRContext::Threading::DISABLED) {
     context_.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                          mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect>();
+    context_.allowUnregisteredDialects();  // loops of the model
   }
 
   ImportedModel parse(const std::string& text) {
@@ -118,6 +119,52 @@ TEST_F(GraphCheckTest, LetsRightRewritesPass) {
   EXPECT_EQ(check.steps()[0].step(), "import");
   EXPECT_EQ(check.steps()[1].elements(), 49);
   EXPECT_LE(check.steps()[1].share(), 1);
+}
+
+/// h = h * w + x[i] for each row of x, w a weight that only the body names; then y = h + h.
+std::string recurrence(const std::string& update) {
+  return R"(
+  func.func private @cell(%i: tensor<i64>, %h: tensor<5xf32>, %x: tensor<5xf32>,
+                          %w: tensor<5xf32> {tessera.weight = 0 : i64}) -> (tensor<i8>, tensor<5xf32>) {
+    %again = arith.constant dense<1> : tensor<i8>
+    %e = tensor.empty() : tensor<5xf32>
+    %0 = linalg.mul ins(%h, %w : tensor<5xf32>, tensor<5xf32>) outs(%e : tensor<5xf32>) -> tensor<5xf32> loc("mul1")
+    %1 = linalg.)" +
+         update + R"( ins(%0, %x : tensor<5xf32>, tensor<5xf32>) outs(%e : tensor<5xf32>) -> tensor<5xf32> loc("add1")
+    return %again, %1 : tensor<i8>, tensor<5xf32>
+  }
+  func.func @main(%n: tensor<i64>, %c: tensor<i8>, %h: tensor<5xf32>, %x: tensor<7x5xf32>) -> tensor<5xf32> {
+    %e = tensor.empty() : tensor<5xf32>
+    %0 = linalg.mul ins(%h, %h : tensor<5xf32>, tensor<5xf32>) outs(%e : tensor<5xf32>) -> tensor<5xf32> loc("square1")
+    %r:2 = "tessera.loop"(%n, %c, %0, %x) {body = @cell, trip_count = true, condition = true, carried = 1 : i64,
+        most = 7 : i64, scanned = array<i1: true>, stacked = array<i1>}
+        : (tensor<i64>, tensor<i8>, tensor<5xf32>, tensor<7x5xf32>) -> (tensor<5xf32>, tensor<i64>) loc("scan1")
+    %1 = linalg.add ins(%r#0, %r#0 : tensor<5xf32>, tensor<5xf32>) outs(%e : tensor<5xf32>) -> tensor<5xf32> loc("sum1")
+    return %1 : tensor<5xf32>
+  })";
+}
+
+TEST_F(GraphCheckTest, NamesTheLoopWhoseBodyIsWrong) {
+  const auto model = [&](const std::string& update) {
+    ImportedModel parsed = parse(recurrence(update));
+    v1::TensorSpec spec = specOf("w", parsed.module->lookupSymbol<mlir::func::FuncOp>("cell").getArgumentTypes()[3]);
+    auto bytes =
+        std::make_shared<std::string>(interpreter::toBytes(interpreter::randomArray(elementOf(spec), {5}, {3})));
+    parsed.weights.push_back({spec, *bytes, bytes});
+    return parsed;
+  };
+  // Trip count and condition are inputs: the loop runs whatever the seed.
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    GraphCheck check(seed);
+    ASSERT_TRUE(check.imported(model("add")).ok());
+    ASSERT_TRUE(check.rewritten("nothing", model("add")).ok());
+    for (const v1::VerifiedStep& step : check.steps()) EXPECT_EQ(step.skipped(), "");
+    const v1::Failure failure = failureOf(check.rewritten("simplify-algebra", model("sub")));
+    EXPECT_EQ(failure.node(), "scan1") << failure.message();
+    ImportedModel broken = model("add");
+    broken.weights.clear();
+    EXPECT_THAT(std::string(check.rewritten("fold-constants", broken).message()), HasSubstr("no weight 0"));
+  }
 }
 
 TEST_F(GraphCheckTest, AccessOutsideOfATensorIsTheRewritesFault) {

@@ -2,11 +2,10 @@
 
 #include <map>
 
-#include "compiler/graph/graph.h"
 #include "compiler/import/import.h"
 #include "compiler/interpreter/interpreter.h"
 
-/// Models and plans, interpreted.
+/// Models, interpreted.
 namespace tessera::compiler::verification {
 
 /// Weights as arrays, once for each of the bytes they are views of.
@@ -26,17 +25,6 @@ class WeightArrays {
 absl::StatusOr<std::vector<interpreter::Array>> runMain(const ImportedModel& model,
                                                         const std::vector<interpreter::Array>& inputs,
                                                         WeightArrays& weights, const interpreter::Options& options);
-
-/// What a step of a plan computed.
-using StepObserver = std::function<void(const v1::Step& step, const std::vector<interpreter::Array>& results)>;
-
-/// Runs a plan as a runtime would: weights at their offsets, steps in order over one arena whose bytes are poisoned
-/// beforehand, operands at their buffers' offsets; each workload is interpreted. Returns the outputs, then the extents.
-/// `context` is where workloads are parsed.
-absl::StatusOr<std::vector<interpreter::Array>> runPlan(mlir::MLIRContext& context, const PlannedGraph& planned,
-                                                        const std::vector<interpreter::Array>& inputs,
-                                                        const interpreter::Options& options,
-                                                        const StepObserver& observer = nullptr);
 
 /// The element type that a tensor of the API has in buffers; booleans take a byte.
 interpreter::Element elementOf(const v1::TensorSpec& spec);

@@ -20,6 +20,20 @@ std::string seededBytes(const v1::TensorSpec& spec, uint64_t seed) {
   return interpreter::toBytes(array);
 }
 
+constexpr char kWeight[] = "tessera.weight";
+
+/// Gives seeded bytes to the weight that an argument is; arguments of several functions may be one weight.
+void addWeight(ImportedModel& model, mlir::func::FuncOp function, unsigned argument, v1::TensorSpec spec,
+               uint64_t seed) {
+  auto weight = function.getArgAttrOfType<mlir::IntegerAttr>(argument, kWeight);
+  if (!weight) return;
+  const auto index = static_cast<size_t>(weight.getInt());
+  if (model.weights.size() <= index) model.weights.resize(index + 1);
+  if (model.weights[index].owner) return;
+  auto bytes = std::make_shared<std::string>(seededBytes(spec, seed));
+  model.weights[index] = {std::move(spec), *bytes, bytes};
+}
+
 }  // namespace
 
 PlanTest::PlanTest() {
@@ -37,15 +51,16 @@ ImportedModel PlanTest::parse(const std::string& text) {
   EXPECT_TRUE(model.module) << text;
   auto main = model.module->lookupSymbol<mlir::func::FuncOp>("main");
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-    auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, "tessera.weight");
     v1::TensorSpec spec = specOf("arg" + std::to_string(i), main.getArgumentTypes()[i]);
-    if (!weight) {
-      model.inputs.push_back(spec);
-      continue;
+    if (!main.getArgAttr(i, kWeight)) model.inputs.push_back(spec);
+    addWeight(model, main, i, std::move(spec), 100 + i);
+  }
+  // Bodies of loops name weights as well.
+  for (auto body : model.module->getOps<mlir::func::FuncOp>()) {
+    for (unsigned i = 0; body != main && i < body.getNumArguments(); ++i) {
+      const std::string name = body.getSymName().str() + ".arg" + std::to_string(i);
+      addWeight(model, body, i, specOf(name, body.getArgumentTypes()[i]), 1000 + model.weights.size());
     }
-    if (model.weights.size() <= static_cast<size_t>(weight.getInt())) model.weights.resize(weight.getInt() + 1);
-    auto bytes = std::make_shared<std::string>(seededBytes(spec, 100 + i));
-    model.weights[weight.getInt()] = {spec, *bytes, bytes};
   }
   for (unsigned i = 0; i < main.getNumResults(); ++i) {
     model.outputs.push_back(specOf("out" + std::to_string(i), main.getResultTypes()[i]));
