@@ -1,0 +1,306 @@
+#!/usr/bin/python3
+"""Loop, Scan and recurrent layers that stay loops: drawn bodies, counts that a run gives or the data decide, loops within
+loops, against ONNX Runtime; what compiling takes does not depend on the number of iterations.
+
+    loops_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
+"""
+# suite: timeout=600
+
+import pathlib
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from e2e.tessera_e2e import Service
+from oracle.oracle import Oracle, difference
+from suite import check, check_equal, run
+
+SEEDS = range(10)
+EXTENTS = (1, 2, 3, 5, 7, 16, 17, 33)
+TOLERANCE = 1e-5
+FLOAT, INT64, INT32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
+
+
+def value(name, shape, kind=FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+class Graph:
+    """A graph under construction; bodies share the numbering of names with the graph around them."""
+
+    def __init__(self, names=None):
+        self.nodes, self.inputs, self.outputs, self.constants, self.arrays = [], [], [], {}, {}
+        self.names = names if names is not None else iter(f"v{i}" for i in range(1 << 30))
+
+    def op(self, kind, *inputs, outputs=1, **attributes):
+        made = [next(self.names) for _ in range(outputs)]
+        self.nodes.append(helper.make_node(kind, inputs, made, **attributes))
+        return made[0] if outputs == 1 else made
+
+    def constant(self, array):
+        name = next(self.names)
+        self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(array))))
+        return name
+
+    def weight(self, array):
+        name = next(self.names)
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def input(self, array=None, shape=None, kind=FLOAT):
+        name = next(self.names)
+        if array is not None:
+            self.arrays[name], shape = np.asarray(array), np.shape(array)
+            kind = helper.np_dtype_to_tensor_dtype(self.arrays[name].dtype) if hasattr(
+                helper, "np_dtype_to_tensor_dtype") else onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[self.arrays[name].dtype]
+        self.inputs.append(value(name, shape, kind))
+        return name
+
+    def output(self, name, shape=None, kind=FLOAT):
+        # Each result by a node of its own: a body may give one value twice, or what it was given.
+        self.outputs.append(value(self.op("Identity", name), shape, kind))
+
+    def proto(self, name="body"):
+        return helper.make_graph(self.nodes, name, self.inputs, self.outputs,
+                                 [numpy_helper.from_array(array, key) for key, array in self.constants.items()])
+
+    def save(self, path):
+        onnx.save(helper.make_model(self.proto("loops"), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+class Drawn:
+    """Draws bodies of loops: states and what is captured are matrices of a few extents."""
+
+    def __init__(self, seed):
+        self.random = np.random.default_rng(seed)
+        self.graph = Graph()
+
+    def pick(self, choices):
+        return choices[int(self.random.integers(len(choices)))]
+
+    def sometimes(self, share=0.5):
+        return self.random.random() < share
+
+    def floats(self, *shape, scale=1.0):
+        return (self.random.standard_normal(shape) * scale).astype(np.float32)
+
+    def step(self, body, values, shape, depth=0):
+        """Some operations on values of one shape, of which some are captured, bounded so that no state grows."""
+        made = list(values)
+        for _ in range(int(self.random.integers(1, 5))):
+            kind = self.pick(("Add", "Mul", "Sub", "MatMul", "Tanh", "Softmax", "Slice", "Loop"))
+            x, y = self.pick(made), self.pick(made)
+            if kind == "MatMul":
+                made.append(body.op("MatMul", x, self.pick(self.square)))
+            elif kind == "Softmax":
+                made.append(body.op("Softmax", x, axis=-1))
+            elif kind == "Tanh":
+                made.append(body.op("Tanh", x))
+            elif kind == "Slice" and shape[0] > 1:
+                cut = int(self.random.integers(1, shape[0]))
+                ends = [body.op("Slice", x, body.constant(np.array([a])), body.constant(np.array([b])), body.constant(np.array([0])))
+                        for a, b in ((cut, shape[0]), (0, cut))]
+                made.append(body.op("Concat", *ends, axis=0))
+            elif kind == "Loop" and depth == 0:
+                made.append(self.loop(body, shape, [x], [y], depth=1)[0])
+            else:
+                made.append(body.op(kind if kind in ("Add", "Mul", "Sub") else "Add", x, y))
+        return body.op("Tanh", made[-1])
+
+    def loop(self, graph, shape, states, captured, depth=0, scans=0):
+        """A Loop with these states: names of its results. Its count is constant, of the run, or ended by the data."""
+        way = self.pick(("fixed", "run", "data"))
+        count = self.pick((9, 17, 40) if depth == 0 else (1, 9, 12))
+        body = Graph(graph.names)
+        number, _ = body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)
+        inner = [body.input(shape=shape) for _ in states]
+        scaled = body.op("Mul", body.op("Cast", number, to=FLOAT), body.constant(np.float32(0.01)))
+        values = [*inner, *captured, body.op("Add", inner[0], scaled)]
+        after = [self.step(body, values, shape, depth) for _ in states]
+        if len(after) > 1 and self.sometimes():
+            after[1] = inner[1]  # a state that stays as it is
+        if way == "data":
+            total = body.op("ReduceMean", body.op("Abs", after[0]), keepdims=0)
+            late = body.op("Less", number, body.constant(np.int64(count // 2)))
+            going = body.op("Or", late, body.op("Less", total, body.constant(np.float32(0.4))))
+            body.output(going, [], BOOL)
+        else:
+            body.output(body.constant(True), [], BOOL)
+        for each in after:
+            body.output(each, shape)
+        for _ in range(scans):
+            body.output(self.step(body, [*after, *values], shape, 1), shape)
+        trips = graph.weight(np.int64(count)) if depth == 0 else graph.constant(np.int64(count))
+        if way == "run" and depth == 0 and scans == 0:
+            trips = graph.input(np.int64(self.pick((0, 1, 9, 33))))
+        made = graph.op("Loop", trips, graph.constant(True), *states, outputs=len(states) + scans, body=body.proto())
+        return made if isinstance(made, list) else [made]
+
+    def loops(self):
+        for _ in range(3):
+            shape = [int(self.pick(EXTENTS)), int(self.pick(EXTENTS))]
+            width = shape[1]
+            graph = self.graph
+            self.square = [graph.weight(self.floats(width, width, scale=width**-0.5)),
+                           graph.input(self.floats(width, width, scale=width**-0.5))]
+            states = [graph.input(self.floats(*shape)) for _ in range(int(self.random.integers(1, 4)))]
+            captured = [graph.op("Sigmoid", graph.input(self.floats(*shape))), graph.weight(self.floats(*shape))]
+            scans = int(self.random.integers(0, 3))
+            for result in self.loop(graph, shape, states, captured, scans=scans):
+                graph.output(result)
+        return self.graph
+
+    def scans(self):
+        graph = self.graph
+        for _ in range(3):
+            steps, rows, width = (int(self.pick(choices)) for choices in ((9, 13, 32), EXTENTS, EXTENTS))
+            shape = [rows, width]
+            self.square = [graph.weight(self.floats(width, width, scale=width**-0.5))]
+            body = Graph(graph.names)
+            states = [graph.input(self.floats(*shape)) for _ in range(int(self.random.integers(1, 3)))]
+            count = int(self.random.integers(1, 3))
+            axes = [int(self.random.integers(0, 3)) for _ in range(count)]
+            scanned = [graph.op("Tanh", graph.input(self.floats(*shape[:axis], steps, *shape[axis:]))) for axis in axes]
+            inner = [body.input(shape=shape) for _ in states]
+            parts = [body.input(shape=shape) for _ in scanned]
+            captured = [graph.op("Sigmoid", graph.input(self.floats(*shape)))]
+            after = [self.step(body, [*inner, *parts, *captured], shape) for _ in states]
+            rows_of = [self.step(body, [*after, *parts], shape, 1) for _ in range(int(self.random.integers(1, 3)))]
+            for each in (*after, *rows_of):
+                body.output(each, shape)
+            made = graph.op("Scan", *states, *scanned, outputs=len(states) + len(rows_of), body=body.proto(),
+                            num_scan_inputs=count, scan_input_axes=axes,
+                            scan_input_directions=[int(self.sometimes()) for _ in scanned],
+                            scan_output_axes=[int(self.random.integers(0, 3)) for _ in rows_of],
+                            scan_output_directions=[int(self.sometimes()) for _ in rows_of])
+            for result in made:
+                graph.output(result)
+        return graph
+
+    def recurrent(self):
+        graph = self.graph
+        for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+            for direction, both in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+                steps, batch, inputs, hidden = (int(self.pick(choices)) for choices in ((9, 21), (1, 3), EXTENTS, EXTENTS))
+                lengths = graph.input(self.random.integers(1, steps + 1, batch).astype(np.int32)) if self.sometimes() else ""
+                first = graph.input(self.floats(both, batch, hidden)) if self.sometimes() else ""
+                weights = [graph.weight(self.floats(both, gates * hidden, n, scale=n**-0.5)) for n in (inputs, hidden)]
+                attributes = {"hidden_size": hidden, "direction": direction}
+                if kind == "GRU":
+                    attributes["linear_before_reset"] = int(self.sometimes())
+                made = graph.op(kind, graph.input(self.floats(steps, batch, inputs)), *weights,
+                                graph.weight(self.floats(both, 2 * gates * hidden, scale=0.2)), lengths, first,
+                                outputs=3 if kind == "LSTM" else 2, **attributes)
+                for result in made:
+                    graph.output(result)
+        return graph
+
+
+def agrees(service, oracle, graph, what, target="host", arguments=()):
+    model = service.scratch(f"{what}.onnx")
+    graph.save(model)
+    expected, _ = oracle.load(model).run(graph.arrays)
+    artifact = service.compile(model, None, *arguments, target=target).path
+    for threads in (1, 2):
+        actual, _ = service.run(artifact, graph.arrays, "--threads", threads)
+        for name, wanted in expected.items():
+            check_equal(actual[name].shape, wanted.shape, f"{what}: shape of {name}")
+            off = difference(actual[name], wanted)
+            check(off <= TOLERANCE, f"{what}: {name} is off by {off:.3g} of its largest magnitude ({threads} threads)")
+    return artifact
+
+
+def counting(service, iterations, bound=True):
+    """A loop of so many iterations whose body is a few operations: compiled, with what it takes."""
+    graph = Graph()
+    body = Graph(graph.names)
+    number, _, state = body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL), body.input(shape=[4])
+    even = body.op("Cast", body.op("Mod", number, body.constant(np.int64(2))), to=FLOAT)
+    body.output(body.constant(True), [], BOOL)
+    body.output(body.op("Add", body.op("Mul", state, body.constant(np.float32(0.5))), even), [4])
+    trips = graph.weight(np.int64(iterations)) if bound else graph.input(np.int64(iterations))
+    graph.output(graph.op("Loop", trips, graph.constant(True), graph.input(np.ones(4, np.float32)), body=body.proto()), [4])
+    model = service.scratch("counting.onnx")
+    graph.save(model)
+    return graph, service.compile(model)
+
+
+def size_follows_no_count(service):
+    """Of ten and of ten million iterations the artifacts are of one size, to a page, and steps are as many."""
+    _, few = counting(service, 10)
+    _, many = counting(service, 10_000_000)
+    sizes = [compiled.path.stat().st_size for compiled in (few, many)]
+    check(abs(sizes[0] - sizes[1]) <= 4096, f"{sizes} bytes for 10 and 10 million iterations")
+    steps = [service.cli("inspect", compiled.path, "--json").json["steps"] for compiled in (few, many)]
+    check_equal(steps[0], steps[1], "steps")
+
+
+def counts_of_the_run(service):
+    graph, compiled = counting(service, 3, bound=False)
+    (count, given), = [(name, None) for name, array in graph.arrays.items() if array.dtype == np.int64]
+    for trips in (-1, 0, 1, 2, 3, 100, 99_999):
+        actual, _ = service.run(compiled.path, {**graph.arrays, count: np.int64(trips)})
+        state = np.ones(4, np.float32)
+        for i in range(max(trips, 0)):
+            state = state * np.float32(0.5) + np.float32(i % 2)
+        (name, result), = actual.items()
+        check(np.array_equal(result, state), f"{trips} iterations: {result}, expected {state}")
+
+
+def guarded(service, oracle):
+    """Kernels of bodies stay within their memory, part by part."""
+    for seed, draw in ((1, Drawn.scans), (2, Drawn.loops)):
+        drawn = Drawn(seed)
+        graph = draw(drawn)
+        model = service.scratch("guarded.onnx")
+        graph.save(model)
+        expected, _ = oracle.load(model).run(graph.arrays)
+        actual, _ = service.run(service.compile(model).path, graph.arrays, "--guard")
+        for name, wanted in expected.items():
+            check(difference(actual[name], wanted) <= TOLERANCE, f"{draw.__name__}: {name} under guard")
+
+
+def endless_rows_are_refused(service):
+    """No count is known for rows that are stacked: the error names the node, and how to fix the count."""
+    graph = Graph()
+    body = Graph(graph.names)
+    body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)
+    state = body.input(shape=[3])
+    body.output(body.constant(True), [], BOOL)
+    body.output(body.op("Tanh", state), [3])
+    body.output(state, [3])
+    made = graph.op("Loop", graph.input(np.int64(12)), graph.constant(True), graph.input(np.ones(3, np.float32)), outputs=2,
+                    body=body.proto())
+    for result in made:
+        graph.output(result)
+    model = service.scratch("endless.onnx")
+    graph.save(model)
+    answer = service.cli("compile", model, "--target", "host", "--json", "-o", service.scratch("x.tsra"), expect=None)
+    check(answer.code != 0 and "--fix" in str(answer), f"{answer}")
+
+
+def main():
+    if len(sys.argv) > 2:
+        first, count = int(sys.argv[1]), int(sys.argv[2])
+        target = sys.argv[3] if len(sys.argv) > 3 else "host"
+        seeds, targets = range(first, first + count), {0: target, 1: target}
+    else:
+        seeds, targets = SEEDS, {0: "host", 1: "haswell"}
+    with Oracle() as oracle, Service(workers=2) as service:
+        service.wait_for_workers(2)
+        cases = [(f"{draw.__name__}/{seed}", lambda d=draw, s=seed: agrees(
+            service, oracle, d(Drawn(s)), f"{d.__name__}_{s}", targets[s % 2],
+            ("--verify",) if s % 5 == 0 else ())) for draw in (Drawn.loops, Drawn.scans, Drawn.recurrent) for seed in seeds]
+        if len(sys.argv) <= 2:
+            cases += [(case.__name__, lambda c=case: c(service)) for case in
+                      (size_follows_no_count, counts_of_the_run, endless_rows_are_refused)]
+            cases.append(("guarded", lambda: guarded(service, oracle)))
+        return run("loops", cases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
