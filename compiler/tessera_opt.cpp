@@ -2,6 +2,7 @@
 // are all there to combine them with.
 #include "compiler/codegen/passes.h"
 #include "compiler/graph/passes.h"
+#include "compiler/ir/loop_op.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -10,6 +11,7 @@
 int main(int argc, char** argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
+  registry.insert<tessera::compiler::LoopDialect>();
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
   tessera::compiler::registerGraphPasses();

@@ -22,6 +22,7 @@
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/hoist_elementwise.h"
+#include "compiler/graph/rewrites/hoist_from_loops.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -137,6 +138,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     return observed;
   };
   count("generalize-named-ops", generalizeNamedOps(main));
+  count("hoist-from-loops", hoistFromLoops(main));
   if (absl::Status status = cleanUp(); !status.ok()) return status;
   count("recognize-concat", recognizeConcats(main));
   count("nest-concats", nestConcats(main));

@@ -17,6 +17,7 @@
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/hoist_elementwise.h"
+#include "compiler/graph/rewrites/hoist_from_loops.h"
 #include "compiler/graph/rewrites/idle_taps.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
@@ -80,6 +81,8 @@ struct Rewrite {
 constexpr Rewrite kRewrites[] = {
     {"tessera-generalize", "Named linalg operations become linalg.generic",
      [](FuncOp main, int64_t) { return generalizeNamedOps(main); }},
+    {"tessera-hoist-from-loops", "Compute before a loop what its iterations share, and products of all their inputs at once",
+     [](FuncOp main, int64_t) { return hoistFromLoops(main); }},
     {"tessera-recognize-concat", "Chains of insert_slice become tensor.concat",
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
     {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",

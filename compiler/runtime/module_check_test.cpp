@@ -56,8 +56,10 @@ struct Tables {
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
     extents[1] = {0, 1, 4, 0};
-    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, 1, 5, 1, 2, 0, 0, 256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, 1, 4, 1, 0, 0, 0, 512};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, nullptr,
+                   1,          5,      1,       2,       0,     0,       0,       0,       256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr,
+                   1,          4,       1,        0,        0,     0,       0,       0,       512};
     module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed};
   }
   Tables(const Tables&) = delete;
@@ -223,6 +225,85 @@ TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
   refuses("buffer 2 lies in no such place", [](Placed& p) { p.tables.buffers[2].index = 2; });
   refuses("buffer 2 reaches beyond its place", [](Placed& p) { p.tables.buffers[2].index = 0; });
   refuses("table outside", [](Placed& p) { p.tables.variants[0].num_places = 1 << 19; });
+}
+
+/// Three steps; a loop of the last two that carries buffer 2 and reads parts of the input, and one within it, of the
+/// last.
+struct LoopTables {
+  tessera_module_buffer buffers[13] = {};
+  int32_t reads[2] = {7, 8}, outside[2] = {0, 3};
+  tessera_module_step steps[3] = {};
+  tessera_module_carried carried[2] = {{2, 7, 8, 3, 9}, {8, 11, 12, 3, 9}};
+  tessera_module_scan scans[2] = {{0, 10, 0, 1}, {0, 10, 0, 1}};
+  tessera_module_loop loops[2] = {};
+  Tables tables;
+
+  LoopTables() {
+    std::copy(std::begin(tables.buffers), std::end(tables.buffers), buffers);
+    buffers[5] = {TESSERA_BUFFER_ARENA, 0, 64, 1};  // condition
+    buffers[6] = {TESSERA_BUFFER_ARENA, 0, 0, 8};   // a count
+    for (int b : {7, 8}) buffers[b] = {TESSERA_BUFFER_LOOP, 0, 0, 128};
+    buffers[9] = {TESSERA_BUFFER_ARENA, 0, 0, 128};
+    buffers[10] = {TESSERA_BUFFER_LOOP, 0, 0, 32};  // a row of the input
+    for (int b : {11, 12}) buffers[b] = {TESSERA_BUFFER_LOOP, 1, 0, 128};
+    for (tessera_module_step& step : steps) step = tables.step;
+    steps[0].operands = outside;
+    steps[1].operands = steps[2].operands = reads;
+    for (tessera_module_step& step : steps) step.num_operands = 2;
+    loops[0] = {1, 3, 4, 6, 5, 5, 6, 6, 1, &carried[0], &scans[0], 1, 0};
+    loops[1] = {2, 3, 0, -1, -1, 5, -1, -1, 1, &carried[1], nullptr, 0, 0};
+    tables.module.num_fixed_inputs = 0;
+    tessera_module_variant& variant = tables.variants[0];
+    variant.buffers = buffers;
+    variant.num_buffers = 13;
+    variant.steps = steps;
+    variant.num_steps = 3;
+    variant.loops = loops;
+    variant.num_loops = 2;
+  }
+  RuntimeStatus check() const {
+    const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+    const ImageSegment segments[] = {{begin, begin + sizeof(LoopTables), false}, {code, code + 1, true}};
+    return checkModule(&tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+  }
+};
+
+TEST(ModuleCheck, LoopsHaveTheirOwnBuffersAndLieWithinEachOther) {
+  const LoopTables good;
+  EXPECT_TRUE(good.check().ok()) << good.check().message();
+  const std::pair<const char*, std::function<void(LoopTables&)>> faults[] = {
+      {"loop 0 has no steps", [](LoopTables& t) { t.loops[0].last_step = 1; }},
+      {"loop 0 has no steps", [](LoopTables& t) { t.loops[0].last_step = 4; }},
+      {"loop 1 is out of order", [](LoopTables& t) { t.loops[1].first_step = 0; }},
+      {"ends outside of the one around it",
+       [](LoopTables& t) { t.loops[0].first_step = 0, t.loops[0].last_step = 2, t.loops[1].first_step = 1; }},
+      {"impossible number", [](LoopTables& t) { t.loops[0].most_iterations = -1; }},
+      {"outside the code", [](LoopTables& t) { t.loops[0].carried = nullptr; }},
+      {"outside the code", [](LoopTables& t) { t.loops[0].num_scans = -1; }},
+      {"one number", [](LoopTables& t) { t.loops[0].trip_count = 5; }},
+      {"one number", [](LoopTables& t) { t.loops[0].condition = 6; }},
+      {"one number", [](LoopTables& t) { t.loops[0].iteration = 13; }},
+      {"one number", [](LoopTables& t) { t.loops[0].executed = -2; }},
+      {"scans beyond", [](LoopTables& t) { t.loops[0].most_iterations = 5; }},
+      {"scans beyond", [](LoopTables& t) { t.loops[0].most_iterations = 0; }},
+      {"scans beyond", [](LoopTables& t) { t.buffers[10].size_bytes = 33; }},
+      {"scans no such buffer", [](LoopTables& t) { t.scans[0].written = 1; }},  // to an input
+      {"scans no such buffer", [](LoopTables& t) { t.scans[0].part = 7; }},
+      {"different sizes", [](LoopTables& t) { t.buffers[9].size_bytes = 64; }},
+      {"carries no such buffer", [](LoopTables& t) { t.carried[0].after = 7; }},
+      {"carries no such buffer", [](LoopTables& t) { t.carried[0].result = 1; }},    // a weight
+      {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 8; }},   // its own
+      {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 11; }},  // of the loop within
+      {"is of no loop", [](LoopTables& t) { t.buffers[7].index = 2; }},
+      {"no iteration around it", [](LoopTables& t) { t.outside[0] = 7; }},
+      {"no iteration around it", [](LoopTables& t) { t.reads[0] = 11; }},
+  };
+  for (const auto& [message, damage] : faults) {
+    LoopTables tables;
+    damage(tables);
+    EXPECT_EQ(tables.check().code(), TESSERA_CORRUPT) << message;
+    EXPECT_THAT(tables.check().message(), HasSubstr(message));
+  }
 }
 
 TEST(ModuleCheck, RefusedSizesAreOfARange) {
