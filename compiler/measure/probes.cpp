@@ -153,7 +153,7 @@ class Plan {
         [this](int) {
           bench_.team().run({.grids = grids_,
                              .work = [](void*, size_t, int, int64_t, int64_t) {},
-                             .ended = nullptr,
+                             .next = nullptr,
                              .context = nullptr});
         },
         Series::Where::kTeam);

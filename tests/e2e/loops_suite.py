@@ -21,7 +21,7 @@ from suite import check, check_equal, run
 
 SEEDS = range(10)
 EXTENTS = (1, 2, 3, 5, 7, 16, 17, 33)
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4  # of the largest magnitude: forty iterations carry what each rounds
 FLOAT, INT64, INT32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 
 
@@ -200,17 +200,22 @@ class Drawn:
         return graph
 
 
+def check_close(actual, wanted, what):
+    """States that decay end below what single precision has normal numbers for."""
+    off, _ = difference(actual, wanted)
+    check(off <= TOLERANCE * max(np.abs(wanted).max(initial=0), 1e-30), f"{what} is off by {off:.3g}")
+
+
 def agrees(service, oracle, graph, what, target="host", arguments=()):
     model = service.scratch(f"{what}.onnx")
     graph.save(model)
     expected, _ = oracle.load(model).run(graph.arrays)
-    artifact = service.compile(model, None, *arguments, target=target).path
+    artifact = service.compile(model, None, *arguments, target=target).artifact
     for threads in (1, 2):
         actual, _ = service.run(artifact, graph.arrays, "--threads", threads)
         for name, wanted in expected.items():
             check_equal(actual[name].shape, wanted.shape, f"{what}: shape of {name}")
-            off = difference(actual[name], wanted)
-            check(off <= TOLERANCE, f"{what}: {name} is off by {off:.3g} of its largest magnitude ({threads} threads)")
+            check_close(actual[name], wanted, f"{what}: {name} ({threads} threads)")
     return artifact
 
 
@@ -233,9 +238,9 @@ def size_follows_no_count(service):
     """Of ten and of ten million iterations the artifacts are of one size, to a page, and steps are as many."""
     _, few = counting(service, 10)
     _, many = counting(service, 10_000_000)
-    sizes = [compiled.path.stat().st_size for compiled in (few, many)]
+    sizes = [compiled.artifact.stat().st_size for compiled in (few, many)]
     check(abs(sizes[0] - sizes[1]) <= 4096, f"{sizes} bytes for 10 and 10 million iterations")
-    steps = [service.cli("inspect", compiled.path, "--json").json["steps"] for compiled in (few, many)]
+    steps = [service.cli("inspect", compiled.artifact, "--json").json["steps"] for compiled in (few, many)]
     check_equal(steps[0], steps[1], "steps")
 
 
@@ -243,7 +248,7 @@ def counts_of_the_run(service):
     graph, compiled = counting(service, 3, bound=False)
     (count, given), = [(name, None) for name, array in graph.arrays.items() if array.dtype == np.int64]
     for trips in (-1, 0, 1, 2, 3, 100, 99_999):
-        actual, _ = service.run(compiled.path, {**graph.arrays, count: np.int64(trips)})
+        actual, _ = service.run(compiled.artifact, {**graph.arrays, count: np.int64(trips)})
         state = np.ones(4, np.float32)
         for i in range(max(trips, 0)):
             state = state * np.float32(0.5) + np.float32(i % 2)
@@ -259,9 +264,9 @@ def guarded(service, oracle):
         model = service.scratch("guarded.onnx")
         graph.save(model)
         expected, _ = oracle.load(model).run(graph.arrays)
-        actual, _ = service.run(service.compile(model).path, graph.arrays, "--guard")
+        actual, _ = service.run(service.compile(model).artifact, graph.arrays, "--guard")
         for name, wanted in expected.items():
-            check(difference(actual[name], wanted) <= TOLERANCE, f"{draw.__name__}: {name} under guard")
+            check_close(actual[name], wanted, f"{draw.__name__}: {name} under guard")
 
 
 def endless_rows_are_refused(service):

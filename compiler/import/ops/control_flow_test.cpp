@@ -2,6 +2,7 @@
 // and writes at indices outside of the tensor.
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
+#include "compiler/ir/loop_op.h"
 #include "gmock/gmock.h"
 #include "proto/failure.h"
 
@@ -214,16 +215,98 @@ TEST_F(ControlFlow, LoopThatDataEndCollectsAsMuchAsItMade) {
   EXPECT_THAT(run(b, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(1, 2, 4, 8, 16));
 }
 
-// The counter must be in the condition, and be small: nothing else says how many iterations to write out.
-TEST_F(ControlFlow, LoopThatDataAloneEndIsRefused) {
+TEST_F(ControlFlow, LoopThatDataAloneEndRunsUntilTheyDo) {
   ModelBuilder endless = doublingLoop();
   endless.model.mutable_graph()->mutable_node(1)->set_input(0, "");
-  for (const ModelBuilder& b : {endless, countedLoop(100'000, true, false)}) {
-    const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
-    EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
-    EXPECT_EQ(failure.found(), "a run-time value");
-    EXPECT_THAT(failure.accepted(), testing::HasSubstr("counted in the condition"));
+  EXPECT_THAT(run(endless, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(1 << 30));
+  const ModelBuilder counted = countedLoop(100'000, true, false);
+  EXPECT_THAT(run(counted, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(1 << 30));
+}
+
+// Nothing says how many rows there will be: the counter must be in the condition, and be small.
+TEST_F(ControlFlow, LoopThatDataAloneEndCannotCollect) {
+  const ModelBuilder b = countedLoop(100'000, true, true);
+  const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+  EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
+  EXPECT_EQ(failure.found(), "a run-time value");
+  EXPECT_THAT(failure.accepted(), testing::HasSubstr("counted in the condition"));
+}
+
+int loopsOf(const ImportedModel& model) {
+  int loops = 0;
+  mlir::ModuleOp(*model.module).walk([&](LoopOp) { ++loops; });
+  return loops;
+}
+
+/// state = state * factor + i, of `trips` iterations, which are stacked; `grows`: the state is twice as long each time.
+ModelBuilder affineLoop(int64_t trips, bool grows = false) {
+  ModelBuilder b(16);
+  b.input("x", {2}).input("factor", {2}).output("rows");
+  b.initializer("trips", {trips});
+  auto& node = b.node("Loop", {"trips", "", "x"}, {"last", "rows"});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+  add(body, "CastLike", {"i", "v"}, "number");
+  add(body, "Mul", {"v", "factor"}, "scaled");
+  add(body, "Add", {"scaled", "number"}, "sum");
+  add(body, "Concat", {"sum", "sum"}, "twice");
+  setAttribute(*body.mutable_node(3), "axis", 0);
+  add(body, "ReduceSum", {"sum"}, "row");
+  for (const char* name : {"go", grows ? "twice" : "sum", grows ? "row" : "sum"}) body.add_output()->set_name(name);
+  return b;
+}
+
+TEST_F(ControlFlow, LoopOfManyIterationsStaysOne) {
+  for (const int64_t trips : {8, 9, 100}) {
+    const ModelBuilder b = affineLoop(trips);
+    auto imported = importBytes(context, b.model.SerializeAsString());
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_EQ(loopsOf(*imported), trips > 8 ? 1 : 0);
+    EXPECT_EQ(imported->outputs[0].shape(0), trips);
+    std::vector<float> expected;
+    float state[] = {1, -2};
+    const float factors[] = {0.5F, -0.25F};
+    for (int64_t i = 0; i < trips; ++i)
+      for (int k : {0, 1}) expected.push_back(state[k] = state[k] * factors[k] + static_cast<float>(i));
+    EXPECT_EQ(run(b, {bytesOf<float>({1, -2}), bytesOf<float>({0.5F, -0.25F})}), expected);
   }
+}
+
+TEST_F(ControlFlow, LoopThatChangesShapesIsWrittenOut) {
+  auto imported = importBytes(context, affineLoop(9, true).model.SerializeAsString());
+  EXPECT_FALSE(imported.ok());  // 2 and 4 elements do not go with two factors
+  ModelBuilder b(16);
+  b.input("x", {1}).output("y");
+  b.initializer("trips", {10});
+  auto& node = b.node("Loop", {"trips", "", "x"}, {"y"});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+  add(body, "Concat", {"v", "v"}, "twice");
+  setAttribute(*body.mutable_node(0), "axis", 0);
+  for (const char* name : {"go", "twice"}) body.add_output()->set_name(name);
+  imported = importBytes(context, b.model.SerializeAsString());
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(loopsOf(*imported), 0);
+  EXPECT_EQ(imported->outputs[0].shape(0), 1024);
+}
+
+// What a loop computes of constants may decide shapes.
+TEST_F(ControlFlow, LoopOverConstantsIsComputedNow) {
+  ModelBuilder b(16);
+  b.input("x", {40, 2}).output("y");
+  b.initializer("trips", {20});
+  b.initializer("two", {2});
+  b.node("Loop", {"trips", "", "two"}, {"rows"});
+  auto& node = *b.model.mutable_graph()->mutable_node(0);
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "n"}) body.add_input()->set_name(name);
+  add(body, "Add", {"n", "two"}, "next");
+  for (const char* name : {"go", "next"}) body.add_output()->set_name(name);
+  b.node("ConstantOfShape", {"rows"}, {"zeros"});
+  b.node("ReduceSum", {"zeros"}, {"sum"});
+  b.node("Add", {"x", "sum"}, {"y"});
+  auto imported = importBytes(context, b.model.SerializeAsString());
+  ASSERT_TRUE(imported.ok()) << imported.status();
 }
 
 TEST_F(ControlFlow, ScanRunsBackwards) {

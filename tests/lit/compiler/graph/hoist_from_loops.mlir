@@ -6,10 +6,9 @@
 // CHECK: %[[ROWS:.*]] = tensor.collapse_shape %arg1 {{\[\[}}0, 1], [2]] : tensor<5x2x3xf32> into tensor<10x3xf32>
 // CHECK: %[[PRODUCT:.*]] = linalg.generic {{.*}} ins(%[[ROWS]], %arg2 : tensor<10x3xf32>, tensor<3x4xf32>)
 // CHECK: %[[PARTS:.*]] = tensor.expand_shape %[[PRODUCT]] {{\[\[}}0, 1], [2]]
-// CHECK: "tessera.loop"(%arg0, %arg1, %[[PARTS]], %arg2, %arg3) <{{.*}}>? {{.*}}scanned = array<i1: true, true>
-// CHECK-LABEL: @step
-// CHECK-SAME: %[[STATE:arg1]]: tensor<2x4xf32>, %arg2: tensor<2x3xf32>, %[[PART:.*]]: tensor<2x4xf32>
-// CHECK-COUNT-1: "reduction"
+// CHECK: "tessera.loop"(%arg0, %arg1, %[[PARTS]], %arg2, %arg3) {{.*}}scanned = array<i1: true, true>
+// CHECK: func.func private @step(%arg0: tensor<i64>, %arg1: tensor<2x4xf32>, %arg2: tensor<2x3xf32>, %arg3: tensor<2x4xf32>
+// CHECK: linalg.generic {{.*}}"reduction"{{.*}} ins(%arg1, %arg5 :
 // CHECK-NOT: "reduction"
 func.func @layer(%h: tensor<2x4xf32>, %x: tensor<5x2x3xf32>, %w: tensor<3x4xf32>, %r: tensor<4x4xf32>) -> tensor<2x4xf32> {
   %l:2 = "tessera.loop"(%h, %x, %w, %r) {body = @step, trip_count = false, condition = false, carried = 1 : i64, most = 5 : i64,
@@ -32,9 +31,9 @@ func.func private @step(%i: tensor<i64>, %h: tensor<2x4xf32>, %x: tensor<2x3xf32
 // A sum of what no iteration changes is computed once; one of the state is not.
 // CHECK-LABEL: @once
 // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<2x4xf32>) outs({{.*}} : tensor<2xf32>)
-// CHECK: "tessera.loop"(%arg0, %[[SUM]])
-// CHECK-LABEL: @body
-// CHECK-COUNT-1: "reduction"
+// CHECK: "tessera.loop"(%arg0, %arg1, %[[SUM]])
+// CHECK: func.func private @body(
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction"]
 // CHECK-NOT: "reduction"
 func.func @once(%h: tensor<2xf32>, %c: tensor<2x4xf32>) -> tensor<2xf32> {
   %l:2 = "tessera.loop"(%h, %c) {body = @body, trip_count = false, condition = false, carried = 1 : i64, most = 9 : i64,
