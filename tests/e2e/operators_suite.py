@@ -6,6 +6,7 @@ expression that chooses cases by name.
 """
 # suite: timeout=900
 
+import functools
 import pathlib
 import re
 import sys
@@ -265,6 +266,20 @@ def signal_cases():
         yield f"inverse of one side {length}", one(
             "DFT", spectrum, opset=20, inverse=1, onesided=1, constants={"n": np.array(length, np.int64)},
             wanted=lambda x, length=length: {"y": np.fft.irfft(x[..., 0] + 1j * x[..., 1], length)[..., None].astype("f4")})
+    # Stages of small radices, one of which is prime; a chirp; a matrix.
+    def spectrum(x, axis, onesided, inverse, length):
+        z = x[..., 0].astype("f8") + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
+        y = np.fft.rfft(z.real, length, axis) if onesided else (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
+        return {"y": np.stack([y.real, y.imag], axis=-1)}
+    for shape, length, inverse, onesided in (((3, 4096, 1), 4096, 0, 1), ((2, 4096, 2), 4096, 1, 0), ((1, 4099, 2), 4099, 0, 0),
+                                             ((2, 1009, 1), 1009, 0, 1), ((3, 400, 1), 400, 0, 0), ((1, 65536, 2), 65536, 0, 0),
+                                             ((2, 5000, 1), 6000, 0, 1), ((2, 300, 3, 2), 251, 1, 0)):
+        more = {name: 1 for name, value in (("inverse", inverse), ("onesided", onesided)) if value}
+        yield f"spectrum of {shape} to {length} {' '.join(more)}", one(
+            "DFT", {"x": floats(*shape)}, opset=20, constants={"n": np.array(length), "a": np.array(1)}, **more,
+            wanted=lambda x, f=functools.partial(spectrum, axis=1, onesided=onesided, inverse=inverse, length=length): f(x))
+    yield "frames of 4096", one("STFT", {"x": floats(1, 3 * 4096, 1)},
+                                constants={"step": np.array(1000, np.int64), "w": floats(4096)})
     yield "stft", one("STFT", {"x": floats(2, 61, 1)}, constants={"step": np.array(7, np.int64), "w": floats(13)})
 
 
