@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+from e2e import estimator_cases
 from e2e import operator_references as references
 from e2e.tessera_e2e import Service
 from oracle.oracle import Oracle, difference
@@ -40,7 +41,8 @@ def integers(low, high, shape, dtype=np.int64):
 class Case:
     """A graph whose inputs are fed, with what it computes by NumPy (`wanted`) or by ONNX Runtime (None)."""
 
-    def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0):
+    def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0, domain_version=1):
+        self.domain_version = domain_version
         self.nodes, self.inputs, self.opset, self.outputs = nodes, inputs, opset, outputs
         self.constants, self.wanted, self.steps = constants or {}, wanted, steps
 
@@ -52,18 +54,20 @@ class Case:
         graph = helper.make_graph(self.nodes, "operators", [info(name, array) for name, array in self.inputs.items()],
                                   [onnx.ValueInfoProto(name=name) for name in self.outputs], initializers)
         domains = {node.domain for node in self.nodes if node.domain}
-        imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
+        imports = [helper.make_opsetid("", self.opset)] + [
+            helper.make_opsetid(domain, self.domain_version) for domain in sorted(domains)]
         path.write_bytes(helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString())
         return path
 
 
-def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(), **attributes):
+def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(),
+        domain_version=1, **attributes):
     """A case of one node. `absent`: positions of inputs that are not given."""
     names = [*inputs, *(constants or {})]
     for position in absent:
         names.insert(position, "")
     return Case([helper.make_node(op, names, list(outputs), domain=domain, **attributes)], inputs, opset,
-                [name for name in outputs if name], constants, wanted, steps)
+                [name for name in outputs if name], constants, wanted, steps, domain_version)
 
 
 def microsoft(op, inputs, **more):
@@ -539,7 +543,8 @@ def agrees(service, oracle, name, case):
 
 def main():
     groups = (attention_cases, normalization_cases, image_cases, loop_cases, dropped_cases, triangle_cases, old_cases, signal_cases,
-              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
+              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases,
+              lambda: estimator_cases.estimator_cases(one))
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
