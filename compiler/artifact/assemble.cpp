@@ -18,6 +18,7 @@
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
 #include "proto/deterministic_bytes.h"
+#include "proto/element_size.h"
 #include "proto/failure.h"
 #include "proto/sha256.h"
 
@@ -107,6 +108,20 @@ absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::
   return code;
 }
 
+/// Bytes of a tensor with those up to the next one's.
+int64_t roundedUp(const v1::TensorSpec& spec) {
+  int64_t bytes = elementBytes(spec.dtype());
+  for (int64_t extent : spec.shape()) bytes *= extent;
+  return (bytes + TESSERA_BUFFER_ALIGNMENT - 1) / TESSERA_BUFFER_ALIGNMENT * TESSERA_BUFFER_ALIGNMENT;
+}
+
+/// Bytes of the weights that are computed before the first run.
+int64_t preparedBytes(const v1::Plan& plan) {
+  int64_t bytes = 0;
+  for (const v1::TensorSpec& weight : plan.preparation().outputs()) bytes += roundedUp(weight);
+  return bytes;
+}
+
 /// Work of one run of `variant`, which is `plan` or one of its variants.
 int64_t flopsOf(const v1::Plan& plan, const v1::Plan& variant) {
   int64_t flops = 0;
@@ -139,6 +154,7 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   *manifest.mutable_fixed_inputs() = plan.fixed_inputs();
   manifest.set_arena_bytes(plan.arena_bytes());
   manifest.set_weights_bytes(plan.weights_bytes());
+  manifest.set_prepared_bytes(preparedBytes(plan));
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
   manifest.set_flops(flopsOf(plan, plan));

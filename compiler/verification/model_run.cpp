@@ -56,8 +56,12 @@ class Section {
 
 class PlanMemory {
  public:
-  PlanMemory(const PlannedGraph& planned, const std::vector<Array>& inputs)
-      : planned_(planned), inputs_(inputs), outputs_(planned.plan.outputs_size()), arena_(planned.plan.arena_bytes()) {}
+  PlanMemory(const PlannedGraph& planned, const std::vector<Array>& inputs, std::vector<Array> prepared)
+      : planned_(planned),
+        inputs_(inputs),
+        prepared_(std::move(prepared)),
+        outputs_(planned.plan.outputs_size()),
+        arena_(planned.plan.arena_bytes()) {}
 
   absl::StatusOr<Array> read(const v1::Buffer& buffer, mlir::RankedTensorType type) const {
     switch (buffer.kind()) {
@@ -69,6 +73,10 @@ class PlanMemory {
         return interpreter::reshaped(outputs_[buffer.index()], type.getShape());
       case v1::Buffer::WEIGHT:
         return weight(buffer, type);
+      case v1::Buffer::PREPARED:
+        if (buffer.offset() != 0)
+          return absl::OutOfRangeError("a part of a prepared weight: " + buffer.ShortDebugString());
+        return interpreter::reshaped(prepared_[buffer.index()], type.getShape());
       default:
         return arena_.read(buffer, type);
     }
@@ -99,6 +107,7 @@ class PlanMemory {
 
   const PlannedGraph& planned_;
   const std::vector<Array>& inputs_;
+  const std::vector<Array> prepared_;
   std::vector<Array> outputs_;
   Section arena_;
 };
@@ -162,7 +171,14 @@ absl::StatusOr<std::vector<Array>> runPlan(mlir::MLIRContext& context, const Pla
     modules.push_back(mlir::parseSourceString<mlir::ModuleOp>(workload.ir(), mlir::ParserConfig(&context)));
     if (!modules.back()) return absl::InternalError("a workload does not parse: " + workload.summary());
   }
-  PlanMemory memory(planned, inputs);
+  std::vector<Array> prepared;
+  for (const PlannedGraph::PreparedWeight& weight : planned.prepared) {
+    absl::StatusOr<std::vector<Array>> value =
+        runPlan(context, {.plan = weight.plan, .weights = weight.weights}, {}, options, nullptr);
+    if (!value.ok()) return value.status();
+    prepared.push_back(std::move(value->front()));
+  }
+  PlanMemory memory(planned, inputs, std::move(prepared));
   for (const v1::Step& step : plan.steps()) {
     mlir::func::FuncOp func = *modules[step.workload()]->getOps<mlir::func::FuncOp>().begin();
     std::vector<Array> arguments;
