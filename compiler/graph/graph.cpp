@@ -233,7 +233,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
   if (!observed.ok()) return observed;
-  auto prepared = settleWeights(main, model.weights, chip, options.memory);
+  auto prepared = settleWeights(main, model.weights, chip, options.memory, options.prepare_weights);
   if (!prepared.ok()) return prepared.status();
 
   std::vector<v1::Decision> chains;

@@ -86,7 +86,7 @@ absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weight
 
 absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::func::FuncOp main,
                                                                         std::vector<Weight>& weights, const Chip& chip,
-                                                                        const FoldedMemory& memory) {
+                                                                        const FoldedMemory& memory, bool prepare) {
   const llvm::SetVector<int64_t> read = readOf(main);
   int64_t folded = 0;
   llvm::DenseMap<const char*, int64_t> sources;  // what is stored if everything is computed before the first run
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::fu
   int64_t least = 0;
   for (const auto& [data, bytes] : sources) least += bytes;
   std::vector<PlannedGraph::PreparedWeight> prepared;
-  const bool stores_all = static_cast<double>(folded) <= kMostGrowth * static_cast<double>(least);
+  const bool stores_all = !prepare || static_cast<double>(folded) <= kMostGrowth * static_cast<double>(least);
   for (const int64_t index : read) {
     Weight& weight = weights[index];
     if (!weight.derivation) continue;

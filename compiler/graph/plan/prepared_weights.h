@@ -16,10 +16,11 @@ absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weight
 
 /// Decides which derived weights the artifact stores and which it computes before its first run. A model whose weights
 /// would take at most 1.2 times the bytes of what they are computed from stores all. Another one stores those that
-/// isWorthDeriving() declines, and those that make no thousandth of its bytes. Sets Weight.prepared of the others, the positions in the answer, and gives
-/// those stored their bytes. Nothing of `main` is changed.
+/// isWorthDeriving() declines, and those that make no thousandth of its bytes. Without `prepare` every model stores
+/// all. Sets Weight.prepared of the others, the positions in the answer, and gives those stored their bytes. Nothing of
+/// `main` is changed.
 absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::func::FuncOp main,
                                                                         std::vector<Weight>& weights, const Chip& chip,
-                                                                        const FoldedMemory& memory);
+                                                                        const FoldedMemory& memory, bool prepare);
 
 }  // namespace tessera::compiler
