@@ -127,11 +127,12 @@ tessera_memory_info memoryOf(const tessera_session* session) {
 }
 
 // What the latest run took.
-std::string memoryJson(const tessera_session* session) {
+std::string memoryJson(const tessera_artifact* artifact, const tessera_session* session) {
   const tessera_memory_info memory = memoryOf(session);
-  return absl::StrFormat(
-      R"(,"memory":{"weights_bytes":%d,"arena_bytes":%d,"workspace_bytes":%d,"scratch_bytes_per_thread":%d})",
-      memory.weights_bytes, memory.arena_bytes, memory.workspace_bytes, memory.scratch_bytes);
+  return absl::StrFormat(R"(,"memory":{"weights_bytes":%d,"prepared_bytes":%d,"arena_bytes":%d,)"
+                         R"("workspace_bytes":%d,"scratch_bytes_per_thread":%d})",
+                         memory.weights_bytes, tessera_artifact_prepared_bytes(artifact), memory.arena_bytes,
+                         memory.workspace_bytes, memory.scratch_bytes);
 }
 
 // "intermediates in 780.0 KiB of 6.2 MiB": what the run took of what the variant's greatest sizes take.
@@ -247,7 +248,7 @@ int run(const CommandLine& line, const RunFlags& flags) {
         R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d,"outputs":%s%s%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
         outputsJson(buffers.output_specs, folder.files()), flags.guard ? ",\"guarded\":true" : "",
-        buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(session.get()),
+        buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(artifact.get(), session.get()),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;

@@ -15,7 +15,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service, target_in_turn, target_name
 from fuzz.cases.types import rounded_to_bf16
-from suite import check, run
+from suite import check, check_equal, run
 
 PRECISION = {"f16": 2.0**-10, "bf16": 2.0**-7}
 PROTO = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
@@ -300,7 +300,8 @@ def filters_stay_small(service):
     check(", prepared weights " in service.cli("inspect", compiled.artifact).out, "inspect prints their size")
     check("(1 steps before the first run)" in service.cli("explain", path).out, "explain prints size and steps")
     for arguments in (("--threads", "1"), ("--threads", "2", "--guard")):
-        ours, _ = service.run(compiled.artifact, model.arrays, *arguments)
+        ours, answer = service.run(compiled.artifact, model.arrays, *arguments)
+        check_equal(answer["memory"]["prepared_bytes"], prepared, "prepared bytes of a run")
         (name, exact), = model.expected.items()
         check(ulps_off("f16", ours[name], exact) <= ULPS, f"{ulps_off('f16', ours[name], exact)} ulps")
 
