@@ -259,10 +259,9 @@ int run(const CommandLine& line, const RunFlags& flags) {
     std::cout << rangesText(buffers.ranges, work) << "; " << arenaText(artifact.get(), buffers.variant, session.get())
               << "\n";
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
-  for (const v1::TensorSpec& spec : buffers.output_specs) {
-    std::cout << "  " << spec.name() << ": " << typeText(spec);
-    if (!flags.output_folder.empty()) std::cout << " in " << flags.output_folder;
-    std::cout << "\n";
+  for (size_t i = 0; i < buffers.output_specs.size(); ++i) {
+    const v1::TensorSpec& spec = buffers.output_specs[i];
+    std::cout << "  " << spec.name() << ": " << typeText(spec) << inFile(folder, i) << "\n";
   }
   return 0;
 }
@@ -288,7 +287,7 @@ void addRunCommand(CommandLine& line) {
       ->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   flags->inputs.shapes.addChoiceTo(command);
-  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
+  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy; which is printed");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
   command->add_option("--warmup", flags->warmup, "runs before them")->capture_default_str()->check(nonNegative());
   command->add_option("--threads", flags->threads)
