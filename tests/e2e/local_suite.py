@@ -2,6 +2,7 @@
 """The command line with no service of somebody's: --local, also of several commands at once."""
 
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -89,7 +90,31 @@ def commands_that_start_at_once_share_one(service):
     check(not (data / "tesserad.addr").exists(), "a service is left behind")
 
 
-CASES = (local_needs_no_server, a_killed_command_leaves_no_service, commands_that_share_a_service_outlive_it,
+def what_is_built_in_needs_no_service(service):
+    env = {"TESSERA_SERVER": "", "HOME": str(service.folder)}
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))  # bound, not listening: nobody answers here
+    nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+    served = {word: service.cli(word, "--json", "--limit", "0").json for word in ("targets",)}
+    if "from" in service.cli("targets", "--json", env=env).json:  # nobody serves this machine's default address
+        for word, plural in (("targets", "targets"), ("ops", "operators")):
+            printed = service.cli(word, "--json", "--limit", "0", env=env).json
+            check_equal(printed["from"], "built-in", f"{word}: where it is from")
+            check(len(printed[plural]) > 10, f"{word}: {printed}")
+            if word in served:
+                names = sorted(each["target"]["name"] for each in served[word]["targets"])
+                check_equal(sorted(each["target"]["name"] for each in printed["targets"]), names, "targets of a service")
+            check_equal(len(service.cli(word, "--json", "--limit", "3", env=env).json[plural]), 3, f"{word} --limit")
+            people = service.cli(word, env=env)
+            check("no service answers at localhost:7400" in people.err, f"{word}: not said whose they are: {people.err}")
+            service.cli(word, "--filter", "name = \"x\"", env=env, expect=8)
+    service.cli("targets", "--server", nowhere, env=env, expect=8)  # who names one means it
+    check_equal(service.cli("targets", "--show", "haswell", "--json", env=env).json["name"], "haswell", "--show")
+    for word in ("targets", "ops", "compile", "run"):
+        check("--help" in service.cli(word, "--help", env=env).out, f"{word} --help")
+
+
+CASES = (what_is_built_in_needs_no_service, local_needs_no_server, a_killed_command_leaves_no_service, commands_that_share_a_service_outlive_it,
          commands_that_start_at_once_share_one)
 
 
