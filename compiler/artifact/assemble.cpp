@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,11 +86,7 @@ absl::StatusOr<std::string> linkObjects(const v1::Plan& plan, const std::vector<
   absl::StatusOr<std::string> descriptor = emitDescriptor(plan, kernels);
   if (!descriptor.ok()) return descriptor.status();
   objects.push_back(*std::move(descriptor));
-  if (absl::Status status = linkShared(objects, TESSERA_MODULE_SYMBOL, folder); !status.ok()) return status;
-  std::ifstream file(folder + "/code.so", std::ios::binary);
-  std::string code((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || code.empty()) return internal("the linked code cannot be read back");
-  return code;
+  return linkShared(objects, TESSERA_MODULE_SYMBOL, folder);
 }
 
 absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built,
