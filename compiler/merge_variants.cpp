@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/runtime/module_abi.h"
+#include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -69,13 +70,9 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
   return absl::OkStatus();
 }
 
-absl::Status VariantMerger::add(PlannedGraph planned, const std::string& bindings) {
-  v1::Plan& plan = planned.plan;
-  if (!bindings_.empty()) {
-    if (absl::Status status = check(plan, bindings); !status.ok()) return status;
-  }
+absl::Status VariantMerger::adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights) {
   std::vector<int64_t> begins, moved;  // of each weight: where the plan has it, where the section has it
-  for (PlannedGraph::PlacedWeight& placed : planned.weights) {
+  for (PlannedGraph::PlacedWeight& placed : weights) {
     begins.push_back(placed.offset);
     moved.push_back(section_.place(std::move(placed.weight)));
   }
@@ -87,23 +84,59 @@ absl::Status VariantMerger::add(PlannedGraph planned, const std::string& binding
     const auto index = static_cast<size_t>(next - begins.begin()) - 1;
     buffer.set_offset(moved[index] + buffer.offset() - begins[index]);
   }
-  std::vector<int> position;  // of each workload in the outer list
-  google::protobuf::RepeatedPtrField<v1::Workload> workloads;
-  workloads.Swap(plan.mutable_workloads());
-  for (v1::Workload& workload : workloads) {
-    const int next = static_cast<int>(workload_of_.size());
-    auto [known, fresh] = workload_of_.try_emplace(workload.hash(), next);
+  std::vector<int> position;  // of each workload in the merged list
+  for (v1::Workload& workload : *plan.mutable_workloads()) {
+    auto [known, fresh] = workload_of_.try_emplace(workload.hash(), plan_.workloads_size());
     position.push_back(known->second);
     if (fresh) *plan_.add_workloads() = std::move(workload);
   }
+  plan.clear_workloads();
   for (v1::Step& step : *plan.mutable_steps()) step.set_workload(position[static_cast<size_t>(step.workload())]);
+  plan.clear_weights_bytes();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> VariantMerger::addPrepared(PlannedGraph::PreparedWeight prepared) {
+  v1::Plan& plan = prepared.plan;
+  if (absl::Status status = adopt(plan, std::move(prepared.weights)); !status.ok()) return status;
+  v1::Plan& all = *plan_.mutable_preparation();
+  const auto [known, fresh] = prepared_of_.try_emplace(deterministicBytes(plan), all.outputs_size());
+  if (!fresh) return known->second;
+  const int first = all.buffers_size();
+  for (v1::Buffer& buffer : *plan.mutable_buffers()) {
+    if (buffer.kind() == v1::Buffer::OUTPUT) buffer.set_index(all.outputs_size());
+    *all.add_buffers() = std::move(buffer);
+  }
+  for (v1::Step& step : *plan.mutable_steps()) {
+    for (int32_t& operand : *step.mutable_operands()) operand += first;
+    *all.add_steps() = std::move(step);
+  }
+  *all.add_outputs() = std::move(*plan.mutable_outputs(0));
+  all.set_arena_bytes(std::max(all.arena_bytes(), plan.arena_bytes()));
+  return known->second;
+}
+
+absl::Status VariantMerger::add(PlannedGraph planned, const std::string& bindings) {
+  v1::Plan& plan = planned.plan;
+  if (!bindings_.empty()) {
+    if (absl::Status status = check(plan, bindings); !status.ok()) return status;
+  }
+  if (absl::Status status = adopt(plan, std::move(planned.weights)); !status.ok()) return status;
+  std::vector<int> position;  // of each prepared weight in the merged plan
+  for (PlannedGraph::PreparedWeight& prepared : planned.prepared) {
+    absl::StatusOr<int> at = addPrepared(std::move(prepared));
+    if (!at.ok()) return at.status();
+    position.push_back(*at);
+  }
+  for (v1::Buffer& buffer : *plan.mutable_buffers())
+    if (buffer.kind() == v1::Buffer::PREPARED) buffer.set_index(position[static_cast<size_t>(buffer.index())]);
 
   if (bindings_.empty()) {
     plan.mutable_workloads()->Swap(plan_.mutable_workloads());
+    if (plan_.has_preparation()) plan.mutable_preparation()->Swap(plan_.mutable_preparation());
     plan_.Swap(&plan);
   } else {
     plan.clear_target();
-    plan.clear_weights_bytes();
     *plan_.add_variants() = std::move(plan);
   }
   plan_.set_weights_bytes(section_.bytes());

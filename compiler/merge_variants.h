@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "compiler/graph/graph.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -29,7 +30,8 @@ class WeightSection {
 };
 
 /// One plan out of the variants of a model, which are added in order: the first is the outer plan, the others its
-/// `variants`. Workloads that are equal by hash and weights that are equal by content appear once.
+/// `variants`. Workloads that are equal by hash, weights that are equal by content and prepared weights that are
+/// computed alike appear once.
 class VariantMerger {
  public:
   /// `bindings`, for errors, says what the variant binds. Fails with INVALID_INPUT when a variant before has the same
@@ -41,10 +43,15 @@ class VariantMerger {
 
  private:
   absl::Status check(const v1::Plan& plan, const std::string& bindings) const;
+  /// Lets a plan's buffers and steps name weights and workloads of the merged plan.
+  absl::Status adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights);
+  /// Appends the steps of a prepared weight unless they are there. Its position among the merged plan's.
+  absl::StatusOr<int> addPrepared(PlannedGraph::PreparedWeight prepared);
 
   v1::Plan plan_;
   WeightSection section_;
   std::map<std::string, int> workload_of_;  // by hash
+  std::map<std::string, int> prepared_of_;  // by the plan that computes it
   std::vector<std::string> bindings_;
 };
 

@@ -149,6 +149,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
                          .observer = check ? &*check : nullptr,
                          .canonicalizer = &workbench->canonicalizer,
                          .memory = memoryOf(request),
+                         .prepare_weights = coded.ok(),
                          .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // another pass over the weights

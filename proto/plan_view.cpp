@@ -130,7 +130,7 @@ class View {
     const v1::Buffer* result = arguments < step.operands_size() ? bufferAt(step.operands(arguments)) : nullptr;
     for (int i = 0; i < arguments; ++i) {
       const v1::Buffer* buffer = bufferAt(step.operands(i));
-      if (buffer == nullptr || buffer->kind() == v1::Buffer::WEIGHT) continue;
+      if (buffer == nullptr || buffer->kind() == v1::Buffer::WEIGHT || buffer->kind() == v1::Buffer::PREPARED) continue;
       const std::string layout = read(*buffer, index);
       if (result != nullptr && !layout.empty() && sameShape(*buffer, *result)) same_shape = layout;
     }

@@ -12,4 +12,8 @@ constexpr int kServerOtherBuild =
 /// help.
 constexpr int kServerOtherData = 4;
 
+/// Third line of DATA/tesserad.build, behind the build and the process, of a tesserad that ends with the command or
+/// program that started it: whoever else used it may start the next one at once.
+constexpr const char* kEndsWithParent = "ends with its parent";
+
 }  // namespace tessera::server

@@ -26,8 +26,10 @@
 namespace tessera::server {
 namespace {
 
-/// What gRPC may hold in its buffers for all calls together.
-constexpr size_t kTransportMemory = size_t{512} << 20;
+/// What gRPC may hold in its buffers for all calls together: a message is read whole before the gate sees its call.
+/// Beyond it gRPC ends calls (RESOURCE_EXHAUSTED). Twice what the streams that the gate lets in at a time can have sent
+/// ahead, a chunk each.
+constexpr size_t kTransportMemory = size_t{256} << 20;
 /// Calls that one connection may have open: a peer without a name yet is bounded by this.
 constexpr int kStreamsPerConnection = 1024;
 

@@ -179,7 +179,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     TESSERA_TRY(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
   }
   // A program that comes with this one (`tessera --local`) sees here whether it is of the same build.
-  TESSERA_TRY(announce(data / "tesserad.build", absl::StrCat(compilerVersion(), "\n", getpid())));
+  TESSERA_TRY(announce(data / "tesserad.build", absl::StrCat(compilerVersion(), "\n", getpid(), "\n",
+                                                             flags.die_with_parent ? kEndsWithParent : "")));
   TESSERA_TRY(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);

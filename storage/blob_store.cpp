@@ -25,6 +25,11 @@ std::string partialName(const std::string& sha256, const BlobStore::Sender& send
   return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
 }
 
+/// No name of an upload that is resumed after a restart; Room reads the project from it.
+std::string besideNameOf(const std::string& sha256, int64_t number, const BlobStore::Sender& sender) {
+  return partialName(absl::StrCat(sha256, "-", number), sender);
+}
+
 class FileBlobStore : public BlobStore {
  public:
   FileBlobStore(std::unique_ptr<BlobFolder> folder, const BlobStoreOptions& options)
@@ -65,12 +70,13 @@ class FileBlobStore : public BlobStore {
     if (*present && !sender.must_prove) return noUpload(sha256);
     // From its start alone: a first part that is kept may be taken up again, as if the blob were not there.
     if (*present && offset == 0) return std::make_unique<Proof>(digest, confirmation(sha256));
-    const std::string name = partialName(sha256, sender);
-    if (!uploads_.start(name)) {
-      return uploadedElsewhere(digest);
-    }
+    const std::string resumed = partialName(sha256, sender);
+    // Another upload may be going on, perhaps of a client that is gone: this one has a file of its own then.
+    const bool alone = uploads_.start(resumed);
+    const std::string name = alone ? resumed : besideNameOf(sha256, ++puts_, sender);
+    const auto release = [this, sha256, name, resumed, alone] { alone ? end(name) : endBeside(sha256, name, resumed); };
     auto upload =
-        std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, [this, name] { end(name); },
+        std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, release, publishing_,
                                                           rows_.takes(digest.size_bytes()) ? &rows_ : nullptr},
                                      *present ? 0 : digest.size_bytes());
     // Asked again: an upload that ended a moment ago may have made the blob.
@@ -79,12 +85,13 @@ class FileBlobStore : public BlobStore {
     if (*present && !sender.must_prove) return noUpload(sha256);
     absl::StatusOr<int64_t> committed = committedBytes(digest, sender);
     if (!committed.ok()) return committed.status();
-    if (offset != 0 && offset != *committed) {
+    // The other upload may have gone on since the client asked.
+    if (offset != 0 && (alone ? offset != *committed : offset > *committed)) {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
                                                         "; accepted: ", *committed, " to go on, 0 to start over"));
     }
     if (absl::Status status = makeRoom(name, digest.size_bytes(), offset); !status.ok()) return status;
-    if (absl::Status status = upload->open(offset); !status.ok()) return status;
+    if (absl::Status status = upload->open(offset, alone ? "" : resumed); !status.ok()) return status;
     return upload;
   }
 
@@ -258,7 +265,8 @@ class FileBlobStore : public BlobStore {
   absl::Status putFile(const v1::Digest& digest, std::string_view bytes) {
     // A partial file of its own: it need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }}, digest.size_bytes());
+    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }, publishing_},
+                      digest.size_bytes());
     if (absl::Status status = makeRoom(name, digest.size_bytes(), 0); !status.ok()) return status;
     absl::Status status = upload.open(0);
     if (status.ok()) status = upload.write(bytes);
@@ -312,10 +320,15 @@ class FileBlobStore : public BlobStore {
 
   /// Of an upload that leaves nothing to go on with.
   PartialUpload::Place placeOfWhole(const v1::Digest& digest, const std::string& name) {
-    return {*folder_, room_, digest, name, [this, name, sha256 = digest.sha256()] {
+    return {*folder_,
+            room_,
+            digest,
+            name,
+            [this, name, sha256 = digest.sha256()] {
               room_.leave(name, 0);
               uploads_.end(sha256);
-            }};
+            },
+            publishing_};
   }
 
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
@@ -336,6 +349,21 @@ class FileBlobStore : public BlobStore {
     if (left.ok() && left->size == 0) (void)folder_->files().remove(path);
     if (left.ok() || absl::IsNotFound(left.status())) room_.leave(name, left.ok() ? left->size : 0);
     uploads_.end(name);
+  }
+
+  /// The same of an upload beside another one, whose partial file is `resumed`: if that is free by now, the longer of
+  /// the two is what the next upload goes on from.
+  void endBeside(const std::string& sha256, const std::string& name, const std::string& resumed) {
+    FileSystem& files = folder_->files();
+    const absl::StatusOr<FileFacts> left = files.look(folder_->partialPath(name));
+    if (left.ok() && left->size > 0 && !contains(sha256) && uploads_.start(resumed)) {
+      const absl::StatusOr<FileFacts> other = files.look(folder_->partialPath(resumed));
+      const int64_t others = other.ok() ? other->size : absl::IsNotFound(other.status()) ? 0 : left->size;
+      if (left->size > others) (void)files.rename(folder_->partialPath(name), folder_->partialPath(resumed));
+      end(resumed);
+    }
+    if (left.ok()) (void)files.remove(folder_->partialPath(name));
+    room_.leave(name, 0);
   }
 
   /// Keeps room for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED when it would break
@@ -375,7 +403,7 @@ class FileBlobStore : public BlobStore {
   const std::unique_ptr<BlobFolder> folder_;
   const BlobStoreOptions options_;
   BlobRows rows_;
-  ActiveUploads uploads_;
+  ActiveUploads uploads_, publishing_;
   std::atomic<int64_t> puts_ = 0;
   Room room_;
 };

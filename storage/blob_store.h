@@ -45,7 +45,8 @@ class BlobStore {
   virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) = 0;
   absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) { return committedBytes(digest, {}); }
 
-  /// One upload in progress. At most one writer per digest and project; a second one gets ABORTED.
+  /// One upload in progress. Those of the same digest go on side by side, each with bytes of its own, and the first
+  /// whole one makes the blob. What is kept of those that break off is the most that one of the project's had.
   class Upload {
    public:
     virtual ~Upload() = default;  ///< keeps the partial file
@@ -54,7 +55,8 @@ class BlobStore {
     /// the partial file is discarded too: what a failed sync left in the page cache looks whole and is not.
     virtual absl::Status commit() = 0;
   };
-  /// `offset` must be what committedBytes answered, or 0 to start over; else FAILED_PRECONDITION.
+  /// `offset` must be what committedBytes answered (or less, while another upload of the blob goes on), or 0 to start
+  /// over; else FAILED_PRECONDITION.
   /// When the blob is present already, the upload takes and ignores the data and commits at once.
   /// INVALID_ARGUMENT for a malformed digest or one whose size is not the stored blob's, RESOURCE_EXHAUSTED above the
   /// size limit, the quota, or when the disk would be left with less than the reserve.
@@ -136,8 +138,9 @@ struct BlobStoreOptions {
 /// The store below `folder` (made when absent). What was a file before there were rows stays one and is read as ever:
 ///
 ///     ab/cd/abcd...   whole blobs, by the first two bytes of their SHA-256
-///     tmp/abcd...     unfinished uploads, of projects as abcd....PROJECT
-///     corrupt/        files whose content no longer has their name's hash, for the operator to look at
+///     tmp/abcd...     unfinished uploads, of projects as abcd....PROJECT; those beside another one as
+///     abcd...-NUMBER... corrupt/        files whose content no longer has their name's hash, for the operator to look
+///     at
 absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder,
                                                          const BlobStoreOptions& options = {});
 

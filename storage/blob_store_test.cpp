@@ -107,10 +107,57 @@ TEST_P(BlobStoreTest, APartialFileDamagedOnDiskIsFoundOut) {
   EXPECT_FALSE(store_->contains(digest_.sha256()));
 }
 
-TEST_P(BlobStoreTest, OneUploadOfADigestAtATime) {
+TEST_P(BlobStoreTest, UploadsOfADigestGoOnSideBySide) {
+  BlobStoreOptions options;
+  options.max_total_bytes = 3 * digest_.size_bytes();
+  reopen(options);
+  auto idle = store_->startUpload(digest_, 0);
+  ASSERT_OK(idle.status());
+  ASSERT_OK((*idle)->write(bytes_.substr(0, 2000)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(store_->startUpload(digest_, 2001).status()));
+  auto second = store_->startUpload(digest_, 1000), third = store_->startUpload(digest_, 0);
+  ASSERT_OK(second.status());
+  ASSERT_OK(third.status());
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->startUpload(digest_, 0).status())) << "each of them takes room";
+  ASSERT_OK((*third)->write(bytes_.substr(0, 3000)));
+  ASSERT_OK((*second)->write(bytes_.substr(1000)));
+  ASSERT_OK((*idle)->write(bytes_.substr(2000, 1000)));
+  ASSERT_OK((*second)->commit());
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+  ASSERT_OK((*idle)->write(bytes_.substr(3000)));
+  ASSERT_OK((*third)->write(bytes_.substr(3000, 1)));
+  EXPECT_TRUE(absl::IsDataLoss((*third)->commit())) << "it is not whole";
+  ASSERT_OK((*idle)->commit());
+  for (auto* upload : {&idle, &second, &third}) upload->value().reset();
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+  EXPECT_EQ(filesIn("tmp"), 0);
+  v1::Digest large = digestOf("of two times the size");
+  large.set_size_bytes(2 * digest_.size_bytes());
+  EXPECT_TRUE(store_->startUpload(large, 0).ok()) << "the blob counts once";
+}
+
+TEST_P(BlobStoreTest, OfUploadsSideBySideTheLongestIsGoneOnWith) {
+  for (const bool longer : {false, true}) {
+    {
+      auto first = store_->startUpload(digest_, 0);
+      ASSERT_OK((*first)->write(bytes_.substr(0, 2000)));
+      auto beside = store_->startUpload(digest_, 1000);
+      ASSERT_OK((*beside)->write(bytes_.substr(1000, longer ? 2500 : 500)));
+      first->reset();
+    }
+    EXPECT_EQ(*store_->committedBytes(digest_), longer ? 3500 : 2000);
+    EXPECT_EQ(filesIn("tmp"), 1);
+  }
+  auto last = store_->startUpload(digest_, 3500);
+  ASSERT_OK(last.status());
+  ASSERT_OK((*last)->write(bytes_.substr(3500)));
+  EXPECT_OK((*last)->commit());
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
+}
+
+TEST_P(BlobStoreTest, AnUploadWhoseBlobIsThereEndsAtOnce) {
   auto first = store_->startUpload(digest_, 0);
   ASSERT_OK(first.status());
-  EXPECT_TRUE(absl::IsAborted(store_->startUpload(digest_, 0).status()));
   EXPECT_OK(store_->startUpload(digestOf("another"), 0).status());
   EXPECT_OK(store_->put(bytes_).status());        // bytes at hand need not wait
   auto second = store_->startUpload(digest_, 0);  // the blob is there now

@@ -41,15 +41,23 @@ absl::Status Proof::commit() {
   return confirm_();
 }
 
-absl::Status FileUpload::open(int64_t offset) {
+absl::Status FileUpload::open(int64_t offset, const std::string& from) {
   auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate);
   if (!file.ok()) return file.status();
   file_ = *std::move(file);
-  if (absl::Status status = file_->truncate(offset); !status.ok()) return status;
+  std::unique_ptr<File> other;
+  if (!from.empty() && offset > 0) {
+    auto source = place_.folder.files().open(place_.folder.partialPath(from), FileSystem::Access::kRead);
+    if (!source.ok()) return source.status();
+    other = *std::move(source);
+  } else if (absl::Status status = file_->truncate(offset); !status.ok()) {
+    return status;
+  }
+  const File& kept = other ? *other : *file_;
   std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, offset)), '\0');
   while (written_ < offset) {
     const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(offset - written_));
-    absl::StatusOr<size_t> got = file_->readAt(written_, chunk.data(), wanted);
+    absl::StatusOr<size_t> got = kept.readAt(written_, chunk.data(), wanted);
     if (!got.ok()) return got.status();
     if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", place_.digest.sha256(), " shrank"));
     if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
@@ -83,16 +91,31 @@ absl::Status FileUpload::commit() {
   if (found != place_.digest.sha256()) return discard(absl::StrCat("the bytes sent have SHA-256 ", found));
   if (place_.rows != nullptr) return publishRow();
   status_ = file_->sync();
-  if (status_.ok()) status_ = place_.folder.publish(place_.partial_name, place_.digest.sha256());
+  if (status_.ok()) status_ = publishFile();
   if (!status_.ok()) {
     // Pages that could not be written are dropped: they read back well until they are evicted, and a second sync
     // succeeds without them. Only bytes sent again can be trusted.
     removePartial();
     return status_;
   }
-  place_.room.publish(place_.partial_name, new_bytes_);
   status_ = absl::FailedPreconditionError("this upload is committed");
   return absl::OkStatus();
+}
+
+/// Of several uploads of the same bytes the first one becomes the blob, and counts as one.
+absl::Status FileUpload::publishFile() {
+  const std::string& sha256 = place_.digest.sha256();
+  place_.publishing.startInTurn(sha256);
+  const bool present = new_bytes_ > 0 && place_.folder.blobSize(sha256).ok();
+  absl::Status status = present ? place_.folder.confirm(sha256) : place_.folder.publish(place_.partial_name, sha256);
+  if (status.ok() && present) {
+    removePartial();
+    place_.room.leave(place_.partial_name, 0);
+  } else if (status.ok()) {
+    place_.room.publish(place_.partial_name, new_bytes_);
+  }
+  place_.publishing.end(sha256);
+  return status;
 }
 
 /// The partial file, which nobody syncs, is what an upload that breaks off goes on from; the row is made of what came.

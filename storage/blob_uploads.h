@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,13 +26,22 @@ class ActiveUploads {
     std::lock_guard<std::mutex> lock(mutex_);
     return active_.insert(sha256).second;
   }
+  /// Waits until it has ended elsewhere: for what takes no longer than a sync.
+  void startInTurn(const std::string& sha256) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [&] { return active_.insert(sha256).second; });
+  }
   void end(const std::string& sha256) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    active_.erase(sha256);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      active_.erase(sha256);
+    }
+    ended_.notify_all();
   }
 
  private:
   std::mutex mutex_;
+  std::condition_variable ended_;
   std::unordered_set<std::string> active_;
 };
 
@@ -70,6 +80,7 @@ class PartialUpload : public BlobStore::Upload {
     v1::Digest digest;
     std::string partial_name;
     std::function<void()> release;  ///< called in the end, whatever came of the upload
+    ActiveUploads& publishing;      ///< the digests of which a file is being published
     BlobRows* rows = nullptr;       ///< where the blob becomes a row; null: a file
   };
   ~PartialUpload() override { place_.release(); }
@@ -88,9 +99,10 @@ class FileUpload : public PartialUpload {
   /// `new_bytes`: those of the blob when it is committed; 0 of one that is there already.
   FileUpload(Place place, int64_t new_bytes) : PartialUpload(std::move(place)), new_bytes_(new_bytes) {}
 
-  /// Opens the partial file, keeps its first `offset` bytes and hashes them. They are written again: an earlier sync of
-  /// them may have failed, after which the page cache has them, the disk does not, and a new sync would not write them.
-  absl::Status open(int64_t offset);
+  /// Opens the partial file, keeps its first `offset` bytes, or takes them from the partial file called `from`, and
+  /// hashes them. They are written again: an earlier sync of them may have failed, after which the page cache has them,
+  /// the disk does not, and a new sync would not write them.
+  absl::Status open(int64_t offset, const std::string& from = "");
   absl::Status write(std::string_view data) override;
   absl::Status commit() override;
 
@@ -98,6 +110,7 @@ class FileUpload : public PartialUpload {
   absl::Status discard(const std::string& why);
   void take(std::string_view data);
   absl::Status publishRow();
+  absl::Status publishFile();
 
   const int64_t new_bytes_;
   std::unique_ptr<File> file_;

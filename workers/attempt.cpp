@@ -188,6 +188,10 @@ std::function<void()> runAttempt(const AttemptEnvironment& environment, const v1
   const auto running = std::make_shared<Running>(environment, lease, session);
   running->result =
       work(environment, placed(lease, environment.measuring_cores), lease, running->heartbeat, running->attempt);
+  const v1::Usage& usage = running->result.usage();
+  spdlog::debug(
+      "task {} (job {}): attempt {} took {:.0f} ms and {:.0f} ms of processor time, {} KiB resident at the peak",
+      lease.task_id(), lease.job_id(), lease.attempt(), usage.wall_ms(), usage.cpu_ms(), usage.peak_rss_bytes() >> 10);
   return [&environment, running, session] { report(environment, *running, session); };
 }
 

@@ -64,6 +64,12 @@ uint32_t firstSlot(std::string_view key, uint32_t slots) {
   return hash % slots;
 }
 
+/// Has the pages of a part of the file. Without them the first write through the mapping would end the process by
+/// SIGBUS where memory is not overcommitted.
+bool reserve(const FileDescriptor& file, size_t offset, size_t bytes) {
+  return bytes == 0 || posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+}
+
 std::string digestOf(std::string_view key, std::string_view result) {
   Sha256 hash;
   hash.update(key);
@@ -85,13 +91,17 @@ absl::StatusOr<std::unique_ptr<KnownSteps>> KnownSteps::create(size_t bytes) {
       mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, made->file_.get(), 0);
   if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mapping results of steps");
   made->memory_ = static_cast<char*>(memory);
+  const auto slots = static_cast<uint32_t>(half / kBytesOfSlot);
+  for (const size_t begin : {size_t{0}, kHeaderBytes + half})
+    if (!reserve(made->file_, begin, (begin == 0 ? kHeaderBytes : 0) + slots * sizeof(Slot)))
+      return absl::ErrnoToStatus(ENOMEM, "room for results of steps");
   // This mapping is the last one through which it can be written.
   constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (fcntl(made->file_.get(), F_ADD_SEALS, kSeals) != 0)
     return absl::ErrnoToStatus(errno, "sealing the file of results of steps");
   auto* const header = new (memory) Header();
   header->half_bytes = half;
-  header->slots = static_cast<uint32_t>(half / kBytesOfSlot);
+  header->slots = slots;
   header->end = header->slots * sizeof(Slot);
   header->magic = kMagic;
   return made;
@@ -129,7 +139,9 @@ void KnownSteps::add(std::string_view key, std::string_view result) {
     header.end = header.slots * sizeof(Slot);
     slot = findSlot();
   }
-  char* const place = memory_ + kHeaderBytes + half * header.half_bytes + header.end;
+  const size_t offset = kHeaderBytes + half * header.half_bytes + header.end;
+  if (!reserve(file_, offset, result.size())) return;
+  char* const place = memory_ + offset;
   memcpy(place, result.data(), result.size());
   slot->offset = header.end;
   slot->size = result.size();

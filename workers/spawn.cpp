@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/target/cpu_features.h"
 
 namespace tessera::worker {
 namespace {
@@ -90,7 +91,7 @@ absl::Status cannotStart(const std::string& program, const ChildReport& report) 
 
 std::vector<std::string> cleanEnvironment() {
   std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
-  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", compiler::kHostFeaturesVariable}) {
     if (const char* value = std::getenv(name)) environment.push_back(absl::StrCat(name, "=", value));
   }
   return environment;

@@ -26,7 +26,8 @@ absl::Status readReport(const std::string& program, int report);
 /// FAILED_PRECONDITION naming program and step.
 absl::Status cannotStart(const std::string& program, const ChildReport& report);
 
-/// What every child may know of its surroundings: where programs are, the language, options of sanitizers.
+/// What every child may know of its surroundings: where programs are, the language, options of sanitizers, and
+/// what the host's description is limited to.
 std::vector<std::string> cleanEnvironment();
 
 }  // namespace tessera::worker

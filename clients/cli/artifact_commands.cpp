@@ -134,9 +134,12 @@ std::string describe(const v1::Manifest& manifest) {
   }
   int64_t arena_bytes = manifest.arena_bytes();
   for (const auto& variant : manifest.variants()) arena_bytes = std::max(arena_bytes, variant.arena_bytes());
-  absl::StrAppend(&text, "\n  weights ", bytesText(manifest.weights_bytes()), ", arena ", bytesText(arena_bytes),
-                  "\n  needs ", manifest.code().triple(), " with ", absl::StrJoin(manifest.code().features(), " "),
-                  "\n  compiler ", manifest.compiler_version(), ", model ", manifest.model_sha256(), "\n");
+  absl::StrAppend(&text, "\n  weights ", bytesText(manifest.weights_bytes()));
+  if (manifest.prepared_bytes() > 0)
+    absl::StrAppend(&text, ", prepared weights ", bytesText(manifest.prepared_bytes()));
+  absl::StrAppend(&text, ", arena ", bytesText(arena_bytes), "\n  needs ", manifest.code().triple(), " with ",
+                  absl::StrJoin(manifest.code().features(), " "), "\n  compiler ", manifest.compiler_version(),
+                  ", model ", manifest.model_sha256(), "\n");
   if (manifest.scalar_kernels_size() > 0) {
     absl::StrAppend(&text, "  plain loops: ", absl::StrJoin(manifest.scalar_kernels(), ", "), "\n");
   }

@@ -1,6 +1,7 @@
 #include "clients/cli/command.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <iostream>
 
@@ -16,7 +17,19 @@ CLI::App* CommandLine::add(const std::string& name, const std::string& descripti
   return command;
 }
 
-absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
+bool CommandLine::namesServer() const {
+  const char* from_environment = std::getenv("TESSERA_SERVER");
+  return !data_folder.empty() || app.count("--server") > 0 || (from_environment != nullptr && *from_environment != 0);
+}
+
+absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connectIfThere() const {
+  if (namesServer()) return connect();
+  auto channel = connect(std::chrono::milliseconds(500));
+  if (absl::IsUnavailable(channel.status())) return nullptr;
+  return channel;
+}
+
+absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milliseconds patience) const {
   std::string address = server;
   Identity shown = withEnvironment(identity);
   if (!data_folder.empty()) {
@@ -40,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect() const {
                 << std::chrono::ceil<std::chrono::seconds>(patience).count() << " s at most\n";
     });
   }
-  if (absl::Status status = channel->waitReady(std::chrono::seconds(5)); !status.ok()) return status;
+  if (absl::Status status = channel->waitReady(patience); !status.ok()) return status;
   return channel;
 }
 
@@ -80,7 +93,7 @@ CLI::Validator positive() {
 }
 
 void ListFlags::addTo(CLI::App* app, const std::string& fields, const std::string& default_order) {
-  order_by = default_order;
+  order_by = this->default_order = default_order;
   app->add_option("--filter", filter, absl::StrCat("AIP-160 filter over ", fields));
   app->add_option("--order-by", order_by, "e.g. \"create_time desc\"")->capture_default_str();
   app->add_option("--limit", limit, "how many at most; 0 = all")->capture_default_str()->check(nonNegative());

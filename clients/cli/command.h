@@ -27,7 +27,12 @@ struct CommandLine {
   CLI::App* add(const std::string& name, const std::string& description);
 
   /// Connects, and waits up to 5 s for an answer.
-  absl::StatusOr<std::unique_ptr<Channel>> connect() const;
+  absl::StatusOr<std::unique_ptr<Channel>> connect() const { return connect(std::chrono::seconds(5)); }
+  absl::StatusOr<std::unique_ptr<Channel>> connect(std::chrono::milliseconds patience) const;
+  /// Whether the user has said which service is meant, by a flag or TESSERA_SERVER.
+  bool namesServer() const;
+  /// For what this program has built in and a service may have more of: null where none is named and none answers.
+  absl::StatusOr<std::unique_ptr<Channel>> connectIfThere() const;
 };
 
 void addCompileCommand(CommandLine& line);
@@ -67,7 +72,7 @@ CLI::Validator positive();
 /// Flags that lists share.
 struct ListFlags {
   std::string filter;
-  std::string order_by;
+  std::string order_by, default_order;
   std::string page_token;
   int limit = 50;
   void addTo(CLI::App* app, const std::string& fields, const std::string& default_order);

@@ -161,9 +161,20 @@ std::string openChoiceTable(const v1::GraphReport& report) {
       table(header, rows));
 }
 
+int64_t preparedBytes(const v1::Plan& plan) {
+  int64_t bytes = 0;
+  for (const v1::Buffer& buffer : plan.preparation().buffers())
+    if (buffer.kind() == v1::Buffer::OUTPUT) bytes += buffer.size_bytes();
+  return bytes;
+}
+
 std::string memoryText(const v1::Plan& plan) {
   const v1::GraphReport& report = plan.report();
-  const std::string weights = absl::StrCat("; weights ", bytesText(plan.weights_bytes()), "\n");
+  std::string weights = absl::StrCat("; weights ", bytesText(plan.weights_bytes()));
+  if (const int64_t prepared = preparedBytes(plan); prepared > 0)
+    absl::StrAppend(&weights, ", prepared weights ", bytesText(prepared), " (", plan.preparation().steps_size(),
+                    " steps before the first run)");
+  absl::StrAppend(&weights, "\n");
   if (report.sum_intermediate_bytes() == 0) return absl::StrCat("memory: no intermediates", weights);
   return absl::StrCat("memory: peak ", bytesText(plan.arena_bytes()), " for intermediates, ",
                       ratio(plan.arena_bytes(), report.peak_live_bytes()), "x the largest live set (",

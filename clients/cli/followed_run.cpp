@@ -172,8 +172,8 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
                                        stretch.from_ms, latency.runs, latency.median));
   }
   RunBuffers& buffers = follower.buffers();
+  OutputFolder folder(run.output_folder);
   if (!run.output_folder.empty()) {
-    OutputFolder folder(run.output_folder);
     for (size_t i = 0; i < buffers.out.size(); ++i) {
       absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
                                                                    static_cast<size_t>(buffers.out_bytes[i])});
@@ -182,11 +182,15 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
   }
   if (line.json) {
     std::cout << absl::StrCat("{\"runs\":", runs, ",\"threads\":", run.threads, ",\"versions\":[",
-                              absl::StrJoin(versions, ","), "]}\n");
+                              absl::StrJoin(versions, ","),
+                              "],\"outputs\":", outputsJson(buffers.output_specs, folder.files()), "}\n");
     return 0;
   }
   std::cout << table({"VERSION", "TUNED", "FROM s", "RUNS", "MEDIAN ms", "ARTIFACT"}, rows) << runs << " runs, "
             << run.threads << (run.threads == 1 ? " thread\n" : " threads\n");
+  for (size_t i = 0; i < folder.files().size(); ++i) {
+    std::cout << "  " << buffers.output_specs[i].name() << inFile(folder, i) << "\n";
+  }
   return 0;
 }
 

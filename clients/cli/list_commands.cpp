@@ -7,10 +7,12 @@
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/list_output.h"
+#include "clients/cli/local_service.h"
 #include "clients/cli/npy.h"
 #include "clients/cli/output.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/printable.h"
+#include "workers/describe_host.h"
 
 namespace tessera::client {
 namespace {
@@ -109,10 +111,17 @@ void addOperatorCommand(CommandLine& line) {
   flags->addTo(command, "name, domain, family, since_version, until_version", "domain, name, since_version");
   command->callback([&line, flags] {
     line.action = [&line, flags] {
-      auto channel = line.connect();
+      auto channel = line.connectIfThere();
       if (!channel.ok()) return reportError(channel.status(), line.json);
+      const std::vector<std::string> headings = {"OPERATOR", "VERSIONS", "INPUTS", "FAMILY", "TYPES"};
+      if (*channel == nullptr) {
+        // The table is the compiler's, which this program does not link.
+        const auto described = worker::describeHost(binaryBeside("tessera-task"));
+        if (!described.ok()) return reportError(described.status(), line.json);
+        return printBuiltin(line, *flags, "operators", headings, described->operators(), operatorRow);
+      }
       return printList<v1::ListOperatorsRequest>(
-          line, *flags, "operators", {"OPERATOR", "VERSIONS", "INPUTS", "FAMILY", "TYPES"},
+          line, *flags, "operators", headings,
           [&](const auto& request) {
             return (*channel)->call((*channel)->operators(), &OperatorStub::ListOperators, request);
           },

@@ -27,8 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kStartPatience = std::chrono::seconds(30);
-/// A server takes its address away when it ends and when it starts, and this is longer than between the two.
-constexpr auto kAwayForGood = std::chrono::seconds(5);
+/// A tesserad that no command ends with may be started again by its owner (a service manager), who gets this long.
+constexpr auto kOwnersRestart = std::chrono::seconds(5);
 
 std::string logIn(const fs::path& folder) { return (folder / "tesserad.log").string(); }
 
@@ -48,28 +48,64 @@ std::string defaultDataFolder() {
   return "tessera-data";
 }
 
-// The address a tesserad announced in the folder, if one answers there.
+/// What a tesserad announced of itself in the folder (tesserad.build).
+struct Announced {
+  std::string build, process;
+  bool with_parent = false;  ///< it ends with the command that started it
+};
+Announced announcedIn(const fs::path& folder) {
+  std::ifstream in(folder / "tesserad.build");
+  Announced it;
+  std::string ends;
+  std::getline(in, it.build) && std::getline(in, it.process) && std::getline(in, ends);
+  it.with_parent = ends == server::kEndsWithParent;
+  return it;
+}
+
+/// Whether a tesserad holds the folder: the process named in the store's lock file lives and has that file open. Says
+/// no of one in another PID namespace; tesserad itself decides by the lock.
+bool isHeld(const fs::path& folder) {
+  const fs::path lock = folder / "tessera.db.lock";
+  std::ifstream in(lock);
+  std::string process;
+  if (!std::getline(in, process) || process.empty()) return false;
+  std::error_code error;
+  fs::directory_iterator files(absl::StrCat("/proc/", process, "/fd"), error);
+  if (error) return error == std::errc::permission_denied;  // another user's, whose files nobody sees
+  for (; files != fs::directory_iterator(); files.increment(error)) {
+    std::error_code closed;
+    if (fs::equivalent(files->path(), lock, closed)) return true;
+  }
+  return false;
+}
+
+// The address a tesserad announced in the folder, if one answers there. A port may be another program's by now.
 std::string runningServer(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.addr");
   std::string address;
   if (!std::getline(in, address) || address.empty()) return "";
+  if (!absl::StartsWith(address, "unix:") && !isHeld(folder)) return "";
   return Channel(address).waitReady(std::chrono::milliseconds(500)).ok() ? address : "";
 }
 
 // Of another build, a server would answer with another compiler than the one this program comes with.
 absl::Status checkBuild(const fs::path& folder) {
-  std::ifstream in(folder / "tesserad.build");
-  std::string build;
-  std::string process;
-  std::getline(in, build);
-  std::getline(in, process);
-  if (build == compilerVersion()) return absl::OkStatus();
+  const Announced it = announcedIn(folder);
+  if (it.build == compilerVersion()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "the tesserad that serves ", folder.string(), process.empty() ? "" : absl::StrCat(" (process ", process, ")"),
-      " and this command are of different builds: ", build.empty() ? "one from before builds were told" : build,
+      "the tesserad that serves ", folder.string(),
+      it.process.empty() ? "" : absl::StrCat(" (process ", it.process, ")"),
+      " and this command are of different builds: ", it.build.empty() ? "one from before builds were told" : it.build,
       " and ", compilerVersion(),
       "; build or install all programs together, end that tesserad and run this again, or use it as ",
       "it is with --server, or another folder with --data-dir"));
+}
+
+std::string socketIn(const fs::path& folder) {
+  // A socket's path has at most 107 characters; a deep data folder takes a port instead.
+  constexpr size_t kMaxSocketPath = 107;
+  std::string address = absl::StrCat("unix:", (folder / "tesserad.sock").string());
+  return address.size() > kMaxSocketPath ? "127.0.0.1:0" : address;
 }
 
 }  // namespace
@@ -89,20 +125,34 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
     return absl::Status(own.code(), absl::StrCat("data folder: ", own.message()));
   }
   const fs::path folder = fs::absolute(data_folder);
-  if (std::string address = runningServer(folder); !address.empty()) {
-    if (absl::Status same = checkBuild(folder); !same.ok()) return same;
-    return std::unique_ptr<LocalService>(new LocalService(folder, address, 0));
-  }
-
   if (workers == 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  auto service = std::unique_ptr<LocalService>(new LocalService(folder, socketIn(folder), workers));
+  if (absl::Status ready = service->waitUntilReady(); !ready.ok()) return ready;
+  if (absl::Status same = checkBuild(folder); !same.ok()) return same;
+  return service;
+}
+
+absl::Status LocalService::waitUntilReady() {
+  const auto give_up = std::chrono::steady_clock::now() + kStartPatience;
+  do {
+    if (std::string running = runningServer(folder_); !running.empty()) {
+      const std::lock_guard lock(mutex_);
+      address_ = std::move(running);
+      found_ = child_ == 0;
+      return absl::OkStatus();
+    }
+    if (absl::Status why = ended(); !why.ok()) return why;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (std::chrono::steady_clock::now() < give_up);
+  return absl::DeadlineExceededError(
+      absl::StrCat("the tesserad of ", folder_.string(), " did not answer within 30 s; see ", logIn(folder_)));
+}
+
+absl::Status LocalService::spawn() {
   const std::string binary = serverBinary();
-  const std::string log = logIn(folder);
-  std::string address = absl::StrCat("unix:", (folder / "tesserad.sock").string());
-  // A socket's path has at most 107 characters; a deep data folder takes a port instead.
-  constexpr size_t kMaxSocketPath = 107;
-  const std::string listen = address.size() > kMaxSocketPath ? "127.0.0.1:0" : address;
-  const std::vector<std::string> words = {binary, "--data-dir", folder.string(),         "--listen",
-                                          listen, "--workers",  std::to_string(workers), "--die-with-parent"};
+  const std::string log = logIn(folder_);
+  const std::vector<std::string> words = {binary,   "--data-dir", folder_.string(),         "--listen",
+                                          address_, "--workers",  std::to_string(workers_), "--die-with-parent"};
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -120,36 +170,13 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   std::error_code error;
-  for (const char* announced : {"tesserad.addr", "tesserad.build"}) fs::remove(folder / announced, error);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, binary.c_str(), &actions, &attributes, argv.data(), environ);
+  fs::remove(folder_ / "tesserad.addr", error);  // of one that was killed
+  const int failed = posix_spawnp(&child_, binary.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (failed) return absl::ErrnoToStatus(failed, absl::StrCat("cannot start ", binary));
-
-  auto service = std::unique_ptr<LocalService>(new LocalService(folder, address, child));
-  if (absl::Status ready = service->waitUntilReady(binary); !ready.ok()) return ready;
-  if (absl::Status same = checkBuild(folder); !same.ok()) return same;
-  return service;
-}
-
-absl::Status LocalService::waitUntilReady(const std::string& binary) {
-  const auto give_up = std::chrono::steady_clock::now() + kStartPatience;
-  while (std::chrono::steady_clock::now() < give_up) {
-    absl::Status why = ended();
-    if (!why.ok() && child_ == 0) {
-      // Another command may have started one at the same moment: the folder has one owner.
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      address_ = runningServer(folder_);
-      if (address_.empty()) return why;
-      why_ = absl::OkStatus();
-      return absl::OkStatus();
-    }
-    address_ = runningServer(folder_);
-    if (!address_.empty()) return absl::OkStatus();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return absl::DeadlineExceededError(absl::StrCat(binary, " did not answer within 30 s; see ", logIn(folder_)));
+  if (!failed) return absl::OkStatus();
+  child_ = 0;
+  return absl::ErrnoToStatus(failed, absl::StrCat("cannot start ", binary));
 }
 
 absl::Status LocalService::whyItEnded(int wait_status) const {
@@ -176,21 +203,23 @@ absl::Status LocalService::ended() {
   int status = 0;
   if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {
     child_ = 0;
-    why_ = whyItEnded(status);
+    // Of several commands that start one at the same moment, one gets the folder, and the others use what it started.
+    const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerFailed && isHeld(folder_);
+    if (!lost) why_ = whyItEnded(status);
   }
   if (child_ > 0 || !why_.ok()) return why_;
 
-  // Somebody else's, who may end it and start it again.
-  if (fs::exists(folder_ / "tesserad.addr")) {
-    unannounced_since_.reset();
+  // One that another command or its owner started; while it drains it still holds the folder.
+  if (isHeld(folder_)) {
+    gone_since_.reset();
     return absl::OkStatus();
   }
+  const Announced last = announcedIn(folder_);
+  const bool owned = !last.process.empty() && !last.with_parent && found_;
   const auto now = std::chrono::steady_clock::now();
-  if (!unannounced_since_) unannounced_since_ = now;
-  if (now - *unannounced_since_ < kAwayForGood) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      "the tesserad that served ", folder_.string(), " was not started by this command and has ended; run this again, ",
-      "which starts one and goes on from what is kept there; see ", logIn(folder_)));
+  if (!gone_since_) gone_since_ = now;
+  if (owned && now - *gone_since_ < kOwnersRestart) return absl::OkStatus();
+  return spawn();
 }
 
 LocalService::~LocalService() {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/label_flags.h"
 #include "clients/cli/latency.h"
@@ -16,6 +17,7 @@
 #include "clients/cpp/transfer.h"
 #include "clients/cpp/versions.h"
 #include "proto/failure.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 namespace {
@@ -101,14 +103,23 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
     }
   }
   if (line.json) {
-    std::cout << toJson(*answer) << "\n";
+    std::string json = toJson(*answer);
+    if (!folder.files().empty()) {
+      json.pop_back();
+      absl::StrAppend(
+          &json, ",\"files\":[",
+          absl::StrJoin(folder.files(), ",", [](std::string* out, const auto& file) { *out += jsonString(file); }),
+          "]}");
+    }
+    std::cout << json << "\n";
     return 0;
   }
   std::cout << "job " << answer->job_id() << ": " << whichRan(*answer) << durationText(answer->result().latency_ms())
             << "\n";
-  for (const auto& output : answer->result().outputs()) {
-    std::cout << "  " << output.spec().name() << ": " << typeText(output.spec())
-              << (flags.output_folder.empty() ? "" : " in " + flags.output_folder) << "\n";
+  for (int i = 0; i < answer->result().outputs_size(); ++i) {
+    const v1::TensorSpec& spec = answer->result().outputs(i).spec();
+    std::cout << "  " << printable(spec.name()) << ": " << typeText(spec) << inFile(folder, static_cast<size_t>(i))
+              << "\n";
   }
   return 0;
 }
@@ -194,7 +205,8 @@ void addRemoteRunCommands(CommandLine& line) {
     command->add_option("--queue-timeout", flags->queue_timeout, "how long it may wait to start, e.g. 30s");
     command->add_option("--timeout", flags->run_timeout, "how long it may run, e.g. 5m");
   }
-  run->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
+  run->add_option("-o,--output-dir", flags->output_folder,
+                  "write DIR/<output>.npy; which is printed, with --json as `files`");
   flags->shapes.addChoiceTo(time);
   time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 100'000));
   time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 100'000));

@@ -127,11 +127,12 @@ tessera_memory_info memoryOf(const tessera_session* session) {
 }
 
 // What the latest run took.
-std::string memoryJson(const tessera_session* session) {
+std::string memoryJson(const tessera_artifact* artifact, const tessera_session* session) {
   const tessera_memory_info memory = memoryOf(session);
-  return absl::StrFormat(
-      R"(,"memory":{"weights_bytes":%d,"arena_bytes":%d,"workspace_bytes":%d,"scratch_bytes_per_thread":%d})",
-      memory.weights_bytes, memory.arena_bytes, memory.workspace_bytes, memory.scratch_bytes);
+  return absl::StrFormat(R"(,"memory":{"weights_bytes":%d,"prepared_bytes":%d,"arena_bytes":%d,)"
+                         R"("workspace_bytes":%d,"scratch_bytes_per_thread":%d})",
+                         memory.weights_bytes, tessera_artifact_prepared_bytes(artifact), memory.arena_bytes,
+                         memory.workspace_bytes, memory.scratch_bytes);
 }
 
 // "intermediates in 780.0 KiB of 6.2 MiB": what the run took of what the variant's greatest sizes take.
@@ -247,7 +248,7 @@ int run(const CommandLine& line, const RunFlags& flags) {
         R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d,"outputs":%s%s%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
         outputsJson(buffers.output_specs, folder.files()), flags.guard ? ",\"guarded\":true" : "",
-        buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(session.get()),
+        buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(artifact.get(), session.get()),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
     return 0;
@@ -258,10 +259,9 @@ int run(const CommandLine& line, const RunFlags& flags) {
     std::cout << rangesText(buffers.ranges, work) << "; " << arenaText(artifact.get(), buffers.variant, session.get())
               << "\n";
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
-  for (const v1::TensorSpec& spec : buffers.output_specs) {
-    std::cout << "  " << spec.name() << ": " << typeText(spec);
-    if (!flags.output_folder.empty()) std::cout << " in " << flags.output_folder;
-    std::cout << "\n";
+  for (size_t i = 0; i < buffers.output_specs.size(); ++i) {
+    const v1::TensorSpec& spec = buffers.output_specs[i];
+    std::cout << "  " << spec.name() << ": " << typeText(spec) << inFile(folder, i) << "\n";
   }
   return 0;
 }
@@ -287,7 +287,7 @@ void addRunCommand(CommandLine& line) {
       ->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   flags->inputs.shapes.addChoiceTo(command);
-  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy");
+  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy; which is printed");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
   command->add_option("--warmup", flags->warmup, "runs before them")->capture_default_str()->check(nonNegative());
   command->add_option("--threads", flags->threads)

@@ -189,13 +189,6 @@ absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const
 
 absl::Status writeOutputs(OutputFolder& folder, const v1::ExecuteResult& result) {
   for (const v1::TensorValue& output : result.outputs()) {
-    const std::string& name = output.spec().name();
-    // Made up by whoever made the artifact: it becomes the name of a file.
-    if (name.empty() || name.size() > 200 || printable(name) != name) {
-      return failureStatus(
-          v1::Failure::INVALID_INPUT,
-          absl::StrCat("the artifact calls an output '", std::string(firstBytes(name, 80)), "': no file's name"));
-    }
     if (absl::Status status = folder.write(output.spec(), output.data()); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -228,8 +221,8 @@ std::string stepTable(const v1::ProfileResult& profile) {
   return table({"MEDIAN MS", "GFLOP/S", "KERNEL", "NODES"}, rows);
 }
 
-void print(const CommandLine& line, const SandboxedRun& run, const Answer& answer,
-           const std::vector<std::string>& files, const worker::Measures& measures) {
+void print(const CommandLine& line, const SandboxedRun& run, const Answer& answer, const OutputFolder& folder,
+           const worker::Measures& measures) {
   std::vector<double> times_ms(answer.profile.latency_ms().begin(), answer.profile.latency_ms().end());
   if (times_ms.empty()) times_ms = {answer.execute.latency_ms()};
   const Latency latency = summarize(std::move(times_ms));
@@ -240,17 +233,18 @@ void print(const CommandLine& line, const SandboxedRun& run, const Answer& answe
         << absl::StrFormat(
                R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d)",
                latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, run.threads)
-        << ",\"outputs\":" << outputsJson(specs, files) << (run.steps ? ",\"steps\":" + stepsJson(answer.profile) : "")
-        << ",\"sandbox\":" << measuresJson(measures) << "}\n";
+        << ",\"outputs\":" << outputsJson(specs, folder.files())
+        << (run.steps ? ",\"steps\":" + stepsJson(answer.profile) : "") << ",\"sandbox\":" << measuresJson(measures)
+        << "}\n";
     return;
   }
   std::cout << latency.text() << ", " << run.threads << (run.threads == 1 ? " thread" : " threads")
             << ", in the sandbox\n";
   if (run.steps) std::cout << stepTable(answer.profile);
-  for (const v1::TensorValue& output : answer.execute.outputs()) {
-    std::cout << "  " << printable(output.spec().name()) << ": " << typeText(output.spec());
-    if (!run.output_folder.empty()) std::cout << " in " << run.output_folder;
-    std::cout << "\n";
+  for (int i = 0; i < answer.execute.outputs_size(); ++i) {
+    const v1::TensorSpec& spec = answer.execute.outputs(i).spec();
+    std::cout << "  " << printable(spec.name()) << ": " << typeText(spec) << inFile(folder, static_cast<size_t>(i))
+              << "\n";
   }
 }
 
@@ -322,7 +316,7 @@ int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const Sandb
       return reportError(status, line.json);
     }
   }
-  print(line, run, *answer, folder.files(), sandbox.measures());
+  print(line, run, *answer, folder, sandbox.measures());
   return 0;
 }
 

@@ -39,16 +39,34 @@ std::vector<std::string> targetRow(const v1::GetTargetResponse& entry) {
           target.summary()};
 }
 
+const std::vector<std::string> kTargetHeadings = {"TARGET", "FAMILY", "CPU", "REGISTERS", "FROM", "SUMMARY"};
+
 template <typename Call>
 int list(const CommandLine& line, const ListFlags& flags, Call&& call) {
   return printList<v1::ListTargetsRequest>(
-      line, flags, "targets", {"TARGET", "FAMILY", "CPU", "REGISTERS", "FROM", "SUMMARY"}, call,
-      [](const auto& page) -> const auto& { return page.targets(); }, targetRow);
+      line, flags, "targets", kTargetHeadings, call, [](const auto& page) -> const auto& { return page.targets(); },
+      targetRow);
+}
+
+v1::ListTargetsResponse builtins(bool (*wanted)(const v1::Target&)) {
+  v1::ListTargetsResponse page;
+  for (const v1::Target& target : compiler::builtinTargets()) {
+    if (!wanted(target)) continue;
+    v1::GetTargetResponse& entry = *page.add_targets();
+    *entry.mutable_target() = target;
+    entry.set_builtin(true);
+    entry.set_hash(compiler::targetHash(target));
+  }
+  return page;
 }
 
 int list(const CommandLine& line, const ListFlags& flags) {
-  auto channel = line.connect();
+  auto channel = line.connectIfThere();
   if (!channel.ok()) return reportError(channel.status(), line.json);
+  if (*channel == nullptr) {
+    const v1::ListTargetsResponse all = builtins([](const v1::Target&) { return true; });
+    return printBuiltin(line, flags, "targets", kTargetHeadings, all.targets(), targetRow);
+  }
   return list(line, flags, [&](const auto& request) {
     return (*channel)->call((*channel)->targets(), &TargetStub::ListTargets, request);
   });
@@ -56,15 +74,10 @@ int list(const CommandLine& line, const ListFlags& flags) {
 
 // Without a server: this machine and this program know.
 int listRunnable(const CommandLine& line) {
-  v1::ListTargetsResponse page;
-  const v1::HostInfo host = compiler::hostInfo();
-  for (const v1::Target& target : compiler::builtinTargets()) {
-    if (!compiler::hostProblems(target.code(), host).empty()) continue;
-    v1::GetTargetResponse& entry = *page.add_targets();
-    *entry.mutable_target() = target;
-    entry.set_builtin(true);
-    entry.set_hash(compiler::targetHash(target));
-  }
+  const v1::ListTargetsResponse page = builtins([](const v1::Target& target) {
+    static const v1::HostInfo host = compiler::hostInfo();
+    return compiler::hostProblems(target.code(), host).empty();
+  });
   ListFlags all;
   all.limit = 0;
   return list(line, all, [&](const auto&) { return absl::StatusOr<v1::ListTargetsResponse>(page); });
@@ -76,6 +89,8 @@ int show(const CommandLine& line, const std::string& name) {
     auto ref = resolveTarget(name);
     if (!ref.ok()) return reportError(ref.status(), line.json);
     target = ref->inline_();
+  } else if (const v1::Target* builtin = compiler::findBuiltinTarget(name); builtin && !line.namesServer()) {
+    target = *builtin;
   } else {
     auto channel = line.connect();
     if (!channel.ok()) return reportError(channel.status(), line.json);

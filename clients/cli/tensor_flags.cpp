@@ -134,16 +134,37 @@ Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed) {
   return tensor;
 }
 
+namespace {
+
+/// A name for a file of an output, without the ending. Exporters name outputs by their scope, as long as it is; the
+/// front and the end of it tell most.
+std::string fileStem(const std::string& name) {
+  constexpr size_t kLongest = 200;  // of the 255 bytes that file systems take, with room for "-2.npy"
+  std::string stem = absl::StrReplaceAll(printable(name), {{"/", "_"}});
+  if (stem.empty() || stem == "." || stem == "..") return "_";
+  if (stem.size() <= kLongest) return stem;
+  constexpr std::string_view kGap = "...";
+  constexpr size_t kFront = 80, kEnd = kLongest - kFront - kGap.size();
+  size_t end = stem.size() - kEnd;
+  while (end < stem.size() && (static_cast<uint8_t>(stem[end]) & 0xc0) == 0x80) ++end;  // no character of UTF-8 is cut
+  return absl::StrCat(std::string(firstBytes(stem, kFront)), std::string(kGap), stem.substr(end));
+}
+
+}  // namespace
+
 absl::Status OutputFolder::write(const v1::TensorSpec& spec, std::string_view bytes) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) return fileError(error.value(), absl::StrCat("cannot make the folder ", folder_));
-  std::string stem = absl::StrReplaceAll(spec.name(), {{"/", "_"}});
-  if (stem == "." || stem == "..") stem = "_";
+  const std::string stem = fileStem(spec.name());
   std::string name = stem;
   for (int next = 2; !taken_.insert(name).second; ++next) name = absl::StrCat(stem, "-", next);
   files_.push_back(absl::StrCat(folder_, "/", name, ".npy"));
   return writeNpy(files_.back(), spec, bytes);
+}
+
+std::string inFile(const OutputFolder& folder, size_t index) {
+  return index < folder.files().size() ? absl::StrCat(" in ", folder.files()[index]) : "";
 }
 
 std::string outputsJson(const std::vector<v1::TensorSpec>& outputs, const std::vector<std::string>& files) {

@@ -27,8 +27,8 @@ Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed);
 class OutputFolder {
  public:
   explicit OutputFolder(std::string folder) : folder_(std::move(folder)) {}
-  /// Writes DIR/<name>.npy; '/' in a name becomes '_', and a name that another output has by then ends in -2, -3, ...
-  /// Makes the folder.
+  /// Writes DIR/<name>.npy; '/' in a name becomes '_', what cannot be printed its code, the middle of a long one "...",
+  /// and a name that another output has by then ends in -2, -3, ... Makes the folder.
   absl::Status write(const v1::TensorSpec& spec, std::string_view bytes);
   /// What was written, in that order.
   const std::vector<std::string>& files() const { return files_; }
@@ -38,6 +38,9 @@ class OutputFolder {
   std::set<std::string> taken_;
   std::vector<std::string> files_;
 };
+
+/// " in out/y.npy" of the `index`th file; empty where there is none.
+std::string inFile(const OutputFolder& folder, size_t index);
 
 /// `[{"name":"y","dtype":"f32","shape":[1,8],"file":"out/y.npy"}, ...]`, `file` where there is one.
 std::string outputsJson(const std::vector<v1::TensorSpec>& outputs, const std::vector<std::string>& files);

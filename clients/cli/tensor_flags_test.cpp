@@ -1,11 +1,12 @@
 #include "clients/cli/tensor_flags.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <set>
 
 #include "proto/failure.h"
+#include "proto/printable.h"
 
 namespace tessera::client {
 namespace {
@@ -70,6 +71,30 @@ TEST(OutputFolderTest, OutputsOfOneFileNameAreTwoFiles) {
   EXPECT_EQ(files, (std::set<std::string>{"a_b.npy", "a_b-2.npy", "a_b-2-2.npy", "_.npy", "_-2.npy"}));
   const absl::Status within_a_file = OutputFolder(path + "/_.npy").write(spec("x", v1::DATA_TYPE_U8, {1}), "a");
   EXPECT_TRUE(absl::IsInvalidArgument(within_a_file)) << within_a_file;
+}
+
+TEST(OutputFolderTest, LongNamesKeepFrontAndEnd) {
+  const std::string path = testing::TempDir() + "outputs of long names";
+  std::filesystem::remove_all(path);
+  OutputFolder folder(path);
+  const std::string scope = "model/" + std::string(300, 'x');
+  std::string accents;  // two bytes each, so that cutting anywhere may cut one
+  for (int i = 0; i < 150; ++i) accents += "\u00e9";
+  const std::vector<std::string> names = {scope + "/output:0",
+                                          scope + "y/output:0",
+                                          scope + "/output:1",
+                                          accents,
+                                          "o" + accents,
+                                          std::string("a\0b\n", 4),
+                                          ""};
+  for (const std::string& name : names) ASSERT_TRUE(folder.write(spec(name, v1::DATA_TYPE_U8, {1}), "a").ok()) << name;
+  const auto stem = [&](size_t i) { return std::filesystem::path(folder.files()[i]).stem().string(); };
+  EXPECT_EQ(stem(0).size(), 200U);
+  EXPECT_THAT(stem(0), testing::AllOf(testing::StartsWith("model_x"), testing::EndsWith("x_output:0")));
+  EXPECT_EQ(stem(1), "model_" + std::string(74, 'x') + "..." + std::string(107, 'x') + "y_output:0");
+  for (size_t i : {3, 4}) EXPECT_EQ((stem(i).size() - 3 - (i - 3)) % 2, 0U) << "a character was cut: " << stem(i);
+  EXPECT_EQ(std::set<std::string>(folder.files().begin(), folder.files().end()).size(), names.size());
+  for (const std::string& file : folder.files()) EXPECT_TRUE(std::filesystem::exists(file)) << file;
 }
 
 TEST(CheckInputsTest, AMisspelledNameIsTheFault) {

@@ -102,9 +102,12 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
   std::map<std::string, std::string> outside = request.external_data;
   if (spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX) {
     const std::optional<std::string>& model = files.at(spec.model().sha256()).bytes;
-    for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path))
-      if (std::string beside = besideModel(request.model_path, location); !beside.empty())
-        outside.emplace(location, std::move(beside));
+    for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path)) {
+      if (outside.contains(location)) continue;  // named by the user, wherever it lies
+      auto beside = besideModel(request.model_path, location);
+      if (!beside.ok()) return beside.status();
+      if (!beside->empty()) outside.emplace(location, *std::move(beside));
+    }
   }
   for (const auto& [location, path] : outside) {
     absl::Status status = name(path, (*spec.mutable_external_data())[location]);

@@ -13,9 +13,15 @@
 #include <filesystem>
 #include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/failure.h"
+#include "proto/printable.h"
+
 namespace tessera::client {
 namespace {
 
+namespace fs = std::filesystem;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
@@ -89,6 +95,25 @@ bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string
   return true;
 }
 
+/// Of paths without links.
+bool liesWithin(const fs::path& file, const fs::path& folder) {
+  return std::ranges::mismatch(folder, file).in1 == folder.end();
+}
+
+/// The blobs that a snapshot of Hugging Face's cache links to: REPOSITORY/blobs of a folder within
+/// REPOSITORY/snapshots/REVISION, where REPOSITORY is models--ORG--NAME (or of a data set or a space).
+std::optional<fs::path> blobsOfSnapshot(const fs::path& folder) {
+  constexpr const char* kKinds[] = {"models--", "datasets--", "spaces--"};
+  for (fs::path revision = folder; revision.has_relative_path(); revision = revision.parent_path()) {
+    const fs::path repository = revision.parent_path().parent_path();
+    if (revision.parent_path().filename() != "snapshots") continue;
+    const std::string name = repository.filename().string();
+    if (std::ranges::any_of(kKinds, [&](const char* kind) { return absl::StartsWith(name, kind); }))
+      return repository / "blobs";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::set<std::string> externalLocationsIn(std::string_view model) {
@@ -114,13 +139,27 @@ std::set<std::string> externalLocations(const std::string& model_path) {
   return found;
 }
 
-std::string besideModel(const std::string& model_path, const std::string& location) {
-  namespace fs = std::filesystem;
+absl::StatusOr<std::string> besideModel(const std::string& model_path, const std::string& location) {
   const fs::path relative(location);
-  if (relative.empty() || relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return {};
-  const fs::path beside = fs::path(model_path).parent_path() / relative;
+  if (relative.empty() || relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return "";
   std::error_code error;
-  return fs::is_regular_file(beside, error) ? beside.string() : "";
+  const fs::path folder = fs::canonical(fs::absolute(model_path, error).parent_path(), error);
+  if (error) return "";
+  const fs::path file = fs::canonical(folder / relative, error);
+  if (error || !fs::is_regular_file(file, error)) return "";
+  if (liesWithin(file, folder)) return file.string();
+  if (const auto blobs = blobsOfSnapshot(folder); blobs && liesWithin(file, *blobs)) return file.string();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_MODEL);
+  failure.set_message(absl::StrCat("external data '", printable(location), "' of ", printable(model_path),
+                                   ": a symbolic link leads out of the model's folder"));
+  failure.set_attribute(location);
+  failure.set_found(file.string());
+  failure.set_accepted(absl::StrCat("files in ", folder.string(),
+                                    ", and links from a snapshot of Hugging Face's cache to its own blobs"));
+  failure.set_fix(absl::StrCat("if that file holds the model's weights, copy it into the folder or name it with ",
+                               "--external-data LOCATION=FILE"));
+  return failureStatus(failure);
 }
 
 }  // namespace tessera::client

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "proto/failure.h"
+
 namespace tessera::client {
 namespace {
 
@@ -37,8 +39,13 @@ class ExternalDataTest : public testing::Test {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
     return folder_ + "/" + name;
   }
+  void link(const std::string& target, const std::string& name) {
+    std::filesystem::create_symlink(target, folder_ + "/" + name);
+  }
 
-  const std::string folder_ = testing::TempDir() + "external_data_test_" + std::to_string(getpid());
+  /// Without links, so that paths are what is expected of them.
+  const std::string folder_ =
+      std::filesystem::canonical(testing::TempDir()).string() + "/external_data_test_" + std::to_string(getpid());
 };
 
 TEST_F(ExternalDataTest, LocationsAreFoundWhereverTensorsAre) {
@@ -75,13 +82,59 @@ TEST_F(ExternalDataTest, FilesAreBesideTheModelAndNowhereElse) {
   const std::string model = file("sub/model.onnx", "");
   const std::string weights = file("sub/weights.bin", "w");
   file("outside.bin", "o");
-  EXPECT_EQ(besideModel(model, "weights.bin"), weights);
-  EXPECT_EQ(besideModel(model, "missing.bin"), "");
-  EXPECT_EQ(besideModel(model, "../outside.bin"), "");
-  EXPECT_EQ(besideModel(model, weights), "") << "an absolute path";
-  EXPECT_EQ(besideModel(model, "."), "");
-  EXPECT_EQ(besideModel(model, ""), "");
-  EXPECT_EQ(besideModel(folder_ + "/model.onnx", "sub/weights.bin"), weights) << "in a folder below";
+  EXPECT_EQ(besideModel(model, "weights.bin").value(), weights);
+  EXPECT_EQ(besideModel(model, "missing.bin").value(), "");
+  EXPECT_EQ(besideModel(model, "../outside.bin").value(), "");
+  EXPECT_EQ(besideModel(model, weights).value(), "") << "an absolute path";
+  EXPECT_EQ(besideModel(model, ".").value(), "");
+  EXPECT_EQ(besideModel(model, "").value(), "");
+  EXPECT_EQ(besideModel(folder_ + "/model.onnx", "sub/weights.bin").value(), weights) << "in a folder below";
+}
+
+TEST_F(ExternalDataTest, LinksStayInTheModelsFolder) {
+  const std::string model = file("sub/model.onnx", "");
+  const std::string weights = file("sub/weights.bin", "w");
+  const std::string outside = file("outside.bin", "o");
+  link("weights.bin", "sub/inner.bin");
+  link("../outside.bin", "sub/link.bin");
+  link("link.bin", "sub/second.bin");
+  link("..", "sub/up");
+  link("nothing", "sub/dangling.bin");
+  EXPECT_EQ(besideModel(model, "inner.bin").value(), weights);
+  EXPECT_EQ(besideModel(model, "dangling.bin").value(), "");
+  for (const char* location : {"link.bin", "second.bin", "up/outside.bin"}) {
+    const auto found = besideModel(model, location);
+    ASSERT_FALSE(found.ok()) << location;
+    const v1::Failure failure = failureOf(found.status());
+    EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
+    EXPECT_EQ(failure.attribute(), location);
+    EXPECT_EQ(failure.found(), outside);
+    EXPECT_THAT(failure.fix(), testing::HasSubstr("--external-data"));
+  }
+  link("sub", "alias");
+  EXPECT_EQ(besideModel(folder_ + "/alias/model.onnx", "inner.bin").value(), weights) << "the folder itself by a link";
+}
+
+TEST_F(ExternalDataTest, SnapshotsOfTheHubLinkToTheirOwnBlobs) {
+  const std::string repository = "models--org--net", snapshot = repository + "/snapshots/4f1a";
+  for (const std::string& made : {repository + "/blobs", snapshot + "/onnx", std::string("models--other/blobs"),
+                                  std::string("net/snapshots/4f1a"), std::string("net/blobs")})
+    std::filesystem::create_directories(folder_ + "/" + made);
+  const std::string blob = file(repository + "/blobs/ab12", "w");
+  file("models--other/blobs/cd34", "w");
+  file("net/blobs/ab12", "w");
+  const std::string model = folder_ + "/" + snapshot + "/onnx/model.onnx";
+  link("../../../blobs/ef56", snapshot + "/onnx/model.onnx");
+  link("../../../blobs/ab12", snapshot + "/onnx/model.onnx_data");
+  link("../../../../models--other/blobs/cd34", snapshot + "/onnx/other.bin");
+  link("../../blobs/ab12", "net/snapshots/4f1a/weights.bin");
+  EXPECT_EQ(besideModel(model, "model.onnx_data").value(), blob);
+  EXPECT_FALSE(besideModel(model, "other.bin").ok()) << "blobs of another repository";
+  EXPECT_FALSE(besideModel(folder_ + "/net/snapshots/4f1a/model.onnx", "weights.bin").ok()) << "no repository's name";
+  std::filesystem::remove_all(folder_ + "/" + repository + "/blobs");
+  link("..", repository + "/blobs");
+  file("ab12", "secret");
+  EXPECT_FALSE(besideModel(model, "model.onnx_data").ok()) << "blobs that are a link themselves";
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ export async function artifact(context) {
         ["Work of a run", scaled(manifest.flops, "FLOP")],
         ["Memory of a run", bytes(manifest.arenaBytes)],
         ["Weights", bytes(manifest.weightsBytes)],
+        ["Prepared weights", number(manifest.preparedBytes) ? bytes(manifest.preparedBytes) : ""],
         ["Inputs", (manifest.inputs ?? []).map((spec) => `${spec.name} ${shape(spec)}`).join("; ")],
         ["Outputs", (manifest.outputs ?? []).map((spec) => `${spec.name} ${shape(spec)}`).join("; ")],
         ["Variants", (manifest.variants ?? []).length || ""],

@@ -102,6 +102,57 @@ TEST_F(ArtifactTest, RunsWithAnyNumberOfThreads) {
   }
 }
 
+/// The model with p = mirror(w) in the place of w: computed before the first run.
+void prepareWeight(v1::Plan& plan) {
+  v1::Plan& preparation = *plan.mutable_preparation();
+  for (const v1::Buffer::Kind kind : {v1::Buffer::WEIGHT, v1::Buffer::OUTPUT}) {
+    v1::Buffer& buffer = *preparation.add_buffers();
+    buffer = plan.buffers(1);
+    buffer.set_kind(kind);
+  }
+  *preparation.add_outputs() = plan.buffers(1).spec();
+  v1::Step& step = *preparation.add_steps();
+  step.set_name("prepare w");
+  step.set_workload(1);
+  step.add_operands(0);
+  step.add_operands(1);
+  plan.mutable_buffers(1)->set_kind(v1::Buffer::PREPARED);
+}
+
+TEST_F(ArtifactTest, TheFirstSessionComputesPreparedWeightsForAll) {
+  prepareWeight(request_.plan);
+  const auto manifest = assemble(request_);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->prepared_bytes(), (kN * 4 + 63) / 64 * 64);
+  EXPECT_EQ(manifest->steps(), 2);
+  const std::vector<float> x = inputOf(3);
+  std::vector<float> prepared(kN), expected(kN);
+  for (size_t i = 0; i < kN; ++i) prepared[i] = static_cast<float>(kN - 1 - i);
+  for (size_t i = 0; i < kN; ++i) expected[i] = 2 * (x[kN - 1 - i] + prepared[kN - 1 - i]);
+  for (const int together : {1, 2, 5}) {
+    const ArtifactPtr artifact = load();
+    EXPECT_EQ(tessera_artifact_prepared_bytes(artifact.get()), manifest->prepared_bytes());
+    EXPECT_EQ(tessera_artifact_num_steps(artifact.get()), 2u);
+    std::vector<std::thread> threads;
+    std::atomic<int> right = 0;
+    for (int i = 0; i < together; ++i) {
+      threads.emplace_back([&, i] {
+        const SessionPtr session = sessionOf(artifact.get(), 1 + i % 3);
+        std::vector<float> y(kN);
+        const tessera_const_buffer input = {x.data(), x.size() * 4};
+        const tessera_buffer output = {y.data(), y.size() * 4};
+        if (run(session.get(), x, y) == TESSERA_OK && y == expected) ++right;
+        y.assign(kN, 0);
+        const tessera_guard guard = i % 2 ? TESSERA_GUARD_FRONT : TESSERA_GUARD_BACK;
+        if (tessera_session_run_guarded(session.get(), &input, 1, &output, 1, guard) == TESSERA_OK && y == expected)
+          ++right;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(right, 2 * together) << tessera_last_error();
+  }
+}
+
 TEST_F(ArtifactTest, DescribesItself) {
   const ArtifactPtr artifact = load();
   ASSERT_EQ(tessera_artifact_num_inputs(artifact.get()), 1u);

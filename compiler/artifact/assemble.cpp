@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +17,7 @@
 #include "compiler/runtime/module_abi.h"
 #include "llvm/Support/MathExtras.h"
 #include "proto/deterministic_bytes.h"
+#include "proto/element_size.h"
 #include "proto/failure.h"
 #include "proto/plan_loops.h"
 #include "proto/sha256.h"
@@ -89,11 +88,7 @@ absl::StatusOr<std::string> linkObjects(const v1::Plan& plan, const std::vector<
   absl::StatusOr<std::string> descriptor = emitDescriptor(plan, kernels);
   if (!descriptor.ok()) return descriptor.status();
   objects.push_back(*std::move(descriptor));
-  if (absl::Status status = linkShared(objects, TESSERA_MODULE_SYMBOL, folder); !status.ok()) return status;
-  std::ifstream file(folder + "/code.so", std::ios::binary);
-  std::string code((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || code.empty()) return internal("the linked code cannot be read back");
-  return code;
+  return linkShared(objects, TESSERA_MODULE_SYMBOL, folder);
 }
 
 absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built,
@@ -107,6 +102,20 @@ absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::
   absl::StatusOr<std::string> code = linkObjects(plan, built, folder);
   if (code.ok()) request.steps->keep(key, *code);
   return code;
+}
+
+/// Bytes of a tensor with those up to the next one's.
+int64_t roundedUp(const v1::TensorSpec& spec) {
+  int64_t bytes = elementBytes(spec.dtype());
+  for (int64_t extent : spec.shape()) bytes *= extent;
+  return (bytes + TESSERA_BUFFER_ALIGNMENT - 1) / TESSERA_BUFFER_ALIGNMENT * TESSERA_BUFFER_ALIGNMENT;
+}
+
+/// Bytes of the weights that are computed before the first run.
+int64_t preparedBytes(const v1::Plan& plan) {
+  int64_t bytes = 0;
+  for (const v1::TensorSpec& weight : plan.preparation().outputs()) bytes += roundedUp(weight);
+  return bytes;
 }
 
 /// Work of one run of `variant`, which is `plan` or one of its variants.
@@ -144,6 +153,7 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   *manifest.mutable_fixed_inputs() = plan.fixed_inputs();
   manifest.set_arena_bytes(plan.arena_bytes());
   manifest.set_weights_bytes(plan.weights_bytes());
+  manifest.set_prepared_bytes(preparedBytes(plan));
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
   manifest.set_flops(flopsOf(plan, plan));

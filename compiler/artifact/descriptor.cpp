@@ -59,35 +59,49 @@ class Tables {
 
   void emit() {
     for (const v1::KernelInfo* kernel : kernels_) phases_.push_back(phases(*kernel));
-    int64_t workspace = 0, scratch = 0;
-    for (const v1::KernelInfo* kernel : kernels_) {
-      workspace = std::max(workspace, kernel->workspace_bytes());
-      scratch = std::max(scratch, kernel->scratch_bytes());
-    }
-    std::vector<Constant*> variants = {variantEntry(plan_)};
-    for (const v1::Plan& variant : plan_.variants()) variants.push_back(variantEntry(variant));
-    const std::vector<Constant*> fixed_inputs = fixedInputs();
-    const std::vector<Constant*> members = {
-        int32(TESSERA_MODULE_ABI),
-        int32(static_cast<int64_t>(variants.size())),
-        string(plan_.compiler_version()),
-        string(plan_.target().code().triple()),
-        string(absl::StrJoin(requiredFeatures(plan_.target().code()), " ")),
-        int32(plan_.inputs_size()),
-        int32(plan_.outputs_size()),
-        table(variant_, variants),
-        int64(workspace),
-        int64(scratch),
-        int64(plan_.weights_bytes()),
-        int32(static_cast<int64_t>(fixed_inputs.size())),
-        int32(0),
-        table(fixed_input_, fixed_inputs),
-    };
-    auto* global = define(llvm::ConstantStruct::getAnon(context_, members), llvm::GlobalValue::ExternalLinkage);
+    Constant* preparation = llvm::ConstantPointerNull::get(pointer_);
+    if (plan_.has_preparation())
+      preparation = define(moduleEntry(plan_.preparation(), {}, preparation), llvm::GlobalValue::PrivateLinkage);
+    auto* global = define(moduleEntry(plan_, fixedInputs(), preparation), llvm::GlobalValue::ExternalLinkage);
     global->setName(TESSERA_MODULE_SYMBOL);
   }
 
  private:
+  /// Of the plan, or of its preparation.
+  Constant* moduleEntry(const v1::Plan& plan, const std::vector<Constant*>& fixed_inputs, Constant* preparation) {
+    int64_t workspace = 0, scratch = 0;
+    const auto use = [&](const v1::Plan& variant) {
+      for (const v1::Step& step : variant.steps()) {
+        const v1::KernelInfo& kernel = *kernels_[static_cast<size_t>(step.workload())];
+        workspace = std::max(workspace, kernel.workspace_bytes());
+        scratch = std::max(scratch, kernel.scratch_bytes());
+      }
+    };
+    std::vector<Constant*> variants = {variantEntry(plan)};
+    use(plan);
+    for (const v1::Plan& variant : plan.variants()) {
+      variants.push_back(variantEntry(variant));
+      use(variant);
+    }
+    return llvm::ConstantStruct::getAnon(context_,
+                                         {
+                                             int32(TESSERA_MODULE_ABI),
+                                             int32(static_cast<int64_t>(variants.size())),
+                                             string(plan_.compiler_version()),
+                                             string(plan_.target().code().triple()),
+                                             string(absl::StrJoin(requiredFeatures(plan_.target().code()), " ")),
+                                             int32(plan.inputs_size()),
+                                             int32(plan.outputs_size()),
+                                             table(variant_, variants),
+                                             int64(workspace),
+                                             int64(scratch),
+                                             int64(plan_.weights_bytes()),
+                                             int32(static_cast<int64_t>(fixed_inputs.size())),
+                                             int32(0),
+                                             table(fixed_input_, fixed_inputs),
+                                             preparation,
+                                         });
+  }
   Constant* int32(int64_t value) const { return ConstantInt::getSigned(llvm::Type::getInt32Ty(context_), value); }
   Constant* int64(int64_t value) const { return ConstantInt::getSigned(llvm::Type::getInt64Ty(context_), value); }
   llvm::GlobalVariable* define(Constant* value, llvm::GlobalValue::LinkageTypes linkage) {
@@ -163,7 +177,8 @@ class Tables {
   }
   Constant* bufferEntry(const v1::Buffer& buffer) {
     const bool callers = buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT;
-    const bool indexed = callers || buffer.kind() == v1::Buffer::ARENA || buffer.kind() == v1::Buffer::LOOP;
+    const bool indexed = callers || buffer.kind() == v1::Buffer::ARENA || buffer.kind() == v1::Buffer::PREPARED ||
+                         buffer.kind() == v1::Buffer::LOOP;
     return llvm::ConstantStruct::get(buffer_, {int32(buffer.kind()), int32(indexed ? buffer.index() : 0),
                                                int64(callers ? 0 : buffer.offset()), int64(buffer.size_bytes())});
   }
@@ -312,6 +327,8 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
     return internal(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
   }
   if (absl::Status status = checkSteps(plan, plan.workloads_size(), ""); !status.ok()) return status;
+  if (absl::Status status = checkSteps(plan.preparation(), plan.workloads_size(), "preparation."); !status.ok())
+    return status;
   for (int i = 0; i < plan.variants_size(); ++i) {
     const v1::Plan& variant = plan.variants(i);
     const std::string where = absl::StrCat("variants[", i, "].");

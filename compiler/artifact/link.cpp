@@ -6,10 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <functional>
-#include <iterator>
 #include <mutex>
-#include <numeric>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lld/Common/Driver.h"
@@ -32,29 +31,60 @@ absl::Status writeFile(const std::string& path, const std::string& contents) {
   return file ? absl::OkStatus() : ioFailure("cannot write " + path, errno != 0 ? errno : EIO);
 }
 
-/// lld writes its output through a mapping, and so dies of SIGBUS where the disk has no room: it is asked for before.
-absl::Status checkRoom(const std::string& path, const std::vector<std::string>& objects) {
-  constexpr size_t kHeaders = size_t{1} << 20;  // and alignment, with room to spare
-  const size_t bytes =
-      std::transform_reduce(objects.begin(), objects.end(), kHeaders, std::plus<>(), std::size<std::string>);
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return ioFailure("cannot create " + path, errno);
-  const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-  close(fd);
-  unlink(path.c_str());
-  return error == 0 ? absl::OkStatus() : ioFailure("cannot write " + path, error);
-}
+/// Collects what is written into a pipe, which lld opens by the path that /proc has for it. lld writes an ordinary file
+/// through a mapping, and so dies of SIGBUS where the disk has no room; it writes a pipe from memory of its own.
+class PipeReader {
+ public:
+  PipeReader() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+      error_ = errno;
+      return;
+    }
+    write_ = ends[1];
+    reader_ = std::thread([this, end = ends[0]] { readAll(end); });
+  }
+  ~PipeReader() { finish(); }
+  PipeReader(const PipeReader&) = delete;
+  PipeReader& operator=(const PipeReader&) = delete;
+
+  int error() const { return error_; }
+  std::string path() const { return absl::StrCat("/proc/self/fd/", write_); }
+
+  /// All that was written. Whoever writes has closed his end by now.
+  std::string finish() {
+    if (write_ >= 0) close(std::exchange(write_, -1));
+    if (reader_.joinable()) reader_.join();
+    return std::move(bytes_);
+  }
+
+ private:
+  void readAll(int end) {
+    constexpr size_t kPiece = size_t{1} << 16;
+    for (std::string piece(kPiece, 0);;) {
+      const ssize_t got = read(end, piece.data(), kPiece);
+      if (got > 0) bytes_.append(piece, 0, static_cast<size_t>(got));
+      if (got == 0 || (got < 0 && errno != EINTR)) break;
+    }
+    close(end);
+  }
+
+  int error_ = 0;
+  int write_ = -1;
+  std::string bytes_;
+  std::thread reader_;
+};
 
 }  // namespace
 
-absl::Status linkShared(const std::vector<std::string>& objects, const std::string& exported_symbol,
-                        const std::string& folder) {
-  const std::string script = folder + "/exports.map", library = folder + "/code.so";
+absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, const std::string& exported_symbol,
+                                       const std::string& folder) {
+  const std::string script = folder + "/exports.map";
   const std::string text = absl::StrCat("{ global: ", exported_symbol, "; local: *; };\n");
   if (absl::Status status = writeFile(script, text); !status.ok()) return status;
   std::vector<std::string> arguments = {
-      "ld.lld", "-shared", "-o", library, "--version-script=" + script, "--gc-sections", "--hash-style=gnu",
-      "--build-id=none", "-Bsymbolic",
+      "ld.lld", "-shared", "--version-script=" + script, "--gc-sections", "--hash-style=gnu", "--build-id=none",
+      "-Bsymbolic",
       // Read-only after relocation, never writable and executable at once, resolved when loaded.
       "-z", "relro", "-z", "now", "-z", "noexecstack", "-z", "separate-code",
       // Generated code brings all it needs: a call of libc or libm in it is our fault and must not pass.
@@ -65,7 +95,9 @@ absl::Status linkShared(const std::vector<std::string>& objects, const std::stri
     arguments.push_back(absl::StrCat(folder, "/", i, ".o"));
     if (absl::Status status = writeFile(arguments.back(), objects[i]); !status.ok()) return status;
   }
-  if (absl::Status status = checkRoom(library, objects); !status.ok()) return status;
+  PipeReader library;
+  if (library.error() != 0) return ioFailure("cannot make a pipe for the linked code", library.error());
+  arguments.insert(arguments.end(), {"-o", library.path()});
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
 
@@ -80,7 +112,9 @@ absl::Status linkShared(const std::vector<std::string>& objects, const std::stri
   const lld::Result result = lld::lldMain(pointers, output_stream, error_stream, drivers);
   broken = !result.canRunAgain;
   if (result.retCode != 0) return internal(absl::StrCat("linking the kernels failed: ", errors));
-  return absl::OkStatus();
+  std::string code = library.finish();
+  if (code.empty()) return internal("lld wrote nothing");
+  return code;
 }
 
 }  // namespace tessera::compiler

@@ -14,7 +14,6 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
-#include "llvm/TargetParser/SubtargetFeature.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -45,11 +44,11 @@ v1::BuildUnit hostUnit(const std::string& ir) {
   unit.set_ir(ir);
   unit.mutable_code()->set_triple(llvm::sys::getDefaultTargetTriple());
   unit.mutable_code()->set_cpu(llvm::sys::getHostCPUName().str());
-  const auto features = llvm::sys::getHostCPUFeatures();
+  const auto has = [](std::string_view feature) { return hostFeature(feature) == FeatureState::kPresent; };
   unit.mutable_registers()->set_vector_bits(128);
   unit.mutable_registers()->set_vector_count(16);
-  if (features.lookup("avx2")) unit.mutable_registers()->set_vector_bits(256);
-  if (features.lookup("avx512f")) {
+  if (has("avx2")) unit.mutable_registers()->set_vector_bits(256);
+  if (has("avx512f")) {
     unit.mutable_registers()->set_vector_bits(512);
     unit.mutable_registers()->set_vector_count(32);
   }

@@ -13,6 +13,7 @@
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/loop_bodies.h"
 #include "compiler/graph/plan/plan_writer.h"
+#include "compiler/graph/plan/prepared_weights.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
 #include "compiler/graph/rewrites/busy_taps.h"
@@ -120,8 +121,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     rewrites.back().set_count(times);
   };
   auto fold = [&] {
-    count("fold-constants", foldConstants(main, &model.weights, options.memory));
-    if (!options.observer) forgetUnread(main, model.weights);
+    const int folded = foldConstants(main, &model.weights, options.memory, options.prepare_weights);
+    if (!options.observer) {
+      forgetUnread(main, model.weights);
+    } else if (observed.ok()) {
+      observed = computeDerived(main, model.weights, options.memory);
+    }
+    count("fold-constants", folded);
   };
   std::optional<Canonicalizer> own;
   Canonicalizer& canonicalizer =
@@ -231,12 +237,17 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
   if (!observed.ok()) return observed;
-
   absl::StatusOr<LoopPlans> loops = planLoopBodies(main, model, target, options);
   if (!loops.ok()) return loops.status();
+  auto prepared = settleWeights(main, model.weights, chip, options.memory, options.prepare_weights);
+  if (!prepared.ok()) return prepared.status();
+
   std::vector<v1::Decision> chains;
   absl::StatusOr<PlannedGraph> planned = planGroups(main, model, chip, options, *loops, choices, chains);
   if (!planned.ok()) return planned.status();
+  // Those of loops' bodies come behind.
+  for (PlannedGraph::PreparedWeight& weight : planned->prepared) prepared->push_back(std::move(weight));
+  planned->prepared = *std::move(prepared);
   if (options.observer) observed = options.observer->planned(*planned);
   if (!observed.ok()) return observed;
   *planned->plan.mutable_target() = target;

@@ -24,8 +24,14 @@ struct PlannedGraph {
     int64_t offset = 0;
     Weight weight;
   };
-  std::vector<PlacedWeight> weights;                     ///< ascending offsets, each a multiple of 64
-  std::map<std::string, std::vector<v1::Choice>> fused;  ///< workload hash -> the choices that its slices came of
+  std::vector<PlacedWeight> weights;  ///< ascending offsets, each a multiple of 64
+  /// A weight that is computed before the first run: buffers of kind PREPARED name its position here.
+  struct PreparedWeight {
+    v1::Plan plan;  ///< no inputs, one output; its own workloads
+    std::vector<PlacedWeight> weights;
+  };
+  std::vector<PreparedWeight> prepared = {};
+  std::map<std::string, std::vector<v1::Choice>> fused = {};  ///< workload hash -> the choices that its slices came of
 };
 
 /// Sees the graph as it was imported, after each rewrite that changed it, and what was planned of it. An error ends
@@ -48,7 +54,8 @@ struct GraphOptions {
   GraphObserver* observer = nullptr;
   Canonicalizer* canonicalizer = nullptr;  ///< for the model's context; null: one is made
   FoldedMemory memory = {};                ///< for folded weights
-  std::vector<v1::Choice> pins = {};       ///< taken over, or INVALID_SCHEDULE with the place
+  bool prepare_weights = true;        ///< whether weights may be left to the first run, see plan/prepared_weights.h
+  std::vector<v1::Choice> pins = {};  ///< taken over, or INVALID_SCHEDULE with the place
   /// Asked of each choice of chains and regions: those of its workloads that cannot run slice by slice, and why. Groups
   /// are chosen again without them, until none is named. Where nobody answers all can. An error ends planning.
   std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> refused = nullptr;

@@ -29,9 +29,9 @@ struct Remedy {
   const char* fix;
 };
 constexpr Remedy kRemedies[] = {
-    {"ai.onnx.ml",
-     "convert the estimator to tensor operations before export, as hummingbird-ml does for scikit-learn, LightGBM and "
-     "XGBoost"},
+    {kMachineLearning,
+     "keep strings and maps out of the model: train on numbers, encode words in front of the artifact; or convert the "
+     "estimator to tensor operations before export, as hummingbird-ml does"},
     {"ai.onnx.contrib", "cut off tokenizers and decoders of files, and run those in front of the artifact"},
     {"ai.onnx.preview.training", "export the model for inference, without its optimizer"},
     {"ai.onnx.training", "export the model for inference, without its gradients"},
@@ -40,6 +40,9 @@ constexpr Remedy kRemedies[] = {
 };
 
 const char* remedyFor(const std::string& domain, const std::string& op) {
+  if (domain == kMachineLearning && op == "ZipMap") {
+    return "export scores as a tensor: options={'zipmap': False} for skl2onnx, zipmap=False for onnxmltools";
+  }
   const std::string of = op == "ATen" ? "org.pytorch.aten" : domain;
   for (const Remedy& remedy : kRemedies)
     if (of == remedy.domain) return remedy.fix;
@@ -59,12 +62,14 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
                     .found = absl::StrCat(known->second, " and ", entry.version()),
                     .accepted = "one version of each domain"});
     }
-    if (domain.empty() && (entry.version() < 1 || entry.version() > kNewestOpset)) {
+    const int newest = domain == kMachineLearning ? kNewestMachineLearning : kNewestOpset;
+    if ((domain.empty() || domain == kMachineLearning) && (entry.version() < 1 || entry.version() > newest)) {
       return fault(v1::Failure::UNSUPPORTED_OPERATOR,
-                   absl::StrCat("the model needs operator set version ", entry.version()),
+                   absl::StrCat("the model needs operator set version ", entry.version(),
+                                domain.empty() ? "" : " of ai.onnx.ml"),
                    {.attribute = "opset_import",
                     .found = absl::StrCat(entry.version()),
-                    .accepted = absl::StrCat("versions 1 to ", kNewestOpset),
+                    .accepted = absl::StrCat("versions 1 to ", newest),
                     .fix = "convert the model with onnx.version_converter"});
     }
   }

@@ -16,11 +16,15 @@
 
 namespace tessera::compiler {
 
+struct WeightDerivation;  // graph/constants/weight_derivation.h
+
 /// Bytes of a constant. Either a view into a mapped file, kept alive by `owner`, or bytes the importer computed.
 struct Weight {
   v1::TensorSpec spec;
   std::string_view bytes;
   std::shared_ptr<const void> owner;
+  std::shared_ptr<const WeightDerivation> derivation = nullptr;  ///< computes the bytes, which may then be missing
+  int prepared = -1;  ///< position among the plan's prepared weights; -1: the artifact stores the bytes
 };
 
 /// A dimension of an output whose extent the module computes.

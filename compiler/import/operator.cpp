@@ -53,6 +53,9 @@ constexpr Family kFamilies[] = {
     {"attention", groupQueryAttentionOperators},
     {"quantized", microsoftQuantizedOperators},
     {"quantized", blockQuantizedOperators},
+    {"estimator", treeOperators},
+    {"estimator", estimatorOperators},
+    {"estimator", featureOperators},
 };
 
 }  // namespace

@@ -28,12 +28,15 @@ enum TypeSet : unsigned {
   kStored = kAll | kNarrow,
 };
 
-inline constexpr const char* kMicrosoft = "com.microsoft";  ///< the domain of ONNX Runtime's own operators
+inline constexpr const char* kMicrosoft = "com.microsoft";     ///< the domain of ONNX Runtime's own operators
+inline constexpr const char* kMachineLearning = "ai.onnx.ml";  ///< the domain of ONNX's classical estimators
 
 inline constexpr int kVariadic = INT_MAX;
 
 /// The newest operator set version of the default domain that models may import.
 inline constexpr int kNewestOpset = 27;
+/// The newest version of kMachineLearning.
+inline constexpr int kNewestMachineLearning = 5;
 
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
@@ -111,5 +114,8 @@ std::vector<Operator> blockQuantizedOperators();
 std::vector<Operator> groupQueryAttentionOperators();
 std::vector<Operator> microsoftAttentionOperators();
 std::vector<Operator> microsoftQuantizedOperators();
+std::vector<Operator> treeOperators();
+std::vector<Operator> estimatorOperators();
+std::vector<Operator> featureOperators();
 
 }  // namespace tessera::compiler

@@ -12,16 +12,17 @@
 namespace tessera::compiler {
 namespace {
 
-/// The only version there is of operator sets other than ONNX's own.
-constexpr int kVersionElsewhere = 1;
+int newestVersion(std::string_view domain) {
+  if (domain.empty()) return kNewestOpset;
+  return domain == kMachineLearning ? kNewestMachineLearning : 1;
+}
 
 v1::OperatorInfo infoOf(const Operator& op) {
   v1::OperatorInfo info;
   info.set_domain(op.domain);
   info.set_name(op.name);
   info.set_since_version(op.since);
-  const int newest = info.domain().empty() ? kNewestOpset : kVersionElsewhere;
-  info.set_until_version(op.until == INT_MAX ? newest : op.until);
+  info.set_until_version(op.until == INT_MAX ? newestVersion(op.domain) : op.until);
   info.set_min_inputs(op.min_inputs);
   info.set_max_inputs(op.max_inputs == kVariadic ? -1 : op.max_inputs);
   info.set_family(op.family);

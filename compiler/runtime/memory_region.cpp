@@ -40,6 +40,10 @@ bool MemoryRegion::reserve(size_t bytes) {
   return true;
 }
 
+void MemoryRegion::protect() {
+  if (mapping_) mprotect(mapping_, mapped_, PROT_READ);
+}
+
 void MemoryRegion::use(size_t bytes) {
   if (bytes <= used_) return;
   used_ = bytes;

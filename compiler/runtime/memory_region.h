@@ -21,6 +21,8 @@ class MemoryRegion {
   bool reserve(size_t bytes);
   /// Large pages for the first `bytes`, as allocate() of so many has them. Nothing where that was said before.
   void use(size_t bytes);
+  /// Writing to it is a fault from now on.
+  void protect();
   uint8_t* data() const { return data_; }
 
  private:

@@ -39,11 +39,12 @@ typedef struct {
 } tessera_module_tensor;
 
 enum {
-  TESSERA_BUFFER_INPUT = 1,  /* index = position in inputs */
-  TESSERA_BUFFER_OUTPUT = 2, /* index = position in outputs */
-  TESSERA_BUFFER_WEIGHT = 3, /* offset in the weights section */
-  TESSERA_BUFFER_ARENA = 4,  /* offset in the arena; index = position in places, where the variant has any */
-  TESSERA_BUFFER_LOOP = 5    /* where a loop says, another place in each iteration; index = position in loops */
+  TESSERA_BUFFER_INPUT = 1,    /* index = position in inputs */
+  TESSERA_BUFFER_OUTPUT = 2,   /* index = position in outputs */
+  TESSERA_BUFFER_WEIGHT = 3,   /* offset in the weights section */
+  TESSERA_BUFFER_ARENA = 4,    /* offset in the arena; index = position in places, where the variant has any */
+  TESSERA_BUFFER_PREPARED = 5, /* index = position in the preparation's outputs; offset within it */
+  TESSERA_BUFFER_LOOP = 6      /* where a loop says, another place in each iteration; index = position in loops */
 };
 
 typedef struct {
@@ -205,7 +206,7 @@ typedef struct {
   int64_t arena_bytes; /* one per concurrent run; of the greatest sizes */
 } tessera_module_variant;
 
-typedef struct {
+typedef struct tessera_module {
   uint32_t abi_version; /* TESSERA_MODULE_ABI, first in every version */
   int32_t num_variants; /* 1 to TESSERA_MAX_VARIANTS */
   const char* compiler_version;
@@ -220,6 +221,9 @@ typedef struct {
   int32_t num_fixed_inputs;
   int32_t reserved;
   const tessera_module_fixed_input* fixed_inputs; /* ascending by input; of every variant */
+  /* Computes weights before the first run: one variant, no inputs, its outputs are the prepared weights of all
+   * variants; it has no preparation of its own. Null: there are none. */
+  const struct tessera_module* preparation;
 } tessera_module;
 
 #ifdef __cplusplus

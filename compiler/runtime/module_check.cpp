@@ -27,6 +27,7 @@ class Checker {
     if (!readable(m_, sizeof(tessera_module), alignof(tessera_module))) {
       return fail("module", 0, "lies outside the code");
     }
+    several_ = m_->num_variants > 1;
     if (!string(m_->compiler_version) || !string(m_->triple) || !string(m_->features)) {
       return fail("module", 0, "has a name outside the code");
     }
@@ -44,6 +45,7 @@ class Checker {
         !array(m_->fixed_inputs, m_->num_fixed_inputs)) {
       return fail("module", 0, "has a table outside the code");
     }
+    if (RuntimeStatus status = checkPreparation(requirements, weights_bytes); !status.ok()) return status;
     for (int i = 0; i < m_->num_variants; ++i) {
       variant_ = i;
       if (RuntimeStatus status = checkVariant(m_->variants[i]); !status.ok()) return status;
@@ -56,6 +58,26 @@ class Checker {
   }
 
  private:
+  /// Before the variants, whose buffers name its outputs.
+  RuntimeStatus checkPreparation(const Requirements& requirements, uint64_t weights_bytes) {
+    if (!m_->preparation) return {};
+    if (prepares_) return fail("module", 0, "prepares weights in order to prepare weights");
+    Checker inner(m_->preparation, segments_);
+    inner.prepares_ = true;
+    if (RuntimeStatus status = inner.run(requirements, weights_bytes); !status.ok()) return status;
+    const tessera_module& preparation = *m_->preparation;
+    if (preparation.num_inputs != 0 || preparation.num_variants != 1 || preparation.variants->num_extents != 0 ||
+        preparation.variants->num_dimensions != 0) {
+      return fail("module", 0, "prepares weights that depend on a run");
+    }
+    int64_t bytes_of_all = 0;
+    for (int32_t i = 0; i < preparation.num_outputs; ++i) {
+      bytes_of_all += preparation.variants->outputs[i].size_bytes + TESSERA_BUFFER_ALIGNMENT;
+      if (!bytes(bytes_of_all)) return fail("module", 0, "asks for an impossible amount of memory");
+    }
+    return {};
+  }
+
   RuntimeStatus checkVariant(const tessera_module_variant& v) {
     if (!bytes(v.arena_bytes)) return fail("module", 0, "asks for an impossible amount of memory");
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
@@ -134,9 +156,9 @@ class Checker {
   }
 
   RuntimeStatus fail(const char* table, int index, const char* what) const {
-    const std::string variant = m_->num_variants > 1 ? "variant " + std::to_string(variant_) + ", " : "";
-    return runtimeError(TESSERA_CORRUPT, "the artifact's tables are inconsistent: %s%s %d %s", variant.c_str(), table,
-                        index, what);
+    const std::string variant = several_ ? "variant " + std::to_string(variant_) + ", " : "";
+    return runtimeError(TESSERA_CORRUPT, "the artifact's tables are inconsistent: %s%s%s %d %s",
+                        prepares_ ? "preparation, " : "", variant.c_str(), table, index, what);
   }
   static std::string joined(const Requirements& requirements) {
     std::string text;
@@ -220,6 +242,13 @@ class Checker {
         const bool inside = b.offset >= p.offset && b.offset + b.size_bytes <= p.offset + p.size_bytes;
         return inside ? nullptr : "reaches beyond its place";
       }
+      case TESSERA_BUFFER_PREPARED: {
+        if (!m_->preparation || b.index < 0 || b.index >= m_->preparation->num_outputs)
+          return "refers to no such weight";
+        const int64_t limit = m_->preparation->variants->outputs[b.index].size_bytes;
+        if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
+        return b.offset > limit || b.size_bytes > limit - b.offset ? "reaches beyond its weight" : nullptr;
+      }
       case TESSERA_BUFFER_LOOP:
         return b.index >= 0 && b.index < v.num_loops && b.offset == 0 ? nullptr : "is of no loop";
       default:
@@ -265,7 +294,8 @@ class Checker {
       return v.buffers[b].kind != TESSERA_BUFFER_LOOP || (outer && moved[static_cast<size_t>(b)]);
     };
     const auto written = [&](int32_t b) {
-      return stays(b) && v.buffers[b].kind != TESSERA_BUFFER_INPUT && v.buffers[b].kind != TESSERA_BUFFER_WEIGHT;
+      return stays(b) && (v.buffers[b].kind == TESSERA_BUFFER_ARENA || v.buffers[b].kind == TESSERA_BUFFER_OUTPUT ||
+                          v.buffers[b].kind == TESSERA_BUFFER_LOOP);
     };
     const auto takes = [&](int32_t b) {  // a LOOP buffer of this loop, once
       if (b < 0 || b >= v.num_buffers || v.buffers[b].kind != TESSERA_BUFFER_LOOP || v.buffers[b].index != index ||
@@ -396,7 +426,9 @@ class Checker {
 
   const tessera_module* m_;
   std::span<const ImageSegment> segments_;
-  int variant_ = 0;  // the one being checked
+  int variant_ = 0;        // the one being checked
+  bool several_ = false;   // of which there are more
+  bool prepares_ = false;  // whether the module is a preparation
 };
 
 }  // namespace

@@ -36,6 +36,12 @@ struct Tables {
   tessera_module_fixed_input fixed{};
   tessera_module_extent extents[2]{};
   tessera_module_variant variants[2]{};
+  tessera_module_tensor weight{};
+  tessera_module_buffer weight_buffers[2]{};
+  int32_t weight_operands[2] = {0, 1};
+  tessera_module_step weight_step{};
+  tessera_module_variant weight_variant{};
+  tessera_module preparation{};
   tessera_module module{};
 
   Tables() {
@@ -60,7 +66,21 @@ struct Tables {
                    1,          5,      1,       2,       0,     0,       0,       0,       256};
     variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr,
                    1,          4,       1,        0,        0,     0,       0,       0,       512};
-    module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed};
+    weight = {text, TESSERA_F32, 2, shape, 128, nullptr};
+    weight_buffers[0] = {TESSERA_BUFFER_WEIGHT, 0, 0, 64};
+    weight_buffers[1] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
+    weight_step = {text, text, &phase, 1, 2, weight_operands, 10, 0, 0, 1, 0, nullptr, nullptr, 0, 0};
+    weight_variant = {
+        nullptr, nullptr, &weight, weight_buffers, &weight_step, nullptr, nullptr, nullptr, nullptr, 0, 2, 1, 0, 0, 0,
+        0,       0,       0};
+    preparation = {
+        TESSERA_MODULE_ABI, 1, text, triple, features, 0, 1, &weight_variant, 0, 0, 128, 0, 0, nullptr, nullptr};
+    module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed, nullptr};
+  }
+  /// Lets the step read a prepared weight.
+  void prepare() {
+    module.preparation = &preparation;
+    buffers[1] = {TESSERA_BUFFER_PREPARED, 0, 64, 64};
   }
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
@@ -74,6 +94,13 @@ struct Tables {
 
 TEST(ModuleCheck, AcceptsWhatTheCompilerEmits) {
   const Tables tables;
+  const RuntimeStatus status = tables.check();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(ModuleCheck, AcceptsPreparedWeights) {
+  Tables tables;
+  tables.prepare();
   const RuntimeStatus status = tables.check();
   EXPECT_TRUE(status.ok()) << status.message();
 }
@@ -449,6 +476,47 @@ TEST(ModuleCheck, EveryVariantIsChecked) {
   }
 }
 
+TEST(ModuleCheck, ThePreparationIsChecked) {
+  static const int64_t elsewhere[2] = {4, 8};
+  const Fault faults[] = {
+      {"buffer 1 refers to no such weight", [](Tables& t) { t.module.preparation = nullptr; }},
+      {"buffer 1 refers to no such weight", [](Tables& t) { t.buffers[1].index = 1; }},
+      {"buffer 1 refers to no such weight", [](Tables& t) { t.buffers[1].index = -1; }},
+      {"buffer 1 reaches beyond its weight", [](Tables& t) { t.buffers[1].size_bytes = 65; }},
+      {"buffer 1 reaches beyond its weight", [](Tables& t) { t.buffers[1].offset = 192; }},
+      {"buffer 1 has an offset", [](Tables& t) { t.buffers[1].offset = 32; }},
+      {"module 0 lies outside the code",
+       [](Tables& t) { t.module.preparation = reinterpret_cast<const tessera_module*>(elsewhere); }},
+      {"preparation, module 0 asks for", [](Tables& t) { t.preparation.scratch_bytes = -1; }},
+      {"preparation, module 0 has a table", [](Tables& t) { t.preparation.num_variants = 0; }},
+      {"preparation, module 0 has a table", [](Tables& t) { t.weight_variant.steps = nullptr; }},
+      {"preparation, module 0 prepares weights in order to", [](Tables& t) { t.preparation.preparation = &t.module; }},
+      {"preparation, output 0 has a size", [](Tables& t) { t.weight.size_bytes = 64; }},
+      {"preparation, buffer 0 reaches beyond", [](Tables& t) { t.weight_buffers[0].size_bytes = 129; }},
+      {"preparation, buffer 0 refers to no such weight",
+       [](Tables& t) { t.weight_buffers[0].kind = TESSERA_BUFFER_PREPARED; }},
+      {"preparation, step 0 refers to no such", [](Tables& t) { t.weight_operands[1] = 2; }},
+      {"prepares weights that depend on a run",
+       [](Tables& t) {
+         t.preparation.num_inputs = 1;
+         t.weight_variant.inputs = &t.input;
+       }},
+      {"prepares weights that depend on a run",
+       [](Tables& t) {
+         t.weight_variant.dimensions = &t.dimension;
+         t.weight_variant.num_dimensions = 1;
+       }},
+  };
+  for (const Fault& fault : faults) {
+    Tables tables;
+    tables.prepare();
+    fault.inject(tables);
+    const RuntimeStatus status = tables.check();
+    EXPECT_EQ(status.code(), TESSERA_CORRUPT) << fault.words;
+    EXPECT_THAT(status.message(), HasSubstr(fault.words));
+  }
+}
+
 /// Reads everything that a runtime reads of tables that passed; the sanitizers watch.
 int64_t readAll(const tessera_module& module) {
   int64_t sum = 0;
@@ -468,11 +536,16 @@ int64_t readAll(const tessera_module& module) {
         if (buffer.kind == TESSERA_BUFFER_INPUT) sum += variant.inputs[buffer.index].size_bytes;
         if (buffer.kind == TESSERA_BUFFER_OUTPUT) sum += variant.outputs[buffer.index].size_bytes;
         if (buffer.kind == TESSERA_BUFFER_ARENA) EXPECT_LE(buffer.offset + buffer.size_bytes, variant.arena_bytes);
+        if (buffer.kind == TESSERA_BUFFER_PREPARED) {
+          const int64_t limit = module.preparation->variants->outputs[buffer.index].size_bytes;
+          EXPECT_LE(buffer.offset + buffer.size_bytes, limit);
+        }
         if (buffer.kind == TESSERA_BUFFER_WEIGHT) EXPECT_LE(buffer.offset + buffer.size_bytes, module.weights_bytes);
       }
       for (int32_t p = 0; p < step.num_phases; ++p) EXPECT_EQ(step.phases[p].fn, &kernel);
     }
   }
+  if (module.preparation) sum += readAll(*module.preparation);
   return sum;
 }
 
@@ -482,6 +555,7 @@ TEST(ModuleCheck, RandomDamageIsRefusedOrHarmless) {
   for (int i = 0; i < 60'000; ++i) {
     Tables tables;
     tables.module.num_variants = 1 + static_cast<int32_t>(random() % 2);
+    if (random() % 2) tables.prepare();
     const int words = 1 + static_cast<int>(random() % 3);
     for (int w = 0; w < words; ++w) {
       // A word, or half of one, becomes a small number, anything, or a pointer into the tables or just beyond.

@@ -87,14 +87,21 @@ RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_t
 
 RuntimeStatus Session::create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
                               std::unique_ptr<Session>* session) {
-  std::unique_ptr<Session> made(new Session(std::move(artifact), threads));
+  if (RuntimeStatus status = artifact->prepared.make(artifact, threads); !status.ok()) return status;
+  const tessera_module& module = artifact->module();
+  return create(std::move(artifact), module, threads, session);
+}
+
+RuntimeStatus Session::create(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads,
+                              std::unique_ptr<Session>* session) {
+  std::unique_ptr<Session> made(new Session(std::move(artifact), module, threads));
   if (RuntimeStatus status = made->prepare(); !status.ok()) return status;
   *session = std::move(made);
   return {};
 }
 
-Session::Session(std::shared_ptr<const LoadedArtifact> artifact, int threads)
-    : artifact_(std::move(artifact)), module_(artifact_->module()), team_(threads) {}
+Session::Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads)
+    : artifact_(std::move(artifact)), module_(module), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
   int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the first of variants that always take all of theirs
@@ -179,6 +186,8 @@ void* Session::operandAddress(const ArenaLayout& arena, const tessera_module_buf
   if (buffer.kind == TESSERA_BUFFER_ARENA) return arena_.data() + arena.offset(buffer);
   // Kernels take all operands as pointers to mutable memory; weights are mapped read-only.
   if (buffer.kind == TESSERA_BUFFER_WEIGHT) return const_cast<uint8_t*>(artifact_->weights) + buffer.offset;
+  if (buffer.kind == TESSERA_BUFFER_PREPARED)
+    return const_cast<uint8_t*>(artifact_->prepared.data(buffer.index)) + buffer.offset;
   return nullptr;
 }
 

@@ -14,17 +14,20 @@
 #include "compiler/runtime/loop_control.h"
 #include "compiler/runtime/memory_region.h"
 #include "compiler/runtime/module_image.h"
+#include "compiler/runtime/prepared_weights.h"
 #include "compiler/runtime/status.h"
 #include "compiler/runtime/worker_team.h"
 
 namespace tessera::compiler {
 
-/// An artifact ready to run: code and weights in memory. Immutable, shared by its sessions.
+/// An artifact ready to run: code and weights in memory, shared by its sessions. Immutable, except that the first
+/// session computes the prepared weights.
 struct LoadedArtifact {
   ArtifactFile file;
   std::unique_ptr<ModuleImage> image;
   MemoryRegion copied_weights;       ///< only when the file's own are not aligned
   const uint8_t* weights = nullptr;  ///< 64-byte aligned; null when there are none
+  mutable PreparedWeights prepared;  ///< computed for the first session
 
   const tessera_module& module() const { return image->table(); }
 };
@@ -47,7 +50,11 @@ class RunningGuard {
 /// Intermediates, threads and argument lists of one run at a time.
 class Session {
  public:
+  /// The first session of an artifact computes the prepared weights.
   static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
+                              std::unique_ptr<Session>* session);
+  /// Of one of the artifact's modules: its own, or its preparation.
+  static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads,
                               std::unique_ptr<Session>* session);
 
   /// The variant that runs; its tables.
@@ -122,7 +129,7 @@ class Session {
     std::vector<int64_t> sizes;  // of all dimensions, of the latest run; where any follow
   };
 
-  Session(std::shared_ptr<const LoadedArtifact> artifact, int threads);
+  Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
   RuntimeStatus prepare();
   /// Whether ranges that follow from others have the sizes that they must have.
   RuntimeStatus checkFollowed(std::span<const tessera_const_buffer> inputs);

@@ -18,6 +18,7 @@ using tessera::compiler::ArtifactFile;
 using tessera::compiler::FollowedSizes;
 using tessera::compiler::GuardedMemory;
 using tessera::compiler::LoadedArtifact;
+using tessera::compiler::PreparedWeights;
 using tessera::compiler::RuntimeStatus;
 using tessera::compiler::Session;
 using tessera::compiler::VariantQuery;
@@ -304,6 +305,10 @@ tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera
     info->arena_bytes = std::max(info->arena_bytes, variant.arena_bytes);
   }
   return TESSERA_OK;
+}
+
+int64_t tessera_artifact_prepared_bytes(const tessera_artifact* artifact) {
+  return artifact ? PreparedWeights::bytesOf(artifact->loaded->module()) : 0;
 }
 
 size_t tessera_artifact_num_variants(const tessera_artifact* artifact) {

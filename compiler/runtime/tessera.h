@@ -153,6 +153,10 @@ typedef struct {
 
 TESSERA_API tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info);
 
+/* Bytes of the artifact's prepared weights. A prepared weight takes more bytes in memory than in the file: a filter in
+ * a transformed domain, for example. The artifact's first session computes them, and all sessions share them. */
+TESSERA_API int64_t tessera_artifact_prepared_bytes(const tessera_artifact* artifact);
+
 /* ---- Variants ----
  * An artifact may hold several specialisations of its model, each for other input shapes. They have the same inputs
  * and outputs by name and element type, in the same order; shapes, sizes and steps are their own. The functions above
@@ -213,7 +217,9 @@ typedef struct tessera_session tessera_session;
 enum { TESSERA_MAX_THREADS = 1024 };
 
 /* Prepares runs on `threads` threads, 1 to TESSERA_MAX_THREADS; the thread that calls run is one of them, so
- * 1 starts none. Fails with INVALID_ARGUMENT, OUT_OF_MEMORY or IO_ERROR (no more threads). */
+ * 1 starts none. The first session of an artifact also computes its prepared weights (tessera_artifact_prepared_bytes)
+ * on them; whoever creates another meanwhile waits for that. Fails with INVALID_ARGUMENT, OUT_OF_MEMORY or IO_ERROR (no
+ * more threads). */
 TESSERA_API tessera_status tessera_session_create(const tessera_artifact* artifact, int threads,
                                                   tessera_session** session);
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -146,12 +147,31 @@ bool supported(const FeatureBit& feature) { return (getauxval(feature.word) & fe
 #error "tessera runs on x86-64 and AArch64"
 #endif
 
+/// What the variable holds, empty where it sets no limit.
+std::string_view featureLimit() {
+  const char* const list = std::getenv(kHostFeaturesVariable);
+  return list == nullptr ? std::string_view() : list;
+}
+
+bool withinLimit(std::string_view name) {
+  std::string_view list = featureLimit();
+  if (list.empty()) return true;
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return false;
+}
+
 FeatureState stateOf(const FeatureBit& feature) {
-  if (!supported(feature)) return FeatureState::kAbsent;
+  if (!withinLimit(feature.name) || !supported(feature)) return FeatureState::kAbsent;
   return permitted(feature) ? FeatureState::kPresent : FeatureState::kDenied;
 }
 
 }  // namespace
+
+bool hostFeaturesAreLimited() { return !featureLimit().empty(); }
 
 FeatureState hostFeature(std::string_view llvm_name) {
   for (const FeatureBit& feature : kFeatures) {

@@ -7,9 +7,17 @@
 /// Needs libc only, allocates only where it returns a vector; thread-safe.
 namespace tessera::compiler {
 
+/// The environment variable that limits this machine's description, for tests as on a lesser chip: names of features
+/// separated by commas. A feature that the list does not name counts as absent; a name that the CPU lacks, or that is
+/// unknown, changes nothing. Unset or empty: no limit. Read at each question, by these functions alone.
+inline constexpr const char* kHostFeaturesVariable = "TESSERA_HOST_FEATURES";
+
+/// Whether the variable limits this process.
+bool hostFeaturesAreLimited();
+
 enum class FeatureState {
   kPresent,
-  kAbsent,   ///< the CPU lacks it, or the operating system does not save its registers
+  kAbsent,   ///< the CPU lacks it, the operating system does not save its registers, or the variable leaves it out
   kDenied,   ///< the kernel does not give this process its registers, which it gives on request alone
   kUnknown,  ///< not in the table for this architecture
 };

@@ -203,12 +203,14 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
     failure.set_message(absl::StrCat("this machine (", cpuModel(paths.cpuinfo), ") is below every built-in target"));
     failure.set_found(absl::StrJoin(hostInfo(paths).features(), " "));
     failure.set_accepted("x86-64 with AVX2, FMA and BMI2, or AArch64 with FP16 and dot product");
-    failure.set_fix("name the target to compile for instead of `host`");
+    failure.set_fix(absl::StrCat("name the target to compile for instead of `host`",
+                                 hostFeaturesAreLimited() ? absl::StrCat(", or unset ", kHostFeaturesVariable) : ""));
     return failureStatus(failure);
   }
   v1::Target target = *closest;
   target.set_name("host");
   target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->summary()));
+  if (hostFeaturesAreLimited()) absl::StrAppend(target.mutable_summary(), ", limited by ", kHostFeaturesVariable);
   readCaches(paths, target);
   // The kernel counts a core once for each of its threads.
   int cores = onlineCores();

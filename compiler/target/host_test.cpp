@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/target/cpu_features.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"
@@ -47,6 +50,21 @@ class FakeSysfs {
 
  private:
   std::filesystem::path root_;
+};
+
+/// TESSERA_HOST_FEATURES while it lives.
+class FeatureLimit {
+ public:
+  explicit FeatureLimit(const std::string& list) {
+    if (const char* set = std::getenv(kHostFeaturesVariable)) before_ = set;
+    setenv(kHostFeaturesVariable, list.c_str(), 1);
+  }
+  ~FeatureLimit() { setenv(kHostFeaturesVariable, before_.c_str(), 1); }
+  FeatureLimit(const FeatureLimit&) = delete;
+  FeatureLimit& operator=(const FeatureLimit&) = delete;
+
+ private:
+  std::string before_;
 };
 
 TEST(Host, CachesAndNameComeFromTheKernel) {
@@ -193,6 +211,31 @@ TEST(Host, AnUnknownModelIsTheChipOfItsMakerWithMostOfItsFeatures) {
   EXPECT_EQ(closest("GenuineIntel", "haswell", {"avx2"}), "none");
 }
 
+// As on a machine with AVX2 alone, on which tests of what needs no more have to pass.
+TEST(Host, IsLimitedToTheFeaturesThatTheEnvironmentNames) {
+  if (hostArchitecture() != "x86_64") GTEST_SKIP() << "of one architecture";
+  const v1::Target& level = *findBuiltinTarget("x86-64-v3");
+  if (!hostProblems(level.code(), hostInfo()).empty()) GTEST_SKIP() << "no AVX2 here";
+  const FeatureLimit limit(absl::StrCat("no-such-feature,", absl::StrJoin(level.code().features(), ",")));
+  EXPECT_EQ(hostFeature("avx512f"), FeatureState::kAbsent);
+  EXPECT_EQ(hostFeature("avx"), FeatureState::kPresent);
+  EXPECT_EQ(hostFeature("no-such-feature"), FeatureState::kUnknown);
+  EXPECT_THAT(hostInfo().features(), testing::ElementsAreArray(level.code().features()));
+  const auto target = detectHostTarget();
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->code().cpu(), closestBuiltin(hostIdentity(), hostFeatures())->code().cpu());
+  EXPECT_THAT(target->code().features(), testing::ElementsAreArray(level.code().features()));
+  EXPECT_EQ(target->registers().vector_bits(), 256);
+  EXPECT_THAT(target->summary(), HasSubstr("limited by TESSERA_HOST_FEATURES"));
+}
+
+TEST(Host, ALimitBelowEveryTargetIsToldOf) {
+  const FeatureLimit limit("sse2,neon");
+  const auto target = detectHostTarget();
+  EXPECT_EQ(failureOf(target.status()).reason(), v1::Failure::INCOMPATIBLE_HOST);
+  EXPECT_THAT(failureOf(target.status()).fix(), HasSubstr("unset TESSERA_HOST_FEATURES"));
+}
+
 TEST(Host, MissingFeaturesAreNamed) {
   v1::HostInfo host;
   host.set_triple("x86_64-unknown-linux-gnu");
@@ -219,6 +262,7 @@ TEST(CpuFeatures, EveryFeatureABuiltinOfThisArchitectureNeedsIsInTheTable) {
 }
 
 TEST(CpuFeatures, AgreesWithTheKernel) {
+  const FeatureLimit none("");
   // Linux prints some features under names of its own; these have the same one.
   std::ifstream file("/proc/cpuinfo");
   std::string flags;

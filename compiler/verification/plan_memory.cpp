@@ -23,9 +23,11 @@ absl::Status outside(const Place& place) {
 
 }  // namespace
 
-PlanMemory::PlanMemory(const PlannedGraph& planned, const std::vector<Array>& inputs)
+PlanMemory::PlanMemory(const PlannedGraph& planned, const std::vector<Array>& inputs,
+                       const std::vector<Array>& prepared)
     : planned_(planned), arena_(poisoned(planned.plan.arena_bytes())) {
   for (const Array& input : inputs) inputs_.push_back(bytesOf(input));
+  for (const Array& weight : prepared) prepared_.push_back(bytesOf(weight));
   for (const v1::TensorSpec& spec : planned.plan.outputs()) {
     int64_t bytes = tessera::elementBytes(spec.dtype());
     for (int64_t extent : spec.shape()) bytes *= extent;
@@ -62,6 +64,7 @@ absl::StatusOr<const PlanMemory::Bytes*> PlanMemory::section(const Place& place)
   const auto index = static_cast<size_t>(place.index);
   if (place.kind == v1::Buffer::INPUT && index < inputs_.size()) return &inputs_[index];
   if (place.kind == v1::Buffer::OUTPUT && index < outputs_.size()) return &outputs_[index];
+  if (place.kind == v1::Buffer::PREPARED && index < prepared_.size()) return &prepared_[index];
   if (place.kind == v1::Buffer::ARENA) return &arena_;
   return absl::OutOfRangeError(absl::StrCat("there is no such buffer: ", textOf(place)));
 }
@@ -92,7 +95,7 @@ absl::StatusOr<PlanMemory::Bytes> PlanMemory::loadWeight(const Place& place, int
 }
 
 absl::Status PlanMemory::store(const Place& place, const Bytes& bytes) {
-  if (place.kind == v1::Buffer::INPUT || place.kind == v1::Buffer::WEIGHT)
+  if (place.kind == v1::Buffer::INPUT || place.kind == v1::Buffer::WEIGHT || place.kind == v1::Buffer::PREPARED)
     return absl::InternalError("a step writes to a weight or an input");
   const absl::StatusOr<const Bytes*> found = section(place);
   if (!found.ok()) return found.status();

@@ -11,7 +11,7 @@ namespace tessera::compiler::verification {
 /// A range of bytes in the memory of a run: a buffer of any kind but LOOP, or a part of one.
 struct Place {
   v1::Buffer::Kind kind = v1::Buffer::KIND_UNSPECIFIED;
-  int index = 0;  ///< of an input or output: its position
+  int index = 0;  ///< of an input, an output or a prepared weight: its position
   int64_t offset = 0, size_bytes = 0;
 
   /// Parts have one size and lie one after another.
@@ -24,7 +24,9 @@ struct Place {
 /// Everything that is read lies within its section, and inputs and weights are never written.
 class PlanMemory {
  public:
-  PlanMemory(const PlannedGraph& planned, const std::vector<interpreter::Array>& inputs);
+  /// `prepared`: the values of planned.prepared.
+  PlanMemory(const PlannedGraph& planned, const std::vector<interpreter::Array>& inputs,
+             const std::vector<interpreter::Array>& prepared);
 
   /// Where a buffer lies. OUT_OF_RANGE where it begins at no multiple of 64 bytes.
   static absl::StatusOr<Place> placeOf(const v1::Buffer& buffer);
@@ -52,7 +54,7 @@ class PlanMemory {
   absl::Status store(const Place& place, const Bytes& bytes);
 
   const PlannedGraph& planned_;
-  std::vector<Bytes> inputs_, outputs_;
+  std::vector<Bytes> inputs_, outputs_, prepared_;
   Bytes arena_;
 };
 

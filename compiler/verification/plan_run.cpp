@@ -20,13 +20,13 @@ absl::Status inStep(const v1::Step& step, const absl::Status& status) {
 class PlanRun {
  public:
   PlanRun(mlir::MLIRContext& context, const PlannedGraph& planned, const std::vector<Array>& inputs,
-          const interpreter::Options& options, const StepObserver& observer)
+          const std::vector<Array>& prepared, const interpreter::Options& options, const StepObserver& observer)
       : context_(context),
         plan_(planned.plan),
         options_(options),
         options_of_loops_(options),
         observer_(observer),
-        memory_(planned, inputs),
+        memory_(planned, inputs, prepared),
         places_(planned.plan) {
     options_of_loops_.cache = nullptr;  // each iteration has other values
   }
@@ -189,7 +189,14 @@ absl::StatusOr<std::vector<Array>> PlanRun::run() {
 absl::StatusOr<std::vector<Array>> runPlan(mlir::MLIRContext& context, const PlannedGraph& planned,
                                            const std::vector<Array>& inputs, const interpreter::Options& options,
                                            const StepObserver& observer) {
-  return PlanRun(context, planned, inputs, options, observer).run();
+  std::vector<Array> prepared;
+  for (const PlannedGraph::PreparedWeight& weight : planned.prepared) {
+    absl::StatusOr<std::vector<Array>> value =
+        runPlan(context, {.plan = weight.plan, .weights = weight.weights}, {}, options, nullptr);
+    if (!value.ok()) return value.status();
+    prepared.push_back(std::move(value->front()));
+  }
+  return PlanRun(context, planned, inputs, prepared, options, observer).run();
 }
 
 }  // namespace tessera::compiler::verification

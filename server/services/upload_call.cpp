@@ -43,7 +43,7 @@ absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
                     absl::StrCat(*size, ", the size of the blob that is there"));
 }
 
-/// Reads the next message; a client that sends none for too long gives the digest free to others.
+/// Reads the next message; a client that sends none for too long gives its memory and its room on the disk free.
 void UploadCall::readNext() {
   const int64_t reading = ++reading_;
   silence_ = std::make_unique<grpc::Alarm>();
@@ -177,7 +177,7 @@ void UploadCall::advance() {
 
 void UploadCall::finish(const absl::Status& status) {
   finished_ = true;
-  upload_.reset();  // before the client may start over: there is one writer per digest
+  upload_.reset();  // before the client may go on from what it wrote
   Finish(lastWord(status));
 }
 

@@ -308,6 +308,32 @@ def weights_lie_beside_the_model(service):
     check_equal(named.job["compile_result"]["artifact_id"], beside.job["compile_result"]["artifact_id"], "the artifact")
 
 
+def links_beside_the_model_stay_there(service):
+    """A link out of the model's folder is not followed, unless its target is named; those of Hugging Face's cache are."""
+    shapes, secret = {"x": [3, 784]}, service.scratch("secret")
+    repository = service.scratch("hub") / "models--org--mlp"
+    snapshot, blobs = repository / "snapshots" / "4f1ab2", repository / "blobs"
+    for folder in (snapshot, blobs):
+        folder.mkdir(parents=True)
+    model = snapshot / "model.onnx"
+    onnx.save_model(onnx.load(model_path("mlp")), str(model), save_as_external_data=True, location="weights.bin",
+                    size_threshold=0)
+    for file in (model, snapshot / "weights.bin"):
+        file.rename(blobs / f"of-{file.name}")
+        file.symlink_to(f"../../blobs/of-{file.name}")
+    in_cache = service.compile(model, shapes)
+    check_equal(list(in_cache.job["compile"]["external_data"]), ["weights.bin"], "what was uploaded of a hub's cache")
+    (blobs / "of-weights.bin").rename(secret)
+    (snapshot / "weights.bin").unlink()
+    (snapshot / "weights.bin").symlink_to(secret)
+    failure = service.cli("compile", model, "--target", "host", "--shape", "x=3x784", "--json", expect=3).failure
+    check_equal((failure["reason"], failure["attribute"], failure["found"]),
+                ("INVALID_MODEL", "weights.bin", str(secret.resolve())), "a link to elsewhere")
+    check("--external-data" in failure["fix"], f"what to do: {failure}")
+    named = service.compile(model, shapes, "--external-data", f"weights.bin={secret}")
+    check_equal(named.job["compile_result"]["artifact_id"], in_cache.job["compile_result"]["artifact_id"], "the artifact")
+
+
 def wrong_inputs_are_named(service):
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     path = service.scratch("in.npz")
@@ -530,39 +556,16 @@ def progress_is_plain_in_a_pipe(service):
     check_equal(quiet.err, "", "standard error with --quiet")
 
 
-def a_killed_command_leaves_no_service(service):
-    """Ctrl-C before there is a job ends a command at once, and with it the service of its time."""
-    data = service.scratch("local")
-    command = service.spawn("compile", model_path("resnet50"), "--local", "--data-dir", data, "--shape", "x=1x3x224x224",
-                            "-o", service.scratch("r.tsra"))
-    announced = data / "tesserad.build"  # before it serves
-    wait_until(announced.exists, "the service starts")
-    process = pathlib.Path(f"/proc/{announced.read_text().split()[1]}")
-    check("tesserad" in (process / "comm").read_text(), "its process")
-    command.kill()
-    command.communicate()
-    wait_until(lambda: not process.exists(), "the service ends", 20)
-
-
-def local_needs_no_server(service):
-    data, artifact = service.scratch("local-data"), service.scratch("local.tsra")
-    words = ["compile", model_path(TINY), "--local", "--data-dir", data, "--workers", "1", "--target", "host", "--shape",
-             "x=1x8", "-o", artifact, "--json"]
-    check(not service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "the first answer was cached")
-    check(service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "a second --local finds a cold cache")
-    service.cli("run", artifact, "--random")
-
-
 CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target_lists_what_there_is,
          validate_only_stores_nothing, lists_filter_and_page, jobs_are_found_by_labels, tasks_and_one_worker_are_shown, page_tokens_are_checked, every_list_is_json, workers_drain,
          detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
          artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, weights_lie_beside_the_model,
+         links_beside_the_model_stay_there,
          wrong_inputs_are_named,
          broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
          remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel, metaschedule_leaves_times,
          searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,
-         host_target_runs_here, progress_is_plain_in_a_pipe, local_needs_no_server,
-         a_killed_command_leaves_no_service)
+         host_target_runs_here, progress_is_plain_in_a_pipe)
 
 
 def main():

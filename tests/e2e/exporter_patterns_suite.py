@@ -258,13 +258,14 @@ def crop_cases():
 
 
 def estimators_are_refused(service):
-    """scikit-learn's operators: the answer says what to do."""
-    nodes = [node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.5], scale=[2.0]), node("Relu", ["scaled"], ["y"])]
-    path = Case(nodes, {"x": floats(2, 3)}).save(service.scratch("estimator.onnx"))
-    failure = service.cli("compile", path, "--target", "host", "--json", expect=4).failure
-    check("ai.onnx.ml.Scaler" in failure["found"] and "hummingbird-ml" in failure["fix"], f"no advice: {failure}")
-    report = service.cli("check", path, "--json", expect=None).json
-    check("hummingbird-ml" in report["problems"][0]["fix"], f"no advice of a check: {report}")
+    """scikit-learn's operators on maps and strings, and those that are not known: the answer says what to do."""
+    for op, advice in (("ZipMap", "'zipmap': False"), ("SVMClassifier", "hummingbird-ml")):
+        nodes = [node(op, ["x"], ["scores"], domain="ai.onnx.ml"), node("Relu", ["scores"], ["y"])]
+        path = Case(nodes, {"x": floats(2, 3)}).save(service.scratch("estimator.onnx"))
+        failure = service.cli("compile", path, "--target", "host", "--json", expect=4).failure
+        check(f"ai.onnx.ml.{op}" in failure["found"] and advice in failure["fix"], f"no advice: {failure}")
+        report = service.cli("check", path, "--json", expect=None).json
+        check(advice in report["problems"][0]["fix"], f"no advice of a check: {report}")
 
 
 def refused(service, _):

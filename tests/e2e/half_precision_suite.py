@@ -15,7 +15,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service, target_in_turn, target_name
 from fuzz.cases.types import rounded_to_bf16
-from suite import check, run
+from suite import check, check_equal, run
 
 PRECISION = {"f16": 2.0**-10, "bf16": 2.0**-7}
 PROTO = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
@@ -283,6 +283,29 @@ def weights_stay_small(service):
     check(largest < 1.5 * w.size * 2, f"{largest} bytes for {w.size} weights of f16")
 
 
+def filters_stay_small(service):
+    """Filters in Winograd's domain are eight times as large as those of halves: the first run computes them."""
+    model = Model("f16")
+    w, x = model.values(96, 96, 3, 3), model.values(1, 96, 41, 38)
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    model.op("Conv", "Conv", [model.input(x), model.constant(w)],
+             np.einsum("ncyxij,fcij->nfyx", windows(padded, 3, 1), f64(w)[0]), pads=[1, 1, 1, 1])
+    path = service.scratch("filters.onnx")
+    model.save(path)
+    compiled = service.compile(path, None, "--verify")
+    manifest = service.cli("inspect", compiled.artifact, "--json").json
+    stored, prepared = int(manifest["weights_bytes"]), int(manifest.get("prepared_bytes", 0))
+    check(stored <= 1.3 * w.size * 2, f"{stored} bytes for {w.size} weights of f16")
+    check(prepared >= 4 * w.size * 2, f"{prepared} bytes of filters in Winograd's domain")
+    check(", prepared weights " in service.cli("inspect", compiled.artifact).out, "inspect prints their size")
+    check("(1 steps before the first run)" in service.cli("explain", path).out, "explain prints size and steps")
+    for arguments in (("--threads", "1"), ("--threads", "2", "--guard")):
+        ours, answer = service.run(compiled.artifact, model.arrays, *arguments)
+        check_equal(answer["memory"]["prepared_bytes"], prepared, "prepared bytes of a run")
+        (name, exact), = model.expected.items()
+        check(ulps_off("f16", ours[name], exact) <= ULPS, f"{ulps_off('f16', ours[name], exact)} ulps")
+
+
 def single_model(service):
     """Two products and a convolution of f32, with weights and inputs."""
     random = np.random.default_rng(11)
@@ -379,7 +402,8 @@ def accuracy_is_printed(service):
 def main():
     with Service() as service:
         cases = [("expression and MLIR", lambda: expression(service)),
-                 ("weights stay small", lambda: weights_stay_small(service))]
+                 ("weights stay small", lambda: weights_stay_small(service)),
+                 ("filters stay small", lambda: filters_stay_small(service))]
         for target in ("host", "x86-64-v3"):
             cases.append((f"as bf16/{target}", lambda t=target: as_bf16(service, t)))
             cases.append((f"special values/{target}", lambda t=target: special_values(service, t)))

@@ -435,25 +435,6 @@ def descriptions_are_files_by_any_name(service):
         check_equal(said.code, 0, f"`target show {name}` > FILE: {said}")
 
 
-def outputs_of_one_file_name(service):
-    """"a/b" and "a_b" would both be a_b.npy."""
-    nodes = [helper.make_node("Neg", ["x"], ["a/b"]), helper.make_node("Abs", ["x"], ["a_b"])]
-    model = service.scratch("twins.onnx")
-    onnx.save(helper.make_model(helper.make_graph(
-        nodes, "twins", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("a/b", "a_b")]),
-        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    compiled, given = service.compile(model), service.scratch("x.npz")
-    np.savez(given, x=np.array([1, -2], np.float32))
-    runs = {"run": ["run", compiled.artifact], "sandbox": ["run", compiled.artifact, "--sandbox"],
-            "execute": ["execute", compiled.job["compile_result"]["artifact_id"]]}
-    for name, words in runs.items():
-        folder = service.scratch(name)
-        service.cli(*words, "-i", given, "-o", folder)
-        check_equal(sorted(path.name for path in folder.iterdir()), ["a_b-2.npy", "a_b.npy"], f"files of {name}")
-        check_equal([np.load(folder / file).tolist() for file in ("a_b.npy", "a_b-2.npy")], [[-1, 2], [1, 2]], name)
-
-
 def a_shape_within_a_range(service):
     """--shape says the size of the run as --dim does, not only which variant has room."""
     nodes = [helper.make_node("Neg", ["x"], ["y"])]
@@ -470,6 +451,33 @@ def a_shape_within_a_range(service):
         check_equal(np.load(folder / "y.npy").shape, (3, 3), f"shape with {words}")
 
 
+def output_names_need_be_no_file_names(service):
+    """Names as long as scopes of TensorFlow make them, and names that would be one file: who asks is told which is which."""
+    scope = "StatefulPartitionedCall/" + "/".join(["encoder_block_with_a_long_name"] * 9)
+    names = [f"{scope}/output:0", f"{scope}/output:1", "a/b", "a_b"]
+    made = helper.make_model(helper.make_graph(
+        [helper.make_node("Mul", ["x", f"c{i}"], [name]) for i, name in enumerate(names)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in names],
+        [helper.make_tensor(f"c{i}", TensorProto.FLOAT, [], [i + 1]) for i in range(len(names))]),
+        opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model, given, x = service.scratch("long.onnx"), service.scratch("x.npy"), np.arange(4, dtype=np.float32)
+    model.write_bytes(made.SerializeToString())
+    np.save(given, x)
+    compiled = service.compile(model)
+    remote = ["execute", compiled.job["compile_result"]["artifact_id"]]
+    for words in (["run", compiled.artifact], ["run", compiled.artifact, "--sandbox"], remote):
+        out = service.scratch("out")
+        printed = service.cli(*words, "--input", f"x={given}", "--output-dir", out, "--json").json
+        files = printed["files"] if words is remote else [each["file"] for each in printed["outputs"]]
+        for i, file in enumerate(files):
+            np.testing.assert_array_equal(np.load(service.folder / file), x * (i + 1), err_msg=f"{words[0]}: {names[i]}")
+        check_equal(len(set(files)), len(names), f"{words[0]}: files")
+        people = service.cli(*words, "--input", f"x={given}", "--output-dir", out).out
+        for name, file in zip(names, files):
+            check(f"  {name}: float32[4] in {file}\n" in people, f"{words[0]}: where {name} is: {people}")
+
+
 def open_files(pid):
     return " ".join(os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink())
 
@@ -484,7 +492,7 @@ def main():
             flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
             links_are_written_through, outputs_of_a_run_are_listed, files_that_are_no_models, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
             what_is_no_artifact,
-            descriptions_are_files_by_any_name, outputs_of_one_file_name, a_shape_within_a_range,
+            descriptions_are_files_by_any_name, output_names_need_be_no_file_names, a_shape_within_a_range,
         )
         return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
 

@@ -6,6 +6,7 @@ expression that chooses cases by name.
 """
 # suite: timeout=900
 
+import functools
 import pathlib
 import re
 import sys
@@ -16,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+from e2e import estimator_cases
 from e2e import operator_references as references
 from e2e.tessera_e2e import Service
 from oracle.oracle import Oracle, difference
@@ -39,7 +41,8 @@ def integers(low, high, shape, dtype=np.int64):
 class Case:
     """A graph whose inputs are fed, with what it computes by NumPy (`wanted`) or by ONNX Runtime (None)."""
 
-    def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0):
+    def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0, domain_version=1):
+        self.domain_version = domain_version
         self.nodes, self.inputs, self.opset, self.outputs = nodes, inputs, opset, outputs
         self.constants, self.wanted, self.steps = constants or {}, wanted, steps
 
@@ -51,18 +54,20 @@ class Case:
         graph = helper.make_graph(self.nodes, "operators", [info(name, array) for name, array in self.inputs.items()],
                                   [onnx.ValueInfoProto(name=name) for name in self.outputs], initializers)
         domains = {node.domain for node in self.nodes if node.domain}
-        imports = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
+        imports = [helper.make_opsetid("", self.opset)] + [
+            helper.make_opsetid(domain, self.domain_version) for domain in sorted(domains)]
         path.write_bytes(helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString())
         return path
 
 
-def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(), **attributes):
+def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(),
+        domain_version=1, **attributes):
     """A case of one node. `absent`: positions of inputs that are not given."""
     names = [*inputs, *(constants or {})]
     for position in absent:
         names.insert(position, "")
     return Case([helper.make_node(op, names, list(outputs), domain=domain, **attributes)], inputs, opset,
-                [name for name in outputs if name], constants, wanted, steps)
+                [name for name in outputs if name], constants, wanted, steps, domain_version)
 
 
 def microsoft(op, inputs, **more):
@@ -265,6 +270,20 @@ def signal_cases():
         yield f"inverse of one side {length}", one(
             "DFT", spectrum, opset=20, inverse=1, onesided=1, constants={"n": np.array(length, np.int64)},
             wanted=lambda x, length=length: {"y": np.fft.irfft(x[..., 0] + 1j * x[..., 1], length)[..., None].astype("f4")})
+    # Stages of small radices, one of which is prime; a chirp; a matrix.
+    def spectrum(x, axis, onesided, inverse, length):
+        z = x[..., 0].astype("f8") + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
+        y = np.fft.rfft(z.real, length, axis) if onesided else (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
+        return {"y": np.stack([y.real, y.imag], axis=-1)}
+    for shape, length, inverse, onesided in (((3, 4096, 1), 4096, 0, 1), ((2, 4096, 2), 4096, 1, 0), ((1, 4099, 2), 4099, 0, 0),
+                                             ((2, 1009, 1), 1009, 0, 1), ((3, 400, 1), 400, 0, 0), ((1, 65536, 2), 65536, 0, 0),
+                                             ((2, 5000, 1), 6000, 0, 1), ((2, 300, 3, 2), 251, 1, 0)):
+        more = {name: 1 for name, value in (("inverse", inverse), ("onesided", onesided)) if value}
+        yield f"spectrum of {shape} to {length} {' '.join(more)}", one(
+            "DFT", {"x": floats(*shape)}, opset=20, constants={"n": np.array(length), "a": np.array(1)}, **more,
+            wanted=lambda x, f=functools.partial(spectrum, axis=1, onesided=onesided, inverse=inverse, length=length): f(x))
+    yield "frames of 4096", one("STFT", {"x": floats(1, 3 * 4096, 1)},
+                                constants={"step": np.array(1000, np.int64), "w": floats(4096)})
     yield "stft", one("STFT", {"x": floats(2, 61, 1)}, constants={"step": np.array(7, np.int64), "w": floats(13)})
 
 
@@ -524,7 +543,8 @@ def agrees(service, oracle, name, case):
 
 def main():
     groups = (attention_cases, normalization_cases, image_cases, loop_cases, dropped_cases, triangle_cases, old_cases, signal_cases,
-              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases)
+              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases,
+              lambda: estimator_cases.estimator_cases(one))
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import signal
-import threading
 import time
 
 MARK = "TESSERA_E2E_ID"
@@ -76,40 +75,3 @@ def kill_marked(mark, patience_s=10):
                 pass
         time.sleep(0.02)
     return len(ended)
-
-
-def tasks_in(folder):
-    """Ids of live task processes of the service with this data folder. They inherit no environment to be known by, but
-    work in tmp/ of their attempt's folder below it."""
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and command_name(entry.name) == "tessera-task":
-            try:
-                if os.readlink(f"/proc/{entry.name}/cwd").startswith(f"{folder}/"):
-                    found.append(int(entry.name))
-            except OSError:
-                pass  # ended meanwhile, or not ours
-    return found
-
-
-class MemoryWatch:
-    """Largest peak resident size of any task process of a service, sampled while in the `with` block."""
-
-    def __init__(self, folder):
-        self.peak_bytes = 0
-        self._folder = folder
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self):
-        while not self._stop.wait(0.005):
-            for pid in tasks_in(self._folder):
-                self.peak_bytes = max(self.peak_bytes, peak_rss_bytes(pid))

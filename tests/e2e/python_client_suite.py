@@ -19,6 +19,7 @@ import numpy as np
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e import processes, python_package
+from e2e.local_suite import as_of_another_command, queued_in
 from e2e.miscalibrated import miscalibrated
 from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_inputs, model_path, wait_until
 from faults.fault_service import FaultService
@@ -115,6 +116,17 @@ def what_a_model_is(service):
     onnx.save_model(onnx.load(path), str(outside), save_as_external_data=True, location="outside.data", size_threshold=0)
     beside = client.compile(outside, dims={"N": 1}).artifact.load()
     check_equal([tensor.name for tensor in beside.inputs], list(model_inputs("mlp", 1)), "inputs of one whose weights lie beside")
+    elsewhere = service.scratch("elsewhere")
+    outside.with_name("outside.data").rename(elsewhere)
+    outside.with_name("outside.data").symlink_to(elsewhere)
+    check_equal(beside.steps[0].name, client.compile(outside, dims={"N": 1}).artifact.load().steps[0].name, "by a link within")
+    apart = service.scratch("apart")
+    apart.mkdir()
+    (apart / "outside.data").symlink_to(elsewhere)
+    (apart / "model.onnx").write_bytes(outside.read_bytes())
+    raised(errors.InvalidModel, lambda: client.compile(apart / "model.onnx", dims={"N": 1}), str(elsewhere.resolve()),
+           attribute="outside.data", reason="INVALID_MODEL")
+    client.compile(apart / "model.onnx", dims={"N": 1}, external_data={"outside.data": elsewhere})
     loaded = client.compile(onnx.load(path), dims={"N": 1}).artifact.load()
     check_equal([tensor.name for tensor in loaded.inputs], list(model_inputs("mlp", 1)), "inputs")
 
@@ -693,6 +705,29 @@ def services_of_their_own(service):
         check_equal(processes.marked(mark), [], "processes that are left")
 
 
+SHARED = """
+import tessera
+with tessera.local({folder!r}, workers=1) as client:     # another program's, without workers
+    future = client.compile({gemm!r}, format="te", shapes={{"A": (2, 2), "B": (2, 2)}})
+    assert future.artifact.load()
+    print(client.workers()[0].state)
+"""
+
+
+def a_program_goes_on_where_another_ends_their_service(service):
+    data = service.scratch("shared")
+    other = as_of_another_command(service, data)
+    program = python_package.script(service.folder, "shared.py", SHARED.format(folder=str(data), gemm=GEMM))
+    answer = []
+    waiter = threading.Thread(target=lambda: answer.extend(python_package.run(program)))
+    waiter.start()
+    wait_until(lambda: queued_in(data), "its job is there")
+    other.kill()
+    other.wait()
+    waiter.join()
+    check_equal(answer[0], 0, f"exit code\n{answer}")
+
+
 KILLED = """
 import os, signal, threading, time
 import tessera
@@ -771,7 +806,7 @@ def main():
               errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers, a_closed_client_says_so,
               transfers_of_every_size, a_download_goes_on_where_it_stopped,
               a_download_takes_no_device_s_place, a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
-              targets_are_data, awaited, services_of_their_own, a_service_ends_with_a_program_that_is_killed,
+              targets_are_data, awaited, services_of_their_own, a_program_goes_on_where_another_ends_their_service, a_service_ends_with_a_program_that_is_killed,
               typed, examples)
     with Service(workers=2) as service:
         service.wait_for_workers(2)

@@ -8,6 +8,7 @@ import time
 
 import results
 import steps
+import turns
 
 
 def parse():
@@ -15,11 +16,12 @@ def parse():
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--large", action="store_true", help="also suites marked large, which take longer than all others")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy, latest changes first")
-    parser.add_argument("--sanitize", nargs="?", const="turn", default="", choices=("turn", *steps.SANITIZED),
-                        help="also a group of tests built anew under a sanitizer; without a name the one whose turn it is, "
-                             "drawn by the commit")
+    parser.add_argument("--turn", nargs="?", const="drawn", default="", choices=("drawn", *turns.GROUPS),
+                        help="also a group of tests once more, built anew under a sanitizer or as on a host with AVX2 alone; "
+                             "without a name the one that the commit draws")
+    parser.add_argument("--avx2", action="store_true", help="all tests as on a host with AVX2 alone")
     parser.add_argument("--within", type=float, metavar="MINUTES",
-                        help="sanitizers and clang-tidy, which come last, take no more than tests leave of so many minutes")
+                        help="the turn and clang-tidy, which come last, take no more than tests leave of so many minutes")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -30,10 +32,12 @@ def parse():
 def main():
     options = parse()
     begin = time.monotonic()
+    if options.avx2:
+        os.environ.update(turns.avx2_alone())
     selected = re.compile(options.only).search if options.only else lambda name: True
     sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
     context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
-                            sanitizer=options.sanitize, until=begin + 60 * options.within if options.within else None)
+                            turn=options.turn, until=begin + 60 * options.within if options.within else None)
     plan = [steps.lint_packages] if options.lint else []
     if not options.no_build:
         plan += [steps.configure, steps.build]
@@ -42,8 +46,8 @@ def main():
     if options.lint:
         plan.append(steps.lint_plugin)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
-    if options.sanitize:
-        plan.append(steps.sanitized_tests)
+    if options.turn:
+        plan.append(turns.turn_tests)
     if options.lint:
         plan.append(steps.lint)
 

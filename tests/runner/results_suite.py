@@ -15,6 +15,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 
 import results
 import steps
+import turns
 from process import run_logged
 from suite import check, check_equal, run
 
@@ -100,7 +101,7 @@ def nothing_survives():
 
 
 @contextlib.contextmanager
-def turn_of(cmake, ctest, seconds, within=None):
+def turn_of(cmake, ctest, seconds, within=None, preset="pretended"):
     """A turn of a group, with these scripts as its tools; gives its result. `within`: seconds left of the run."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -111,16 +112,16 @@ def turn_of(cmake, ctest, seconds, within=None):
         class Context(steps.Context):
             logs = folder
 
-        before = os.environ["PATH"], steps.SANITIZED, steps.TURN_S
+        before = os.environ["PATH"], turns.GROUPS, turns.TURN_S
         os.environ["PATH"] = f"{name}:{before[0]}"
-        steps.SANITIZED, steps.TURN_S = {"some": steps.Group("pretended", ("a_test",))}, seconds
+        turns.GROUPS, turns.TURN_S = {"some": turns.Group(preset, ("a_test",))}, seconds
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 until = None if within is None else time.monotonic() + within
-                result = steps.sanitized_tests(Context("pretended", 1, frozenset(), lambda _: True, "turn", until))
+                result = turns.turn_tests(Context("pretended", 1, frozenset(), lambda _: True, "drawn", until))
             yield result
         finally:
-            os.environ["PATH"], steps.SANITIZED, steps.TURN_S = before
+            os.environ["PATH"], turns.GROUPS, turns.TURN_S = before
 
 
 def a_turn_that_ran_out_of_time_fails_nothing():
@@ -149,8 +150,28 @@ def a_turn_takes_what_the_run_has_left():
                         f"{seconds} s of a turn, {within} s of the run")
 
 
+def a_limited_turn_builds_nothing_and_hides_what_the_host_has():
+    ctest = """while [ "$1" != --output-junit ]; do shift; done
+               case ",$TESSERA_HOST_FEATURES," in *avx512*) exit 1;; *,avx2,*) status=run;; *) status=fail;; esac
+               echo "<testsuite><testcase name='a_test' status='$status'/></testsuite>" > "$2" """
+    with turn_of("exit 1", ctest, 100, preset="") as result:
+        check_equal((counts(result), result.failures), ((1, 0, 0), []), "a turn as on a host with AVX2 alone")
+    with turn_of("exit 1", "exec sleep 100", 1, preset="") as result:
+        check_equal((result.failed, len(result.reports)), (0, 1), "one that had no time")
+
+
+def every_turn_names_what_there_is():
+    for name, group in turns.GROUPS.items():
+        check(group.tests or group.suites, f"{name} is empty")
+        for suite in group.suites:
+            check(steps.suite_path(suite).exists(), f"{name}: there is no suite {suite}")
+
+
 if __name__ == "__main__":
     sys.exit(run("results", [("ctest_counts_cases", ctest_counts_cases), ("lit_counts_tests", lit_counts_tests),
                              ("suite_lines", suite_lines), ("nothing_survives", nothing_survives),
                              ("a_turn_that_ran_out_of_time_fails_nothing", a_turn_that_ran_out_of_time_fails_nothing),
-                             ("a_turn_takes_what_the_run_has_left", a_turn_takes_what_the_run_has_left)]))
+                             ("a_turn_takes_what_the_run_has_left", a_turn_takes_what_the_run_has_left),
+                             ("a_limited_turn_builds_nothing_and_hides_what_the_host_has",
+                              a_limited_turn_builds_nothing_and_hides_what_the_host_has),
+                             ("every_turn_names_what_there_is", every_turn_names_what_there_is)]))

@@ -24,7 +24,7 @@ class Context:
     jobs: int
     sizes: frozenset  # of suites that are run beside the plain ones: slow, large
     selected: Callable[[str], bool]  # whether --only lets a name through
-    sanitizer: str = ""  # one of SANITIZED, or turn
+    turn: str = ""  # one of turns.GROUPS, or drawn
     until: float | None = None  # on the monotonic clock: when what may be left out for lack of time ends; None: never
 
     @property
@@ -38,7 +38,7 @@ class Context:
         return folder
 
 
-def _command(context, name, command, timeout, fatal=False):
+def command(context, name, command, timeout, fatal=False):
     """Runs one command as a step that either works or fails."""
     log = context.logs / f"{name}.log"
     returncode, output = run_logged(command, log, timeout, cwd=ROOT)
@@ -66,13 +66,13 @@ def _lost(name, log):
 
 def configure(context):
     """configure"""
-    return _command(context, "configure", ["cmake", "--preset", context.preset], 600, fatal=True)
+    return command(context, "configure", ["cmake", "--preset", context.preset], 600, fatal=True)
 
 
 def build(context):
     """build"""
     command = ["cmake", "--build", str(context.build), "--parallel", str(context.jobs)]
-    return _command(context, "build", command, 3600, fatal=True)
+    return command(context, "build", command, 3600, fatal=True)
 
 
 def sources(*patterns):
@@ -85,17 +85,17 @@ def sources(*patterns):
 def check_format(context):
     """format (clang-format)"""
     files = sources("*.h", "*.cpp", "*.c")
-    return _command(context, "format", ["clang-format-22", "--dry-run", "-Werror", *files], 300)
+    return command(context, "format", ["clang-format-22", "--dry-run", "-Werror", *files], 300)
 
 
 def lint_packages(context):
     """packages for lint"""
-    return _command(context, "lint-packages", ["deploy/install-packages", "deploy/packages-lint.txt"], 900)
+    return command(context, "lint-packages", ["deploy/install-packages", "deploy/packages-lint.txt"], 900)
 
 
 def lint_plugin(context):
     """plugin for lint"""
-    return _command(context, "lint-plugin", ["cmake", "--build", str(context.build), "--target", LINT_PLUGIN], 600, fatal=True)
+    return command(context, "lint-plugin", ["cmake", "--build", str(context.build), "--target", LINT_PLUGIN], 600, fatal=True)
 
 
 def lint(context):
@@ -117,10 +117,10 @@ def unit_tests(context):
     names = [name for name in re.findall(r"Test +#\d+: (\S+)", listing) if context.selected(name)]
     if not names:
         return results.Result()
-    return _ctest(context, context.build, names, "ctest", {})
+    return ctest(context, context.build, names, "ctest", {})
 
 
-def _ctest(context, build, names, log, env, timeout=3000):
+def ctest(context, build, names, log, env, timeout=3000):
     """These tests of a build folder."""
     reports = context.logs / f"{log}-gtest"
     shutil.rmtree(reports, ignore_errors=True)
@@ -132,88 +132,6 @@ def _ctest(context, build, names, log, env, timeout=3000):
                context.logs / f"{log}.log", timeout, cwd=ROOT,
                env={"GTEST_OUTPUT": f"json:{reports}/", **env})
     return _reported(results.ctest(junit, reports)) if junit.exists() else _lost(log, context.logs / f"{log}.log")
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Tests that are built anew and run with a sanitizer beneath them."""
-    preset: str  # asan or tsan
-    tests: tuple
-
-
-# None links MLIR, or the server's services: each of these takes longer to build than TURN_S. Task processes have bounds on
-# their address space, which shadow memory exceeds: their tests are left out.
-SANITIZED = {
-    "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")),
-    "scheduler": Group("asan", ("scheduler_test", "simulation_test", "every_operation_test", "action_key_test",
-                                "task_result_fuzz")),
-    "clients": Group("asan", ("blob_cache_test", "cancellation_test", "cores_test", "progress_stream_test", "supervisor_test",
-                              "failure_test", "requirements_test", "cli_test", "await_job_test", "trust_test",
-                              "watch_versions_test", "job_timeline_test", "storage_filter_test", "storage_filter_fuzz",
-                              "operator_list_test", "page_token_fuzz")),
-    "decisions": Group("asan", ("schedule_text_test", "schedule_pins_test", "target_test", "host_test",
-                                "cuts_test", "movement_test", "block_planner_test", "chain_decision_test", "slice_plan_test",
-                                "region_planner_test", "fusion_profit_test", "cache_simulator_test", "intrinsic_test",
-                                "plan_view_test", "zip_writer_test", "module_check_test",
-                                "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test")),
-    "searches": Group("asan", ("search_test", "simulator_test")),
-    "threads": Group("tsan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "scheduler_test", "blob_cache_test",
-                              "cancellation_test", "worker_test")),
-}
-TURN_S = 480  # a turn's build and tests
-
-
-def group_in_turn():
-    """The name of the group that this commit's turn is: each commit draws one."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return sorted(SANITIZED)[int(commit[:12], 16) % len(SANITIZED)]
-
-
-SANITIZER_OPTIONS = {
-    # Each fault at every seventieth operation, and a tenth of the seeds: the same code, ten times as slow.
-    "TESSERA_FAULT_STRIDE": "70",
-    "TESSERA_SIMULATION_SEEDS": "1 200",
-    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/runner/tsan.supp",
-}
-
-
-def sanitized_tests(context):
-    """tests under a sanitizer"""
-    in_turn = context.sanitizer == "turn"
-    name = group_in_turn() if in_turn else context.sanitizer
-    tests = [test for test in SANITIZED[name].tests if context.selected(test)]
-    if not tests:
-        return results.Result()
-    print(f"   {name}: {' '.join(tests)}", flush=True)
-    until = min(time.monotonic() + TURN_S, context.until or float("inf")) if in_turn else None
-    return _sanitized(context, name, tests, until)
-
-
-def _sanitized(context, group, tests, until):
-    """Builds and runs them; what is left at `until` ends then, and is reported."""
-    preset, begin = SANITIZED[group].preset, time.monotonic()
-    def left(most):
-        return most if until is None else max(1, min(most, until - time.monotonic()))
-    def late(failures):
-        told = results.Report(f"{group}: no time was left of {max(0, until - begin):.0f} s", "\n".join(map(str, failures)))
-        print(f"   {told.name}", flush=True)
-        return results.Result(reports=[told])
-    def unless_late(result):
-        return result if not result.failed or until is None or time.monotonic() < until else late(result.failures)
-    if until is not None and until <= begin:
-        return late([])
-    folder = ROOT / "build" / preset
-    for name, command, timeout in (
-            ("configure", ["cmake", "--preset", preset], 600),
-            ("build", ["cmake", "--build", str(folder), "--parallel", str(context.jobs), "--target", *tests], 2400)):
-        result = _command(context, f"{preset}-{name}", command, left(timeout))
-        if result.failed:
-            return unless_late(result)
-    result = _ctest(context, folder, tests, preset, SANITIZER_OPTIONS, left(3000))
-    # With results, or a test that CTest told had failed before it was ended: that decides.
-    told = (context.logs / f"{preset}.xml").exists() or "***" in (context.logs / f"{preset}.log").read_text(errors="replace")
-    return result if told else unless_late(result)
 
 
 def lit_tests(context):
@@ -236,6 +154,19 @@ def _declared(path):
     return size, next((int(w[8:]) for w in words if w.startswith("timeout=")), 300)
 
 
+def suite_path(name):
+    """Of "folder/stem"."""
+    return ROOT / "tests" / f"{name}_suite.py"
+
+
+def declared_timeout(name):
+    return _declared(suite_path(name))[1]
+
+
+def suite_log(context, name, mark=""):
+    return context.logs / f"{name.replace('/', '-')}_suite{mark}.log"
+
+
 def suites(context):
     """suites (Python)"""
     total = results.Result()
@@ -243,14 +174,18 @@ def suites(context):
         for path in sorted((ROOT / "tests" / folder).glob("*_suite.py")):
             name = f"{folder}/{path.stem.removesuffix('_suite')}"
             size, timeout = _declared(path)
-            if not context.selected(name) or (size and size not in context.sizes):
-                continue
-            log = context.logs / f"{folder}-{path.stem}.log"
-            start = time.monotonic()
-            returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout, cwd=ROOT,
-                                            env={"TESSERA_BUILD_DIR": str(context.build)})
-            result = _reported(results.suite(name, output, returncode))
-            seconds = time.monotonic() - start
-            print(f"   {name}: {result} ({seconds:.0f} s)" + (f", see {log}" if result.failed else ""), flush=True)
-            total += result
+            if context.selected(name) and (not size or size in context.sizes):
+                total += suite(context, name, timeout)
     return total
+
+
+def suite(context, name, timeout=None, env=None, mark=""):
+    """One suite, by the name of its folder and its own; `mark` tells runs of the same one apart."""
+    path, log = suite_path(name), suite_log(context, name, mark)
+    start = time.monotonic()
+    returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout or declared_timeout(name), cwd=ROOT,
+                                    env={"TESSERA_BUILD_DIR": str(context.build), **(env or {})})
+    result = _reported(results.suite(f"{name}{mark}", output, returncode))
+    seconds = time.monotonic() - start
+    print(f"   {name}: {result} ({seconds:.0f} s)" + (f", see {log}" if result.failed else ""), flush=True)
+    return result

@@ -42,6 +42,8 @@ constexpr int kAllowedWhenCompiling[] = {
     SCMP_SYS(fstatfs), SCMP_SYS(getdents64), SCMP_SYS(ftruncate), SCMP_SYS(fallocate), SCMP_SYS(fadvise64),
     SCMP_SYS(fchmod), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(umask), SCMP_SYS(copy_file_range),
     SCMP_SYS(sendfile), SCMP_SYS(sync_file_range),
+    // what the linker writes, read within the process
+    SCMP_SYS(pipe2),
     // what machine and process this is
     SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(getppid), SCMP_SYS(getpgrp), SCMP_SYS(getrlimit), SCMP_SYS(times), SCMP_SYS(time),

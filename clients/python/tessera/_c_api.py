@@ -69,6 +69,7 @@ _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "artifact_num_inputs": ([c_void_p], c_size_t),
     "artifact_num_outputs": ([c_void_p], c_size_t),
     "artifact_num_variants": ([c_void_p], c_size_t),
+    "artifact_prepared_bytes": ([c_void_p], c_int64),
     "artifact_fixed_input": ([c_void_p, c_size_t], c_void_p),
     "artifact_bounded_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_ranged_dims": ([c_void_p, c_size_t], c_uint64),

@@ -6,6 +6,8 @@ import mmap
 import pathlib
 from collections.abc import Iterator
 
+from tessera import errors
+
 _DEEPEST = 100  # bodies within bodies
 
 # Messages of onnx.proto on the way to TensorProto.external_data: by number of a field the message that it is.
@@ -77,11 +79,37 @@ def locations(model: pathlib.Path) -> set[str]:
     return found
 
 
+def _blobs_of_snapshot(folder: pathlib.Path) -> pathlib.Path | None:
+    """The blobs that a snapshot of Hugging Face's cache links to: REPOSITORY/blobs of a folder within
+    REPOSITORY/snapshots/REVISION, where REPOSITORY is models--ORG--NAME (or of a data set or a space)."""
+    for revision in (folder, *folder.parents):
+        repository = revision.parent.parent
+        if revision.parent.name == "snapshots" and repository.name.startswith(("models--", "datasets--", "spaces--")):
+            return repository / "blobs"
+    return None
+
+
 def beside(model: pathlib.Path, location: str) -> pathlib.Path | None:
-    """The file of a location, which is relative to the model's folder. None: there is no such file, or it would lie outside of
-    the folder ("..", an absolute path), whatever else the model may name."""
+    """The file at a location, which is relative to the model's folder, without symbolic links. None: there is no such file, or
+    the location itself leaves the folder ("..", an absolute path).
+
+    Links are followed within the folder, and from a snapshot of Hugging Face's cache to the blobs of the same repository. A
+    link that leads elsewhere raises: a downloaded model could otherwise make its user upload any file of the machine."""
     relative = pathlib.PurePosixPath(location)
     if not location or "\0" in location or relative.is_absolute() or ".." in relative.parts:
         return None
-    file = model.parent / relative
-    return file if file.is_file() else None
+    try:
+        folder = model.absolute().parent.resolve(strict=True)
+        file = (folder / relative).resolve(strict=True)
+    except (OSError, RuntimeError):  # not there, or links in a circle
+        return None
+    if not file.is_file():
+        return None
+    blobs = _blobs_of_snapshot(folder)
+    if file.is_relative_to(folder) or (blobs is not None and file.is_relative_to(blobs)):
+        return file
+    raise errors.InvalidModel(
+        f"external data '{location}' of {model}: a symbolic link leads out of the model's folder", reason="INVALID_MODEL",
+        attribute=location, found=str(file),
+        accepted=f"files in {folder}, and links from a snapshot of Hugging Face's cache to its own blobs",
+        fix="if that file holds the model's weights, copy it into the folder or name it with external_data={location: file}")

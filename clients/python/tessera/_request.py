@@ -83,7 +83,7 @@ class CompileRequest:
         """By location: what was named, then what lies beside the model."""
         files: dict[str, str | os.PathLike[str]] = {}
         if isinstance(source, pathlib.Path) and format_ in (job_pb2.MODEL_FORMAT_UNSPECIFIED, job_pb2.ONNX):
-            for location in _external.locations(source):
+            for location in _external.locations(source) - set(self.external_data or {}):
                 if (file := _external.beside(source, location)) is not None:
                     files[location] = file
         return {**files, **(self.external_data or {})}

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import grpc
@@ -16,8 +17,9 @@ from tessera.client import Client
 from tessera.identity import Identity
 
 _PATIENCE_S = 30.0
-_AWAY_FOR_GOOD_S = 5.0  # a server takes its address away when it ends and when it starts; longer than between the two
-_OTHER_BUILD = 3  # tesserad's exit code (proto/server_exit.h)
+_OWNERS_RESTART_S = 5.0  # how long the owner of a tesserad that no program ends with has to start it again
+_FAILED, _OTHER_BUILD = 1, 3  # tesserad's exit codes (proto/server_exit.h)
+_ENDS_WITH_PARENT = "ends with its parent"  # third line of DATA/tesserad.build
 _LONGEST_SOCKET_PATH = 107  # a deep data folder takes a port instead
 
 
@@ -36,13 +38,41 @@ def _find_server(binary: str | os.PathLike[str] | None) -> str:
     return found
 
 
-def _running(folder: pathlib.Path) -> str:
-    """The address a tesserad announced in the folder, if one answers there."""
+def _line(file: pathlib.Path, number: int) -> str:
+    """A line of a text, "" where there is none."""
     try:
-        address = (folder / "tesserad.addr").read_text().strip()
+        lines = file.read_text().splitlines()
     except OSError:
         return ""
-    if not address:
+    return lines[number] if number < len(lines) else ""
+
+
+def _is_held(folder: pathlib.Path) -> bool:
+    """Whether a tesserad holds the folder: the process named in the store's lock file lives and has that file open. Says no of
+    one in another PID namespace; tesserad itself decides by the lock."""
+    lock = folder / "tessera.db.lock"
+    process = _line(lock, 0)
+    if not process.isdigit():
+        return False
+    try:
+        files = os.listdir(f"/proc/{process}/fd")
+    except PermissionError:
+        return True  # another user's, whose files nobody sees
+    except OSError:
+        return False
+    for file in files:
+        try:
+            if os.path.samefile(f"/proc/{process}/fd/{file}", lock):
+                return True
+        except OSError:  # closed meanwhile
+            continue
+    return False
+
+
+def _running(folder: pathlib.Path) -> str:
+    """The address a tesserad announced in the folder, if one answers there. A port may be another program's by now."""
+    address = _line(folder / "tesserad.addr", 0)
+    if not address or not (address.startswith("unix:") or _is_held(folder)):
         return ""
     with grpc.insecure_channel(address) as channel:
         try:
@@ -57,7 +87,8 @@ class LocalService:
 
     One that serves the data folder already is used and left alone. Otherwise one is started on a Unix socket within
     the folder and drained at the end, however this program ends; what it stored stays, so the next block finds its cache
-    warm.
+    warm. Where a service that was found ends before the block does, with the program that had started it, one is started
+    in its place, at the same address, and calls go on there.
     """
 
     def __init__(self, data_folder: str | os.PathLike[str] | None = None, workers: int = 0, *,
@@ -73,7 +104,9 @@ class LocalService:
         self._binary = binary
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
-        self._unannounced_since: float | None = None
+        self._gone_since: float | None = None  # no process holds the folder
+        self._why: errors.TesseraError | None = None  # what was started here has ended
+        self._lock = threading.Lock()
 
     def start(self) -> Client:
         """Returns a client of it."""
@@ -81,58 +114,75 @@ class LocalService:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise errors.of_os(error) from error
-        self.address = _running(self.folder) or self._start()
+        self._why = None
+        socket = f"unix:{self.folder / 'tesserad.sock'}"
+        self.address = socket if len(os.fsencode(socket)) <= _LONGEST_SOCKET_PATH else "127.0.0.1:0"
+        try:
+            self.address = self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        self.started = self._process is not None
         self._client = Client(self.address, Identity())  # the environment is of another service
         self._client._connection.ended = self._ended
         return self._client
 
-    def _start(self) -> str:
-        binary = _find_server(self._binary)
-        socket = self.folder / "tesserad.sock"
-        listen = f"unix:{socket}" if len(os.fsencode(f"unix:{socket}")) <= _LONGEST_SOCKET_PATH else "127.0.0.1:0"
-        (self.folder / "tesserad.addr").unlink(missing_ok=True)
-        log = self.folder / "tesserad.log"
-        with open(log, "ab") as output:
-            # A process group of its own: Ctrl-C is for this program, which then drains the service.
-            self._process = subprocess.Popen(
-                [binary, "--data-dir", self.folder, "--listen", listen, "--workers", str(self._workers),
-                 "--die-with-parent"],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0)
+    def _wait_until_ready(self) -> str:
         give_up = time.monotonic() + _PATIENCE_S
         while time.monotonic() < give_up:
-            if self._process.poll() is not None:
-                # Another program may have started one at the same moment: the folder has one owner.
-                self._process = None
-                time.sleep(0.3)
-                if address := _running(self.folder):
-                    return address
-                raise errors.InternalError(f"{binary} ended at once; see {log}")
             if address := _running(self.folder):
-                self.started = True
                 return address
+            if (why := self._ended()) is not None:
+                raise why
             time.sleep(0.01)
-        self.stop()
-        raise errors.DeadlineExceeded(f"{binary} did not answer within {_PATIENCE_S:.0f} s; see {log}")
+        raise errors.DeadlineExceeded(f"the tesserad of {self.folder} did not answer within {_PATIENCE_S:.0f} s; see {self._log}")
+
+    @property
+    def _log(self) -> pathlib.Path:
+        return self.folder / "tesserad.log"
+
+    def _spawn(self) -> None:
+        binary = _find_server(self._binary)
+        (self.folder / "tesserad.addr").unlink(missing_ok=True)  # of one that was killed
+        with open(self._log, "ab") as output:
+            # A process group of its own: Ctrl-C is for this program, which then drains the service.
+            self._process = subprocess.Popen(
+                [binary, "--data-dir", self.folder, "--listen", self.address, "--workers", str(self._workers),
+                 "--die-with-parent"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0)
 
     def _ended(self) -> errors.TesseraError | None:
-        """Why it will never answer again, or None while it may."""
-        log, again = self.folder / "tesserad.log", "run this again: what it had acknowledged is kept"
-        if self._process:
-            code = self._process.poll()
-            if code is None:
+        """None while it may answer, or one has just been started in its place; else why it never will. From any thread."""
+        with self._lock:
+            if self._process and (code := self._process.poll()) is not None:
+                self._process = None
+                # Of several programs that start one at the same moment, one gets the folder; the others use what it started.
+                if code != _FAILED or not _is_held(self.folder):
+                    self._why = self._why_it_ended(code)
+            if self._process or self._why:
+                return self._why
+            # One that another program or its owner started; while it drains it still holds the folder.
+            if _is_held(self.folder):
+                self._gone_since = None
                 return None
-            if code == _OTHER_BUILD:
-                return errors.Unreachable(f"tesserad ended: it and the tessera-worker or tessera-task beside it are of different "
-                                          f"builds, replaced while it ran or not built together; see {log}",
-                                          fix=f"build or install all of them, then {again}")
-            return errors.Unreachable(f"tesserad ended with exit code {code}; see {log}", fix=again)
-        if (self.folder / "tesserad.addr").exists():
-            self._unannounced_since = None
+            build = self.folder / "tesserad.build"
+            owned = self._client is not None and _line(build, 2) != _ENDS_WITH_PARENT
+            since = self._gone_since = self._gone_since or time.monotonic()
+            if owned and time.monotonic() - since < _OWNERS_RESTART_S:
+                return None
+            try:
+                self._spawn()
+            except errors.TesseraError as error:
+                return error
             return None
-        since = self._unannounced_since = self._unannounced_since or time.monotonic()
-        if time.monotonic() - since < _AWAY_FOR_GOOD_S:
-            return None
-        return errors.Unreachable(f"the tesserad that served {self.folder} was not started here and has ended; see {log}", fix=again)
+
+    def _why_it_ended(self, code: int) -> errors.TesseraError:
+        again = "run this again: what it had acknowledged is kept"
+        if code == _OTHER_BUILD:
+            return errors.Unreachable(f"tesserad ended: it and the tessera-worker or tessera-task beside it are of different "
+                                      f"builds, replaced while it ran or not built together; see {self._log}",
+                                      fix=f"build or install all of them, then {again}")
+        return errors.Unreachable(f"tesserad ended with exit code {code}; see {self._log}", fix=again)
 
     def stop(self) -> None:
         """Drains it, if it was started here."""

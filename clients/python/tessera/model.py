@@ -148,6 +148,11 @@ class Model:
         _c_api.check(self._api.artifact_memory(self._handle, ctypes.byref(info)))
         return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)
 
+    @property
+    def prepared_bytes(self) -> int:
+        """Bytes of weights that take more room in memory than in the file: the first session computes them for all."""
+        return int(self._api.artifact_prepared_bytes(self._handle))
+
     # Running.
 
     def session(self, threads: int | None = None) -> Session:

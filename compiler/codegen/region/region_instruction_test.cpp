@@ -104,6 +104,16 @@ std::string byteChain(const Heads& heads) {
   return text.finish({weighted(text, kind, narrow, values)});
 }
 
+/// A unit for that chip, whatever this one is.
+v1::BuildUnit unitFor(const char* chip, const std::string& ir) {
+  const v1::Target& target = *findBuiltinTarget(chip);
+  v1::BuildUnit unit = hostUnit(ir);
+  *unit.mutable_code() = target.code();
+  *unit.mutable_registers() = target.registers();
+  *unit.mutable_intrinsics() = usableInstructions(target);
+  return unit;
+}
+
 void onVectorsAlone(v1::BuildUnit& unit) {
   google::protobuf::RepeatedPtrField<v1::Intrinsic> kept;
   for (const v1::Intrinsic& each : unit.intrinsics())
@@ -230,8 +240,7 @@ TEST(RegionInstruction, RandomShapesAndTilings) {
 }
 
 TEST(RegionInstruction, TreesThatNameNoSuchInstructionAreRefused) {
-  v1::BuildUnit unit = hostUnit(halfAttention({2, 48, 64, 32, 32}));
-  *unit.mutable_intrinsics() = usableInstructions(*findBuiltinTarget("znver4"));
+  v1::BuildUnit unit = unitFor("znver4", halfAttention({2, 48, 64, 32, 32}));
   auto schedule = defaultSchedule(unit, slicesOf({{"d0", 1}, {"d1", 16}}));
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
   auto again = parseSchedule(printSchedule(*schedule));

@@ -5,6 +5,7 @@
 
 #include "compiler/graph/constants/column_body.h"
 #include "compiler/graph/constants/in_parallel.h"
+#include "compiler/graph/constants/weight_derivation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -387,6 +388,11 @@ bool ConstantEvaluator::compute(mlir::Operation* op, int64_t& budget) {
 std::optional<DenseValue> ConstantEvaluator::evaluate(Value value, int64_t& budget) {
   if (auto it = known_.find(value); it != known_.end()) return it->second;
   if (auto it = computed_.find(value); it != computed_.end()) return it->second;
+  if (auto it = derived_.find(value); it != derived_.end()) {
+    std::optional<DenseValue> derived = tessera::compiler::evaluate(*it->second, budget);
+    if (derived) computed_[value] = *derived;
+    return derived;
+  }
   if (!value.getDefiningOp() || !compute(value.getDefiningOp(), budget)) return std::nullopt;
   return computed_[value];
 }

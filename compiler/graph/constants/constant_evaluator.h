@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,11 +10,17 @@
 
 namespace tessera::compiler {
 
+struct WeightDerivation;
+
 /// Computes results of linalg and tensor operations from operands that are known at compile time.
 class ConstantEvaluator {
  public:
   /// Makes `value` known.
   void define(mlir::Value value, DenseValue known) { known_[value] = std::move(known); }
+  /// The same, computed when it is needed.
+  void define(mlir::Value value, std::shared_ptr<const WeightDerivation> derivation) {
+    derived_[value] = std::move(derivation);
+  }
 
   /// Whether the operation has a rule here, given that its tensor operands are known.
   static bool hasRule(mlir::Operation* op);
@@ -29,6 +36,7 @@ class ConstantEvaluator {
   bool compute(mlir::Operation* op, int64_t& budget);
 
   llvm::DenseMap<mlir::Value, DenseValue> known_;
+  llvm::DenseMap<mlir::Value, std::shared_ptr<const WeightDerivation>> derived_;
   llvm::DenseMap<mlir::Value, DenseValue> computed_;
 };
 

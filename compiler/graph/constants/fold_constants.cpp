@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "compiler/graph/constants/constant_evaluator.h"
+#include "compiler/graph/constants/weight_derivation.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
@@ -24,6 +25,8 @@ constexpr int64_t kBudget = int64_t{1} << 33;
 constexpr int64_t kMaxGrowth = 8;
 constexpr char kWeight[] = "tessera.weight";
 constexpr int64_t kAlwaysBytes = 1 << 16;
+/// A step before the first run is worth the code of its kernel from here on.
+constexpr int64_t kDerivedBytes = 1 << 16;
 
 int64_t bytesOf(mlir::Type type) {
   auto tensor = mlir::dyn_cast<RankedTensorType>(type);
@@ -102,14 +105,21 @@ class WeightAppender {
   WeightAppender(const WeightAppender&) = delete;
   WeightAppender& operator=(const WeightAppender&) = delete;
 
-  Value add(Value original, const DenseValue& known) {
+  Value add(Value original, const DenseValue& known) { return add(original, known, nullptr); }
+  Value add(Value original, std::shared_ptr<const WeightDerivation> derivation) {
+    return add(original, {}, std::move(derivation));
+  }
+
+ private:
+  Value add(Value original, const DenseValue& known, std::shared_ptr<const WeightDerivation> derivation) {
     auto type = mlir::cast<RankedTensorType>(original.getType());
     Weight weight;
     weight.spec.set_name(nameOf(original));
     weight.spec.set_dtype(dataTypeOf(type.getElementType()));
     for (int64_t extent : type.getShape()) weight.spec.add_shape(extent);
-    weight.bytes = {known.data, static_cast<size_t>(known.bytes())};
+    if (known.data) weight.bytes = {known.data, static_cast<size_t>(known.bytes())};
     weight.owner = known.owner;
+    weight.derivation = std::move(derivation);
     mlir::Builder builder(main_.getContext());
     attributes_.push_back(builder.getDictionaryAttr(
         builder.getNamedAttr(kWeight, builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
@@ -117,7 +127,6 @@ class WeightAppender {
     return main_.getBody().front().addArgument(type, original.getLoc());
   }
 
- private:
   mlir::func::FuncOp main_;
   std::vector<Weight>& weights_;
   llvm::SmallVector<mlir::DictionaryAttr> attributes_;
@@ -128,11 +137,34 @@ void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, 
     auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
     if (!index || weights == nullptr) continue;
     const Weight& weight = (*weights)[index.getInt()];
+    if (weight.derivation && weight.bytes.empty()) {
+      evaluator.define(argument, weight.derivation);
+      continue;
+    }
     auto type = mlir::cast<RankedTensorType>(argument.getType());
     const char* bytes = weight.bytes.data();  // as many as the type says: import has checked it
     evaluator.define(argument, {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), bytes,
                                 weight.owner});
   }
+}
+
+/// A weight that an operation of `main` computes of weights which take less memory, and are not uniform: nothing of a
+/// uniform one has to be stored.
+std::shared_ptr<const WeightDerivation> largerDerivation(mlir::func::FuncOp main, const std::vector<Weight>& weights,
+                                                         Value result) {
+  auto derivation = derivationOf(result, [&](Value value) -> const Weight* {
+    auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
+    if (!argument || !isWeightArgument(value)) return nullptr;
+    return &weights[main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight).getInt()];
+  });
+  if (!derivation || derivation->sources.empty() ||
+      !isWorthDeriving(bytesOf(result.getType()), derivation->sourceBytes()))
+    return nullptr;
+  for (const Weight& source : derivation->sources) {
+    if (source.bytes.size() > 8 && source.bytes.substr(8) == source.bytes.substr(0, source.bytes.size() - 8))
+      return nullptr;
+  }
+  return derivation;
 }
 
 }  // namespace
@@ -167,10 +199,15 @@ void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights) {
     if (is_read) continue;
     weight.bytes = {};
     weight.owner.reset();
+    weight.derivation.reset();
   }
 }
 
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory) {
+bool isWorthDeriving(int64_t bytes, int64_t source_bytes) {
+  return bytes >= kDerivedBytes && bytes * 2 >= source_bytes * 3;
+}
+
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory, bool derive) {
   llvm::DenseSet<Value> constant;
   auto isConstant = [&](Value value) {
     return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
@@ -192,15 +229,36 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
     for (Value operand : op->getOperands()) ++readers[operand];
   }
   mlir::OpBuilder builder(main.getContext());
+  const auto isNeeded = [&](Value result) {
+    return llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
+  };
+  const auto replace = [&](Value result, Value replacement) {
+    result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
+  };
+  if (derive && weights != nullptr) {
+    for (mlir::Operation* op : foldable) {
+      for (Value result : op->getResults()) {
+        if (bytesOf(result.getType()) < kDerivedBytes || !isNeeded(result)) continue;
+        if (auto derivation = largerDerivation(main, *weights, result))
+          replace(result, appender->add(result, derivation));
+      }
+    }
+  }
+  // Whose value something reads that is not derived.
+  llvm::DenseSet<mlir::Operation*> evaluated;
+  for (mlir::Operation* op : llvm::reverse(foldable)) {
+    if (llvm::any_of(op->getUsers(),
+                     [&](mlir::Operation* user) { return !folded.contains(user) || evaluated.contains(user); }))
+      evaluated.insert(op);
+  }
   int64_t folded_bytes = 0;
   // In program order, so that evaluation never recurses along a chain, and freeing what no one needs again.
   for (mlir::Operation* op : foldable) {
     for (Value result : op->getResults()) {
+      if (!evaluated.contains(op)) continue;
       std::optional<DenseValue> known = evaluator.evaluate(result, budget);
-      const bool needed =
-          llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
       // A view of a weight costs nothing where it is.
-      if (!known || !needed || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
+      if (!known || !isNeeded(result) || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
       auto type = mlir::cast<RankedTensorType>(result.getType());
       Value replacement;
       if (weights == nullptr || known->elements() <= 1 || isUniform(*known)) {
@@ -211,7 +269,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
         replacement = appender->add(result, memory.keep(*std::move(known)));
         if (memory.folded) memory.folded(folded_bytes);
       }
-      result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
+      replace(result, replacement);
     }
     for (Value operand : op->getOperands()) {
       if (--readers[operand] == 0) evaluator.forget(operand);

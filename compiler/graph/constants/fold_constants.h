@@ -12,8 +12,14 @@ namespace tessera::compiler {
 /// Evaluates everything that depends on weights and constants alone: transposes, packing, scales, casts.
 /// Results become new weights, added as arguments of `main`; one-element and uniform results become
 /// constants. With `weights == nullptr` (a module without weights, as in tests) all become constants.
+/// With `derive`, a large result that exceeds its sources becomes a weight with a derivation and without bytes;
+/// settleWeights() decides later whether to store or to prepare it.
 /// Returns the number of operations that vanished.
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory = {});
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory = {},
+                  bool derive = false);
+
+/// Whether a weight of so many bytes, made of so many, is worth a step before the first run.
+bool isWorthDeriving(int64_t bytes, int64_t source_bytes);
 
 /// Bytes of the weights that are read.
 int64_t weightsBytes(mlir::func::FuncOp main);

@@ -45,6 +45,11 @@ int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weig
     auto [it, inserted] = placed.try_emplace(weight.getInt(), 0);
     if (inserted) {
       const Weight& bytes = model_.weights[weight.getInt()];
+      if (bytes.prepared >= 0) {
+        it->second = newStorage({.kind = v1::Buffer::PREPARED, .index = bytes.prepared, .spec = bytes.spec});
+        storage_of_[argument] = it->second;
+        continue;
+      }
       it->second = newStorage({.kind = v1::Buffer::WEIGHT, .offset = offset, .spec = bytes.spec});
       weights.push_back({offset, bytes});
       offset += (static_cast<int64_t>(bytes.bytes.size()) + kAlignment - 1) / kAlignment * kAlignment;

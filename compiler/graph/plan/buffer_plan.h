@@ -16,7 +16,7 @@ namespace tessera::compiler {
 /// Where bytes live. Several values share one: views, and results written over dead operands.
 struct Storage {
   v1::Buffer::Kind kind = v1::Buffer::ARENA;
-  int index = 0;          // input or output position, or position in weights, or place in the arena
+  int index = 0;          // input or output position, or position in prepared weights, or place in the arena
   int64_t offset = 0;     // weights and arena
   int parent = -1;        // arena: the storage this one is a part of; offset is then relative to it
   Lifetime lifetime{};    // arena

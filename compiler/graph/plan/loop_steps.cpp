@@ -85,6 +85,11 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
         moved.push_back(addBuffer(v1::Buffer::WEIGHT, buffer.index(), planned_.plan.weights_bytes() + buffer.offset(),
                                   buffer.size_bytes(), buffer.spec()));
         break;
+      case v1::Buffer::PREPARED:
+        moved.push_back(addBuffer(v1::Buffer::PREPARED,
+                                  prepared_ + static_cast<int>(planned_.prepared.size()) + buffer.index(),
+                                  buffer.offset(), buffer.size_bytes(), buffer.spec()));
+        break;
       case v1::Buffer::LOOP:
         moved.push_back(addBuffer(v1::Buffer::LOOP, loops + 1 + buffer.index(), 0, buffer.size_bytes(), buffer.spec()));
         break;
@@ -194,6 +199,7 @@ void LoopWriter::write(LoopOp loop, const PlannedGraph& body, const LoopMemory& 
   for (const PlannedGraph::PlacedWeight& placed : body.weights)
     planned_.weights.push_back({plan.weights_bytes() + placed.offset, placed.weight});
   plan.set_weights_bytes(plan.weights_bytes() + body.plan.weights_bytes());
+  planned_.prepared.insert(planned_.prepared.end(), body.prepared.begin(), body.prepared.end());
 }
 
 }  // namespace tessera::compiler

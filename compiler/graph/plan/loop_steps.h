@@ -26,8 +26,9 @@ class LoopWriter {
   /// The buffer of a value of @main.
   using BufferOf = llvm::function_ref<int(mlir::Value)>;
 
-  LoopWriter(PlannedGraph& planned, std::map<std::string, int>& workload_of, const BufferPlan& memory)
-      : planned_(planned), workload_of_(workload_of), memory_(memory) {}
+  /// `prepared`: how many weights of @main itself are prepared. Those of bodies, in planned.prepared, come behind them.
+  LoopWriter(PlannedGraph& planned, std::map<std::string, int>& workload_of, const BufferPlan& memory, int prepared)
+      : planned_(planned), workload_of_(workload_of), memory_(memory), prepared_(prepared) {}
 
   void write(LoopOp loop, const PlannedGraph& body, const LoopMemory& own, BufferOf buffer_of);
 
@@ -41,6 +42,7 @@ class LoopWriter {
   PlannedGraph& planned_;
   std::map<std::string, int>& workload_of_;
   const BufferPlan& memory_;
+  const int prepared_;
 };
 
 }  // namespace tessera::compiler

@@ -65,7 +65,7 @@ void print(const v1::Plan& plan, llvm::raw_ostream& out) {
       const v1::Buffer& buffer = plan.buffers(operand);
       llvm::StringRef kind = v1::Buffer::Kind_Name(buffer.kind());
       out << (position == 0 ? "" : ", ") << kind.lower() << " ";
-      if (buffer.kind() == v1::Buffer::INPUT || buffer.kind() == v1::Buffer::OUTPUT) {
+      if (buffer.kind() != v1::Buffer::WEIGHT && buffer.kind() != v1::Buffer::ARENA) {
         out << buffer.index();
       } else {
         out << buffer.offset() << ".." << buffer.offset() + buffer.size_bytes();

@@ -215,9 +215,12 @@ void PlanWriter::numberSteps() {
 }
 
 void PlanWriter::writeLoop(const PendingStep& pending, const LoopMemory& own) {
-  LoopWriter(result_, workload_of_, buffers_).write(pending.loop, *body_of_.at(pending.loop), own, [&](Value value) {
-    return bufferOf(buffers_.storageOf(rootOf(value)), mlir::cast<RankedTensorType>(value.getType()));
-  });
+  int prepared = 0;
+  for (const Weight& weight : model_.weights) prepared = std::max(prepared, weight.prepared + 1);
+  LoopWriter(result_, workload_of_, buffers_, prepared)
+      .write(pending.loop, *body_of_.at(pending.loop), own, [&](Value value) {
+        return bufferOf(buffers_.storageOf(rootOf(value)), mlir::cast<RankedTensorType>(value.getType()));
+      });
 }
 
 void PlanWriter::writeSteps() {

@@ -1,13 +1,12 @@
-// Windows and discrete Fourier transforms. Lengths are known at import, so windows and the transform's matrix are
-// constants; a transform is one matrix product, which for the frame lengths of audio models (up to a few
-// thousand) runs at the speed of one.
+// Windows, discrete Fourier transforms and filters of spectra. Lengths are known at import, so windows and the roots of
+// unity are constants.
 #include <cmath>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
-#include "compiler/import/ops/matmul.h"
+#include "compiler/import/ops/fourier.h"
 
 namespace tessera::compiler {
 namespace {
@@ -60,103 +59,22 @@ Results lowerHannWindow(Node& n, Emitter&) { return cosineWindow(n, 0.5, 0.5, 0)
 Results lowerHammingWindow(Node& n, Emitter&) { return cosineWindow(n, 25.0 / 46, 21.0 / 46, 0); }
 Results lowerBlackmanWindow(Node& n, Emitter&) { return cosineWindow(n, 0.42, 0.5, 0.08); }
 
-/// A transform of `length` samples of `parts` (1 real, 2 complex) each to `bins` complex numbers.
-struct Transform {
-  int64_t length, parts, bins;
-  bool inverse;
-};
-
-/// The transform as a matrix: (sample, part) x (bin, part).
-ConstantPtr transformMatrix(const Transform& t, v1::DataType dtype) {
-  std::vector<double> values;
-  values.reserve(t.length * t.parts * t.bins * 2);
-  const double sign = t.inverse ? 1 : -1;
-  const double scale = t.inverse ? 1 / static_cast<double>(t.length) : 1;
-  for (int64_t sample = 0; sample < t.length; ++sample) {
-    for (int64_t part = 0; part < t.parts; ++part) {
-      for (int64_t bin = 0; bin < t.bins; ++bin) {
-        // Reduced modulo the length first: the angle stays small, hence exact.
-        const double turn = static_cast<double>((sample * bin) % t.length) / static_cast<double>(t.length);
-        const double real = std::cos(2 * std::numbers::pi * turn) * scale;
-        const double imaginary = sign * std::sin(2 * std::numbers::pi * turn) * scale;
-        // (a + i b) (c + i d) = (a c - b d) + i (a d + b c)
-        values.push_back(part == 0 ? real : -imaginary);
-        values.push_back(part == 0 ? imaginary : real);
-      }
-    }
-  }
-  return realConstant(dtype, {t.length * t.parts, t.bins * 2}, values);
-}
-
-/// x (... x length x parts) to (... x bins x 2).
+/// x (... x given x parts) to (... x bins x bin_parts).
 absl::StatusOr<Tensor> transform(const Node& n, Emitter& e, const Tensor& x, const Transform& t) {
-  TESSERA_RETURN_IF_ERROR(checkTable(n, t.length * t.parts, t.bins * 2));
   Shape shape(x.shape.begin(), x.shape.end() - 2);
   const int64_t rows = elementCount(shape);
-  shape.push_back(t.bins);
-  shape.push_back(2);
+  TESSERA_RETURN_IF_ERROR(checkTable(n, t.length, 2));
+  TESSERA_RETURN_IF_ERROR(n.checkResult({rows, largestRow(t)}, x.dtype));  // between stages
+  shape.insert(shape.end(), {t.bins, t.bin_parts});
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  Value left = e.value(e.reshape(x, {rows, t.length * t.parts}));
-  Value right = e.value(Emitter::wrap(transformMatrix(t, x.dtype)));
-  Value zero = e.zeros(x.dtype, {rows, t.bins * 2}).value;
-  auto product = mlir::linalg::MatmulOp::create(e.b, e.loc, mlir::TypeRange{zero.getType()}, ValueRange{left, right},
-                                                ValueRange{zero});
-  return e.reshape(Emitter::wrap(product->getResult(0), x.dtype), shape);
+  return e.reshape(fourierTransform(e, e.reshape(x, {rows, t.given, t.parts}), t), shape);
 }
 
-/// Cuts or fills up dimension `axis` with zeros to `length`.
-absl::StatusOr<Tensor> resized(const Node& n, Emitter& e, const Tensor& x, int64_t axis, int64_t length) {
-  std::vector<int64_t> zero(x.rank(), 0), high(x.rank(), 0), sizes = x.shape, ones(x.rank(), 1);
+/// The first `length` elements of dimension `axis`, all of them where there are fewer.
+Tensor frontOfAxis(Emitter& e, const Tensor& x, int64_t axis, int64_t length) {
+  std::vector<int64_t> zero(x.rank(), 0), sizes = x.shape, ones(x.rank(), 1);
   sizes[axis] = std::min(length, x.shape[axis]);
-  Tensor cut = e.slice(x, zero, sizes, ones);
-  high[axis] = length - sizes[axis];
-  sizes[axis] = length;
-  TESSERA_RETURN_IF_ERROR(n.checkResult(sizes, x.dtype));
-  return e.pad(cut, zero, high, e.scalars(x.dtype).constant(0));
-}
-
-/// The real signal whose spectrum has the given bins and their conjugates: (... x bins x 2) to (... x length x 1).
-/// A bin that has a conjugate counts twice; the first, and for an even length the last, have none.
-ConstantPtr realInverseMatrix(int64_t bins, int64_t length, v1::DataType dtype) {
-  std::vector<double> values;
-  for (int64_t bin = 0; bin < bins; ++bin) {
-    const bool alone = bin == 0 || 2 * bin == length;
-    const double weight = (alone ? 1.0 : 2.0) / static_cast<double>(length);
-    for (const bool imaginary : {false, true}) {
-      for (int64_t sample = 0; sample < length; ++sample) {
-        const double turn = static_cast<double>((sample * bin) % length) / static_cast<double>(length);
-        const double angle = 2 * std::numbers::pi * turn;
-        values.push_back(imaginary ? -std::sin(angle) * weight : std::cos(angle) * weight);
-      }
-    }
-  }
-  return realConstant(dtype, {bins * 2, length}, values);
-}
-
-absl::StatusOr<Tensor> realFromOneSide(Node& n, Emitter& e, int64_t axis) {
-  Tensor x = n.in(0);
-  int64_t length = 2 * (x.shape[axis] - 1);
-  if (n.has(1)) {
-    TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 1, "dft_length", 1));
-  }
-  const int64_t bins = length / 2 + 1;
-  if (length < 1 || x.elements() == 0) {
-    return n.invalid("the spectrum is empty", {.attribute = "input", .found = shapeText(x.shape)});
-  }
-  TESSERA_RETURN_IF_ERROR(checkTable(n, bins * 2, length));
-  TESSERA_ASSIGN_OR_RETURN(x, resized(n, e, x, axis, bins));
-  llvm::SmallVector<int64_t> exchange;
-  for (int64_t d = 0; d < x.rank(); ++d) exchange.push_back(d);
-  std::swap(exchange[axis], exchange[x.rank() - 2]);
-  const Tensor spectrum = e.transpose(x, exchange);
-  const int64_t rows = spectrum.elements() / (bins * 2);
-  Shape shape = spectrum.shape;
-  shape[shape.size() - 2] = length;
-  shape.back() = 1;
-  TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-  const Tensor matrix = Emitter::wrap(realInverseMatrix(bins, length, x.dtype));
-  const Tensor signal = product(e, e.reshape(spectrum, {rows, bins * 2}), matrix, false, false);
-  return e.transpose(e.reshape(signal, shape), exchange);
+  return e.slice(x, zero, sizes, ones);
 }
 
 Results lowerDft(Node& n, Emitter& e) {
@@ -186,24 +104,32 @@ Results lowerDft(Node& n, Emitter& e) {
         "one side of a complex signal, or of a real spectrum",
         {.attribute = "onesided", .found = "1", .accepted = "forward of real, inverse of complex numbers"});
   }
-  if (onesided && inverse) {
-    TESSERA_ASSIGN_OR_RETURN(Tensor real, realFromOneSide(n, e, axis));
-    return {{std::move(real)}};
-  }
-  int64_t length = x.shape[axis];
+  const bool real_result = onesided && inverse;
+  int64_t length = real_result ? 2 * (x.shape[axis] - 1) : x.shape[axis];
   if (n.has(1)) {
     TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 1, "dft_length", 1));
-    TESSERA_ASSIGN_OR_RETURN(x, resized(n, e, x, axis, length));
   }
   if (length < 1 || x.elements() == 0) {
-    return n.invalid("the signal is empty", {.attribute = "input", .found = shapeText(x.shape)});
+    return n.invalid(real_result ? "the spectrum is empty" : "the signal is empty",
+                     {.attribute = "input", .found = shapeText(x.shape)});
   }
+  const int64_t one_side = length / 2 + 1;
+  x = frontOfAxis(e, x, axis, real_result ? one_side : length);
   // The axis goes next to the parts, and back afterwards: the exchange is its own inverse.
   llvm::SmallVector<int64_t> exchange;
   for (int64_t d = 0; d < rank; ++d) exchange.push_back(d);
   std::swap(exchange[axis], exchange[rank - 2]);
-  TESSERA_ASSIGN_OR_RETURN(const Tensor bins, transform(n, e, e.transpose(x, exchange),
-                                                        {length, parts, onesided ? length / 2 + 1 : length, inverse}));
+  x = e.transpose(x, exchange);
+  Transform t = {.length = length,
+                 .given = x.shape[rank - 2],
+                 .parts = parts,
+                 .bins = onesided && !inverse ? one_side : length,
+                 .inverse = inverse};
+  if (real_result) {
+    x = weightedOneSide(e, x, length);
+    t.bin_parts = 1;
+  }
+  TESSERA_ASSIGN_OR_RETURN(const Tensor bins, transform(n, e, x, t));
   return {{e.transpose(bins, exchange)}};
 }
 
@@ -253,8 +179,10 @@ Results lowerStft(Node& n, Emitter& e) {
   const Shape shape = {signal.shape[0], (signal.shape[1] - length) / step + 1, length, parts};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, signal.dtype));
   Tensor frames = cutFrames(e, signal, windowed ? &n.in(2) : nullptr, shape, step);
-  TESSERA_ASSIGN_OR_RETURN(Tensor bins,
-                           transform(n, e, frames, {length, parts, onesided ? length / 2 + 1 : length, false}));
+  TESSERA_ASSIGN_OR_RETURN(
+      Tensor bins,
+      transform(n, e, frames,
+                {.length = length, .given = length, .parts = parts, .bins = onesided ? length / 2 + 1 : length}));
   return {{std::move(bins)}};
 }
 

@@ -1,0 +1,125 @@
+#include "compiler/graph/plan/prepared_weights.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/constants/weight_derivation.h"
+#include "compiler/graph/plan/plan_writer.h"
+#include "compiler/graph/rewrites/fusion.h"
+#include "compiler/graph/rewrites/simplify.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "proto/element_size.h"
+#include "proto/failure.h"
+
+namespace tessera::compiler {
+namespace {
+
+/// Of stored weights, over what they are computed from: layouts that fill up blocks of channels stay below it.
+constexpr double kMostGrowth = 1.2;
+/// What a step before the first run saves at least, as a part of what is stored: its kernel takes room and time too.
+constexpr int64_t kLeastPart = 1000;
+/// Points of loops that computing one weight may take.
+constexpr int64_t kPoints = int64_t{1} << 33;
+constexpr char kWeight[] = "tessera.weight";
+
+int64_t bytesOf(const Weight& weight) {
+  int64_t bytes = elementBytes(weight.spec.dtype());
+  for (int64_t extent : weight.spec.shape()) bytes *= extent;
+  return bytes;
+}
+
+/// Positions in `weights` of those that `main` reads, each once.
+llvm::SetVector<int64_t> readOf(mlir::func::FuncOp main) {
+  llvm::SetVector<int64_t> read;
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
+    if (index && !argument.use_empty()) read.insert(index.getInt());
+  }
+  return read;
+}
+
+absl::Status compute(Weight& weight, const FoldedMemory& memory) {
+  int64_t budget = kPoints;
+  std::optional<DenseValue> value = evaluate(*weight.derivation, budget);
+  if (!value) {
+    return failureStatus(v1::Failure::INTERNAL,
+                         absl::StrCat("weight '", weight.spec.name(), "' cannot be computed when compiling"));
+  }
+  const DenseValue kept = memory.keep(*std::move(value));
+  weight.bytes = {kept.data, static_cast<size_t>(kept.bytes())};
+  weight.owner = kept.owner;
+  return absl::OkStatus();
+}
+
+/// The steps that compute a weight, as the plan of a model without inputs.
+absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const Chip& chip) {
+  mlir::func::FuncOp function = weight.derivation->function.get().clone();
+  ImportedModel model;
+  model.module = mlir::ModuleOp::create(function.getLoc());
+  model.module->push_back(function);
+  function.setName("main");
+  mlir::Builder builder(function.getContext());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.setArgAttr(i, kWeight, builder.getI64IntegerAttr(i));
+  model.weights = weight.derivation->sources;
+  model.outputs.push_back(weight.spec);
+  eliminateDuplicates(function);
+  fuseElementwise(function);
+  absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(function), chip, {});
+  if (!planned.ok()) return planned.status();
+  planned->plan.clear_report();
+  return PlannedGraph::PreparedWeight{std::move(planned->plan), std::move(planned->weights)};
+}
+
+}  // namespace
+
+absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weights, const FoldedMemory& memory) {
+  for (const int64_t index : readOf(main)) {
+    Weight& weight = weights[index];
+    if (!weight.derivation || !weight.bytes.empty()) continue;
+    if (absl::Status status = compute(weight, memory); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::func::FuncOp main,
+                                                                        std::vector<Weight>& weights, const Chip& chip,
+                                                                        const FoldedMemory& memory, bool prepare) {
+  const llvm::SetVector<int64_t> read = readOf(main);
+  int64_t folded = 0;
+  llvm::DenseMap<const char*, int64_t> sources;  // what is stored if everything is computed before the first run
+  for (const int64_t index : read) {
+    const Weight& weight = weights[index];
+    folded += bytesOf(weight);
+    if (!weight.derivation) {
+      sources[weight.bytes.data()] = bytesOf(weight);
+      continue;
+    }
+    for (const Weight& source : weight.derivation->sources)
+      sources[source.bytes.data()] = static_cast<int64_t>(source.bytes.size());
+  }
+  int64_t least = 0;
+  for (const auto& [data, bytes] : sources) least += bytes;
+  std::vector<PlannedGraph::PreparedWeight> prepared;
+  const bool stores_all = !prepare || static_cast<double>(folded) <= kMostGrowth * static_cast<double>(least);
+  for (const int64_t index : read) {
+    Weight& weight = weights[index];
+    if (!weight.derivation) continue;
+    const int64_t source_bytes = weight.derivation->sourceBytes();
+    if (stores_all || !isWorthDeriving(bytesOf(weight), source_bytes) ||
+        (bytesOf(weight) - source_bytes) * kLeastPart < least) {
+      if (weight.bytes.empty())
+        if (absl::Status status = compute(weight, memory); !status.ok()) return status;
+      continue;
+    }
+    absl::StatusOr<PlannedGraph::PreparedWeight> plan = planOf(weight, chip);
+    if (!plan.ok()) return plan.status();
+    weight.prepared = static_cast<int>(prepared.size());
+    prepared.push_back(*std::move(plan));
+  }
+  return prepared;
+}
+
+}  // namespace tessera::compiler
