@@ -10,6 +10,7 @@
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
+#include "compiler/graph/layout/narrow_pairs.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/plan_writer.h"
 #include "compiler/graph/plan/prepared_weights.h"
@@ -232,6 +233,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
+  markNarrowPairs(main, chip, model.weights);
   if (!observed.ok()) return observed;
   auto prepared = settleWeights(main, model.weights, chip, options.memory, options.prepare_weights);
   if (!prepared.ok()) return prepared.status();

@@ -58,10 +58,13 @@ class Narrower {
         extents_(op.getStaticLoopRanges()),
         operands_{x, w} {}
 
-  /// Turns sign bits so that the operands are `signs`, in their order or the other; the fewest that matter.
-  bool adopt(llvm::ArrayRef<Signs> wanted) {
+  /// Turns sign bits so that the operands are as one of `wanted`, in their order or the other; the fewest that matter.
+  /// Under `any` only where that costs no more than the signs they have.
+  bool adopt(llvm::ArrayRef<Signs> wanted, bool any) {
     std::optional<std::pair<int, Signs>> best;
-    if (wanted.empty()) best = {0, {operands_[0].is_signed, operands_[1].is_signed}};
+    const Signs own{operands_[0].is_signed, operands_[1].is_signed};
+    if (wanted.empty()) best = {0, own};
+    if (const auto price = any ? priceOf(own) : std::nullopt) best = {*price + 1, own};
     for (const Signs& each : wanted)
       for (const Signs& signs : {each, Signs{each.second, each.first}}) {
         const auto price = priceOf(signs);
@@ -364,6 +367,8 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
+  const bool any = chip.multipliesPairs();  // whatever the signs, by halves
+  if (any) signs.push_back({.first = false, .second = true});
   int count = 0;
   for (GenericOp op : products) {
     OpBuilder builder(op);
@@ -375,7 +380,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     for (const TileProduct& each : chip.tileProducts())
       if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});
     wanted.append(signs);
-    if (!narrower.adopt(wanted)) continue;
+    if (!narrower.adopt(wanted, any)) continue;
     narrower.run();
     ++count;
   }
