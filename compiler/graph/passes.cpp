@@ -29,6 +29,7 @@
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
+#include "compiler/graph/rewrites/wide_concats.h"
 #include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"
@@ -84,6 +85,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
     {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",
      [](FuncOp main, int64_t) { return nestConcats(main); }},
+    {"tessera-cut-wide-concats", "Make a concatenation of many operands a tree of narrow ones",
+     [](FuncOp main, int64_t) { return cutWideConcats(main); }},
     {"tessera-remove-dead-code", "Remove operations whose results nobody reads",
      [](FuncOp main, int64_t) { return removeDeadCode(main); }},
     {"tessera-eliminate-duplicates", "Compute equal values once",

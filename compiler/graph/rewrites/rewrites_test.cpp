@@ -94,6 +94,37 @@ TEST_F(RewritesTest, ElementwiseBehindConcatenationJoinsTheParts) {
   }
 }
 
+// Parts that lie in turns, or one behind the other; 70 of them are three kernels' worth, of which two are equal.
+TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
+  for (int64_t dim : {0, 1}) {
+    ModelBuilder b(context_);
+    llvm::SmallVector<Value> parts;
+    for (int i = 0; i < 70; ++i) parts.push_back(b.input({3, 5}));
+    PlannedGraph planned = check(b.finish({b.concat(parts, dim)}));
+    EXPECT_EQ(countOf(planned, "cut-wide-concats"), 1);
+    EXPECT_EQ(planned.plan.workloads_size(), 3);
+    for (const v1::Step& step : planned.plan.steps()) EXPECT_LE(step.operands_size(), 33);
+  }
+}
+
+TEST_F(RewritesTest, ConstantsAreMadeAsFarAsTheyAreRead) {
+  ModelBuilder b(context_);
+  Value product = b.matmul(b.weight({70, 33}), b.weight({33, 270}));
+  Value some = b.add(b.slice(product, 1, 7, 40), b.slice(product, 1, 201, 40));
+  PlannedGraph planned = check(b.finish({b.add(b.input({70, 40}), some)}));
+  EXPECT_EQ(planned.plan.steps_size(), 1);
+}
+
+TEST_F(RewritesTest, ProductsOfConstantsAreExactWhateverTheirSize) {
+  for (const auto& [rows, depth, columns] : {std::tuple(1, 300, 259), {7, 131, 1}, {9, 257, 515}, {130, 5, 64}}) {
+    ModelBuilder b(context_);
+    Value product = b.matmul(b.weight({rows, depth}), b.weight({depth, columns}));
+    Value turned = b.matmul(b.weight({rows, depth}), b.weight({columns, depth}), /*transpose_y=*/true);
+    PlannedGraph planned = check(b.finish({b.add(b.input({rows, columns}), b.add(product, turned))}));
+    EXPECT_EQ(planned.plan.steps_size(), 1);
+  }
+}
+
 TEST_F(RewritesTest, WhatIsAlsoPaddedIsReadInsideThePadding) {
   ModelBuilder b(context_);
   // Three channels are read as they are: no step packs the input.
