@@ -1,5 +1,6 @@
 // Rewrites in the order planGraph runs them, on whole small models, against plain loops.
 #include "compiler/graph/graph.h"
+#include "compiler/graph/rewrites/common_values.h"
 #include "compiler/graph/testing/model_builder.h"
 #include "compiler/graph/testing/plan_check.h"
 #include "gtest/gtest.h"
@@ -27,6 +28,29 @@ TEST_F(RewritesTest, WhatIsWrittenTwiceIsComputedOnce) {
   auto branch = [&] { return b.matmul(b.mulChannel(b.relu(x), scale), w); };
   PlannedGraph planned = check(b.finish({b.add(b.sigmoid(branch()), b.relu(branch()))}));
   EXPECT_EQ(countOf(planned, "eliminate-duplicates"), 3);  // relu, scale, product
+}
+
+// Operations that read the same and differ in their bodies are not compared with each other.
+TEST_F(RewritesTest, ManyResultsOfOneValueAreNotComparedPairwise) {
+  constexpr int kResults = 200;
+  std::string types, names, body;
+  for (int i = 0; i < kResults; ++i) {
+    const std::string n = std::to_string(i), comma = i == 0 ? "" : ", ";
+    types += comma + "tensor<4x8xf32>";
+    names += comma + "%r" + n;
+    body += "%r" + n +
+            " = linalg.generic {indexing_maps = [#id, #id], iterator_types = [\"parallel\", \"parallel\"]} "
+            "ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {\n^bb0(%p: f32, %o: f32):\n%c = arith.constant " +
+            n + ".5 : f32\n%s = arith.addf %p, %c : f32\nlinalg.yield %s : f32\n} -> tensor<4x8xf32>\n";
+  }
+  ImportedModel model =
+      parse("#id = affine_map<(i, j) -> (i, j)>\nfunc.func @main(%x: tensor<4x8xf32>) -> (" + types +
+            ") {\n%e = tensor.empty() : tensor<4x8xf32>\n" + body + "return " + names + " : " + types + "\n}");
+  const int64_t before = comparedOperations();
+  auto planned = planGraph(std::move(model), target_, options_);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->plan.steps_size(), kResults);
+  EXPECT_LE(comparedOperations() - before, 8 * kResults) << "all pairs: " << kResults * kResults / 2;
 }
 
 TEST_F(RewritesTest, ProductsOfDifferentWidthsShareOneStep) {
