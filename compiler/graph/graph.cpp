@@ -31,6 +31,7 @@
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
@@ -247,6 +248,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
   count("cut-wide-concats", cutWideConcats(main));
+  count("share-bodies", shareBodiesOfManyNumbers(main));
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
   markNarrowPairs(main, chip, model.weights);

@@ -25,6 +25,7 @@
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
@@ -87,6 +88,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return nestConcats(main); }},
     {"tessera-cut-wide-concats", "Make a concatenation of many operands a tree of narrow ones",
      [](FuncOp main, int64_t) { return cutWideConcats(main); }},
+    {"tessera-share-bodies", "Let very many operations that differ in numbers of their bodies share one kernel",
+     [](FuncOp main, int64_t) { return shareBodiesOfManyNumbers(main); }},
     {"tessera-remove-dead-code", "Remove operations whose results nobody reads",
      [](FuncOp main, int64_t) { return removeDeadCode(main); }},
     {"tessera-eliminate-duplicates", "Compute equal values once",

@@ -8,6 +8,7 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/import/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -306,7 +307,8 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : nullptr;
     // The matrices of a transform are part of its code: additions, not data.
     const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
-    if (elements && !elements.isSplat() && elements.getNumElements() > 1 && !is_code) constants.push_back(constant);
+    const bool is_data = elements && !elements.isSplat() && elements.getNumElements() > 1;
+    if (!is_code && (is_data || constant->hasAttr(kStoredConstant))) constants.push_back(constant);
   }
   ConstantEvaluator evaluator;
   int64_t budget = kBudget;
