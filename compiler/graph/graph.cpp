@@ -37,6 +37,7 @@
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/rewrites/wide_concats.h"
+#include "compiler/graph/rewrites/wide_splits.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"
 #include "compiler/graph/winograd/whole_blocks.h"
@@ -247,6 +248,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!hasRanges(model)) count("split-long-sums", splitLongSums(main, chip));
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
+  count("cut-wide-splits", cutWideSplits(main));
   count("cut-wide-concats", cutWideConcats(main));
   count("share-bodies", shareBodiesOfManyNumbers(main));
   constantsToWeights(main, model.weights);

@@ -31,6 +31,7 @@
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
 #include "compiler/graph/rewrites/wide_concats.h"
+#include "compiler/graph/rewrites/wide_splits.h"
 #include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"
@@ -88,6 +89,8 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return nestConcats(main); }},
     {"tessera-cut-wide-concats", "Make a concatenation of many operands a tree of narrow ones",
      [](FuncOp main, int64_t) { return cutWideConcats(main); }},
+    {"tessera-cut-wide-splits", "Copy a tensor of which many equal parts are read in stages, so that readers are equal",
+     [](FuncOp main, int64_t) { return cutWideSplits(main); }},
     {"tessera-share-bodies", "Let very many operations that differ in numbers of their bodies share one kernel",
      [](FuncOp main, int64_t) { return shareBodiesOfManyNumbers(main); }},
     {"tessera-remove-dead-code", "Remove operations whose results nobody reads",

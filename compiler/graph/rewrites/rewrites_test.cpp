@@ -131,6 +131,21 @@ TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
   }
 }
 
+// Of 70 parts each of the first 32 has a kernel, which reads every 32nd; three copies are in front of them.
+TEST_F(RewritesTest, PartsOfAWideSplitShareKernels) {
+  for (int64_t dim : {0, 1}) {
+    ModelBuilder b(context_);
+    llvm::SmallVector<int64_t> shape = {5, 5};
+    shape[dim] = 210;
+    Value x = b.input(shape);
+    llvm::SmallVector<Value> results;
+    for (int i = 0; i < 70; ++i) results.push_back(b.relu(b.slice(x, dim, 3 * i, 3)));
+    PlannedGraph planned = check(b.finish(results));
+    EXPECT_EQ(countOf(planned, "cut-wide-splits"), 1);
+    EXPECT_LE(planned.plan.workloads_size(), 32 + 6 + 3);
+  }
+}
+
 TEST_F(RewritesTest, ConstantsAreMadeAsFarAsTheyAreRead) {
   ModelBuilder b(context_);
   Value product = b.matmul(b.weight({70, 33}), b.weight({33, 270}));
