@@ -34,7 +34,7 @@ struct PlanRequest {
   fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
   v1::Pins pins = {};          ///< decisions to take over; spec.pin_use says what is made of them
   StepCache* steps = nullptr;  ///< of schedules; null: each is decided anew
-  /// Called with the name of each step of planning at its end: for who measures the steps' time and memory.
+  /// Called at the end of each step of planning with the step's name, to measure time and memory of steps.
   std::function<void(const char* step)> finished = nullptr;
 };
 

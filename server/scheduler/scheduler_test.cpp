@@ -232,7 +232,7 @@ TEST(Scheduler, QuarantinesTheThirdCrashWithAReproducer) {
   EXPECT_EQ(bench.runAll("w"), 0);
 }
 
-// Who is killed is tried a third time; who ends by the same fault of its own twice is not.
+// A task that crashes twice with the same signal of its own is not tried again; a killed one is.
 TEST(Scheduler, QuarantinesACrashThatRepeatsItself) {
   for (const auto& [first, second, attempts] :
        {std::tuple(SIGSEGV, SIGSEGV, 2), {SIGABRT, SIGABRT, 2}, {SIGSEGV, SIGABRT, 3}, {SIGKILL, SIGKILL, 3}}) {

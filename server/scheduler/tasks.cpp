@@ -67,8 +67,8 @@ v1::Failure noWorkerCould(const v1::Task& task, const v1::Failure& last) {
   return failure;
 }
 
-/// Whether two attempts in a row ended by the same signal, of those that a program raises itself: its input does it,
-/// and a third attempt would end the same way. A killed process says nothing of the kind.
+/// Whether two attempts in a row crashed with the same signal that a program raises itself. The input causes such a
+/// crash, so a third attempt would crash too. SIGKILL and the like come from outside and do not count.
 bool repeats(const v1::Failure& before, const v1::Failure& failure) {
   constexpr int kOwn[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
   return failure.reason() == v1::Failure::CRASHED && before.reason() == failure.reason() &&

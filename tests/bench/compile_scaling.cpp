@@ -1,4 +1,4 @@
-// What compiling one model takes, step by step, in one process and on one thread:
+// Prints time and memory of each step of compiling one model, in one process and on one thread:
 //   compile_scaling [--plan] [--target NAME] MODEL.onnx
 // With --plan no code is made.
 // A line for each step: name, milliseconds, peak of the resident memory in MB while it ran. Then the numbers of nodes,
@@ -50,7 +50,7 @@ class StepTimes {
   };
 
   void begin() {
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak of resident memory begins anew
+    std::ofstream("/proc/self/clear_refs") << "5";  // resets VmHWM
     start_ = std::chrono::steady_clock::now();
   }
 

@@ -227,8 +227,7 @@ def ends_of_ranges():
 
 
 def many_of_a_kind():
-    """More operands than one kernel takes, more results that differ by numbers than kernels are made for, and constants
-    of which a part is read."""
+    """Concat and Sum of many operands, many results that differ in numbers only, and parts of constants."""
     cases = Cases()
     parts = [cases.input(cases.values(3, 5)) for _ in range(70)]
     for axis in (0, 1):

@@ -46,7 +46,7 @@ def chain(nodes):
 
 
 def chain_sum(nodes):
-    """A chain every fifth value of which a Sum reads at the end."""
+    """A chain; a Sum reads every fifth of its values."""
     g, x = _start("chain_sum", nodes)
     kept = []
     for number in range(nodes):
@@ -57,14 +57,14 @@ def chain_sum(nodes):
 
 
 def concat_rows(parts):
-    """A Concat of many operands, which lie one behind the other in its result."""
+    """A Concat of many operands along the first dimension."""
     g = GraphBuilder(f"concat_rows_{parts}")
     given = [g.input(f"part{number}", (2, 5)) for number in range(parts)]
     return _finish(g, (g.op("Concat", *given, axis=0), (2 * parts, 5)))
 
 
 def concat_columns(parts):
-    """A Concat of many operands, which lie in turns in its result."""
+    """A Concat of many operands along the last dimension."""
     g = GraphBuilder(f"concat_columns_{parts}")
     given = [g.input(f"part{number}", (4, 5)) for number in range(parts)]
     return _finish(g, (g.op("Concat", *given, axis=1), (4, 5 * parts)))
@@ -78,7 +78,7 @@ def split(parts):
 
 
 def split_work_concat(parts):
-    """A Split, something done to each part, and a Concat."""
+    """A Split, a Softmax of each part, and a Concat."""
     g = GraphBuilder(f"split_work_concat_{parts}")
     x = g.input("x", (parts * 2, 9))
     pieces = g.op("Split", x, outputs=parts, axis=0)
@@ -87,7 +87,7 @@ def split_work_concat(parts):
 
 
 def outputs(parts):
-    """Many results of one input, which differ by a constant."""
+    """Many results x + constant, each with another constant."""
     g, x = _start("outputs", parts)
     return _finish(g, *(g.op("Add", x, g.constant(np.float32(0.37 * number))) for number in range(parts)))
 
@@ -133,7 +133,7 @@ def constant_product(extent):
 
 
 def constant_of_shape(extent):
-    """A constant of `extent` by `extent` of which four elements are read."""
+    """A constant of `extent` by `extent`; the model reads four of its elements."""
     g = GraphBuilder(f"constant_of_shape_{extent}")
     x = g.input("x", (2, 2))
     whole = g.op("ConstantOfShape", g.constant([extent, extent], dtype=np.int64),

@@ -39,7 +39,7 @@ class Narrower {
       : main_(main), isConstant_(isConstant) {}
 
   int run() {
-    // Readers first; slices of operands, made on the way, are looked at behind them.
+    // Readers first; a later round handles the slices of operands that this one makes.
     for (auto slice : main_.getBody().front().getOps<ExtractSliceOp>()) next_.push_back(slice);
     int count = 0;
     while (!next_.empty()) {
@@ -61,12 +61,12 @@ class Narrower {
     made_.insert(narrowed);
     slice.getResult().replaceAllUsesWith(narrowed);
     slice.erase();
-    // Its operands are read by slices alone then.
+    // Otherwise the next round would see a reader of its operands that is no slice.
     if (producer->use_empty()) producer->erase();
     return true;
   }
 
-  /// Operands of what was narrowed are constants that `isConstant_` does not know.
+  /// `isConstant_` does not know the operations that this class made.
   bool isMade(Value value) { return made_.contains(value) || isConstant_(value); }
 
   /// Whether slices alone read `source`, and less than all of it. Asked once for each value.

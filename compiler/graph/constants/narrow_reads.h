@@ -5,9 +5,9 @@
 
 namespace tessera::compiler {
 
-/// Lets constants be computed only as far as they are read: where slices are all that reads a fill, a uniform constant
-/// or a structured operation on constants, and together they read less than all of it, each slice becomes that
-/// operation on slices of its operands. `isConstant` says what will be folded. Returns the number of slices that moved.
+/// Reduces constants to the parts that are read. If only slices read a fill, a uniform constant or a structured
+/// operation on constants, and their sizes add up to less than the whole, each slice becomes that operation on slices
+/// of its operands. `isConstant` says what will be folded. Returns the number of slices that moved.
 int narrowConstantReads(mlir::func::FuncOp main, llvm::function_ref<bool(mlir::Value)> isConstant);
 
 }  // namespace tessera::compiler

@@ -17,7 +17,7 @@ using mlir::Value;
 
 thread_local int64_t compared = 0;
 
-/// Values made inside of the operation go by their place, all others by themselves.
+/// Hashes values defined inside the operation by position, all other values by identity.
 class Hasher {
  public:
   llvm::hash_code of(Operation* op) {
@@ -54,7 +54,7 @@ class Merger {
   bool run(mlir::Block& block) {
     const size_t outer = order_.size();
     for (Operation& op : llvm::make_early_inc_range(block)) visit(&op);
-    // What a body has computed is not known behind it.
+    // Values of a body are not visible after it.
     for (; order_.size() > outer; order_.pop_back()) {
       auto& equals = known_[order_.back()];
       equals.pop_back();
@@ -71,7 +71,7 @@ class Merger {
       changed_ = true;
       return;
     }
-    // Bodies first: what they have in common with each other shows then.
+    // Bodies first: equal bodies have equal hashes only once their own duplicates are gone.
     for (mlir::Region& region : op->getRegions())
       if (region.hasOneBlock()) run(region.front());
     if (!mlir::isMemoryEffectFree(op) || op->getNumResults() == 0) return;

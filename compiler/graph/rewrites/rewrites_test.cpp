@@ -118,7 +118,7 @@ TEST_F(RewritesTest, ElementwiseBehindConcatenationJoinsTheParts) {
   }
 }
 
-// Parts that lie in turns, or one behind the other; 70 of them are three kernels' worth, of which two are equal.
+// 70 parts become three concatenations, two of them equal, and one of their results.
 TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
   for (int64_t dim : {0, 1}) {
     ModelBuilder b(context_);
@@ -131,7 +131,7 @@ TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
   }
 }
 
-// Of 70 parts each of the first 32 has a kernel, which reads every 32nd; three copies are in front of them.
+// Three copies; one kernel reads the parts at one place of each copy.
 TEST_F(RewritesTest, PartsOfAWideSplitShareKernels) {
   for (int64_t dim : {0, 1}) {
     ModelBuilder b(context_);

