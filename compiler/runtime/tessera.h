@@ -153,8 +153,8 @@ typedef struct {
 
 TESSERA_API tessera_status tessera_artifact_memory(const tessera_artifact* artifact, tessera_memory_info* info);
 
-/* Bytes of the artifact's prepared weights. A prepared weight takes more bytes in memory than in the file: a filter in a
- * transformed domain, for example. The artifact's first session computes them, and all sessions share them. */
+/* Bytes of the artifact's prepared weights. A prepared weight takes more bytes in memory than in the file: a filter in
+ * a transformed domain, for example. The artifact's first session computes them, and all sessions share them. */
 TESSERA_API int64_t tessera_artifact_prepared_bytes(const tessera_artifact* artifact);
 
 /* ---- Variants ----
