@@ -63,6 +63,8 @@ TEST_F(PreparedWeights, LittleGrowthIsStored) {
   const PlannedGraph planned = check(b.finish({x}));
   EXPECT_TRUE(planned.prepared.empty());
   EXPECT_GE(planned.plan.weights_bytes(), kFilterBytes * 4 + 64 * 14 * 14 * 64 * 4);
+  for (const PlannedGraph::PlacedWeight& placed : planned.weights)
+    EXPECT_EQ(placed.weight.derivation, nullptr) << "would hold operations of a context that is gone";
 }
 
 TEST_F(PreparedWeights, VariantsShareThem) {

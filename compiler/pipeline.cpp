@@ -113,6 +113,9 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
   if (!variants.ok()) return variants.status();
   const int count = static_cast<int>(variants->size());
+  auto finished = [&](const char* step) {
+    if (request.finished) request.finished(step);
+  };
   report(progress, "import", 0, count, request.spec.name());
   absl::StatusOr<FileIdentity> identity = identifyModel(request.model_path);
   if (!identity.ok()) return identity.status();
@@ -135,6 +138,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
       result.operators = operatorsOf(*model);
     }
     result.import_ms += import_time.ms();
+    finished("import");
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
     model->least = leastSizes(*variants, bindings);
 
@@ -160,6 +164,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     };
     // What slices cannot be is known when code is planned.
     options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
+    options.finished = request.finished;
     absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
     if (!graph.ok()) {
       suggested = options.pins;
@@ -176,6 +181,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
     if (absl::Status status = merger.add(*std::move(graph), bindings.text()); !status.ok()) return status;
     result.plan_ms += graph_time.ms();
+    finished("merge-variants");
     report(progress, "import", merger.plan().variants_size() + 1, count,
            count == 1 ? nodes : absl::StrCat(bindings.text(), ": ", nodes));
     ++next;
@@ -204,6 +210,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     *workload.mutable_schedule() = *schedule;
   }
 
+  finished("schedules");
   if (absl::Status status = schedules.finish(*result.plan.mutable_report()); !status.ok()) return status;
 
   // 4. Weights: folded and laid out by now, written where the kernels will find them.
@@ -217,6 +224,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
         });
     if (!status.ok()) return status;
   }
+  finished("weights");
   report(progress, "plan", total, total, "");
   result.plan_ms += plan_time.ms();
   return result;

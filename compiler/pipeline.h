@@ -34,6 +34,8 @@ struct PlanRequest {
   fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
   v1::Pins pins = {};          ///< decisions to take over; spec.pin_use says what is made of them
   StepCache* steps = nullptr;  ///< of schedules; null: each is decided anew
+  /// Called at the end of each step of planning with the step's name, to measure time and memory of steps.
+  std::function<void(const char* step)> finished = nullptr;
 };
 
 struct PlanResult {

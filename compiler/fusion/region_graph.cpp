@@ -6,13 +6,27 @@
 
 namespace tessera::compiler::fusion {
 
+void RegionGraph::index() {
+  producers_.assign(tensors.size(), -1);
+  consumers_.assign(tensors.size(), {});
+  for (int n = static_cast<int>(nodes.size()) - 1; n >= 0; --n) producers_[nodes[n].output] = n;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    for (const GraphNode::Input& input : nodes[n].inputs) {
+      std::vector<int>& consumers = consumers_[input.tensor];
+      if (consumers.empty() || consumers.back() != static_cast<int>(n)) consumers.push_back(static_cast<int>(n));
+    }
+  }
+}
+
 int RegionGraph::producerOf(int tensor) const {
+  if (!producers_.empty()) return producers_[tensor];
   for (size_t n = 0; n < nodes.size(); ++n)
     if (nodes[n].output == tensor) return static_cast<int>(n);
   return -1;
 }
 
 std::vector<int> RegionGraph::consumersOf(int tensor) const {
+  if (!consumers_.empty()) return consumers_[tensor];
   std::vector<int> consumers;
   for (size_t n = 0; n < nodes.size(); ++n)
     if (std::ranges::any_of(nodes[n].inputs, [&](const auto& input) { return input.tensor == tensor; }))

@@ -10,6 +10,7 @@
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
+#include "compiler/graph/layout/narrow_pairs.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/loop_bodies.h"
 #include "compiler/graph/plan/plan_writer.h"
@@ -32,10 +33,13 @@
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
+#include "compiler/graph/rewrites/wide_concats.h"
+#include "compiler/graph/rewrites/wide_splits.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "compiler/graph/slices/repeat_groups.h"
 #include "compiler/graph/winograd/whole_blocks.h"
@@ -74,21 +78,29 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
                                         const GraphOptions& options, const LoopPlans& loops, GraphChoices& choices,
                                         std::vector<v1::Decision>& decisions) {
   std::vector<GraphChoices::Refused> refused;
+  auto finished = [&](const char* step) {
+    if (options.finished) options.finished(step);
+  };
   const RowFacts rows(model, main);
+  finished("row-facts");
   while (true) {
     GraphChoices these = choices;
     these.exclude(refused);
     decisions.clear();
     std::vector<Group> groups = formGroups(main);
+    finished("form-groups");
     if (options.chains != fusion::Merging::kNever) {
       decisions = chooseFusions(groups, chip, these, options.chains, &rows);
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
+    finished("choose-fusions");
     if (absl::Status status = these.finish(); !status.ok()) return status;
     absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip, loops);
     if (!planned.ok()) return planned.status();
+    finished("write-plan");
     auto more = options.refused ? options.refused(*planned) : std::vector<GraphChoices::Refused>();
     if (!more.ok()) return more.status();
+    finished("slices-refused");
     if (more->empty()) {
       choices = std::move(these);
       return planned;
@@ -111,7 +123,11 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   auto changed = [&](const char* name) {
     if (options.observer && observed.ok()) observed = options.observer->rewritten(name, model);
   };
+  auto finished = [&](const char* name) {
+    if (options.finished) options.finished(name);
+  };
   auto count = [&](const char* name, int times) {
+    finished(name);
     if (times == 0) return;
     changed(name);
     for (v1::RewriteCount& rewrite : rewrites) {
@@ -135,12 +151,14 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::optional<mlir::OperationFingerPrint> clean;  // of the graph, when cleaning it up last changed nothing
   auto cleanUp = [&] {
     const mlir::OperationFingerPrint before(main);
+    finished("fingerprint");
     if (clean == before) return observed;
     count("remove-dead-code", removeDeadCode(main));
     count("eliminate-duplicates", eliminateDuplicates(main));
     if (absl::Status status = canonicalizeGraph(main, canonicalizer); !status.ok()) return status;
     changed("canonicalize");
     if (mlir::OperationFingerPrint(main) == before) clean = before;
+    finished("canonicalize");
     return observed;
   };
   count("generalize-named-ops", generalizeNamedOps(main));
@@ -234,8 +252,13 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!hasRanges(model)) count("split-long-sums", splitLongSums(main, chip));
   const std::vector<v1::Decision> cuts = cutBodies(main, chip, choices);
   count("cut-bodies", static_cast<int>(std::ranges::count(cuts, true, &v1::Decision::taken)));
+  count("cut-wide-splits", cutWideSplits(main));
+  count("cut-wide-concats", cutWideConcats(main));
+  count("share-bodies", shareBodiesOfManyNumbers(main));
   constantsToWeights(main, model.weights);
   changed("constants-to-weights");
+  markNarrowPairs(main, chip, model.weights);
+  finished("constants-to-weights");
   if (!observed.ok()) return observed;
   absl::StatusOr<LoopPlans> loops = planLoopBodies(main, model, target, options);
   if (!loops.ok()) return loops.status();

@@ -59,6 +59,7 @@ struct GraphOptions {
   /// Asked of each choice of chains and regions: those of its workloads that cannot run slice by slice, and why. Groups
   /// are chosen again without them, until none is named. Where nobody answers all can. An error ends planning.
   std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> refused = nullptr;
+  std::function<void(const char* step)> finished = nullptr;  ///< called at the end of each rewrite and step, if set
 };
 
 /// Simplifies, assigns layouts, fuses, outlines each fused group as a workload, plans memory.

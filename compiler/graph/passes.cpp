@@ -26,10 +26,13 @@
 #include "compiler/graph/rewrites/position_masks.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/graph/rewrites/sink_views.h"
 #include "compiler/graph/rewrites/split_sums.h"
 #include "compiler/graph/rewrites/stack_products.h"
+#include "compiler/graph/rewrites/wide_concats.h"
+#include "compiler/graph/rewrites/wide_splits.h"
 #include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
 #include "compiler/target/target.h"
@@ -87,6 +90,12 @@ constexpr Rewrite kRewrites[] = {
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
     {"tessera-nest-concats", "Let a concatenation begin with an earlier one of its first parts",
      [](FuncOp main, int64_t) { return nestConcats(main); }},
+    {"tessera-cut-wide-concats", "Make a concatenation of many operands a tree of narrow ones",
+     [](FuncOp main, int64_t) { return cutWideConcats(main); }},
+    {"tessera-cut-wide-splits", "Copy a tensor of which many equal parts are read in stages, so that readers are equal",
+     [](FuncOp main, int64_t) { return cutWideSplits(main); }},
+    {"tessera-share-bodies", "Let very many operations that differ in numbers of their bodies share one kernel",
+     [](FuncOp main, int64_t) { return shareBodiesOfManyNumbers(main); }},
     {"tessera-remove-dead-code", "Remove operations whose results nobody reads",
      [](FuncOp main, int64_t) { return removeDeadCode(main); }},
     {"tessera-eliminate-duplicates", "Compute equal values once",

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <tuple>
+#include <utility>
 
 namespace tessera::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+/// Of buffers that are alive together: up to here all orders are tried, which takes time for each pair.
+constexpr int64_t kMostPairs = int64_t{1} << 22;
 
 int64_t alignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -20,26 +26,45 @@ struct Placement {
 /// Which of the gaps that are large enough a buffer takes; above all others where there is none.
 enum class Gap { kLowest, kTightest };
 
+/// Buffers by the first step they are alive in.
+std::vector<int> inOrderOfStart(const std::vector<Lifetime>& lifetimes) {
+  std::vector<int> order(lifetimes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return std::pair(lifetimes[a].first, a) < std::pair(lifetimes[b].first, b); });
+  return order;
+}
+
+/// Of each buffer those that are alive together with it; nothing where these are more than `most` pairs.
+std::optional<std::vector<std::vector<int>>> neighboursOf(const std::vector<Lifetime>& lifetimes, int64_t most) {
+  std::vector<std::vector<int>> neighbours(lifetimes.size());
+  std::vector<int> alive;
+  for (int index : inOrderOfStart(lifetimes)) {
+    const Lifetime& lifetime = lifetimes[index];
+    if (lifetime.last < lifetime.first) continue;
+    std::erase_if(alive, [&](int other) { return lifetimes[other].last < lifetime.first; });
+    most -= static_cast<int64_t>(alive.size());
+    if (most < 0) return std::nullopt;
+    for (int other : alive) {
+      neighbours[index].push_back(other);
+      neighbours[other].push_back(index);
+    }
+    alive.push_back(index);
+  }
+  return neighbours;
+}
+
 /// Each buffer, in the given order, in a gap between those already placed that are alive together with it.
-Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<int>& order, Gap wanted) {
-  int last_step = 0;
-  for (const Lifetime& lifetime : lifetimes) last_step = std::max(last_step, lifetime.last);
-  // Buffers by the steps they are alive in, so that neighbours are found without scanning all of them.
-  std::vector<std::vector<int>> alive(last_step + 1);
+Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::vector<int>>& all,
+                const std::vector<int>& order, Gap wanted) {
   Placement placement{std::vector<int64_t>(lifetimes.size(), 0), 0};
-  std::vector<int> seen(lifetimes.size(), -1);
+  std::vector<bool> placed(lifetimes.size(), false);
   std::vector<int> neighbours;
   for (int index : order) {
-    const Lifetime& lifetime = lifetimes[index];
-    const int64_t size = alignUp(lifetime.bytes);
+    const int64_t size = alignUp(lifetimes[index].bytes);
     neighbours.clear();
-    for (int step = lifetime.first; step <= lifetime.last; ++step) {
-      for (int other : alive[step]) {
-        if (seen[other] == index) continue;
-        seen[other] = index;
-        neighbours.push_back(other);
-      }
-    }
+    for (int other : all[index])
+      if (placed[other]) neighbours.push_back(other);
     std::sort(neighbours.begin(), neighbours.end(),
               [&](int a, int b) { return std::pair(placement.offsets[a], a) < std::pair(placement.offsets[b], b); });
     int64_t top = 0;
@@ -56,7 +81,60 @@ Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<int>& 
     const int64_t offset = best_offset >= 0 ? best_offset : top;
     placement.offsets[index] = offset;
     placement.bytes = std::max(placement.bytes, offset + size);
-    for (int step = lifetime.first; step <= lifetime.last; ++step) alive[step].push_back(index);
+    placed[index] = true;
+  }
+  return placement;
+}
+
+/// Each buffer when it is first alive, in the tightest gap that those that have died leave: n log n, for thousands that
+/// are alive together.
+Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
+  Placement placement{std::vector<int64_t>(lifetimes.size(), 0), 0};
+  std::map<int64_t, int64_t> free;                // offset -> bytes; no two touch
+  std::set<std::pair<int64_t, int64_t>> by_size;  // bytes, offset
+  std::set<std::pair<int, int>> alive;            // last step, buffer
+  const auto take = [&](std::map<int64_t, int64_t>::iterator gap) {
+    by_size.erase({gap->second, gap->first});
+    free.erase(gap);
+  };
+  const auto release = [&](int64_t offset, int64_t bytes) {
+    if (bytes == 0) return;
+    auto next = free.lower_bound(offset);
+    if (next != free.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      take(next);
+    }
+    auto before = free.lower_bound(offset);
+    if (before != free.begin() && (--before)->first + before->second == offset) {
+      offset = before->first;
+      bytes += before->second;
+      take(before);
+    }
+    free[offset] = bytes;
+    by_size.insert({bytes, offset});
+  };
+  for (int index : inOrderOfStart(lifetimes)) {
+    const Lifetime& lifetime = lifetimes[index];
+    while (!alive.empty() && alive.begin()->first < lifetime.first) {
+      const int dead = alive.begin()->second;
+      alive.erase(alive.begin());
+      release(placement.offsets[dead], alignUp(lifetimes[dead].bytes));
+    }
+    const int64_t size = alignUp(lifetime.bytes);
+    int64_t offset = placement.bytes;
+    if (const auto fits = by_size.lower_bound({size, 0}); fits != by_size.end()) {
+      offset = fits->second;
+    } else if (!free.empty() && free.rbegin()->first + free.rbegin()->second == placement.bytes) {
+      offset = free.rbegin()->first;  // a gap at the end grows
+    }
+    if (const auto gap = free.find(offset); gap != free.end()) {
+      const int64_t left = gap->second - size;
+      take(gap);
+      if (left > 0) release(offset + size, left);
+    }
+    placement.offsets[index] = offset;
+    placement.bytes = std::max(placement.bytes, offset + size);
+    if (lifetime.last >= lifetime.first) alive.insert({lifetime.last, index});
   }
   return placement;
 }
@@ -92,9 +170,16 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
   Arena arena;
   if (lifetimes.empty()) return arena;
   arena.peak_live_bytes = peakLive(lifetimes);
+  const auto neighbours = neighboursOf(lifetimes, kMostPairs);
+  if (!neighbours) {
+    Placement placement = placeInOrder(lifetimes);
+    arena.bytes = placement.bytes;
+    arena.offsets = std::move(placement.offsets);
+    return arena;
+  }
   const auto by_size = orderBy(lifetimes, [](const Lifetime& each) { return -each.bytes; });
   if (packing == Packing::kOnce) {
-    Placement placement = place(lifetimes, by_size, Gap::kLowest);
+    Placement placement = place(lifetimes, *neighbours, by_size, Gap::kLowest);
     arena.bytes = placement.bytes;
     arena.offsets = std::move(placement.offsets);
     return arena;
@@ -104,7 +189,7 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
   const auto by_start = orderBy(lifetimes, [](const Lifetime& each) { return each.first; });
   arena.bytes = std::numeric_limits<int64_t>::max();
   for (const std::vector<int>* order : {&by_size, &by_length, &by_start}) {
-    Placement placement = place(lifetimes, *order, Gap::kTightest);
+    Placement placement = place(lifetimes, *neighbours, *order, Gap::kTightest);
     if (placement.bytes >= arena.bytes) continue;
     arena.bytes = placement.bytes;
     arena.offsets = std::move(placement.offsets);

@@ -48,6 +48,20 @@ TEST(Arena, OnceTakesTheLowestGap) {
   EXPECT_EQ(arena.bytes, 704);
 }
 
+// More pairs than are looked at one by one: most live on, some leave gaps.
+TEST(Arena, ThousandsThatAreAliveTogetherFitTheirGaps) {
+  std::mt19937 random(11);
+  std::vector<Lifetime> lifetimes;
+  constexpr int kBuffers = 3200;
+  for (int i = 0; i < kBuffers; ++i)
+    lifetimes.push_back({static_cast<int64_t>(random() % 5000), i, i % 16 == 0 ? i + 3 : kBuffers});
+  for (const Packing packing : kBoth) {
+    const Arena arena = packArena(lifetimes, packing);
+    expectValid(lifetimes, arena);
+    EXPECT_LE(arena.bytes, arena.peak_live_bytes + arena.peak_live_bytes / 20);
+  }
+}
+
 TEST(Arena, RandomLifetimesNeverOverlapAndStayNearTheBound) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {

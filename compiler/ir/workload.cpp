@@ -11,7 +11,11 @@ CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
   function->walk([&](mlir::Operation* op) {
     op->setLoc(unknown);
     // Attributes an operation does not declare say where it came from, not what it computes.
-    if (op != function.getOperation()) op->setDiscardableAttrs(mlir::DictionaryAttr::get(op->getContext()));
+    if (op != function.getOperation()) {
+      const mlir::Attribute narrow = op->getDiscardableAttr(kNarrowPairs);
+      op->setDiscardableAttrs(mlir::DictionaryAttr::get(op->getContext()));
+      if (narrow) op->setDiscardableAttr(kNarrowPairs, narrow);
+    }
     for (mlir::Region& region : op->getRegions()) {
       for (mlir::Block& block : region) {
         for (mlir::BlockArgument argument : block.getArguments()) argument.setLoc(unknown);

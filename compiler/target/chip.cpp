@@ -111,6 +111,7 @@ Chip::Chip(const v1::Target& target) : Chip(target, usableInstructions(target)) 
 Chip::Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1::Intrinsic>& instructions)
     : target_(completedTarget(target)),
       dot_products_(compiler::dotProducts(instructions)),
+      pair_products_(compiler::pairProducts(instructions)),
       tile_products_(compiler::tileProducts(instructions)),
       matrix_channels_(matrixChannelsOf(target)),
       multiply_add_latency_(latencyIn(target)) {
@@ -123,6 +124,11 @@ Chip::Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1
                        .sharers = level.shared_by(),
                        .bytes_per_cycle = level.bandwidth_bytes_per_cycle(),
                        .sustained_per_cycle = level.sustained_bytes_per_cycle()});
+}
+
+bool Chip::multipliesPairs() const {
+  return !pair_products_.empty() && std::none_of(dot_products_.begin(), dot_products_.end(),
+                                                 [](const DotProduct& each) { return each.bits == 8; });
 }
 
 int64_t Chip::lanes() const { return std::max(1, vectorBits() / 32); }

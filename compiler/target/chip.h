@@ -76,6 +76,9 @@ class Chip {
   bool fusesMultiplyAdd() const;
   /// Dot products, most products first.
   const std::vector<DotProduct>& dotProducts() const { return dot_products_; }
+  const std::vector<PairProduct>& pairProducts() const { return pair_products_; }
+  /// Whether products of 8 bits are made of saturating pairs and of halves, for want of an exact instruction.
+  bool multipliesPairs() const;
   const std::vector<TileProduct>& tileProducts() const { return tile_products_; }
   /// Channels that an instruction on matrices adds up at once (C0 of NC1HWC0); 0 without one. A processor's take packed
   /// types and are none: its products of f32 run on vectors.
@@ -136,6 +139,7 @@ class Chip {
   v1::Target target_;
   std::vector<Level> levels_;
   std::vector<DotProduct> dot_products_;
+  std::vector<PairProduct> pair_products_;
   std::vector<TileProduct> tile_products_;
   int64_t matrix_channels_ = 0;
   double multiply_add_latency_ = 0;

@@ -95,6 +95,28 @@ std::optional<DotProduct> dotProductOf(const v1::Intrinsic& intrinsic) {
                     .accumulates = accumulates};
 }
 
+std::optional<PairProduct> pairProductOf(const v1::Intrinsic& intrinsic) {
+  const v1::Intrinsic::Emission::Form form = intrinsic.emission().form();
+  if (!intrinsic.emit().starts_with("llvm.") || intrinsic.iterations_size() != 2 || intrinsic.operands_size() != 3 ||
+      !intrinsic.bounds().empty() ||
+      (form != v1::Intrinsic::Emission::FORM_UNSPECIFIED && form != v1::Intrinsic::Emission::LLVM_INTRINSIC) ||
+      intrinsic.arithmetic().form() != v1::Intrinsic::Arithmetic::MULTIPLY)
+    return std::nullopt;
+  const v1::Intrinsic::IterDim &lane = intrinsic.iterations(0), &within = intrinsic.iterations(1);
+  const v1::Intrinsic::Operand &sum = intrinsic.operands(0), &first = intrinsic.operands(1),
+                               &second = intrinsic.operands(2);
+  if (lane.reduction() || !within.reduction() || within.extent() != 2 || sum.dtype() != v1::DATA_TYPE_I16 ||
+      first.dtype() != v1::DATA_TYPE_U8 || second.dtype() != v1::DATA_TYPE_I8 || !subscripts(sum, {&lane.name()}))
+    return std::nullopt;
+  for (const v1::Intrinsic::Operand* operand : {&first, &second})
+    if (!subscripts(*operand, {&lane.name(), &within.name()})) return std::nullopt;
+  auto operands = operandsOf(intrinsic, /*accumulates=*/false);
+  if (!operands) return std::nullopt;
+  PairProduct pairs{.name = intrinsic.name(), .emit = intrinsic.emit(), .operands = std::move(*operands), .sums = {}};
+  pairs.sums.lanes = static_cast<int>(lane.extent()) / 2;
+  return pairs;
+}
+
 /// The features without which no code can be made of an LLVM intrinsic, as far as instructions are described; a chip
 /// may list the instruction and say nothing of them.
 google::protobuf::RepeatedPtrField<std::string> featuresOfEmission(const std::string& emit) {
@@ -113,6 +135,22 @@ std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1:
   std::sort(found.begin(), found.end(), [](const DotProduct& a, const DotProduct& b) {
     return std::tuple(-a.products(), a.bits, a.name) < std::tuple(-b.products(), b.bits, b.name);
   });
+  return found;
+}
+
+std::vector<PairProduct> pairProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics) {
+  std::vector<PairProduct> found;
+  const std::vector<DotProduct> dots = dotProducts(intrinsics);
+  for (const v1::Intrinsic& intrinsic : intrinsics) {
+    auto pairs = pairProductOf(intrinsic);
+    if (!pairs) continue;
+    const auto sums = std::find_if(dots.begin(), dots.end(), [&](const DotProduct& dot) {
+      return dot.bits == 16 && !dot.floating && dot.first_signed && dot.second_signed && dot.lanes == pairs->sums.lanes;
+    });
+    if (sums == dots.end()) continue;
+    pairs->sums = *sums;
+    found.push_back(std::move(*pairs));
+  }
   return found;
 }
 
@@ -136,7 +174,7 @@ bool isMultiplyAdd(const v1::Intrinsic& intrinsic) {
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target) {
   google::protobuf::RepeatedPtrField<v1::Intrinsic> usable;
   for (v1::Intrinsic& each : instructionsOf(target)) {
-    if (!dotProductOf(each) && !isMultiplyAdd(each) && !isTileProduct(each)) continue;
+    if (!dotProductOf(each) && !isMultiplyAdd(each) && !isTileProduct(each) && !pairProductOf(each)) continue;
     if (each.features().empty()) *each.mutable_features() = featuresOfEmission(each.emit());
     if (featuresToAskFor(target, each).empty()) *usable.Add() = std::move(each);
   }

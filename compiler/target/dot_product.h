@@ -28,6 +28,21 @@ struct DotProduct {
   bool operator==(const DotProduct&) const = default;
 };
 
+/// An instruction that multiplies neighbours of 8 bits, unsigned by signed, and adds two products each in 16 bits,
+/// where the sum saturates: vpmaddubsw. Pairs of second operands whose sum is at most kNarrow either way are exact.
+struct PairProduct {
+  std::string name;
+  std::string emit;           ///< the LLVM intrinsic
+  std::vector<int> operands;  ///< of the intrinsic, in its order: 1 first, 2 second
+  DotProduct sums;            ///< of pairs of 16 bits: adds the sums of a group to its sum of 32 bits
+
+  /// Products of elements of the same sign are at most 255 times their sum, others stay below 255 * 128.
+  static constexpr int kNarrow = 32767 / 255;
+};
+
+/// Those among these instructions whose sums another one of them adds up.
+std::vector<PairProduct> pairProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
+
 /// Those among these instructions, most products first. Found by what they compute: one that saturates, or whose
 /// emission takes anything but the operands, is none.
 std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
@@ -40,7 +55,8 @@ int groupOf(const std::vector<DotProduct>& products, int bits);
 bool isMultiplyAdd(const v1::Intrinsic& intrinsic);
 
 /// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
-/// products, products of tiles (tile_product.h) and multiply-adds. Order of equal inputs is equal.
+/// products and products of pairs, products of tiles (tile_product.h) and multiply-adds. Order of equal inputs is
+/// equal.
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target);
 
 }  // namespace tessera::compiler

@@ -67,6 +67,7 @@ TEST(DotProduct, TargetsHaveThoseOfTheirFeatures) {
   };
   EXPECT_EQ(best("cascadelake"), "vpdpbusd.512");
   EXPECT_EQ(best("haswell"), "vpmaddwd.256");
+  EXPECT_EQ(best("alderlake"), "vpdpbusd.256");
   EXPECT_EQ(best("sm_80"), "");
   v1::Target without = *findBuiltinTarget("cascadelake");
   without.mutable_code()->clear_features();
@@ -88,6 +89,19 @@ TEST(DotProduct, OfHalvesWhereTheChipHasThem) {
   EXPECT_EQ(groupOf(both, 16), 2);
   EXPECT_EQ(groupOf(both, 8), 4);
   EXPECT_EQ(groupOf(dotProducts(usableInstructions(*findBuiltinTarget("cascadelake"))), 16), 0);
+}
+
+TEST(DotProduct, PairsThatSaturateStandBesideWhatAddsThemUp) {
+  const auto pairs = pairProducts(usableInstructions(*findBuiltinTarget("haswell")));
+  ASSERT_EQ(pairs.size(), 1U);
+  EXPECT_EQ(pairs[0].name, "vpmaddubsw.256");
+  EXPECT_EQ(pairs[0].operands, (std::vector<int>{1, 2}));
+  EXPECT_EQ(pairs[0].sums.name, "vpmaddwd.256");
+  EXPECT_TRUE(pairProducts(usableInstructions(*findBuiltinTarget("neoverse-v1"))).empty());
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> alone;
+  for (const v1::Intrinsic& each : usableInstructions(*findBuiltinTarget("haswell")))
+    if (each.name() != "vpmaddwd.256") *alone.Add() = each;
+  EXPECT_TRUE(pairProducts(alone).empty()) << "nothing adds up their sums";
 }
 
 TEST(DotProduct, NoneSaturates) {

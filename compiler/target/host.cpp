@@ -38,6 +38,7 @@ constexpr Chip kChips[] = {
     {"GenuineIntel", 6, 0x56, 0x56, 0, "haswell"},        {"GenuineIntel", 6, 0x55, 0x55, 5, "cascadelake"},
     {"GenuineIntel", 6, 0x55, 0x55, 0, "skylake-avx512"}, {"GenuineIntel", 6, 0x6a, 0x6a, 0, "icelake-server"},
     {"GenuineIntel", 6, 0x6c, 0x6c, 0, "icelake-server"}, {"GenuineIntel", 6, 0x8f, 0x8f, 0, "sapphirerapids"},
+    {"GenuineIntel", 6, 0x97, 0x97, 0, "alderlake"},      {"GenuineIntel", 6, 0x9a, 0x9a, 0, "alderlake"},
     {"GenuineIntel", 6, 0xcf, 0xcf, 0, "sapphirerapids"}, {"AuthenticAMD", 25, 0x10, 0x1f, 0, "znver4"},
     {"AuthenticAMD", 25, 0x60, 0xaf, 0, "znver4"},        {"AuthenticAMD", 26, 0x00, 0xff, 0, "znver5"},
     {"0x41", 0, 0xd0c, 0xd0c, 0, "neoverse-n1"},          {"0x41", 0, 0xd40, 0xd40, 0, "neoverse-v1"},

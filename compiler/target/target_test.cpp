@@ -27,7 +27,7 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
     EXPECT_EQ(findBuiltinTarget(target.name()), &target);
     EXPECT_FALSE(target.summary().empty()) << target.name();
   }
-  EXPECT_EQ(builtinTargets().size(), 22u);
+  EXPECT_EQ(builtinTargets().size(), 23u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
 }

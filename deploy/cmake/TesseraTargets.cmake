@@ -27,6 +27,7 @@ function(tessera_library name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_DEPS})
   tessera_share_header_of_folder(${name})
+  tessera_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
 endfunction()
 
 # tessera_program(name SOURCES... [DEPS lib...]): an executable of ours without MLIR.
@@ -58,6 +59,7 @@ function(tessera_mlir_library name)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_DEPS} tessera_mlir_sdk)
   tessera_share_header(${name} tessera_mlir_pch)
+  tessera_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
 endfunction()
 
 # tessera_test(name SOURCES... [DEPS lib...] [MLIR]): a GoogleTest binary, run by ctest as one test.

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <tuple>
+
 #include "proto/failure.h"
 #include "server/retention/losses.h"
 #include "server/testing/scheduler_bench.h"
@@ -227,6 +230,27 @@ TEST(Scheduler, QuarantinesTheThirdCrashWithAReproducer) {
   ASSERT_TRUE(reproducer.ParseFromString(bench.get(failed.failure().reproducer())));
   EXPECT_EQ(reproducer.SerializeAsString(), spec.SerializeAsString());
   EXPECT_EQ(bench.runAll("w"), 0);
+}
+
+// A task that crashes twice with the same signal of its own is not tried again; a killed one is.
+TEST(Scheduler, QuarantinesACrashThatRepeatsItself) {
+  for (const auto& [first, second, attempts] :
+       {std::tuple(SIGSEGV, SIGSEGV, 2), {SIGABRT, SIGABRT, 2}, {SIGSEGV, SIGABRT, 3}, {SIGKILL, SIGKILL, 3}}) {
+    SchedulerBench bench;
+    bench.registerWorker("w");
+    const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
+    int tried = 0;
+    while (bench.job(job.id()).state() != v1::Job::FAILED) {
+      const v1::Lease lease = bench.lease("w");
+      ASSERT_FALSE(lease.task_id().empty());
+      v1::TaskResult crash = failedResult(v1::Failure::CRASHED);
+      crash.mutable_failure()->set_signal(tried == 1 ? second : first);
+      ASSERT_TRUE(bench.report("w", lease, crash).ok());
+      ++tried;
+    }
+    EXPECT_EQ(tried, attempts) << "signals " << first << " and " << second;
+    EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::QUARANTINED);
+  }
 }
 
 TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {

@@ -1,6 +1,8 @@
 #include "server/scheduler/tasks.h"
 
 #include <algorithm>
+#include <csignal>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -65,8 +67,18 @@ v1::Failure noWorkerCould(const v1::Task& task, const v1::Failure& last) {
   return failure;
 }
 
-/// What becomes of a task after a failed attempt: nothing for a retry, else the failure it ends with.
-std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1::Failure& failure) {
+/// Whether two attempts in a row crashed with the same signal that a program raises itself. The input causes such a
+/// crash, so a third attempt would crash too. SIGKILL and the like come from outside and do not count.
+bool repeats(const v1::Failure& before, const v1::Failure& failure) {
+  constexpr int kOwn[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+  return failure.reason() == v1::Failure::CRASHED && before.reason() == failure.reason() &&
+         before.signal() == failure.signal() && std::ranges::find(kOwn, failure.signal()) != std::end(kOwn);
+}
+
+/// What becomes of a task after a failed attempt: nothing for a retry, else the failure it ends with. `before` is the
+/// failure of the attempt before, if there was one.
+std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1::Failure& before,
+                                   const v1::Failure& failure) {
   switch (classOf(failure.reason()).attempts) {
     case Attempts::kLast:
       return failure;
@@ -75,8 +87,9 @@ std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1:
         return failure;  // that is the trial's outcome
       }
       task.set_crashes(task.crashes() + 1);
-      return task.crashes() < rules.crashes_before_quarantine ? std::nullopt
-                                                              : std::optional(quarantined(task, failure));
+      return task.crashes() < rules.crashes_before_quarantine && !repeats(before, failure)
+                 ? std::nullopt
+                 : std::optional(quarantined(task, failure));
     case Attempts::kLoss:
       task.set_lease_losses(task.lease_losses() + 1);
       return task.lease_losses() < rules.lease_losses_before_failure ? std::nullopt
@@ -263,7 +276,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (failure.reason() == v1::Failure::REASON_UNSPECIFIED) {
     failure.set_reason(v1::Failure::INTERNAL);
   }
-  *task.mutable_failure() = failure;
+  const v1::Failure before = std::exchange(*task.mutable_failure(), failure);
   TESSERA_TRY(announceAttempt(step, task, &failure));
   TESSERA_TRY(blame(step, task, failure));
   if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
@@ -281,7 +294,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
       return requeueTask(step, task);
     }
   }
-  std::optional<v1::Failure> final = verdict(step.rules, task, failure);
+  std::optional<v1::Failure> final = verdict(step.rules, task, before, failure);
   if (!final) {
     return requeueTask(step, task);
   }

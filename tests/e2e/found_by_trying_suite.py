@@ -226,8 +226,29 @@ def ends_of_ranges():
     return cases
 
 
+def many_of_a_kind():
+    """Concat and Sum of many operands, many results that differ in numbers only, and parts of constants."""
+    cases = Cases()
+    parts = [cases.input(cases.values(3, 5)) for _ in range(70)]
+    for axis in (0, 1):
+        cases.output(cases.op("Concat", *parts, axis=axis), 2, f"Concat along {axis}")
+        cases.output(cases.op("Relu", cases.op("Concat", *parts[:41], axis=axis)), 2, f"Relu of Concat along {axis}")
+    for kind in ("Sum", "Max", "Min", "Mean"):
+        cases.output(cases.op(kind, *parts[:37]), 2, f"{kind} of 37")
+    x = cases.input(cases.values(3, 7))
+    for number in range(70):
+        scaled = cases.op("Mul", x, cases.constant(np.float32(0.1 + number)))
+        cases.output(cases.op("Add", scaled, cases.constant(np.float32(number % 3))), 2, f"linear function {number}")
+    product = cases.op("MatMul", cases.constant(cases.values(33, 130)), cases.constant(cases.values(130, 271)))
+    for first, last, step in ((0, 2, 1), (5, 270, 53)):
+        bounds = [cases.constant(np.array([bound])) for bound in (first, last, 1, step)]
+        part = cases.op("Slice", product, *bounds)
+        cases.output(cases.op("Add", cases.input(cases.values(33, 1)), part), 2, f"part {first}:{last}:{step} of a constant")
+    return cases
+
+
 TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_along_strides, signs_of_zero, average_pools,
-         grid_sample, zero_vectors, truth_values, regions, ends_of_ranges)
+         grid_sample, zero_vectors, truth_values, regions, ends_of_ranges, many_of_a_kind)
 
 
 def main():

@@ -242,7 +242,10 @@ TileEmitter::Values TileEmitter::evaluate(int statement, size_t p, int lanes, ll
   Values arguments;
   for (size_t i = 0; i < s.inputs.size(); ++i) arguments.push_back(input(statement, i, p, lanes));
   arguments.append(old.begin(), old.end());
-  if (s.step && lanes == s.step->lanes()) return {s.step->emit(b_, arguments[0], arguments[1], arguments[2])};
+  if (s.step && lanes == s.step->lanes()) {
+    const ProductStep* general = general_ ? s.step->general() : nullptr;
+    return {(general ? general : s.step.get())->emit(b_, arguments[0], arguments[1], arguments[2])};
+  }
   return emitBody(bodyContext(statement, points_[p], lanes), *s.body(), arguments);
 }
 

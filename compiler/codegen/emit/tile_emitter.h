@@ -77,6 +77,7 @@ class TileEmitter {
   void fetchForTile();
   mlir::Value firstStep();
   void stepWithinPoints(Values& accumulators);
+  void emitSteps(Values& accumulators);
   void step(size_t level, Values& accumulators);
   mlir::Value combine(size_t output, mlir::Value x, mlir::Value y);
   void combineLanes();
@@ -90,8 +91,10 @@ class TileEmitter {
   TileMemory memory_;
   TileFetch fetch_;
   Steps steps_ = Steps::kOutside;
-  Values iterations_;                           ///< per loop: i64, null = 0
-  llvm::SmallVector<int64_t> reduction_sizes_;  ///< per loop: unrolled steps
+  bool general_ = true;                              ///< steps are evaluated by ProductStep::general()
+  llvm::SetVector<mlir::Value>* seconds_ = nullptr;  ///< where steps put what they would load, instead of evaluating
+  Values iterations_;                                ///< per loop: i64, null = 0
+  llvm::SmallVector<int64_t> reduction_sizes_;       ///< per loop: unrolled steps
   std::vector<Point> points_;
   std::vector<std::vector<Values>> registers_;  ///< [point][statement][output]
 };

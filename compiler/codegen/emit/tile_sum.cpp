@@ -6,6 +6,7 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/reduction.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -83,7 +84,7 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
     fetchForTile();
     if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
     if (!plan_.next_blocks.empty()) fetch_.nextBlocks(firstStep());
-    step(0, accumulators);
+    emitSteps(accumulators);
     return accumulators;
   }
   const int loop = plan_.reductions[level];
@@ -175,6 +176,35 @@ void TileEmitter::stepWithinPoints(Values& accumulators) {
   memory_.setOffset(along, 0);
 }
 
+/// All unrolled steps. An instruction that is right for some vectors only (ProductStep::general) evaluates them where
+/// the vectors of the second operand pass its check; the general one evaluates the others.
+void TileEmitter::emitSteps(Values& accumulators) {
+  const ProductStep* product = nest_.statements[0].step.get();
+  if (!product || !product->general()) return step(0, accumulators);
+  if (plan_.horizontal || steps_ == Steps::kWithin) return step(0, accumulators);
+  llvm::SetVector<Value> seconds;
+  seconds_ = &seconds;
+  step(0, accumulators);
+  seconds_ = nullptr;
+  Value holds = product->holdsFor(b_, seconds.getArrayRef());
+  // LLVM would keep the checked vectors in registers, which the sums need: now it loads them again.
+  mlir::LLVM::InlineAsmOp::create(
+      b_, loc_, mlir::TypeRange(), mlir::ValueRange(), "", "~{memory}", /*has_side_effects=*/true,
+      /*is_align_stack=*/false, mlir::LLVM::TailCallKind::None,
+      mlir::LLVM::AsmDialectAttr::get(b_.getContext(), mlir::LLVM::AsmDialect::AD_ATT), mlir::ArrayAttr());
+  auto branch = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(accumulators)), holds, true);
+  for (const bool general : {false, true}) {
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPointToStart(general ? branch.elseBlock() : branch.thenBlock());
+    general_ = general;
+    Values sums = accumulators;
+    step(0, sums);
+    mlir::scf::YieldOp::create(b_, loc_, sums);
+  }
+  memory_.forget();
+  accumulators.assign(branch.getResults().begin(), branch.getResults().end());
+}
+
 /// The unrolled reduction steps, innermost loop fastest.
 void TileEmitter::step(size_t level, Values& accumulators) {
   if (steps_ == Steps::kWithin && level + 1 == plan_.reductions.size()) return stepWithinPoints(accumulators);
@@ -193,6 +223,10 @@ void TileEmitter::step(size_t level, Values& accumulators) {
     return;
   }
   memory_.forget();
+  if (seconds_) {
+    for (size_t p = 0; p < points_.size(); ++p) seconds_->insert(input(0, 1, p, plan_.lanes));
+    return;
+  }
   if (plan_.ahead > 0) fetch_.ahead();
   const size_t outputs = nest_.statements[0].outputs.size();
   llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all has been read

@@ -1,10 +1,15 @@
 #include "compiler/codegen/instruction/grouped_product.h"
 
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/instruction/grouping.h"
 #include "compiler/codegen/tiling/tile_plan.h"
+#include "compiler/ir/workload.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -59,6 +64,12 @@ class GroupedStep final : public ProductStep {
   explicit GroupedStep(GroupedProduct product) : product_(std::move(product)) {}
   const std::string& name() const override { return product_.instruction.name; }
   int lanes() const override { return product_.instruction.lanes; }
+  /// Both halves of each operand, and the mask that separates them.
+  int64_t registers(int64_t vectors) const override { return takesApart() ? 2 * (vectors + 1) + 1 : vectors + 1; }
+  /// Two products and two sums for each pair; a load and two instructions take a row apart, a load and three a vector.
+  int64_t instructions(int64_t rows, int64_t vectors) const override {
+    return takesApart() ? 4 * rows * vectors + 3 * rows + 4 * vectors : ProductStep::instructions(rows, vectors);
+  }
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     const DotProduct& instruction = product_.instruction;
     first = flip(b, first, product_.first.flipped);
@@ -66,7 +77,7 @@ class GroupedStep final : public ProductStep {
     const int64_t elements = static_cast<int64_t>(instruction.lanes) * product_.first.group();
     auto packed = mlir::VectorType::get({elements},
                                         instruction.floating ? mlir::Type(b.getBF16Type()) : mlir::Type(b.getI8Type()));
-    if (instruction.bits == 16 && !instruction.floating) {
+    if (takesApart()) {
       for (bool odd : {false, true})
         sum = call(b, instruction, everySecond(b, first, odd, product_.first.is_signed),
                    everySecond(b, second, odd, product_.second.is_signed), sum);
@@ -77,50 +88,151 @@ class GroupedStep final : public ProductStep {
   }
 
  private:
+  /// Whether elements of 8 bits become pairs of 16.
+  bool takesApart() const { return product_.instruction.bits == 16 && !product_.instruction.floating; }
+
   GroupedProduct product_;
 };
+
+/// Pairs of products in 16 bits, which a second instruction adds to the sum: half the instructions of halves taken
+/// apart. Pairs that could saturate are found where vectors of the second operand are loaded.
+class PairStep final : public ProductStep {
+ public:
+  PairStep(PairProduct pairs, const Reading& first, const Reading& second)
+      : pairs_(std::move(pairs)),
+        first_(first),
+        second_(second),
+        general_(GroupedProduct{pairs_.sums, first, second}) {}
+  const std::string& name() const override { return pairs_.name; }
+  int lanes() const override { return pairs_.sums.lanes; }
+  /// Beside the operands the sums of pairs, and ones.
+  int64_t registers(int64_t vectors) const override { return vectors + 3; }
+  /// Two products and a sum for each pair of vectors; a load and three instructions that look at a vector.
+  int64_t instructions(int64_t rows, int64_t vectors) const override { return 3 * rows * vectors + rows + 4 * vectors; }
+  const ProductStep* general() const override { return &general_; }
+
+  Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
+    Value sums = pairsOf(b, flip(b, first, first_.flipped), flip(b, second, second_.flipped));
+    return call(b, pairs_.sums, sums, splat(b, sum.getLoc(), 1), sum);
+  }
+
+  Value holdsFor(OpBuilder& b, llvm::ArrayRef<Value> seconds) const override {
+    const mlir::Location loc = seconds[0].getLoc();
+    const auto groups = llvm::cast<mlir::VectorType>(seconds[0].getType());
+    Value ones = arith::ConstantOp::create(b, loc, mlir::DenseElementsAttr::get(groups, llvm::APInt(32, 0x01010101)));
+    Value widest;
+    for (Value second : seconds) {
+      // Pairs of one sign are as wide as their sum says; those of two signs never saturate.
+      Value width = mlir::math::AbsIOp::create(b, loc, pairsOf(b, ones, flip(b, second, second_.flipped)));
+      widest = widest ? arith::MaxSIOp::create(b, loc, widest, width).getResult() : width;
+    }
+    Value wide = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, widest, splat(b, loc, PairProduct::kNarrow));
+    Value any = mlir::vector::ReductionOp::create(b, loc, mlir::vector::CombiningKind::OR, wide);
+    return arith::XOrIOp::create(b, loc, any, arith::ConstantIntOp::create(b, loc, 1, 1));
+  }
+
+ private:
+  mlir::VectorType sumsType(OpBuilder& b) const { return mlir::VectorType::get({2 * lanes()}, b.getI16Type()); }
+  Value splat(OpBuilder& b, mlir::Location loc, int value) const {
+    return arith::ConstantOp::create(
+        b, loc, mlir::DenseElementsAttr::get(sumsType(b), llvm::APInt(16, static_cast<uint64_t>(value))));
+  }
+  Value pairsOf(OpBuilder& b, Value first, Value second) const {
+    const mlir::Location loc = first.getLoc();
+    auto packed = mlir::VectorType::get({4 * lanes()}, b.getI8Type());
+    const Value given[] = {{},
+                           mlir::LLVM::BitcastOp::create(b, loc, packed, first),
+                           mlir::LLVM::BitcastOp::create(b, loc, packed, second)};
+    llvm::SmallVector<Value> operands;
+    for (int operand : pairs_.operands) operands.push_back(given[operand]);
+    return mlir::LLVM::CallIntrinsicOp::create(b, loc, sumsType(b), b.getStringAttr(pairs_.emit), operands)
+        .getResults();
+  }
+
+  PairProduct pairs_;
+  Reading first_, second_;
+  GroupedStep general_;
+};
+
+/// Turns the nest to steps of groups as `instruction` takes them; then its readings, in the instruction's order.
+std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& builder, Nest& nest, const Chip& chip,
+                                                                    const DotProduct& instruction) {
+  if (instruction.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
+  const auto readings = readingsOf(nest.statements[0]);
+  if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
+  auto [x, y] = *readings;
+  if (x.floating != instruction.floating) return "the instruction takes operands of another type";
+  const int group = x.group();
+  const auto loop = groupedLoop(nest, group);
+  if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
+  // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
+  const bool narrow = instruction.bits == 8;
+  auto holds = [&](bool element_signed, bool operand_signed) {
+    return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
+  };
+  auto fits = [&](const Reading& first, const Reading& second) {
+    return holds(first.is_signed, instruction.first_signed) && holds(second.is_signed, instruction.second_signed);
+  };
+  const bool swapped = !fits(x, y);
+  if (swapped) std::swap(x, y);
+  if (!fits(x, y)) return "the instruction takes operands of other signs";
+  countInGroups(builder, nest, *loop, x, y);
+  return std::pair(x, y);
+}
 
 class GroupedInstruction final : public ProductInstruction {
  public:
   explicit GroupedInstruction(DotProduct instruction) : instruction_(std::move(instruction)) {}
   const std::string& name() const override { return instruction_.name; }
   Iterations iterations() const override { return {.n = instruction_.lanes, .k = instruction_.group}; }
-  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override;
+  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
+    const auto taken = takeUpGroups(builder, nest, chip, instruction_);
+    if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
+    const auto& [x, y] = std::get<1>(taken);
+    nest.statements[0].step = std::make_shared<GroupedStep>(GroupedProduct{instruction_, x, y});
+    return "";
+  }
 
  private:
   DotProduct instruction_;
 };
 
-std::string GroupedInstruction::takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const {
-  if (instruction_.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
-  const auto readings = readingsOf(nest.statements[0]);
-  if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
-  auto [x, y] = *readings;
-  if (x.floating != instruction_.floating) return "the instruction takes operands of another type";
-  const int group = x.group();
-  const auto loop = groupedLoop(nest, group);
-  if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
-  // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
-  const bool narrow = instruction_.bits == 8;
-  auto holds = [&](bool element_signed, bool operand_signed) {
-    return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
-  };
-  auto fits = [&](const Reading& first, const Reading& second) {
-    return holds(first.is_signed, instruction_.first_signed) && holds(second.is_signed, instruction_.second_signed);
-  };
-  const bool swapped = !fits(x, y);
-  if (swapped) std::swap(x, y);
-  if (!fits(x, y)) return "the instruction takes operands of other signs";
-  countInGroups(builder, nest, *loop, x, y);
-  nest.statements[0].step = std::make_shared<GroupedStep>(GroupedProduct{instruction_, x, y});
-  return "";
-}
+class PairInstruction final : public ProductInstruction {
+ public:
+  explicit PairInstruction(PairProduct pairs) : pairs_(std::move(pairs)) {
+    groups_.lanes = pairs_.sums.lanes;
+    groups_.group = 4;
+    groups_.bits = 8;
+    groups_.second_signed = true;
+  }
+  const std::string& name() const override { return pairs_.name; }
+  Iterations iterations() const override { return {.n = groups_.lanes, .k = groups_.group}; }
+  bool pays(const Nest& nest) const override { return nest.statements[0].op->hasAttr(kNarrowPairs); }
+  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
+    const auto taken = takeUpGroups(builder, nest, chip, groups_);
+    if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
+    const auto& [x, y] = std::get<1>(taken);
+    nest.statements[0].step = std::make_shared<PairStep>(pairs_, x, y);
+    return "";
+  }
+
+ private:
+  PairProduct pairs_;
+  DotProduct groups_;  ///< how its operands stand
+};
 
 }  // namespace
 
 std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chip& chip) {
   std::vector<std::unique_ptr<const ProductInstruction>> all;
   for (const DotProduct& each : chip.dotProducts()) all.push_back(std::make_unique<GroupedInstruction>(each));
+  return all;
+}
+
+std::vector<std::unique_ptr<const ProductInstruction>> productsOfPairs(const Chip& chip) {
+  std::vector<std::unique_ptr<const ProductInstruction>> all;
+  if (!chip.multipliesPairs()) return all;
+  for (const PairProduct& each : chip.pairProducts()) all.push_back(std::make_unique<PairInstruction>(each));
   return all;
 }
 

@@ -9,4 +9,8 @@ namespace tessera::compiler::codegen {
 /// fetches; only the body of the product is another.
 std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chip& chip);
 
+/// Instructions that add up saturating pairs, of chips without an exact one for 8 bits: steps whose vectors hold pairs
+/// that could saturate are left to the instruction for 16 bits, as they come.
+std::vector<std::unique_ptr<const ProductInstruction>> productsOfPairs(const Chip& chip);
+
 }  // namespace tessera::compiler::codegen

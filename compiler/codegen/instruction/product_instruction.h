@@ -23,6 +23,8 @@ class ProductInstruction {
   /// As the target calls it.
   virtual const std::string& name() const = 0;
   virtual Iterations iterations() const = 0;
+  /// Whether a nest is to use it where analysis decides, should takeUp() let it.
+  virtual bool pays(const Nest& /*nest*/) const { return true; }
   /// Turns the first statement of a nest sum += x * y to steps of this instruction: the loop that becomes k counts
   /// steps, and so do access functions, whose elements are what one step takes (operands interleaved along k);
   /// Statement::step is set, operands stand in the instruction's order, and the body computes one step for lanes that

@@ -26,7 +26,7 @@ std::vector<Nest> instructedForms(mlir::OpBuilder& builder, const Nest& nest, co
   std::vector<std::pair<double, Nest>> priced;
   for (const ProductInstructions& kind : kindsOfProductInstructions(chip)) {
     Nest form = nest;
-    const auto taken = [&](const auto& each) { return each->takeUp(builder, form, chip).empty(); };
+    const auto taken = [&](const auto& each) { return each->pays(nest) && each->takeUp(builder, form, chip).empty(); };
     if (!llvm::any_of(kind, taken)) continue;
     const auto price = priceOf(form, chip, wanted);
     if (!price) continue;

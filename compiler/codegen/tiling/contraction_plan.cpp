@@ -190,6 +190,7 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
       demands_(demands),
       broadcasts_(roles.a >= 0),
       copies_(copiesBlocks(nest, chip, roles)),
+      step_(nest.statements[0].step.get()),
       rows_(1),
       lanes_(lanes),
       beyond_(beyondSecond(chip)) {
@@ -204,7 +205,8 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
 int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) const {
   // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
   const int64_t together = columns >= 3 && chip_.vectorRegisters() >= 32 ? kLoadedTogether : 0;
-  return rows * vectors + vectors + 1 + std::max(demands_.kept, together);
+  const int64_t operands = step_ ? step_->registers(vectors) : vectors + 1;
+  return rows * vectors + operands + std::max(demands_.kept, together);
 }
 
 double ProductCosts::products(int64_t rows, int64_t vectors) const {
@@ -220,7 +222,9 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
   // A panel that does not stay in L2, the next one beside it, comes from beyond it for every tile of rows.
   if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
-  return stepCycles(chip_, rows, vectors, arriving, copies_);
+  const double cycles = stepCycles(chip_, rows, vectors, arriving, copies_);
+  if (!step_) return cycles;
+  return std::max(cycles, static_cast<double>(step_->instructions(rows, vectors)) / chip_.instructionsPerCycle());
 }
 
 double ProductCosts::step(int64_t rows, int64_t vectors) const {

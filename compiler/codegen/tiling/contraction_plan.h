@@ -30,6 +30,7 @@ class ProductCosts {
   const Chip& chip_;
   TileDemands demands_;
   bool broadcasts_, copies_, window_;
+  const ProductStep* step_;
   int64_t rows_, depth_, panel_depth_, vector_bytes_;
   int lanes_;
   const Chip::Level& beyond_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compiler/graph/constants/column_body.h"
+#include "compiler/graph/constants/constant_product.h"
 #include "compiler/graph/constants/in_parallel.h"
 #include "compiler/graph/constants/weight_derivation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -158,14 +159,16 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     copyStrided(extents, operands[0].width, operands[0].data, accesses[0], outputs[0], accesses[1]);
     return true;
   }
-  std::optional<ColumnBody> body = ColumnBody::translate(op);
-  if (!body) return false;
-  llvm::SmallVector<mlir::utils::IteratorType> types(op.getIteratorTypesArray());
-  if (!body->readsLoops()) mergeLoops(extents, types, accesses);
   // Accumulation starts from the initial values; they were copied, so the body may read and write in place.
   for (unsigned r = 0; r < outputs.size(); ++r) {
     std::memcpy(outputs[r], operands[inputs + r].data, operands[inputs + r].bytes());
   }
+  if (inputs == 2 && addConstantProduct(op, extents, accesses, operands[0].data, operands[1].data, outputs[0]))
+    return true;
+  std::optional<ColumnBody> body = ColumnBody::translate(op);
+  if (!body) return false;
+  llvm::SmallVector<mlir::utils::IteratorType> types(op.getIteratorTypesArray());
+  if (!body->readsLoops()) mergeLoops(extents, types, accesses);
   // Columns run along the parallel loop that is most contiguous in the first result, of those that are worth a column.
   int column = -1;
   auto better = [&](size_t loop) {
@@ -199,7 +202,11 @@ DenseValue filled(Value result, const char* element) {
   char* data = nullptr;
   DenseValue value = makeDense(shapeOf(result), widthOf(result), &data);
   if (std::all_of(element, element + value.width, [](char byte) { return byte == 0; })) return value;
-  for (int64_t i = 0; i < value.elements(); ++i) std::memcpy(data + i * value.width, element, value.width);
+  const int64_t bytes = value.bytes();
+  if (bytes == 0) return value;
+  std::memcpy(data, element, value.width);
+  for (int64_t done = value.width; done < bytes; done += std::min(done, bytes - done))
+    std::memcpy(data + done, data, std::min(done, bytes - done));
   return value;
 }
 

@@ -3,10 +3,12 @@
 #include <cstring>
 
 #include "compiler/graph/constants/constant_evaluator.h"
+#include "compiler/graph/constants/narrow_reads.h"
 #include "compiler/graph/constants/weight_derivation.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/import/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,13 +44,16 @@ bool isWeightArgument(Value value) {
 bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_constant) {
   llvm::SetVector<Value> captured;
   mlir::getUsedValuesDefinedAbove(op->getRegions(), captured);
-  for (Value value : captured) {
-    if (mlir::isa<RankedTensorType>(value.getType())) return false;
-  }
+  const auto isKnown = [&](Value value) { return !mlir::isa<RankedTensorType>(value.getType()) || is_constant(value); };
+  return llvm::none_of(captured, [](Value value) { return mlir::isa<RankedTensorType>(value.getType()); }) &&
+         llvm::all_of(op->getOperands(), isKnown);
+}
+
+/// Whether the result of what reads constants alone is to be stored.
+bool mayBeStored(mlir::Operation* op) {
   int64_t input_bytes = 0;
   for (Value operand : op->getOperands()) {
     if (!mlir::isa<RankedTensorType>(operand.getType())) continue;
-    if (!is_constant(operand)) return false;
     mlir::Operation* producer = operand.getDefiningOp();
     if (!producer || kindOf(producer) != OpKind::kCloned || producer->hasTrait<mlir::OpTrait::ConstantLike>()) {
       input_bytes += bytesOf(operand.getType());
@@ -212,12 +217,20 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
   auto isConstant = [&](Value value) {
     return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
   };
-  llvm::SmallVector<mlir::Operation*> foldable;
-  for (mlir::Operation& op : main.getBody().front().without_terminator()) {
-    if (!ConstantEvaluator::hasRule(&op) || !readsOnlyConstants(&op, isConstant)) continue;
-    constant.insert(op.result_begin(), op.result_end());
-    if (kindOf(&op) != OpKind::kCloned) foldable.push_back(&op);
-  }
+  auto collect = [&](llvm::function_ref<bool(mlir::Operation*)> is_folded) {
+    constant.clear();
+    llvm::SmallVector<mlir::Operation*> found;
+    for (mlir::Operation& op : main.getBody().front().without_terminator()) {
+      if (!ConstantEvaluator::hasRule(&op) || !readsOnlyConstants(&op, isConstant) || !is_folded(&op)) continue;
+      constant.insert(op.result_begin(), op.result_end());
+      if (kindOf(&op) != OpKind::kCloned) found.push_back(&op);
+    }
+    return found;
+  };
+  const bool slices = llvm::any_of(collect([](mlir::Operation*) { return true; }),
+                                   [](mlir::Operation* op) { return mlir::isa<mlir::tensor::ExtractSliceOp>(op); });
+  if (slices) narrowConstantReads(main, isConstant);
+  const llvm::SmallVector<mlir::Operation*> foldable = collect(mayBeStored);
   ConstantEvaluator evaluator;
   defineWeights(main, weights, evaluator);
   int64_t budget = kBudget;
@@ -294,7 +307,8 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : nullptr;
     // The matrices of a transform are part of its code: additions, not data.
     const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
-    if (elements && !elements.isSplat() && elements.getNumElements() > 1 && !is_code) constants.push_back(constant);
+    const bool is_data = elements && !elements.isSplat() && elements.getNumElements() > 1;
+    if (!is_code && (is_data || constant->hasAttr(kStoredConstant))) constants.push_back(constant);
   }
   ConstantEvaluator evaluator;
   int64_t budget = kBudget;

@@ -52,6 +52,7 @@ int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weig
       }
       it->second = newStorage({.kind = v1::Buffer::WEIGHT, .offset = offset, .spec = bytes.spec});
       weights.push_back({offset, bytes});
+      weights.back().weight.derivation.reset();  // the plan outlives the graph's context
       offset += (static_cast<int64_t>(bytes.bytes.size()) + kAlignment - 1) / kAlignment * kAlignment;
     }
     storage_of_[argument] = it->second;

@@ -1,8 +1,8 @@
 #include "compiler/graph/rewrites/concat.h"
 
-#include <map>
-#include <vector>
+#include <unordered_map>
 
+#include "llvm/ADT/Hashing.h"
 #include "mlir/IR/Builders.h"
 
 namespace tessera::compiler {
@@ -80,23 +80,33 @@ int recognizeConcats(mlir::func::FuncOp main) {
 }
 
 int nestConcats(mlir::func::FuncOp main) {
+  struct Whole {
+    llvm::SmallVector<mlir::Value> parts;
+    mlir::Value result;
+  };
   int count = 0;
-  std::map<std::pair<uint64_t, std::vector<void*>>, mlir::Value> whole;  // by dimension and parts
+  std::unordered_map<size_t, Whole> known;  // by a hash of dimension and parts
   for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {
-    std::vector<void*> parts;
-    for (mlir::Value part : concat.getInputs()) parts.push_back(part.getAsOpaquePointer());
-    const std::vector<void*> all = parts;
-    while (parts.size() > 2) {
-      parts.pop_back();
-      auto found = whole.find({concat.getDim(), parts});
-      if (found == whole.end()) continue;
-      llvm::SmallVector<mlir::Value> inputs = {found->second};
-      llvm::append_range(inputs, concat.getInputs().drop_front(parts.size()));
+    const llvm::SmallVector<mlir::Value> parts(concat.getInputs());
+    llvm::SmallVector<size_t> hashes;  // of the dimension and the first parts, one more each
+    llvm::hash_code hash = llvm::hash_value(concat.getDim());
+    for (mlir::Value part : parts) {
+      hash = llvm::hash_combine(hash, part.getAsOpaquePointer());
+      hashes.push_back(static_cast<size_t>(hash));
+    }
+    for (size_t first = parts.size() - 1; first >= 2; --first) {
+      const auto found = known.find(hashes[first - 1]);
+      if (found == known.end() ||
+          found->second.result.getDefiningOp<mlir::tensor::ConcatOp>().getDim() != concat.getDim() ||
+          llvm::ArrayRef(found->second.parts) != llvm::ArrayRef(parts).take_front(first))
+        continue;
+      llvm::SmallVector<mlir::Value> inputs = {found->second.result};
+      llvm::append_range(inputs, llvm::ArrayRef(parts).drop_front(first));
       concat->setOperands(inputs);
       ++count;
       break;
     }
-    whole.try_emplace({concat.getDim(), all}, concat.getResult());
+    if (!parts.empty()) known.try_emplace(hashes.back(), Whole{parts, concat.getResult()});
   }
   return count;
 }

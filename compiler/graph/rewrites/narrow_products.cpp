@@ -28,6 +28,15 @@ std::optional<unsigned> loopOf(mlir::AffineExpr expression) {
   return dim ? std::optional(dim.getPosition()) : std::nullopt;
 }
 
+/// Whether an expression adds up loops, each times a constant.
+bool isSumOfLoops(mlir::AffineExpr expression) {
+  using Kind = mlir::AffineExprKind;
+  if (expression.getKind() == Kind::DimId || expression.getKind() == Kind::Constant) return true;
+  auto binary = mlir::dyn_cast<mlir::AffineBinaryOpExpr>(expression);
+  return binary && (binary.getKind() == Kind::Add || binary.getKind() == Kind::Mul) && isSumOfLoops(binary.getLHS()) &&
+         isSumOfLoops(binary.getRHS());
+}
+
 /// Whether `value` depends on weights and constants alone. An operation in `seen` is not asked again.
 bool isKnown(Value value, llvm::SmallPtrSetImpl<mlir::Operation*>& seen) {
   mlir::Operation* op = value.getDefiningOp();
@@ -58,10 +67,13 @@ class Narrower {
         extents_(op.getStaticLoopRanges()),
         operands_{x, w} {}
 
-  /// Turns sign bits so that the operands are `signs`, in their order or the other; the fewest that matter.
-  bool adopt(llvm::ArrayRef<Signs> wanted) {
+  /// Turns sign bits so that the operands are as one of `wanted`, in their order or the other; the fewest that matter.
+  /// Under `any` only where that costs no more than the signs they have.
+  bool adopt(llvm::ArrayRef<Signs> wanted, bool any) {
     std::optional<std::pair<int, Signs>> best;
-    if (wanted.empty()) best = {0, {operands_[0].is_signed, operands_[1].is_signed}};
+    const Signs own{operands_[0].is_signed, operands_[1].is_signed};
+    if (wanted.empty()) best = {0, own};
+    if (const auto price = any ? priceOf(own) : std::nullopt) best = {*price + 1, own};
     for (const Signs& each : wanted)
       for (const Signs& signs : {each, Signs{each.second, each.first}}) {
         const auto price = priceOf(signs);
@@ -118,14 +130,24 @@ class Narrower {
     return price;
   }
 
-  /// Whether the sum over all steps of operand `i` is one over its own dimensions.
+  /// Whether the sum over all steps of operand `i` is one over its own dimensions, or over windows that slide along
+  /// them.
   bool canSum(int i) const {
-    if (!maps_[i].isProjectedPermutation()) return false;
-    for (auto [loop, kind] : llvm::enumerate(kinds_))
-      if (kind == IteratorType::reduction && extents_[loop] != 1 &&
-          !maps_[i].isFunctionOfDim(static_cast<unsigned>(loop)))
-        return false;
+    if (!llvm::all_of(maps_[i].getResults(), isSumOfLoops)) return false;
+    for (auto [loop, kind] : llvm::enumerate(kinds_)) {
+      const bool walks = maps_[i].isFunctionOfDim(static_cast<unsigned>(loop));
+      if (kind == IteratorType::reduction && extents_[loop] != 1 && !walks) return false;
+      if (kind == IteratorType::parallel && walks && !placeOf(static_cast<unsigned>(loop))) return false;
+    }
     return true;
+  }
+
+  /// Whether operand `i` has a dimension that is summed up by itself.
+  bool sumsAlone(int i, unsigned dimension) const {
+    const auto loop = loopOf(maps_[i].getResult(dimension));
+    if (!loop || kinds_[*loop] != IteratorType::reduction) return false;
+    return llvm::count_if(maps_[i].getResults(), [&](mlir::AffineExpr each) { return each.isFunctionOfDim(*loop); }) ==
+           1;
   }
 
   /// Whether the zero point of operand `i` is one for all steps of a sum.
@@ -185,32 +207,74 @@ class Narrower {
     return AffineMap::get(maps_[2].getNumResults(), 0, places, b_.getContext());
   }
 
-  /// Operand `i` added up over the steps of a sum.
+  /// Operand `i` added up over the steps of a sum: dimensions that are walked alone, then the windows of what is left.
   Placed sumOf(int i) {
     llvm::SmallVector<IteratorType> kinds;
-    llvm::SmallVector<unsigned> kept;
-    llvm::SmallVector<mlir::AffineExpr> results;
+    llvm::SmallVector<mlir::AffineExpr> results, left;  // dimensions that stay, and how loops walk them
     llvm::SmallVector<int64_t> shape;
+    const auto type = mlir::cast<RankedTensorType>(operands_[i].elements.getType());
     for (auto [d, expression] : llvm::enumerate(maps_[i].getResults())) {
-      const unsigned loop = *loopOf(expression);
-      kinds.push_back(kinds_[loop]);
+      kinds.push_back(sumsAlone(i, static_cast<unsigned>(d)) ? IteratorType::reduction : IteratorType::parallel);
       if (kinds.back() == IteratorType::reduction) continue;
-      kept.push_back(loop);
       results.push_back(b_.getAffineDimExpr(d));
-      shape.push_back(extents_[loop]);
+      left.push_back(expression);
+      shape.push_back(type.getDimSize(static_cast<int64_t>(d)));
     }
     const auto rank = static_cast<unsigned>(kinds.size());
+    auto sum =
+        GenericOp::create(b_, op_.getLoc(), mlir::TypeRange{RankedTensorType::get(shape, b_.getI32Type())},
+                          mlir::ValueRange{operands_[i].elements}, mlir::ValueRange{zeros(shape)},
+                          {b_.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, results, b_.getContext())}, kinds,
+                          [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+                            Value wide = widened(b, at, i, v[0]);
+                            mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[1], wide).getResult());
+                          });
+    if (llvm::all_of(left, [&](mlir::AffineExpr each) { return each.getKind() == mlir::AffineExprKind::DimId; })) {
+      llvm::SmallVector<unsigned> kept;
+      for (mlir::AffineExpr expression : left) kept.push_back(*loopOf(expression));
+      return {sum.getResult(0), resultMap(kept)};
+    }
+    return windowSums(sum.getResult(0), left);
+  }
+
+  /// The sums over the windows in which loops walk the dimensions of `tensor`. The window itself is an operand without
+  /// data, as linalg's pools have it.
+  Placed windowSums(Value tensor, llvm::ArrayRef<mlir::AffineExpr> walked) {
+    llvm::SmallVector<unsigned> kept, summed;
+    for (unsigned loop = 0; loop < kinds_.size(); ++loop)
+      if (llvm::any_of(walked, [&](mlir::AffineExpr each) { return each.isFunctionOfDim(loop); }))
+        (kinds_[loop] == IteratorType::parallel ? kept : summed).push_back(loop);
+    llvm::SmallVector<mlir::AffineExpr> renamed(kinds_.size(), b_.getAffineConstantExpr(0)), out, window;
+    llvm::SmallVector<int64_t> shape, extent;
+    llvm::SmallVector<IteratorType> kinds;
+    for (unsigned loop : kept) {
+      out.push_back(renamed[loop] = b_.getAffineDimExpr(kinds.size()));
+      kinds.push_back(IteratorType::parallel);
+      shape.push_back(extents_[loop]);
+    }
+    for (unsigned loop : summed) {
+      window.push_back(renamed[loop] = b_.getAffineDimExpr(kinds.size()));
+      kinds.push_back(IteratorType::reduction);
+      extent.push_back(extents_[loop]);
+    }
+    const auto loops = static_cast<unsigned>(kinds.size());
+    auto mapTo = [&](llvm::ArrayRef<mlir::AffineExpr> to) { return AffineMap::get(loops, 0, to, b_.getContext()); };
+    const AffineMap read =
+        AffineMap::get(kinds_.size(), 0, walked, b_.getContext()).replaceDimsAndSymbols(renamed, {}, loops, 0);
+    Value extents = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), extent, b_.getI32Type());
+    auto sums = GenericOp::create(
+        b_, op_.getLoc(), mlir::TypeRange{RankedTensorType::get(shape, b_.getI32Type())},
+        mlir::ValueRange{tensor, extents}, mlir::ValueRange{zeros(shape)}, {read, mapTo(window), mapTo(out)}, kinds,
+        [](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
+          mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[2], v[0]).getResult());
+        });
+    return {sums.getResult(0), resultMap(kept)};
+  }
+
+  Value zeros(llvm::ArrayRef<int64_t> shape) {
     Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getI32IntegerAttr(0));
     Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), shape, b_.getI32Type());
-    Value init = mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
-    auto sum = GenericOp::create(
-        b_, op_.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange{operands_[i].elements},
-        mlir::ValueRange{init}, {b_.getMultiDimIdentityMap(rank), AffineMap::get(rank, 0, results, b_.getContext())},
-        kinds, [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
-          Value wide = widened(b, at, i, v[0]);
-          mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[1], wide).getResult());
-        });
-    return {sum.getResult(0), resultMap(kept)};
+    return mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
   }
 
   /// A tensor over dimensions of operand `i`.
@@ -364,6 +428,8 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
+  const bool any = chip.multipliesPairs();  // whatever the signs, by halves
+  if (any) signs.push_back({.first = false, .second = true});
   int count = 0;
   for (GenericOp op : products) {
     OpBuilder builder(op);
@@ -375,7 +441,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     for (const TileProduct& each : chip.tileProducts())
       if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});
     wanted.append(signs);
-    if (!narrower.adopt(wanted)) continue;
+    if (!narrower.adopt(wanted, any)) continue;
     narrower.run();
     ++count;
   }

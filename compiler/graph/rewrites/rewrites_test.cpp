@@ -1,5 +1,6 @@
 // Rewrites in the order planGraph runs them, on whole small models, against plain loops.
 #include "compiler/graph/graph.h"
+#include "compiler/graph/rewrites/common_values.h"
 #include "compiler/graph/testing/model_builder.h"
 #include "compiler/graph/testing/plan_check.h"
 #include "gtest/gtest.h"
@@ -27,6 +28,29 @@ TEST_F(RewritesTest, WhatIsWrittenTwiceIsComputedOnce) {
   auto branch = [&] { return b.matmul(b.mulChannel(b.relu(x), scale), w); };
   PlannedGraph planned = check(b.finish({b.add(b.sigmoid(branch()), b.relu(branch()))}));
   EXPECT_EQ(countOf(planned, "eliminate-duplicates"), 3);  // relu, scale, product
+}
+
+// Operations that read the same and differ in their bodies are not compared with each other, and share one kernel.
+TEST_F(RewritesTest, ManyResultsOfOneValueAreNotComparedPairwise) {
+  constexpr int kResults = 80;
+  std::string types, names, body;
+  for (int i = 0; i < kResults; ++i) {
+    const std::string n = std::to_string(i), comma = i == 0 ? "" : ", ";
+    types += comma + "tensor<4x8xf32>";
+    names += comma + "%r" + n;
+    body += "%r" + n +
+            " = linalg.generic {indexing_maps = [#id, #id], iterator_types = [\"parallel\", \"parallel\"]} "
+            "ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {\n^bb0(%p: f32, %o: f32):\n%c = arith.constant " +
+            n + ".5 : f32\n%s = arith.addf %p, %c : f32\nlinalg.yield %s : f32\n} -> tensor<4x8xf32>\n";
+  }
+  ImportedModel model =
+      parse("#id = affine_map<(i, j) -> (i, j)>\nfunc.func @main(%x: tensor<4x8xf32>) -> (" + types +
+            ") {\n%e = tensor.empty() : tensor<4x8xf32>\n" + body + "return " + names + " : " + types + "\n}");
+  const int64_t before = comparedOperations();
+  PlannedGraph planned = check(std::move(model));
+  EXPECT_EQ(planned.plan.steps_size(), kResults);
+  EXPECT_EQ(planned.plan.workloads_size(), 1);
+  EXPECT_LE(comparedOperations() - before, 8 * kResults) << "all pairs: " << kResults * kResults / 2;
 }
 
 TEST_F(RewritesTest, ProductsOfDifferentWidthsShareOneStep) {
@@ -91,6 +115,52 @@ TEST_F(RewritesTest, ElementwiseBehindConcatenationJoinsTheParts) {
     Value joined = b.concat({p, q}, dim);
     PlannedGraph planned = check(b.finish({b.softmax(b.relu(b.addChannel(joined, b.weight({dim == 0 ? 32 : 80}))))}));
     EXPECT_EQ(countOf(planned, "split-elementwise-of-concat"), 1);
+  }
+}
+
+// 70 parts become three concatenations, two of them equal, and one of their results.
+TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
+  for (int64_t dim : {0, 1}) {
+    ModelBuilder b(context_);
+    llvm::SmallVector<Value> parts;
+    for (int i = 0; i < 70; ++i) parts.push_back(b.input({3, 5}));
+    PlannedGraph planned = check(b.finish({b.concat(parts, dim)}));
+    EXPECT_EQ(countOf(planned, "cut-wide-concats"), 1);
+    EXPECT_EQ(planned.plan.workloads_size(), 3);
+    for (const v1::Step& step : planned.plan.steps()) EXPECT_LE(step.operands_size(), 33);
+  }
+}
+
+// Three copies; one kernel reads the parts at one place of each copy.
+TEST_F(RewritesTest, PartsOfAWideSplitShareKernels) {
+  for (int64_t dim : {0, 1}) {
+    ModelBuilder b(context_);
+    llvm::SmallVector<int64_t> shape = {5, 5};
+    shape[dim] = 210;
+    Value x = b.input(shape);
+    llvm::SmallVector<Value> results;
+    for (int i = 0; i < 70; ++i) results.push_back(b.relu(b.slice(x, dim, 3 * i, 3)));
+    PlannedGraph planned = check(b.finish(results));
+    EXPECT_EQ(countOf(planned, "cut-wide-splits"), 1);
+    EXPECT_LE(planned.plan.workloads_size(), 32 + 6 + 3);
+  }
+}
+
+TEST_F(RewritesTest, ConstantsAreMadeAsFarAsTheyAreRead) {
+  ModelBuilder b(context_);
+  Value product = b.matmul(b.weight({70, 33}), b.weight({33, 270}));
+  Value some = b.add(b.slice(product, 1, 7, 40), b.slice(product, 1, 201, 40));
+  PlannedGraph planned = check(b.finish({b.add(b.input({70, 40}), some)}));
+  EXPECT_EQ(planned.plan.steps_size(), 1);
+}
+
+TEST_F(RewritesTest, ProductsOfConstantsAreExactWhateverTheirSize) {
+  for (const auto& [rows, depth, columns] : {std::tuple(1, 300, 259), {7, 131, 1}, {9, 257, 515}, {130, 5, 64}}) {
+    ModelBuilder b(context_);
+    Value product = b.matmul(b.weight({rows, depth}), b.weight({depth, columns}));
+    Value turned = b.matmul(b.weight({rows, depth}), b.weight({columns, depth}), /*transpose_y=*/true);
+    PlannedGraph planned = check(b.finish({b.add(b.input({rows, columns}), b.add(product, turned))}));
+    EXPECT_EQ(planned.plan.steps_size(), 1);
   }
 }
 

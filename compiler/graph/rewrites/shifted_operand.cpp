@@ -124,10 +124,28 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
   return shifted;
 }
 
-/// The same padding, of elements, with their zero point.
+/// Each element plus or minus the one zero point that is found at run time, modulo 256.
+template <typename Op>
+Value moveByZero(mlir::OpBuilder& b, mlir::Location loc, Value elements, Value zero) {
+  const auto type = mlir::cast<RankedTensorType>(elements.getType());
+  const AffineMap each = b.getMultiDimIdentityMap(type.getRank()),
+                  one = AffineMap::get(type.getRank(), 0, b.getContext());
+  Value empty = mlir::tensor::EmptyOp::create(b, loc, type.getShape(), type.getElementType());
+  return GenericOp::create(
+             b, loc, mlir::TypeRange{type}, mlir::ValueRange{elements, zero}, mlir::ValueRange{empty},
+             {each, one, each},
+             llvm::SmallVector<mlir::utils::IteratorType>(type.getRank(), mlir::utils::IteratorType::parallel),
+             [](mlir::OpBuilder& inner, mlir::Location at, mlir::ValueRange v) {
+               mlir::linalg::YieldOp::create(inner, at, Op::create(inner, at, v[0], v[1]).getResult());
+             })
+      .getResult(0);
+}
+
+/// The same padding, of elements, with their zero point. One that is found at run time is subtracted before and added
+/// behind a padding with zero: modulo 256 that changes no element, and the border becomes the zero point.
 Value padElements(mlir::OpBuilder& b, mlir::tensor::PadOp pad, const ShiftedOperand& inner) {
   const Value with = pad.getConstantPaddingValue();
-  if (!with || inner.zero.tensor) return {};
+  if (!with || (inner.zero.tensor && (inner.zero.constant != 0 || inner.zero.is_signed != inner.is_signed))) return {};
   if (!mlir::matchPattern(with, mlir::m_Zero()) && !mlir::matchPattern(with, mlir::m_AnyZeroFloat())) return {};
   const int64_t low = inner.is_signed ? -128 : 0, high = inner.is_signed ? 127 : 255;
   if (inner.zero.constant < low || inner.zero.constant > high) return {};
@@ -135,8 +153,11 @@ Value padElements(mlir::OpBuilder& b, mlir::tensor::PadOp pad, const ShiftedOper
   Value zero = arith::ConstantOp::create(
       b, pad.getLoc(),
       b.getIntegerAttr(b.getI8Type(), llvm::APInt(8, static_cast<uint64_t>(inner.zero.constant) & 0xff)));
-  return mlir::tensor::PadOp::create(b, pad.getLoc(), type, inner.elements, pad.getMixedLowPad(), pad.getMixedHighPad(),
-                                     zero);
+  Value elements = inner.elements;
+  if (inner.zero.tensor) elements = moveByZero<arith::SubIOp>(b, pad.getLoc(), elements, inner.zero.tensor);
+  Value padded =
+      mlir::tensor::PadOp::create(b, pad.getLoc(), type, elements, pad.getMixedLowPad(), pad.getMixedHighPad(), zero);
+  return inner.zero.tensor ? moveByZero<arith::AddIOp>(b, pad.getLoc(), padded, inner.zero.tensor) : padded;
 }
 
 std::optional<ShiftedOperand> follow(mlir::OpBuilder& b, Value value, ConstantEvaluator& constants, int depth) {

@@ -1,14 +1,13 @@
 #include "compiler/graph/rewrites/simplify.h"
 
 #include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/rewrites/common_values.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/Transforms/CSE.h"
 #include "proto/failure.h"
 
 namespace tessera::compiler {
@@ -94,19 +93,14 @@ int eliminateDuplicates(mlir::func::FuncOp main) {
     if (op->getBlock() != &entry) inner.push_back(op);
   });
   for (mlir::arith::ConstantOp op : inner) op->moveBefore(&entry, entry.begin());
-  mlir::IRRewriter rewriter(main.getContext());
-  mlir::DominanceInfo dominance(main);
-  mlir::eliminateCommonSubExpressions(rewriter, dominance, main);
+  mergeCommonValues(main);
   return before - countWork(main);
 }
 
 absl::Status canonicalizeGraph(mlir::func::FuncOp main, Canonicalizer& canonicalizer) {
   bool changed = false;
   const bool canonical = canonicalizer.run(main, changed);
-  mlir::IRRewriter rewriter(main.getContext());
-  mlir::DominanceInfo dominance(main);
-  bool merged = false;
-  mlir::eliminateCommonSubExpressions(rewriter, dominance, main, &merged);
+  const bool merged = mergeCommonValues(main);
   // That leaves duplicates' users in a form that folds further.
   if (merged || !canonical) canonicalizer.run(main, changed);
   if ((changed || merged) && mlir::failed(mlir::verify(main))) {

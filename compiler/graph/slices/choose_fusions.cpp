@@ -26,7 +26,16 @@ bool isRegion(const FusionOffer& offer) { return offer.decision.kind() == kRegio
 class FusionChooser {
  public:
   FusionChooser(std::vector<Group>& groups, std::vector<FusionOffer> offers, GraphChoices& choices)
-      : groups_(groups), choices_(choices), offers_(std::move(offers)), taken_by_(groups.size(), -1) {}
+      : groups_(groups),
+        choices_(choices),
+        offers_(std::move(offers)),
+        taken_by_(groups.size(), -1),
+        goes_on_(groups.size(), false) {
+    for (const FusionOffer& offer : offers_) {
+      if (!offer.wanted || isRegion(offer) || offer.pinned == kApart) continue;
+      for (const int group : offer.groups) goes_on_[group] = goes_on_[group] || group != offer.groups.back();
+    }
+  }
 
   std::vector<v1::Decision> run() {
     takePinned();
@@ -69,6 +78,7 @@ class FusionChooser {
   GraphChoices& choices_;
   std::vector<FusionOffer> offers_;
   std::vector<int> taken_by_;  // by group
+  std::vector<bool> goes_on_;  // by group: a chain that may be taken has it in front of its last one
   std::optional<v1::Decision> summary_;
 };
 
@@ -86,11 +96,7 @@ void FusionChooser::takePinned() {
 
 /// Whether the rows that it ends with go on in another chain: what lies between is gone there as well.
 bool FusionChooser::waits(const FusionOffer& offer) const {
-  return offer.stops_at_rows && std::ranges::any_of(offers_, [&](const FusionOffer& other) {
-           const int last = offer.groups.back();
-           return other.wanted && !isRegion(other) && other.pinned != kApart && other.groups.back() != last &&
-                  std::ranges::find(other.groups, last) != other.groups.end();
-         });
+  return offer.stops_at_rows && goes_on_[offer.groups.back()];
 }
 
 /// Positions of those that may still be taken; `waiting`: of those alone that wait, or do not.

@@ -46,6 +46,7 @@ class GraphWriter {
         }
       }
     }
+    graph_.index();
     return std::move(graph_);
   }
 

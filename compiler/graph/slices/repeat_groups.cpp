@@ -1,6 +1,7 @@
 #include "compiler/graph/slices/repeat_groups.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -41,7 +42,11 @@ double timesIn(const Group& reader, mlir::Value value) {
 class Repeater {
  public:
   Repeater(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices)
-      : groups_(groups), graph_(regionGraphOf(groups)), chip_(chip), choices_(choices) {}
+      : groups_(groups), graph_(regionGraphOf(groups)), chip_(chip), choices_(choices) {
+    for (const auto& [position, group] : llvm::enumerate(groups))
+      for (Operation* op : group.ops) group_of_.try_emplace(op, static_cast<int>(position));
+    outputs_.insert(graph_.outputs.begin(), graph_.outputs.end());
+  }
   std::vector<v1::Decision> run();
 
  private:
@@ -55,26 +60,29 @@ class Repeater {
   const Chip& chip_;
   GraphChoices& choices_;
   std::vector<v1::Decision> decisions_;
+  llvm::DenseMap<Operation*, int> group_of_;  // the first group that has it
+  std::set<int> outputs_;
 };
 
 /// None where a reader cannot compute the group's result itself.
 std::vector<int> Repeater::readersOf(int group) const {
   const Group& made = groups_[group];
   if (made.ops.empty() || made.chain || made.results.size() != 1 || !allOf(made, {OpKind::kElementwise})) return {};
-  if (std::ranges::find(graph_.outputs, graph_.nodes[group].output) != graph_.outputs.end()) return {};
+  if (outputs_.contains(graph_.nodes[group].output)) return {};
   std::vector<int> readers;
   for (Operation* user : made.results[0].getUsers()) {
     if (llvm::is_contained(made.ops, user)) continue;
-    const auto reader =
-        std::ranges::find_if(groups_, [&](const Group& each) { return llvm::is_contained(each.ops, user); });
-    if (reader == groups_.end() || reader->chain || !allOf(*reader, {OpKind::kElementwise, OpKind::kReduction}) ||
-        reader->ops.size() + made.ops.size() > kMostOps) {
+    const auto found = group_of_.find(user);
+    if (found == group_of_.end()) return {};
+    const Group& reader = groups_[found->second];
+    if (reader.ops.empty() || reader.chain || !allOf(reader, {OpKind::kElementwise, OpKind::kReduction}) ||
+        reader.ops.size() + made.ops.size() > kMostOps) {
       return {};
     }
-    const auto position = static_cast<int>(reader - groups_.begin());
-    if (!llvm::is_contained(readers, position)) readers.push_back(position);
+    readers.push_back(found->second);
   }
   std::ranges::sort(readers);
+  readers.erase(std::ranges::unique(readers).begin(), readers.end());
   return readers.size() > 1 ? readers : std::vector<int>{};
 }
 

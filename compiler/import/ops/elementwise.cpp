@@ -43,11 +43,20 @@ Results variadic(Node& n, Emitter& e) {
   for (const Tensor& input : n.inputs()) {
     if (input.dtype != n.in(0).dtype) return n.invalid("inputs have different element types");
   }
-  return {{e.elementwise(n.in(0).dtype, n.inputs(), [](const Scalars& s, ValueRange v) {
-    Value result = v[0];
-    for (Value next : v.drop_front()) result = kBody(s, result, next);
-    return result;
-  })}};
+  // 16 operands at a time, in the same order: compiling a kernel takes time quadratic in its operands.
+  constexpr size_t kMost = 16;
+  std::vector<Tensor> operands = {n.in(0)};
+  for (int i = 1; i < n.numInputs(); ++i) {
+    operands.push_back(n.in(i));
+    if (operands.size() < kMost && i + 1 < n.numInputs()) continue;
+    Tensor result = e.elementwise(n.in(0).dtype, operands, [](const Scalars& s, ValueRange v) {
+      Value combined = v[0];
+      for (Value next : v.drop_front()) combined = kBody(s, combined, next);
+      return combined;
+    });
+    operands = {std::move(result)};
+  }
+  return {{std::move(operands[0])}};
 }
 
 Results lowerMean(Node& n, Emitter& e) {

@@ -93,3 +93,25 @@ func.func @walked_as_one() -> (tensor<2x2x2xi32>, tensor<2x2xi32>, tensor<2x2xi3
   } -> tensor<2x2xi32>
   return %r, %t, %u : tensor<2x2x2xi32>, tensor<2x2xi32>, tensor<2x2xi32>
 }
+
+// -----
+
+// Only what is read of a constant is made: all of this one would be 6.4 GB, and so would what is computed of it.
+// CHECK-LABEL: @corner_of_a_fill
+// CHECK: arith.constant dense<2.500000e+00> : tensor<2x2xf32>
+// CHECK: arith.constant dense<5.000000e+00> : tensor<2x3xf32>
+// CHECK-NOT: linalg
+func.func @corner_of_a_fill() -> (tensor<2x2xf32>, tensor<2x3xf32>) {
+  %value = arith.constant 2.5 : f32
+  %e = tensor.empty() : tensor<40000x40000xf32>
+  %f = linalg.fill ins(%value : f32) outs(%e : tensor<40000x40000xf32>) -> tensor<40000x40000xf32>
+  %a = tensor.extract_slice %f[0, 1] [2, 2] [1, 1] : tensor<40000x40000xf32> to tensor<2x2xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%f : tensor<40000x40000xf32>) outs(%e : tensor<40000x40000xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %s = arith.addf %p, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<40000x40000xf32>
+  %b = tensor.extract_slice %g[7, 30] [2, 3] [5, 2] : tensor<40000x40000xf32> to tensor<2x3xf32>
+  return %a, %b : tensor<2x2xf32>, tensor<2x3xf32>
+}

@@ -1,0 +1,61 @@
+#include "compiler/graph/layout/narrow_pairs.h"
+
+#include <cstdlib>
+
+#include "compiler/graph/constants/fold_constants.h"
+#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/ir/workload.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace tessera::compiler {
+namespace {
+
+using mlir::linalg::GenericOp;
+
+/// Beyond, steps that are evaluated twice as slowly, and branches that are not foreseen, cost what pairs gain.
+constexpr double kMostWide = 0.1;
+
+/// The elements of a signed operand that is known now.
+std::optional<DenseValue> knownSigned(GenericOp op, ConstantEvaluator& constants) {
+  const auto readings = narrowProduct(op);
+  if (!readings) return std::nullopt;
+  const NarrowInput both[] = {readings->first, readings->second};
+  for (int i : {1, 0}) {
+    if (!both[i].is_signed || both[i].flipped || both[1 - i].is_signed || !isKnownAtCompileTime(op.getDpsInputs()[i]))
+      continue;
+    int64_t budget = int64_t{1} << 30;
+    return constants.evaluate(op.getDpsInputs()[i], budget);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+double shareOfWidePairs(llvm::ArrayRef<int8_t> elements) {
+  constexpr size_t kRun = 64;
+  int64_t runs = 0, wide = 0;
+  for (size_t begin = 0; begin < elements.size(); begin += kRun, ++runs) {
+    const llvm::ArrayRef<int8_t> run = elements.slice(begin, std::min(kRun, elements.size() - begin));
+    bool any = false;
+    for (size_t i = 0; i + 1 < run.size(); i += 2) any |= std::abs(run[i] + run[i + 1]) > PairProduct::kNarrow;
+    wide += any;
+  }
+  return runs == 0 ? 0 : static_cast<double>(wide) / static_cast<double>(runs);
+}
+
+int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>& weights) {
+  if (!chip.multipliesPairs()) return 0;
+  ConstantEvaluator constants = knownWeights(main, &weights);
+  int count = 0;
+  for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
+    const auto known = knownSigned(op, constants);
+    if (!known || known->width != 1) continue;
+    const auto* elements = reinterpret_cast<const int8_t*>(known->data);
+    if (shareOfWidePairs({elements, static_cast<size_t>(known->elements())}) > kMostWide) continue;
+    op->setAttr(kNarrowPairs, mlir::UnitAttr::get(op.getContext()));
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,34 @@
+#include "compiler/graph/rewrites/wide_concats.h"
+
+#include <algorithm>
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+
+namespace tessera::compiler {
+
+int cutWideConcats(mlir::func::FuncOp main) {
+  constexpr size_t kMost = kMostConcatOperands;
+  int count = 0;
+  for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {
+    if (concat.getInputs().size() <= kMost) continue;
+    mlir::OpBuilder builder(concat);
+    llvm::SmallVector<mlir::Value> parts(concat.getInputs());
+    while (parts.size() > kMost) {
+      llvm::SmallVector<mlir::Value> joined;
+      for (llvm::ArrayRef<mlir::Value> rest = parts; !rest.empty();) {
+        const llvm::ArrayRef<mlir::Value> front = rest.take_front(kMost);
+        joined.push_back(front.size() == 1
+                             ? front[0]
+                             : mlir::tensor::ConcatOp::create(builder, concat.getLoc(), concat.getDim(), front));
+        rest = rest.drop_front(front.size());
+      }
+      parts = std::move(joined);
+    }
+    concat->setOperands(parts);
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace tessera::compiler
