@@ -84,7 +84,8 @@ struct Rewrite {
 constexpr Rewrite kRewrites[] = {
     {"tessera-generalize", "Named linalg operations become linalg.generic",
      [](FuncOp main, int64_t) { return generalizeNamedOps(main); }},
-    {"tessera-hoist-from-loops", "Compute before a loop what its iterations share, and products of all their inputs at once",
+    {"tessera-hoist-from-loops",
+     "Compute before a loop what its iterations share, and products of all their inputs at once",
      [](FuncOp main, int64_t) { return hoistFromLoops(main); }},
     {"tessera-recognize-concat", "Chains of insert_slice become tensor.concat",
      [](FuncOp main, int64_t) { return recognizeConcats(main); }},
