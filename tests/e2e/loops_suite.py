@@ -114,7 +114,7 @@ class Drawn:
     def loop(self, graph, shape, states, captured, depth=0, scans=0):
         """A Loop with these states: names of its results. Its count is constant, of the run, or ended by the data."""
         way = self.pick(("fixed", "run", "data"))
-        count = self.pick((9, 17, 40) if depth == 0 else (1, 9, 12))
+        count = self.pick((17, 18, 40) if depth == 0 else (1, 17, 20))
         body = Graph(graph.names)
         number, _ = body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)
         inner = [body.input(shape=shape) for _ in states]
@@ -157,7 +157,7 @@ class Drawn:
     def scans(self):
         graph = self.graph
         for _ in range(3):
-            steps, rows, width = (int(self.pick(choices)) for choices in ((9, 13, 32), EXTENTS, EXTENTS))
+            steps, rows, width = (int(self.pick(choices)) for choices in ((17, 19, 32), EXTENTS, EXTENTS))
             shape = [rows, width]
             self.square = [graph.weight(self.floats(width, width, scale=width**-0.5))]
             body = Graph(graph.names)
@@ -185,7 +185,7 @@ class Drawn:
         graph = self.graph
         for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
             for direction, both in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
-                steps, batch, inputs, hidden = (int(self.pick(choices)) for choices in ((9, 21), (1, 3), EXTENTS, EXTENTS))
+                steps, batch, inputs, hidden = (int(self.pick(choices)) for choices in ((17, 21), (1, 3), EXTENTS, EXTENTS))
                 lengths = graph.input(self.random.integers(1, steps + 1, batch).astype(np.int32)) if self.sometimes() else ""
                 first = graph.input(self.floats(both, batch, hidden)) if self.sometimes() else ""
                 weights = [graph.weight(self.floats(both, gates * hidden, n, scale=n**-0.5)) for n in (inputs, hidden)]
@@ -235,11 +235,11 @@ def counting(service, iterations, bound=True):
 
 
 def size_follows_no_count(service):
-    """Of ten and of ten million iterations the artifacts are of one size, to a page, and steps are as many."""
-    _, few = counting(service, 10)
+    """Of twenty and of ten million iterations the artifacts are of one size, to a page, and steps are as many."""
+    _, few = counting(service, 20)
     _, many = counting(service, 10_000_000)
     sizes = [compiled.artifact.stat().st_size for compiled in (few, many)]
-    check(abs(sizes[0] - sizes[1]) <= 4096, f"{sizes} bytes for 10 and 10 million iterations")
+    check(abs(sizes[0] - sizes[1]) <= 4096, f"{sizes} bytes for 20 and 10 million iterations")
     steps = [service.cli("inspect", compiled.artifact, "--json").json["steps"] for compiled in (few, many)]
     check_equal(steps[0], steps[1], "steps")
 

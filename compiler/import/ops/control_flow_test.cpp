@@ -257,11 +257,11 @@ ModelBuilder affineLoop(int64_t trips, bool grows = false) {
 }
 
 TEST_F(ControlFlow, LoopOfManyIterationsStaysOne) {
-  for (const int64_t trips : {8, 9, 100}) {
+  for (const int64_t trips : {16, 17, 100}) {
     const ModelBuilder b = affineLoop(trips);
     auto imported = importBytes(context, b.model.SerializeAsString());
     ASSERT_TRUE(imported.ok()) << imported.status();
-    EXPECT_EQ(loopsOf(*imported), trips > 8 ? 1 : 0);
+    EXPECT_EQ(loopsOf(*imported), trips > 16 ? 1 : 0);
     EXPECT_EQ(imported->outputs[0].shape(0), trips);
     std::vector<float> expected;
     float state[] = {1, -2};
@@ -273,11 +273,11 @@ TEST_F(ControlFlow, LoopOfManyIterationsStaysOne) {
 }
 
 TEST_F(ControlFlow, LoopThatChangesShapesIsWrittenOut) {
-  auto imported = importBytes(context, affineLoop(9, true).model.SerializeAsString());
+  auto imported = importBytes(context, affineLoop(17, true).model.SerializeAsString());
   EXPECT_FALSE(imported.ok());  // 2 and 4 elements do not go with two factors
   ModelBuilder b(16);
   b.input("x", {1}).output("y");
-  b.initializer("trips", {10});
+  b.initializer("trips", {17});
   auto& node = b.node("Loop", {"trips", "", "x"}, {"y"});
   auto& body = subgraph(node, "body");
   for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
@@ -287,7 +287,7 @@ TEST_F(ControlFlow, LoopThatChangesShapesIsWrittenOut) {
   imported = importBytes(context, b.model.SerializeAsString());
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_EQ(loopsOf(*imported), 0);
-  EXPECT_EQ(imported->outputs[0].shape(0), 1024);
+  EXPECT_EQ(imported->outputs[0].shape(0), 1 << 17);
 }
 
 // What a loop computes of constants may decide shapes.
