@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""Headers compile by themselves, without the precompiled ones that hide a missing include: those that changed last, and some
+more that each commit draws, of which failures are reported only."""
+# suite: timeout=300
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import shlex
+import subprocess
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+
+from suite import Reported, check, run
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["TESSERA_BUILD_DIR"])
+CHANGED, DRAWN = 8, 8  # headers of a run: one of MLIR's takes three seconds
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+def flags_by_folder():
+    """The flags of that source of each folder which has most of them, without the source, the output and the precompiled
+    header. Files that are compiled as one count for the folders of all."""
+    found = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        words = [word for word in shlex.split(entry["command"])[1:] if word != "-Winvalid-pch"]
+        kept = []
+        while words:
+            word = words.pop(0)
+            if word == "-Xclang":
+                words.pop(0)
+            elif word in ("-o", "-c", "-MF", "-MT"):
+                words.pop(0)
+            else:
+                kept.append(word)
+        source = pathlib.Path(entry["file"])
+        parts = [source]
+        if source.name.startswith("unity_"):
+            parts = [pathlib.Path(line.split('"')[1]) for line in source.read_text().splitlines() if line.startswith('#include "/')]
+        for part in parts:
+            folder = part.relative_to(ROOT).parent if part.is_relative_to(ROOT) else None
+            if folder and len(kept) > len(found.get(folder, ())):
+                found[folder] = kept
+    return found
+
+
+def chosen(known):
+    """Headers of folders that are compiled: those that changed in the last commits, the latest first, and drawn ones."""
+    there = [name for name in git("ls-files", "*.h") if nearest(known, name)]
+    latest = git("diff", "--name-only", "HEAD", "--", "*.h") + git("log", "-n", "20", "--format=", "--name-only", "--", "*.h")
+    changed = [name for name in dict.fromkeys(latest) if name in set(there)][:CHANGED]
+    others = sorted(set(there) - set(changed))
+    return changed, random.Random(git("rev-parse", "HEAD")[0]).sample(others, min(DRAWN, len(others)))
+
+
+def nearest(known, name):
+    """Flags of the header's folder, or of the closest one above it."""
+    return next((known[folder] for folder in pathlib.PurePath(name).parents if folder in known), None)
+
+
+def compiled(flags, text):
+    """What the compiler says of these lines; empty: nothing."""
+    done = subprocess.run(["clang++-22", *flags, "-Wno-unused", "-fsyntax-only", "-x", "c++", "-"], input=text, cwd=BUILD,
+                          capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
+def main():
+    known = flags_by_folder()
+    changed, drawn = chosen(known)
+    headers = changed + drawn
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = dict(zip(headers, pool.map(lambda name: compiled(nearest(known, name), f'#include "{name}"\n'), headers)))
+
+    def stands_alone(name):
+        if said[name]:
+            raise (AssertionError if name in changed else Reported)(f"{name} does not compile by itself:\n{said[name][:2000]}")
+
+    def a_missing_include_is_found():
+        """The check would see one: no flag of these brings a precompiled header."""
+        name = next(name for name in headers if said[name] == "")
+        check("vector" in compiled(nearest(known, name), "std::vector<int> lines;\n"), "a type was known without its include")
+    return run("headers", [*((name, lambda name=name: stands_alone(name)) for name in headers),
+                           ("a_missing_include_is_found", a_missing_include_is_found)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
