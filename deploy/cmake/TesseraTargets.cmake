@@ -49,7 +49,9 @@ function(tessera_header name header)
   set_target_properties(${name} PROPERTIES TESSERA_LIBRARIES "${arg_LIBS}")
   target_compile_definitions(${name} PRIVATE GTEST_HAS_PTHREAD=1)  # what tests are given
   target_compile_options(${name} PRIVATE -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
-  target_precompile_headers(${name} PRIVATE ${header})
+  # Named from the root, CMake's file that includes it is the same in every checkout: what one compiled, another finds.
+  file(RELATIVE_PATH from_root ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+  target_precompile_headers(${name} PRIVATE <${from_root}>)
 endfunction()
 
 # tessera_mlir_library(name SOURCES... [DEPS lib...]): a library for code that includes MLIR.

@@ -21,7 +21,7 @@ find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # The sloppiness settings are what ccache needs to cache files that use a precompiled header, all others what it takes to
   # find in one checkout what was compiled in another.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
+  set(launcher env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${CMAKE_SOURCE_DIR}/deploy/cmake/compile ${TESSERA_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})

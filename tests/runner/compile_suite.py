@@ -24,7 +24,7 @@ class Checkout:
         (self.build / "pch").mkdir(parents=True)
         (folder / "text.h").write_text(f"#pragma once\n{text}")
         (folder / "source.cpp").write_text("int two() { return 2 * one(); }\n")
-        (self.build / "pch" / "cmake_pch.hxx").write_text(f'#include "{folder}/text.h"\n')
+        (self.build / "pch" / "cmake_pch.hxx").write_text("#include <text.h>\n")
         (self.build / "pch" / "cmake_pch.hxx.cxx").write_text("")
 
     def clang(self, *arguments):
