@@ -124,9 +124,9 @@ def what_a_model_is(service):
     apart.mkdir()
     (apart / "outside.data").symlink_to(elsewhere)
     (apart / "model.onnx").write_bytes(outside.read_bytes())
-    raised(errors.InvalidModel, lambda: client.compile(apart / "model.onnx", dims={"N": 1}), str(elsewhere.resolve()),
+    raised(errors.InvalidModel, lambda: client.compile(apart / "model.onnx", dims={"N": 1}).artifact, str(elsewhere.resolve()),
            attribute="outside.data", reason="INVALID_MODEL")
-    client.compile(apart / "model.onnx", dims={"N": 1}, external_data={"outside.data": elsewhere})
+    client.compile(apart / "model.onnx", dims={"N": 1}, external_data={"outside.data": elsewhere}).artifact.load()
     loaded = client.compile(onnx.load(path), dims={"N": 1}).artifact.load()
     check_equal([tensor.name for tensor in loaded.inputs], list(model_inputs("mlp", 1)), "inputs")
 
