@@ -7,7 +7,10 @@
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/limits.h"
 #include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "onnx/onnx.pb.h"
+#include "proto/shell_word.h"
 
 namespace tessera::compiler {
 namespace {
@@ -56,7 +59,8 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
   if (declared && *declared != spec.dtype() && !bits_of_bf16) {
     return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
                    typeName(spec.dtype()), typeName(*declared),
-                   absl::StrCat("convert it: --fix ", printable(info.name()), "=", typeName(*declared), ":..."));
+                   absl::StrCat("convert it: --fix ",
+                                shellWord(absl::StrCat(printable(info.name()), "=", typeName(*declared), ":..."))));
   }
   Shape shape(spec.shape().begin(), spec.shape().end());
   TESSERA_RETURN_IF_ERROR(checkShape(shape, spec.dtype(), what));
@@ -135,6 +139,31 @@ std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const 
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::optional<int64_t> GraphImporter::valueCompared(const Tensor& condition) const {
+  if (!condition.value) return std::nullopt;
+  llvm::SetVector<mlir::Value> reached;
+  reached.insert(condition.value);
+  for (size_t i = 0; i < reached.size() && i < kWalkedOperations; ++i) {
+    mlir::Operation* op = reached[i].getDefiningOp();
+    if (!op) continue;
+    std::optional<int64_t> value;
+    bool decides = true;  // nothing but the comparison
+    op->walk([&](mlir::Operation* inner) {
+      mlir::APInt known;
+      auto compare = mlir::dyn_cast<mlir::arith::CmpIOp>(inner);
+      decides &= compare != nullptr || !mlir::isa<mlir::arith::XOrIOp, mlir::arith::AndIOp, mlir::arith::OrIOp>(inner);
+      if (compare && compare.getPredicate() == mlir::arith::CmpIPredicate::eq &&
+          (mlir::matchPattern(compare.getRhs(), mlir::m_ConstantInt(&known)) ||
+           mlir::matchPattern(compare.getLhs(), mlir::m_ConstantInt(&known))))
+        value = known.getSExtValue();
+    });
+    if (!decides) return std::nullopt;
+    if (value) return value;
+    for (mlir::Value operand : op->getOperands()) reached.insert(operand);
+  }
+  return std::nullopt;
 }
 
 }  // namespace tessera::compiler

@@ -84,6 +84,8 @@ class GraphImporter {
   /// Checks the values given for inputs against the graph and keeps them as constants.
   absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
   absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;
+  /// NodeEnvironment.value_compared
+  std::optional<int64_t> valueCompared(const Tensor& condition) const;
   /// NodeEnvironment.inputs_behind
   std::vector<std::string> inputsBehind(const Tensor& value) const;
   /// The shape the caller gave for an input, by itself or with a value; null when neither.

@@ -42,6 +42,8 @@ struct NodeEnvironment {
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
   std::function<void(DerivedExtent)> derived;  ///< notes an extent of which some has to be left
+  /// The integer that a condition compares an input of the model with, where it does.
+  std::function<std::optional<int64_t>(const Tensor& condition)> value_compared;
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
 };
@@ -139,6 +141,8 @@ class Node {
 
   /// "--fix i=..." for each input of the model whose value would make `value` a constant; empty when none would.
   std::string fixOf(const Tensor& value) const;
+  /// The same of a value that makes a condition true, or false; where it compares one input with a number, that number.
+  std::string fixOf(const Tensor& condition, bool wanted) const;
 
   /// All attributes by name, for the body of a function this node calls; references to the attributes of a
   /// function around this node are resolved.
@@ -159,7 +163,8 @@ class Node {
   std::string label_;
   std::vector<Tensor> inputs_;
   NodeEnvironment environment_;
-  std::set<std::string> used_ = {"consumed_inputs"};  ///< an optimization hint of versions before 6
+  /// Optimization hints of versions before 6 and 7.
+  std::set<std::string> used_ = {"consumed_inputs", "output_sequence"};
 };
 
 }  // namespace tessera::compiler

@@ -109,6 +109,29 @@ void addPadding(onnx::GraphProto& graph, const std::string& name, const std::vec
   graph.add_output()->set_name(result);
 }
 
+TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
+  for (const int64_t columns : {3, 2}) {  // of the branch for true; the other one has five less these
+    ModelBuilder b;
+    b.input("x", {6}).input("sample rate", {1}, onnx::TensorProto::INT64).output("y");
+    b.initializer("known", std::vector<int64_t>{16000});
+    b.node("Equal", {"sample rate", "known"}, {"is known"});
+    auto& node = b.node("If", {"is known"}, {"y"}, "choice");
+    for (const std::string name : {"then_branch", "else_branch"}) {
+      auto& branch = subgraph(node, name);
+      add(branch, "Constant", {}, name + " shape");
+      setAttribute(*branch.mutable_node(0), "value_ints",
+                   std::vector<int64_t>{2, name == "then_branch" ? columns : 5 - columns});
+      add(branch, "Reshape", {"x", name + " shape"}, name);
+      branch.add_output()->set_name(name);
+    }
+    const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+    EXPECT_THAT(failure.message(), testing::HasSubstr("a branch of node 'choice' (If): node"));
+    EXPECT_EQ(failure.fix(), columns == 3
+                                 ? "compile the other branch alone: --fix 'sample rate=16000'"
+                                 : "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
+  }
+}
+
 TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {
   ModelBuilder b;
   b.input("c", {}, onnx::TensorProto::BOOL).input("x", {1, 2}).output("y");

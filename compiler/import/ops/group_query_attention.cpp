@@ -199,6 +199,12 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
     }
   }
   n.ignore("kv_cache_bit_width");  // of a quantized state
+  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"}) n.ignore(name);  // of inputs left out
+  TESSERA_ASSIGN_OR_RETURN(const bool sliding, n.flag("sliding_window_cache", false));
+  if (sliding) {
+    return n.unsupported("a state that holds a window",
+                         {.attribute = "sliding_window_cache", .found = "1", .accepted = "0"});
+  }
   TESSERA_ASSIGN_OR_RETURN(const int64_t scores, n.integer("qk_output", 0));
   if (scores == 0) return absl::OkStatus();
   return n.unsupported("scores as a result",
