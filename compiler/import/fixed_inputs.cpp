@@ -1,6 +1,7 @@
 // Inputs whose value is given for compilation since shapes depend on it: they are constants of the import, and stay
 // inputs of the model. And the other direction: which inputs to fix, when a shape turns out to depend on one.
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -164,6 +165,22 @@ std::optional<int64_t> GraphImporter::valueCompared(const Tensor& condition) con
     for (mlir::Value operand : op->getOperands()) reached.insert(operand);
   }
   return std::nullopt;
+}
+
+void GraphImporter::suggestFixing(const Tensor& condition) {
+  const std::vector<std::string> names = inputsBehind(condition);
+  const std::optional<int64_t> value = valueCompared(condition);
+  if (would_fix_ || names.size() != 1 || !value) return;
+  for (const v1::TensorSpec& spec : result_.inputs) {
+    const bool one = elementCount(Shape(spec.shape().begin(), spec.shape().end())) == 1;
+    if (spec.name() != names[0] || !one || !isInteger(spec.dtype())) continue;
+    would_fix_.emplace();
+    *would_fix_->mutable_spec() = spec;
+    // Little-endian, as all targets are: the first bytes are the value in a shorter type.
+    std::string bytes(sizeof(*value), '\0');
+    std::memcpy(bytes.data(), &*value, sizeof(*value));
+    would_fix_->set_data(bytes.substr(0, static_cast<size_t>(elementBytes(spec.dtype()))));
+  }
 }
 
 }  // namespace tessera::compiler

@@ -42,6 +42,9 @@ struct NodeEnvironment {
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
   std::function<void(DerivedExtent)> derived;  ///< notes an extent of which some has to be left
+  /// Notes that the model fits its sizes with the one input behind a condition fixed to what it is compared with; set
+  /// for nodes that every run reaches.
+  std::function<void(const Tensor& condition)> suggest_fixing;
   /// The integer that a condition compares an input of the model with, where it does.
   std::function<std::optional<int64_t>(const Tensor& condition)> value_compared;
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
@@ -143,6 +146,9 @@ class Node {
   std::string fixOf(const Tensor& value) const;
   /// The same of a value that makes a condition true, or false; where it compares one input with a number, that number.
   std::string fixOf(const Tensor& condition, bool wanted) const;
+  void suggestFixing(const Tensor& condition) const {
+    if (environment_.suggest_fixing) environment_.suggest_fixing(condition);
+  }
 
   /// All attributes by name, for the body of a function this node calls; references to the attributes of a
   /// function around this node are resolved.

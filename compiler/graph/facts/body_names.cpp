@@ -47,7 +47,7 @@ std::optional<double> constantOf(Value value) {
   return std::nullopt;
 }
 
-/// What the operations between a value x and `root` compute, of x and constants alone.
+/// The operations from a value x to `root`; besides x they read constants only.
 struct Function {
   Operation* root;
   Value x;
@@ -128,7 +128,9 @@ std::string functionName(const Function& f) {
   if (f.count("tanh") == 1 && f.count("mul") >= 3 && f.count("add") > 0 && f.rootIs("mul") &&
       f.only({"tanh", "add", "mul", "div", "powf", "fpowi"}))
     return "gelu";
-  if (f.count("exp") == 1 && f.count("div") == 1 && f.only({"exp", "div", "add", "neg", "sub", "mul"})) {
+  // 1 / (1 + exp(-x)): the sign belongs to it.
+  const bool negated = f.count("neg") + f.count("sub") + f.count("mul") > 0;
+  if (f.count("exp") == 1 && f.count("div") == 1 && negated && f.only({"exp", "div", "add", "neg", "sub", "mul"})) {
     const auto numerator = f.rootIs("div") ? constantOf(f.root->getOperand(0)) : std::nullopt;
     if (numerator == 1) return "sigmoid";
     if (f.rootReads(f.x) && (f.rootIs("mul") || f.rootIs("div"))) return "silu";

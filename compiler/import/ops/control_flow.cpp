@@ -72,13 +72,15 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
   return result;
 }
 
-/// The error of an If of which one branch, that for `fits`, fits the sizes: a value that takes it can be compiled in.
+/// The error when only one branch fits the sizes; `fits` is the condition that selects it. A fixed input can select it.
 absl::Status otherBranch(const Node& n, bool fits, const absl::Status& of_other) {
   const std::string fix = n.fixOf(n.in(0), fits);
   v1::Failure failure = failureOf(of_other);
   const bool of_the_model =
       failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
-  if (fix.empty() || !of_the_model) return of_other;
+  if (fix.empty() || !(of_the_model || absl::IsCancelled(of_other))) return of_other;
+  if (fits) n.suggestFixing(n.in(0));
+  if (!of_the_model) return of_other;
   failure.set_message(absl::StrCat("a branch of node '", printable(n.label()), "' (If): ", failure.message()));
   failure.set_fix(absl::StrCat("compile the other branch alone: ", fix));
   return failureStatus(failure);

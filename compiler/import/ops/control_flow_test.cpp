@@ -124,11 +124,17 @@ TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
       add(branch, "Reshape", {"x", name + " shape"}, name);
       branch.add_output()->set_name(name);
     }
-    const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+    const auto imported = importBytes(context, b.model.SerializeAsString());
+    if (columns == 3) {  // one value takes it: no other is good for a run
+      ASSERT_TRUE(imported.ok()) << imported.status();
+      ASSERT_EQ(imported->fixed_inputs.size(), 1U);
+      EXPECT_EQ(imported->fixed_inputs[0].spec().name(), "sample rate");
+      EXPECT_EQ(imported->fixed_inputs[0].data(), bytesOf<int64_t>({16000}));
+      continue;
+    }
+    const v1::Failure failure = failureOf(imported.status());
     EXPECT_THAT(failure.message(), testing::HasSubstr("a branch of node 'choice' (If): node"));
-    EXPECT_EQ(failure.fix(), columns == 3
-                                 ? "compile the other branch alone: --fix 'sample rate=16000'"
-                                 : "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
+    EXPECT_EQ(failure.fix(), "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
   }
 }
 

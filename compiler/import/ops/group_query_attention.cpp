@@ -199,7 +199,8 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
     }
   }
   n.ignore("kv_cache_bit_width");  // of a quantized state
-  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"}) n.ignore(name);  // of inputs left out
+  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"})
+    n.ignore(name);  // of inputs left out
   TESSERA_ASSIGN_OR_RETURN(const bool sliding, n.flag("sliding_window_cache", false));
   if (sliding) {
     return n.unsupported("a state that holds a window",

@@ -27,7 +27,7 @@ Shape withoutDims(const Shape& shape, const std::vector<int64_t>& dims, bool kee
   return result;
 }
 
-/// What one element adds to its reduction: the result of the accumulation over no dimensions.
+/// The accumulation over no dimensions: the term of each element.
 Tensor accumulateNothing(Emitter& e, const Tensor& x, Reduction reduction) {
   switch (reduction) {
     case Reduction::kL1:

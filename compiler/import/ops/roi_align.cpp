@@ -5,6 +5,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -23,7 +24,7 @@ struct RoiMode {
   bool maximum = false;    ///< of the samples' weighted neighbours, as ONNX's own test has it; else the samples' mean
   bool half_pixel = true;  ///< element centres are at integers plus a half
   int64_t height = 1, width = 1;
-  int64_t samples = 0;  ///< per bin and dimension; 0: as many as a bin has elements, rounded up
+  int64_t samples = 0;  ///< per bin and dimension; 0: the bin's length in image elements, rounded up
   double scale = 1;     ///< image elements per unit of the regions
 };
 
@@ -55,9 +56,9 @@ absl::StatusOr<RoiMode> readRoiMode(Node& n) {
                                          .accepted = "at least 1x1"});
   }
   if (mode.samples < 0 || mode.samples > 1024) {
-    return n.invalid("bad number of samples", {.attribute = "sampling_ratio",
-                                               .found = absl::StrCat(mode.samples),
-                                               .accepted = "0, for as many as a bin has elements, to 1024"});
+    return n.invalid(
+        "bad number of samples",
+        {.attribute = "sampling_ratio", .found = absl::StrCat(mode.samples), .accepted = "0 (adaptive) to 1024"});
   }
   return mode;
 }
@@ -131,8 +132,8 @@ struct Image {
   }
 };
 
-/// Samples of one bin along one dimension, where their number depends on the region: ceil(bin length). They are more
-/// than half an element apart then, so that few lie in the image, however large the region is; the others count as 0.
+/// Samples of one bin along one dimension where their number depends on the region: ceil(bin length). They are more
+/// than half an element apart, so few lie in the image, however large the region is; the others count as 0.
 struct AdaptiveAxis {
   Value start, step;  ///< of the samples
   Value number;       ///< of samples, i64; below 1: there are none
@@ -162,11 +163,11 @@ AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int6
   return samples;
 }
 
-/// The same with as many samples in a bin as it has elements: loops that end by the data.
+/// The same where the length of a bin decides how many samples it has: loops that end by the data.
 Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& mode) {
   const Tensor& x = n.in(0);
   const Value source = e.value(x), corners = e.value(n.in(1)), images = e.value(n.in(2));
-  return e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) -> Value {
+  const auto pooled = [&](const Scalars& s, ValueRange at) -> Value {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     auto corner = [&](int64_t which) {
       return e.extract(s, corners, {at[0], mlir::arith::ConstantIndexOp::create(s.b, s.loc, which).getResult()});
@@ -204,8 +205,19 @@ Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& 
         });
     const Value total = over_rows.getResult(0);
     if (mode.maximum) return total;
-    return s.div(total, wide.cast(wide.max(wide.mul(rows.number, columns.number), wide.integer(1)), s.type));
-  });
+    const Value count = s.mul(wide.cast(rows.number, s.type), wide.cast(columns.number, s.type));
+    return s.div(total, s.max(count, s.constant(1)));
+  };
+  Shape loops = shape;
+  if (elementCount(shape) == 1) loops[2] = 2;  // code generation wants a loop: a row that is cut off again
+  const Value state[] = {e.empty(x.dtype, loops)};
+  const auto results = serialLoops(
+      e, loops, state,
+      [&](mlir::OpBuilder& b, mlir::Location loc, ValueRange at, ValueRange now) -> llvm::SmallVector<Value> {
+        return {mlir::tensor::InsertOp::create(b, loc, pooled(Scalars(b, loc, x.dtype), at), now[0], at).getResult()};
+      });
+  const Tensor result = Emitter::wrap(results[0], x.dtype);
+  return loops == shape ? result : e.slice(result, {0, 0, 0, 0}, shape, {1, 1, 1, 1});
 }
 
 Results lowerRoiAlign(Node& n, Emitter& e) {

@@ -261,8 +261,8 @@ Results lowerSplit(Node& n, Emitter& e) {
 }
 
 /// The source coordinate of an output coordinate outside [0, dim) shifted by the padding; `dim` is of the index type.
-/// Reflection goes to and fro, and wrapping round and round, as often as the padding needs (numpy.pad); where it is
-/// less than the dimension (`near`), one reflection is enough and needs no division.
+/// Reflection and wrapping repeat as often as the padding needs, as numpy.pad does. `near`: the padding is shorter than
+/// the dimension, so one reflection suffices and no division is needed.
 Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::string& mode, bool near) {
   const Scalars index = s.as(v1::DATA_TYPE_I64);  // arithmetic on index values is signed as well
   auto minimum = [&](Value x, Value y) { return arith::MinSIOp::create(s.b, s.loc, x, y).getResult(); };
