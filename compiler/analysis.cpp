@@ -1,5 +1,5 @@
 // Questions about a model that need no code: what is wrong with it, and what becomes of it.
-#include <optional>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -56,21 +56,34 @@ absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
   if (!identity.ok()) return unreadable(identity.status());
   absl::StatusOr<std::vector<Bindings>> variants = variantsOf(request.spec);
   if (!variants.ok()) return variants.status();
-  std::optional<v1::CheckReport> whole;
-  std::set<std::string> seen;
+  std::vector<v1::CheckReport> reports;
   for (const Bindings& bindings : *variants) {
     absl::StatusOr<v1::CheckReport> report = checkVariant(request, bindings, identity->first_bytes);
     if (!report.ok()) return report.status();
-    const bool first = !whole;
-    if (first) whole = *report;
-    for (v1::Failure& problem : *report->mutable_problems()) {
-      if (!seen.insert(problem.node() + "\n" + problem.message()).second || first) continue;
-      problem.set_message(absl::StrCat("variant ", bindings.text(), ": ", problem.message()));
-      *whole->add_problems() = std::move(problem);
+    reports.push_back(*std::move(report));
+  }
+  // Of a problem that not all variants have, the first one that has it is told.
+  v1::CheckReport whole = reports.front();
+  whole.clear_problems();
+  std::map<std::string, size_t> having;  // variants with a problem
+  const auto identityOf = [](const v1::Failure& problem) { return problem.node() + "\n" + problem.message(); };
+  for (const v1::CheckReport& report : reports) {
+    std::set<std::string> of_variant;
+    for (const v1::Failure& problem : report.problems())
+      if (of_variant.insert(identityOf(problem)).second) ++having[identityOf(problem)];
+  }
+  std::set<std::string> told;
+  for (size_t v = 0; v < reports.size(); ++v) {
+    for (v1::Failure& problem : *reports[v].mutable_problems()) {
+      const std::string identity_of_problem = identityOf(problem);
+      if (!told.insert(identity_of_problem).second) continue;
+      if (having[identity_of_problem] < reports.size())
+        problem.set_message(absl::StrCat("variant ", (*variants)[v].text(), ": ", problem.message()));
+      *whole.add_problems() = std::move(problem);
     }
   }
-  whole->set_model_sha256(identity->sha256);
-  return *std::move(whole);
+  whole.set_model_sha256(identity->sha256);
+  return whole;
 }
 
 absl::StatusOr<v1::Explanation> explain(const PlanRequest& request) {

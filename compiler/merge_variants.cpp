@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/runtime/module_abi.h"
 #include "proto/deterministic_bytes.h"
 #include "proto/failure.h"
@@ -26,6 +27,20 @@ using Specs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
 bool sameTensors(const Specs& a, const Specs& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const v1::TensorSpec& x, const v1::TensorSpec& y) {
     return x.name() == y.name() && x.dtype() == y.dtype();
+  });
+}
+
+bool sameValues(const v1::Plan& a, const v1::Plan& b) {
+  return std::equal(a.fixed_inputs().begin(), a.fixed_inputs().end(), b.fixed_inputs().begin(), b.fixed_inputs().end(),
+                    [](const v1::TensorValue& x, const v1::TensorValue& y) {
+                      return x.spec().name() == y.spec().name() && x.data() == y.data();
+                    });
+}
+
+std::string valuesText(const v1::Plan& plan) {
+  if (plan.fixed_inputs().empty()) return "any";
+  return absl::StrJoin(plan.fixed_inputs(), ", ", [](std::string* out, const v1::TensorValue& value) {
+    absl::StrAppend(out, "one value of '", value.spec().name(), "'");
   });
 }
 
@@ -60,6 +75,13 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
     return invalid(
         absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
         "another number, name or element type", "the same in each variant");
+  }
+  // Of a branch that fits no sizes but those of one variant, say.
+  if (!sameValues(plan_, plan)) {
+    return invalid(absl::StrCat("the variant for ", bindings, " works for other values of inputs than that for ",
+                                bindings_.front()),
+                   absl::StrCat(valuesText(plan), " and ", valuesText(plan_)),
+                   "the same in each variant: compile those apart that differ");
   }
   for (size_t i = 0; i < bindings_.size(); ++i) {
     if (sameShapes(i == 0 ? plan_ : plan_.variants(static_cast<int>(i) - 1), plan)) {

@@ -1,5 +1,6 @@
 #include "compiler/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -24,6 +25,7 @@
 #include "compiler/verification/kernel_check.h"
 #include "compiler/weights_file.h"
 #include "proto/failure.h"
+#include "proto/shell_word.h"
 #include "proto/version/version.h"
 
 namespace tessera::compiler {
@@ -102,6 +104,30 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
   return failureStatus(failure);
 }
 
+/// What to do when the model works for no run of a variant of ranges: where to begin them, if it works for a greater
+/// one. `variants` are in their order, `failed` one of them.
+std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
+                         const std::string& first_bytes) {
+  for (size_t v = failed + 1; v < variants.size(); ++v) {
+    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
+    if (!importModel(workbench->context, request, variants[v], first_bytes).ok()) continue;
+    std::string flags;
+    for (const auto& [name, size] : variants[v].dimensions) {
+      const auto before = variants[failed].dimensions.find(name);
+      if (before == variants[failed].dimensions.end() || before->second == size) continue;
+      if (size >= 0 || before->second >= 0)
+        return "";  // sizes that were listed: it is for the request to leave one out
+      int64_t greatest = 0;
+      for (const Bindings& each : variants)
+        if (const auto other = each.dimensions.find(name); other != each.dimensions.end())
+          greatest = std::max(greatest, -other->second);
+      absl::StrAppend(&flags, " --dim ", shellWord(absl::StrCat(name, "=", -size, "..", greatest)));
+    }
+    return flags.empty() ? "" : absl::StrCat("begin where the model works:", flags);
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
@@ -132,7 +158,15 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const Stopwatch import_time;
     const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
     absl::StatusOr<ImportedModel> model = importModel(workbench->context, request, bindings, identity->first_bytes);
-    if (!model.ok()) return inVariant(bindings, count, model.status());
+    if (!model.ok()) {
+      v1::Failure failure = failureOf(inVariant(bindings, count, model.status()));
+      const auto index = static_cast<size_t>(&bindings - variants->data());
+      const bool by_size =
+          failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
+      const std::string begin = by_size ? whereToBegin(request, *variants, index, identity->first_bytes) : "";
+      if (!begin.empty()) failure.set_fix(begin);
+      return failureStatus(failure);
+    }
     if (request.describe_model && result.model.nodes().empty()) {
       result.model = viewModel(*model);
       result.operators = operatorsOf(*model);

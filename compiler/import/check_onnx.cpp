@@ -186,7 +186,24 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
   for (int64_t stand_in : kStandIns) {
     ModelCheck problems(stand_in);
     v1::CheckReport report;
-    GraphImporter(context, model, options).check(problems, report);
+    GraphImporter importer(context, model, options);
+    importer.check(problems, report);
+    if (ImportOptions fixed = options;
+        importer.wouldFix() &&
+        fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) {
+      ModelCheck other_problems(stand_in);
+      v1::CheckReport other_report;
+      GraphImporter(context, model, fixed).check(other_problems, other_report);
+      if (other_problems.real() < problems.real()) {
+        other_problems.write(other_report);
+        if (!best || other_problems.real() < fewest) {
+          fewest = other_problems.real();
+          best = std::move(other_report);
+        }
+        if (fewest == 0 || !other_problems.hasAssumptions()) break;
+        continue;
+      }
+    }
     problems.write(report);
     if (!best || problems.real() < fewest) {
       fewest = problems.real();

@@ -1,13 +1,17 @@
 // Inputs whose value is given for compilation since shapes depend on it: they are constants of the import, and stay
 // inputs of the model. And the other direction: which inputs to fix, when a shape turns out to depend on one.
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/limits.h"
 #include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "onnx/onnx.pb.h"
+#include "proto/shell_word.h"
 
 namespace tessera::compiler {
 namespace {
@@ -56,7 +60,8 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
   if (declared && *declared != spec.dtype() && !bits_of_bf16) {
     return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
                    typeName(spec.dtype()), typeName(*declared),
-                   absl::StrCat("convert it: --fix ", printable(info.name()), "=", typeName(*declared), ":..."));
+                   absl::StrCat("convert it: --fix ",
+                                shellWord(absl::StrCat(printable(info.name()), "=", typeName(*declared), ":..."))));
   }
   Shape shape(spec.shape().begin(), spec.shape().end());
   TESSERA_RETURN_IF_ERROR(checkShape(shape, spec.dtype(), what));
@@ -135,6 +140,47 @@ std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const 
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::optional<int64_t> GraphImporter::valueCompared(const Tensor& condition) const {
+  if (!condition.value) return std::nullopt;
+  llvm::SetVector<mlir::Value> reached;
+  reached.insert(condition.value);
+  for (size_t i = 0; i < reached.size() && i < kWalkedOperations; ++i) {
+    mlir::Operation* op = reached[i].getDefiningOp();
+    if (!op) continue;
+    std::optional<int64_t> value;
+    bool decides = true;  // nothing but the comparison
+    op->walk([&](mlir::Operation* inner) {
+      mlir::APInt known;
+      auto compare = mlir::dyn_cast<mlir::arith::CmpIOp>(inner);
+      decides &= compare != nullptr || !mlir::isa<mlir::arith::XOrIOp, mlir::arith::AndIOp, mlir::arith::OrIOp>(inner);
+      if (compare && compare.getPredicate() == mlir::arith::CmpIPredicate::eq &&
+          (mlir::matchPattern(compare.getRhs(), mlir::m_ConstantInt(&known)) ||
+           mlir::matchPattern(compare.getLhs(), mlir::m_ConstantInt(&known))))
+        value = known.getSExtValue();
+    });
+    if (!decides) return std::nullopt;
+    if (value) return value;
+    for (mlir::Value operand : op->getOperands()) reached.insert(operand);
+  }
+  return std::nullopt;
+}
+
+void GraphImporter::suggestFixing(const Tensor& condition) {
+  const std::vector<std::string> names = inputsBehind(condition);
+  const std::optional<int64_t> value = valueCompared(condition);
+  if (would_fix_ || names.size() != 1 || !value) return;
+  for (const v1::TensorSpec& spec : result_.inputs) {
+    const bool one = elementCount(Shape(spec.shape().begin(), spec.shape().end())) == 1;
+    if (spec.name() != names[0] || !one || !isInteger(spec.dtype())) continue;
+    would_fix_.emplace();
+    *would_fix_->mutable_spec() = spec;
+    // Little-endian, as all targets are: the first bytes are the value in a shorter type.
+    std::string bytes(sizeof(*value), '\0');
+    std::memcpy(bytes.data(), &*value, sizeof(*value));
+    would_fix_->set_data(bytes.substr(0, static_cast<size_t>(elementBytes(spec.dtype()))));
+  }
 }
 
 }  // namespace tessera::compiler

@@ -43,6 +43,9 @@ const char* remedyFor(const std::string& domain, const std::string& op) {
   if (domain == kMachineLearning && op == "ZipMap") {
     return "export scores as a tensor: options={'zipmap': False} for skl2onnx, zipmap=False for onnxmltools";
   }
+  if (domain.empty() && op == "ImageDecoder")
+    return "cut it off: decode images in front of the artifact, as Pillow or libjpeg-turbo do, and make its result, u8 "
+           "pixels (height x width x channels), an input of the model";
   const std::string of = op == "ATen" ? "org.pytorch.aten" : domain;
   for (const Remedy& remedy : kRemedies)
     if (of == remedy.domain) return remedy.fix;

@@ -184,6 +184,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.always = [this](mlir::Value extent) { return followed_.alwaysOf(extent); };
   environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
+  if (scope.outer == nullptr && function_depth_ == 0)
+    environment.suggest_fixing = [this](const Tensor& condition) { suggestFixing(condition); };
+  environment.value_compared = [this](const Tensor& value) { return valueCompared(value); };
   environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 

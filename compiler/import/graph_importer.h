@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -47,6 +48,10 @@ class GraphImporter {
 
   absl::StatusOr<ImportedModel> run();
 
+  /// After an error that would not be one with an input of one value: of an If, the branch that this value takes alone
+  /// fits the sizes.
+  const std::optional<v1::TensorValue>& wouldFix() const { return would_fix_; }
+
   /// Walks the whole model whatever is wrong with it, and leaves every problem in `problems`. `report` gets what the
   /// model uses. The module it makes on the way is of no use.
   void check(ModelCheck& problems, v1::CheckReport& report);
@@ -84,6 +89,10 @@ class GraphImporter {
   /// Checks the values given for inputs against the graph and keeps them as constants.
   absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
   absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;
+  /// NodeEnvironment.suggest_fixing
+  void suggestFixing(const Tensor& condition);
+  /// NodeEnvironment.value_compared
+  std::optional<int64_t> valueCompared(const Tensor& condition) const;
   /// NodeEnvironment.inputs_behind
   std::vector<std::string> inputsBehind(const Tensor& value) const;
   /// The shape the caller gave for an input, by itself or with a value; null when neither.
@@ -154,6 +163,7 @@ class GraphImporter {
   int64_t small_fold_steps_;  ///< for nodes with small ones
   int64_t nodes_ = 0;
   int function_depth_ = 0;
+  std::optional<v1::TensorValue> would_fix_;
 
   ModelCheck* check_ = nullptr;                     ///< set while a model is checked
   std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that a check has looked at

@@ -13,7 +13,14 @@ absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::
   context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                       mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect, LoopDialect>();
   TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
-  return GraphImporter(context, std::move(model), options).run();
+  GraphImporter importer(context, model, options);
+  absl::StatusOr<ImportedModel> imported = importer.run();
+  if (imported.ok() || !importer.wouldFix()) return imported;
+  // Only runs that give this value fit: the others are refused as those of a value that was asked for.
+  ImportOptions fixed = options;
+  if (!fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) return imported;
+  absl::StatusOr<ImportedModel> again = importOnnx(context, path, fixed);
+  return again.ok() ? std::move(again) : std::move(imported);
 }
 
 }  // namespace tessera::compiler

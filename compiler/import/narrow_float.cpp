@@ -27,7 +27,7 @@ Format formatOf(v1::DataType type) {
   if (type == kF8E4M3FNUZ) return {8, 3, 8, 0x7f, -1, 0x80, true};
   if (type == kF8E5M2) return {8, 2, 15, 0x7b, 0x7c, 0x7e, false};
   if (type == kF8E5M2FNUZ) return {8, 2, 16, 0x7f, -1, 0x80, true};
-  return {4, 1, 1, 0x7, -1, 0x7, false};  // f4e2m1, which has no NaN either
+  return {4, 1, 1, 0x7, -1, 0x0, false};  // f4e2m1, which has no NaN either: see encodeNarrow()
 }
 
 Value shiftLeft(const Scalars& i, Value x, int64_t by) { return arith::ShLIOp::create(i.b, i.loc, x, i.integer(by)); }
@@ -122,6 +122,8 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   code = i.select(isAbove(i, code, format.largest), i.integer(beyond), code);
   code = i.select(isAbove(i, bits, kF32Infinity), i.integer(format.nan), code);
   Value negative = i.compare(Relation::kLess, all, i.integer(0));
+  // Of four bits: ONNX's cases and reference make a NaN zero, of the other sign.
+  if (format.bits == 4) negative = i.logicalXor(negative, isAbove(i, bits, kF32Infinity));
   if (format.unsigned_zero) negative = i.logicalAnd(negative, i.compare(Relation::kNotEqual, code, i.integer(0)));
   Value with_sign = arith::OrIOp::create(s.b, s.loc, code, i.integer(int64_t{1} << (format.bits - 1)));
   return i.cast(i.select(negative, with_sign, code), v1::DATA_TYPE_U8);

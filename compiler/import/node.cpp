@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx.pb.h"
+#include "proto/shell_word.h"
 
 namespace tessera::compiler {
 
@@ -192,8 +193,17 @@ absl::StatusOr<std::vector<int64_t>> Node::normalizeAxes(std::vector<int64_t> ax
 std::string Node::fixOf(const Tensor& value) const {
   const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
   return absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
-    absl::StrAppend(out, "--fix ", printable(name), "=...");
+    absl::StrAppend(out, "--fix ", shellWord(absl::StrCat(printable(name), "=...")));
   });
+}
+
+std::string Node::fixOf(const Tensor& condition, bool wanted) const {
+  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(condition) : std::vector<std::string>{};
+  const auto known = environment_.value_compared ? environment_.value_compared(condition) : std::nullopt;
+  if (inputs.size() != 1 || !known) return fixOf(condition);
+  const std::string name = printable(inputs[0]);
+  if (wanted) return absl::StrCat("--fix ", shellWord(absl::StrCat(name, "=", *known)));
+  return absl::StrCat("--fix ", shellWord(absl::StrCat(name, "=...")), ", any value but ", *known);
 }
 
 absl::Status Node::knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const {
@@ -382,6 +392,14 @@ FunctionAttributes Node::resolvedAttributes() {
 absl::Status Node::checkAllUsed() const {
   for (const AttributeProto& attribute : proto_.attribute()) {
     if (used_.contains(attribute.name())) continue;
+    // ONNX's operators have the attributes of their version; other domains add some without a new one.
+    if (!domain().empty()) {
+      return unsupported(absl::StrCat("attribute '", printable(attribute.name()), "' is not compiled"),
+                         {.attribute = attribute.name(),
+                          .found = attribute.name(),
+                          .accepted = absl::StrJoin(used_, ", "),
+                          .fix = "remove the attribute if the model does not depend on it"});
+    }
     return invalid(
         absl::StrCat("unknown attribute '", printable(attribute.name()), "' in operator set version ", opset()),
         {.attribute = attribute.name(),

@@ -47,6 +47,11 @@ struct NodeEnvironment {
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
   std::function<void(DerivedExtent)> derived;  ///< notes an extent of which some has to be left
+  /// Notes that the model fits its sizes with the one input behind a condition fixed to what it is compared with; set
+  /// for nodes that every run reaches.
+  std::function<void(const Tensor& condition)> suggest_fixing;
+  /// The integer that a condition compares an input of the model with, where it does.
+  std::function<std::optional<int64_t>(const Tensor& condition)> value_compared;
   /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
 };
@@ -150,6 +155,11 @@ class Node {
 
   /// "--fix i=..." for each input of the model whose value would make `value` a constant; empty when none would.
   std::string fixOf(const Tensor& value) const;
+  /// The same of a value that makes a condition true, or false; where it compares one input with a number, that number.
+  std::string fixOf(const Tensor& condition, bool wanted) const;
+  void suggestFixing(const Tensor& condition) const {
+    if (environment_.suggest_fixing) environment_.suggest_fixing(condition);
+  }
 
   /// All attributes by name, for the body of a function this node calls; references to the attributes of a
   /// function around this node are resolved.
@@ -170,7 +180,8 @@ class Node {
   std::string label_;
   std::vector<Tensor> inputs_;
   NodeEnvironment environment_;
-  std::set<std::string> used_ = {"consumed_inputs"};  ///< an optimization hint of versions before 6
+  /// Optimization hints of versions before 6 and 7.
+  std::set<std::string> used_ = {"consumed_inputs", "output_sequence"};
 };
 
 }  // namespace tessera::compiler

@@ -44,6 +44,7 @@ constexpr Family kFamilies[] = {
     {"text", textOperators},
     {"sequence", sequenceOperators},
     {"attention", attentionOperators},
+    {"attention", flexAttentionOperators},
     {"attention", rotaryEmbeddingOperators},
     {"attention", linearAttentionOperators},
     {"normalization", layerNormalizationOperators},

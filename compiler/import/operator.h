@@ -105,6 +105,7 @@ std::vector<Operator> uniqueOperators();
 std::vector<Operator> textOperators();
 std::vector<Operator> sequenceOperators();
 std::vector<Operator> attentionOperators();
+std::vector<Operator> flexAttentionOperators();
 std::vector<Operator> rotaryEmbeddingOperators();
 std::vector<Operator> linearAttentionOperators();
 std::vector<Operator> layerNormalizationOperators();

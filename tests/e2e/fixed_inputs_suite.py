@@ -116,6 +116,37 @@ def the_value_is_part_of_the_key(service):
     check_equal((miss["hit"], miss["differing"]), (False, ["fixed_inputs"]), "what differs")
 
 
+def by_rate(service, known_shape, other_shape, name):
+    """y = x in one shape where the sampling rate is 16000, in another where it is not."""
+    branches = [helper.make_graph(
+        [helper.make_node("Constant", [], [f"{branch} shape"], value_ints=shape),
+         helper.make_node("Reshape", ["x", f"{branch} shape"], [f"{branch} result"])], branch, [],
+        [helper.make_tensor_value_info(f"{branch} result", TensorProto.FLOAT, None)])
+        for branch, shape in (("known", known_shape), ("other", other_shape))]
+    return save(service,
+                [helper.make_node("Constant", [], ["known rate"], value=helper.make_tensor("", TensorProto.INT64, [], [16000])),
+                 helper.make_node("Equal", ["sample rate", "known rate"], ["is known"]),
+                 helper.make_node("If", ["is known"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+                [("x", TensorProto.FLOAT, [2, 3]), ("sample rate", TensorProto.INT64, [])], ("y", TensorProto.FLOAT, None), name)
+
+
+def a_branch_that_does_not_fit_is_an_error_of_its_runs(service):
+    compiled = service.compile(by_rate(service, [3, 2], [4, 2], "rates"), {})
+    for arrays in ({"x": X, "sample rate": np.array(16000)}, {"x": X}):
+        outputs, _ = service.run(compiled.artifact, arrays)
+        np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+    given = service.scratch("in.npz")
+    save_npz(given, {"x": X, "sample rate": np.array(8000)})
+    message = failure_of(service, "run", compiled.artifact, "--input", given, expect=3)["message"]
+    check("'sample rate' was fixed to [16000]" in message and "[8000]" in message, message)
+    model = by_rate(service, [4, 2], [3, 2], "others")
+    found = failure_of(service, "compile", model, "--target", "host", expect=3)
+    check("--fix 'sample rate=...', any value but 16000" in found["fix"], f"the fix does not say what to do: {found}")
+    compiled = service.compile(model, {}, "--fix", "sample rate=8000")
+    outputs, _ = service.run(compiled.artifact, {"x": X})
+    np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+
+
 def too_much_is_refused(service):
     np.save(service.folder / "large.npy", np.ones(8193, np.int64))
     found = failure_of(service, "compile", reshape(service), "--target", "host", "--fix", "shape=@large.npy", expect=3)
@@ -127,7 +158,7 @@ def main():
         service.wait_for_workers(2)
         cases = (the_error_names_the_input_to_fix, a_fixed_input_stays_an_input, another_value_is_refused_with_both,
                  the_service_runs_it_too, wrong_values_are_named, several_files_and_scalars,
-                 the_value_is_part_of_the_key, too_much_is_refused)
+                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs, too_much_is_refused)
         return run("fixed_inputs", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
 

@@ -114,6 +114,29 @@ def attention_cases():
                                     wanted=references.causal_convolution)
 
 
+def flex_attention_cases():
+    """Scores and weights that subgraphs change: a soft cap with a bias from around the node, half of the weights."""
+    def body(name, nodes, result):
+        info = [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in (f"{name} in", result)]
+        return helper.make_graph(nodes, name, info[:1], info[1:])
+    scores = body("s", [helper.make_node("Tanh", ["s in"], ["s bent"]), helper.make_node("Add", ["s bent", "bias"], ["s out"])],
+                  "s out")
+    weights = body("w", [helper.make_node("Mul", ["w in", "half"], ["w out"])], "w out")
+    qkv = {"q": floats(2, 6, 5, 3), "k": floats(2, 2, 7, 3), "v": floats(2, 2, 7, 4)}
+    constants = {"bias": floats(5, 7), "half": np.array(0.5, np.float32)}
+
+    def wanted(q, k, v, score=lambda s: s, weight=lambda w: w):
+        s = score(q @ np.repeat(k, 3, 1).transpose(0, 1, 3, 2) / np.sqrt(np.float32(3)))
+        powers = np.exp(s - s.max(-1, keepdims=True))
+        return {"y": weight(powers / powers.sum(-1, keepdims=True)) @ np.repeat(v, 3, 1)}
+    node = {"domain": "ai.onnx.preview"}
+    yield "flex attention", Case([helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], **node)], qkv, 26, wanted=wanted)
+    yield "flex attention with changes", Case(
+        [helper.make_node("FlexAttention", ["q", "k", "v"], ["y"], score_mod=scores, prob_mod=weights, **node)], qkv, 26,
+        constants=constants,
+        wanted=lambda q, k, v: wanted(q, k, v, lambda s: np.tanh(s) + constants["bias"], lambda w: w / 2))
+
+
 def many_pixels():
     """A channel's 360,000 pixels lie apart behind a convolution; summed one after another, their mean was off by more
     than their deviation allows."""
@@ -197,6 +220,67 @@ def image_cases():
             theta = floats(2, len(size) - 2, len(size) - 1)
             yield f"affine grid {size} {corners}", one("AffineGrid", {"t": theta}, opset=20, align_corners=corners,
                                                        constants={"s": np.array(size, np.int64)})
+
+
+def reduction_cases():
+    """Over no axes nothing is summed, but each element is still squared, or its absolute value or logarithm taken."""
+    kinds = "Sum Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
+    part = {"L1": np.abs, "L2": np.abs, "SumSquare": np.square, "LogSum": np.log}
+    for given in ([], ["none"]):
+        nodes = [helper.make_node(f"Reduce{kind}", ["p" if kind == "LogSum" else "x", *given], [kind], noop_with_empty_axes=1)
+                 for kind in kinds]
+        yield f"reductions over {'an empty list' if given else 'no axes'}", Case(
+            nodes, {"x": floats(3, 7, low=-4, high=4), "p": floats(3, 7, low=0.1, high=4)}, opset=18, outputs=kinds,
+            constants={"none": np.zeros(0, np.int64)} if given else None,
+            wanted=lambda x, p: {kind: part.get(kind, lambda v: v)(p if kind == "LogSum" else x) for kind in kinds})
+
+
+def padding_cases():
+    """The Pad operator's own second example, far reflections as numpy.pad has them, and a value that is computed."""
+    page = np.array([[1.0, 1.2], [2.3, 3.4], [4.5, 5.7]], "f4")
+    yield "pad reflect of the standard's page", one(
+        "Pad", {"x": page}, opset=18, mode="reflect", constants={"p": np.array([0, 2, 0, 0])},
+        wanted=lambda x: {"y": np.array([[1.0, 1.2, 1.0, 1.2], [2.3, 3.4, 2.3, 3.4], [4.5, 5.7, 4.5, 5.7]], "f4")})
+    far = {"p": np.array([2, 3, 4, 0, 17, 9])}
+    yield "pad reflect far", one("Pad", {"x": floats(1, 8, 5)}, opset=19, mode="reflect", constants=far,
+                                 wanted=lambda x: {"y": np.pad(x, [(2, 0), (3, 17), (4, 9)], "reflect")})
+
+    def wrapped(x):  # NumPy before 1.25 and ONNX Runtime 1.30 have other elements beyond one length
+        for axis, (low, high) in enumerate(((2, 0), (3, 17), (4, 9))):
+            x = np.take(x, np.arange(-low, x.shape[axis] + high), axis, mode="wrap")
+        return {"y": x}
+    yield "pad wrap far", one("Pad", {"x": floats(1, 8, 5)}, opset=19, mode="wrap", constants=far, wanted=wrapped)
+    for pads in ((1, 0, 0, 2), (-1, 3, 0, 0)):
+        yield f"pad with a computed value {pads}", Case(
+            [helper.make_node("ReduceMin", ["x"], ["m"], keepdims=0), helper.make_node("Pad", ["x", "p", "m"], ["y"])],
+            {"x": floats(3, 17)}, opset=18, constants={"p": np.array(pads)})
+
+
+def integer_image_cases():
+    """Interpolated between integers: truncated, with antialias rounded after each dimension."""
+    for dtype, low, high in ((np.uint8, 0, 256), (np.int8, -128, 128), (np.int32, -1000, 1000)):
+        for name, of, to in (("larger", (1, 2, 5, 7), (1, 2, 10, 28)), ("mixed", (1, 1, 7, 9), (1, 1, 13, 5)), ("volume", (1, 1, 4, 5, 6), (1, 1, 5, 9, 4))):
+            # ONNX Runtime's f32 may fall below an exact integer, which truncates to the one before.
+            yield f"linear {name} of {np.dtype(dtype)}", one(
+                "Resize", {"x": integers(low, high, of, dtype)}, opset=19, absent=(1, 1), mode="linear",
+                constants={"s": np.array(to)}, steps=0 if name == "larger" else 1)
+    for mode in ("linear", "cubic"):
+        for to in ((1, 2, 3, 4), (1, 2, 9, 5), (1, 2, 11, 13)):
+            yield f"antialiased {mode} of bytes {to}", one(
+                "Resize", {"x": integers(0, 256, (1, 2, 7, 9), np.uint8)}, opset=19, absent=(1, 1), mode=mode, antialias=1,
+                constants={"s": np.array(to)}, steps=1)
+
+
+def region_cases():
+    """RoiAlign with as many samples as a bin has elements: small, large, empty and outside regions."""
+    rois = np.array([[0, 0, 5, 5], [1.5, 2.25, 4.75, 3.1], [-2, -3, 3, 2], [5, 4, 12, 9], [2, 2, 2.2, 2.1], [3, 3, 1, 1],
+                     [-40, -30, 60, 50], [20, 20, 30, 30], [2, 2, 2, 2]], "f4")
+    for mode in ("avg", "max"):
+        for transformation in ("half_pixel", "output_half_pixel"):
+            yield f"adaptive RoiAlign {mode} {transformation}", one(
+                "RoiAlign", {"x": floats(2, 3, 6, 7), "r": rois, "i": np.array([0, 1, 1, 0, 1, 0, 1, 0, 0])}, opset=16,
+                mode=mode, output_height=3, output_width=2, spatial_scale=0.9, coordinate_transformation_mode=transformation)
+    yield "adaptive RoiAlign of one", one("RoiAlign", {"x": floats(1, 1, 5, 5), "r": rois[:1], "i": np.array([0])}, opset=16)
 
 
 def loop_cases():
@@ -381,6 +465,9 @@ def grouped_query_cases():
     yield case("sink", 1, 5, 0, 5, sink=True)
     yield case("bias", 1, 5, 0, 5, bias=True)
     yield case("bias of a step", 1, 1, 4, 5, bias=True)
+    yield case("without a causal mask", 2, 4, 0, 4, rotary=False, causal=0)
+    yield case("without a causal mask, of sequences of different lengths", 2, 5, 0, 5, lengths=[5, 2], causal=0)
+    yield case("without a causal mask, several tokens behind a past", 1, 3, 4, 7, causal=0)
 
 
 def block_quantized_cases():
@@ -542,9 +629,10 @@ def agrees(service, oracle, name, case):
 
 
 def main():
-    groups = (attention_cases, normalization_cases, image_cases, loop_cases, dropped_cases, triangle_cases, old_cases, signal_cases,
-              element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases, quantized_cases, narrow_cases,
-              lambda: estimator_cases.estimator_cases(one))
+    groups = (attention_cases, flex_attention_cases, normalization_cases, image_cases, reduction_cases, padding_cases, integer_image_cases,
+              region_cases, loop_cases, dropped_cases, triangle_cases,
+              old_cases, signal_cases, element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases,
+              quantized_cases, narrow_cases, lambda: estimator_cases.estimator_cases(one))
     wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/graph/facts/body_names.h"
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/graph/facts/op_kind.h"
@@ -31,21 +32,6 @@ std::string extents(LinalgOp op, llvm::ArrayRef<unsigned> loops) {
 
 std::string shapeText(mlir::Type type) {
   return absl::StrJoin(mlir::cast<mlir::RankedTensorType>(type).getShape(), "x");
-}
-
-/// The names of the operations in a body that a person would name, e.g. "add + relu".
-std::vector<std::string> bodyNames(LinalgOp op) {
-  std::vector<std::string> names;
-  for (mlir::Operation& inner : op.getBlock()->without_terminator()) {
-    std::string name = inner.getName().stripDialect().str();
-    if (mlir::isa<mlir::arith::ConstantOp, mlir::linalg::IndexOp>(inner)) continue;
-    if (mlir::isa<mlir::arith::ArithDialect>(inner.getDialect()) && name.size() > 3 &&
-        (name.ends_with("f") || name.ends_with("i"))) {
-      name.pop_back();
-    }
-    names.push_back(name);
-  }
-  return names;
 }
 
 std::string elementwiseName(LinalgOp op) {
@@ -148,7 +134,7 @@ std::string operationsText(llvm::ArrayRef<mlir::Operation*> operations) {
       if (!llvm::is_contained(elements, element)) elements.push_back(std::move(element));
     }
   }
-  return absl::StrCat(absl::StrJoin(names, " + "), ", ", absl::StrJoin(elements, " "));
+  return absl::StrCat(absl::StrJoin(withSoftmax(names), " + "), ", ", absl::StrJoin(elements, " "));
 }
 
 std::string convolutionText(LinalgOp op) {
@@ -189,6 +175,7 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
       if (auto rows = op.getAttrOfType<mlir::IntegerAttr>(kSliceRows)) facts.slice_rows = rows.getInt();
     }
   }
+  names = withSoftmax(names);
   if (names.empty()) names.emplace_back("fill");
   facts.summary = absl::StrJoin(names, " + ");
   if (names.size() == 1 && function.getNumResults() > 0 && facts.summary.find("conv") == std::string::npos) {

@@ -232,11 +232,18 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   }
   const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
   // Causal alone leaves each query its own position at least.
-  const bool guarded = counted || o.bias || o.keep || o.lengths || o.left || o.right;
+  const bool guarded = counted || o.change_scores || o.bias || o.keep || o.lengths || o.left || o.right;
   std::optional<Tensor> sink;
   if (o.sink) sink = e.cast(*o.sink, precision);
-  const Tensor allowed = withoutExtents(e.cast(result.masked, precision));
-  result.weights = e.cast(softmaxRows(e, allowed, guarded, sink ? &*sink : nullptr), q.dtype);
+  Tensor allowed = withoutExtents(e.cast(result.masked, precision));
+  if (o.change_scores) {
+    TESSERA_ASSIGN_OR_RETURN(allowed, o.change_scores(allowed));
+  }
+  Tensor weights_of_keys = softmaxRows(e, allowed, guarded, sink ? &*sink : nullptr);
+  if (o.change_weights) {
+    TESSERA_ASSIGN_OR_RETURN(weights_of_keys, o.change_weights(weights_of_keys));
+  }
+  result.weights = e.cast(weights_of_keys, q.dtype);
   Shape weights = grouped;
   weights[3] = keys;
   TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));

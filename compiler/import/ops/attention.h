@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "compiler/import/bounded.h"
@@ -23,7 +24,9 @@ struct AttentionOptions {
   bool offset_by_length = false;                       ///< it is the length less S instead, of each batch
   bool keys_counted = false;                           ///< `lengths` disallows what is beyond the extent of the keys
   std::optional<Tensor> sink = {};  ///< a score more for each row, of no value; broadcasts to B x H x S x 1
-  double disallowed = -INFINITY;    ///< added to a score that is; a row of nothing but -infinity gives zeros
+  using Change = std::function<absl::StatusOr<Tensor>(const Tensor&)>;
+  Change change_scores = {}, change_weights = {};  ///< before and after the softmax, in its type; none: nothing changes
+  double disallowed = -INFINITY;  ///< added to a score that is; a row of nothing but -infinity gives zeros
 };
 
 struct AttentionResult {

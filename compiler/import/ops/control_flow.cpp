@@ -74,14 +74,31 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
   return result;
 }
 
+/// The error when only one branch fits the sizes; `fits` is the condition that selects it. A fixed input can select it.
+absl::Status otherBranch(const Node& n, bool fits, const absl::Status& of_other) {
+  const std::string fix = n.fixOf(n.in(0), fits);
+  v1::Failure failure = failureOf(of_other);
+  const bool of_the_model =
+      failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
+  if (fix.empty() || !(of_the_model || absl::IsCancelled(of_other))) return of_other;
+  if (fits) n.suggestFixing(n.in(0));
+  if (!of_the_model) return of_other;
+  failure.set_message(absl::StrCat("a branch of node '", printable(n.label()), "' (If): ", failure.message()));
+  failure.set_fix(absl::StrCat("compile the other branch alone: ", fix));
+  return failureStatus(failure);
+}
+
 Results lowerIf(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkScalar(n, 0, "cond", v1::DATA_TYPE_BOOL));
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* yes, n.graph("then_branch"));
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* no, n.graph("else_branch"));
   const Tensor& condition = n.in(0);
   if (condition.constant) return n.inlineGraph(condition.constant->integerAt(0) ? *yes : *no, {});
-  TESSERA_ASSIGN_OR_RETURN(const auto taken, n.inlineGraph(*yes, {}));
-  TESSERA_ASSIGN_OR_RETURN(const auto other, n.inlineGraph(*no, {}));
+  const auto of_yes = n.inlineGraph(*yes, {});
+  const auto of_no = n.inlineGraph(*no, {});
+  if (of_yes.ok() != of_no.ok()) return otherBranch(n, of_yes.ok(), of_yes.ok() ? of_no.status() : of_yes.status());
+  TESSERA_RETURN_IF_ERROR(of_yes.status());
+  const auto &taken = *of_yes, &other = *of_no;
   if (taken.size() != other.size()) {
     return n.invalid("the branches have different numbers of results",
                      {.attribute = "else_branch",

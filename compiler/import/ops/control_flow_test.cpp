@@ -110,6 +110,35 @@ void addPadding(onnx::GraphProto& graph, const std::string& name, const std::vec
   graph.add_output()->set_name(result);
 }
 
+TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
+  for (const int64_t columns : {3, 2}) {  // of the branch for true; the other one has five less these
+    ModelBuilder b;
+    b.input("x", {6}).input("sample rate", {1}, onnx::TensorProto::INT64).output("y");
+    b.initializer("known", std::vector<int64_t>{16000});
+    b.node("Equal", {"sample rate", "known"}, {"is known"});
+    auto& node = b.node("If", {"is known"}, {"y"}, "choice");
+    for (const std::string name : {"then_branch", "else_branch"}) {
+      auto& branch = subgraph(node, name);
+      add(branch, "Constant", {}, name + " shape");
+      setAttribute(*branch.mutable_node(0), "value_ints",
+                   std::vector<int64_t>{2, name == "then_branch" ? columns : 5 - columns});
+      add(branch, "Reshape", {"x", name + " shape"}, name);
+      branch.add_output()->set_name(name);
+    }
+    const auto imported = importBytes(context, b.model.SerializeAsString());
+    if (columns == 3) {  // one value takes it: no other is good for a run
+      ASSERT_TRUE(imported.ok()) << imported.status();
+      ASSERT_EQ(imported->fixed_inputs.size(), 1U);
+      EXPECT_EQ(imported->fixed_inputs[0].spec().name(), "sample rate");
+      EXPECT_EQ(imported->fixed_inputs[0].data(), bytesOf<int64_t>({16000}));
+      continue;
+    }
+    const v1::Failure failure = failureOf(imported.status());
+    EXPECT_THAT(failure.message(), testing::HasSubstr("a branch of node 'choice' (If): node"));
+    EXPECT_EQ(failure.fix(), "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
+  }
+}
+
 TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {
   ModelBuilder b;
   b.input("c", {}, onnx::TensorProto::BOOL).input("x", {1, 2}).output("y");

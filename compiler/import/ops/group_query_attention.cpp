@@ -1,5 +1,5 @@
 // GroupQueryAttention: what decoders of text are exported with for ONNX Runtime. Rotary embedding, a state of keys and
-// values, causal attention with fewer heads for these than for queries.
+// values, causal attention (encoders: of all keys) with fewer heads for these than for queries.
 //
 // B: batch, S: new tokens, P: places of the past, T: places of the present, D: head size. The state has a place for
 // each token of the past and behind them, in each sequence of the batch from its own length on, the new ones; the rest
@@ -179,6 +179,12 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
   TESSERA_ASSIGN_OR_RETURN(o.softcap, n.real("softcap", 0.0));
   TESSERA_ASSIGN_OR_RETURN(const int64_t window, n.integer("local_window_size", -1));
   if (window > 0) o.left = window - 1;
+  TESSERA_ASSIGN_OR_RETURN(o.causal, n.flag("causal", true));
+  if (!o.causal && o.left) {  // as ONNX Runtime
+    return n.invalid(
+        "a window needs a causal mask",
+        {.attribute = "local_window_size", .found = absl::StrCat(window), .accepted = "-1 where 'causal' is 0"});
+  }
   TESSERA_ASSIGN_OR_RETURN(const bool smooth, n.flag("smooth_softmax", false));
   if (smooth) o.sink = Emitter::wrap(realConstant(n.in(kQuery).dtype, {}, {0.0}));
   if (n.has(kSink)) {
@@ -193,6 +199,13 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
     }
   }
   n.ignore("kv_cache_bit_width");  // of a quantized state
+  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"})
+    n.ignore(name);  // of inputs left out
+  TESSERA_ASSIGN_OR_RETURN(const bool sliding, n.flag("sliding_window_cache", false));
+  if (sliding) {
+    return n.unsupported("a state that holds a window",
+                         {.attribute = "sliding_window_cache", .found = "1", .accepted = "0"});
+  }
   TESSERA_ASSIGN_OR_RETURN(const int64_t scores, n.integer("qk_output", 0));
   if (scores == 0) return absl::OkStatus();
   return n.unsupported("scores as a result",
@@ -262,8 +275,9 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
   Tensor key = present(e, z, n.has(kPastKey) ? n.in(kPastKey) : none, qkv[1], ends);
   Tensor value = present(e, z, n.has(kPastValue) ? n.in(kPastValue) : none, qkv[2], ends);
   key.extents = value.extents = presentExtents(n, e, z);
-  o.causal = true;
-  if (!z.prompt) {
+  if (!o.causal) {
+    o.lengths = lengths;  // each token attends to all keys of its sequence, in a prompt too
+  } else if (!z.prompt) {
     o.lengths = ends;
     o.offset_by_length = o.keys_counted = true;
   }

@@ -128,8 +128,8 @@ Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& p
   return result;
 }
 
-absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads, Value with,
-                                      const absl::Status& refused) {
+absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads,
+                                      llvm::function_ref<Value(const Scalars&)> value, const absl::Status& refused) {
   if (n.in(pads).shape != Shape{2 * x.rank()} || !n.in(pads).value) return refused;
   Tensor result = x;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -152,7 +152,7 @@ absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x
     shape[d] = padding.most;
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
     if (elementCount(shape) == 0) return refused;
-    result = paddedLive(e, result, d, padding, [&](const Scalars&) { return with; });
+    result = paddedLive(e, result, d, padding, value);
     // To one window, whatever the size: what follows may want the number.
     if (bounds->first == bounds->second) result.extents.erase(d);
   }

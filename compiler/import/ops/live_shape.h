@@ -29,9 +29,10 @@ struct LivePadding {
 Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& padding,
                   llvm::function_ref<mlir::Value(const Scalars&)> value);
 
-/// x padded with `with` by what input `pads` has at run time: amounts that follow ranges, such as the row that halving
-/// and doubling an odd size has lost. `refused`: what to answer when they do not, or a size could be negative.
-absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads, mlir::Value with,
+/// x padded with `value` by the amounts of input `pads`, known at run time, that follow ranges, such as the row that
+/// halving and doubling an odd size has lost. `refused`: what to answer when they do not, or a size could be negative.
+absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads,
+                                      llvm::function_ref<mlir::Value(const Scalars&)> value,
                                       const absl::Status& refused);
 
 }  // namespace tessera::compiler

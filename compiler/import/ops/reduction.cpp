@@ -27,8 +27,23 @@ Shape withoutDims(const Shape& shape, const std::vector<int64_t>& dims, bool kee
   return result;
 }
 
+/// The accumulation over no dimensions: the term of each element.
+Tensor accumulateNothing(Emitter& e, const Tensor& x, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kL1:
+      return e.elementwise(x.dtype, {x}, [](const Scalars& s, ValueRange v) { return s.abs(v[0]); });
+    case Reduction::kL2:
+    case Reduction::kSumSquare:
+    case Reduction::kMeanSquare:
+      return e.elementwise(x.dtype, {x}, [](const Scalars& s, ValueRange v) { return s.mul(v[0], v[0]); });
+    default:
+      return x;
+  }
+}
+
 /// The plain accumulations; reduced dimensions vanish.
 Tensor accumulate(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction) {
+  if (dims.empty()) return accumulateNothing(e, x, reduction);
   const Scalars s = e.scalars(x.dtype);
   switch (reduction) {
     case Reduction::kMax:
@@ -70,7 +85,7 @@ Tensor logSumExp(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) 
 }  // namespace
 
 Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction) {
-  if (reduction == Reduction::kLogSumExp) return logSumExp(e, x, dims);
+  if (reduction == Reduction::kLogSumExp) return dims.empty() ? x : logSumExp(e, x, dims);
   Tensor result = accumulate(e, x, dims, reduction);
   double count = 1;
   for (int64_t dim : dims) count *= static_cast<double>(x.shape[dim]);
@@ -184,8 +199,8 @@ Results lowerReduce(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(axes, n.integers("axes", std::vector<int64_t>{}));
   }
   TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
-  if (axes.empty()) {
-    if (noop) return {{x}};
+  // With noop_with_empty_axes nothing is summed, but |x|, x^2 and log are still applied to each element.
+  if (axes.empty() && !noop) {
     axes.resize(x.rank());
     std::iota(axes.begin(), axes.end(), 0);
   }

@@ -41,8 +41,8 @@ Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) 
   return e.reshape(e.broadcast(e.reshape(x, split), wide), merged);
 }
 
-/// Resizes along dimension `axis`: the sum over the taps of weight[o, tap] * x[.., index[o, tap], ..].
-Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
+/// Resizes along dimension `axis`: the sum over the taps of weight[o, tap] * x[.., index[o, tap], ..], in `type`.
+Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1::DataType type) {
   Shape shape = x.shape;
   shape[axis] = taps.outputs();
   const auto rank = static_cast<unsigned>(x.rank());
@@ -52,14 +52,14 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
   const bool weighted = taps.width() > 1 || taps.outside;
   for (size_t t = 0; t < taps.width(); ++t) {
     operands.push_back({Emitter::wrap(integerConstant(taps.index[t])), along});
-    if (weighted) operands.push_back({Emitter::wrap(realConstant(x.dtype, {taps.outputs()}, taps.weight[t])), along});
+    if (weighted) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, taps.weight[t])), along});
   }
-  if (taps.outside) operands.push_back({Emitter::wrap(realConstant(x.dtype, {taps.outputs()}, *taps.outside)), along});
+  if (taps.outside) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, *taps.outside)), along});
   Value source = e.value(x);
   llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
-  return e.generic(x.dtype, shape, operands, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
+  return e.generic(type, shape, operands, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
                    [&](const Scalars& any, ValueRange v) -> Value {
-                     const Scalars s = any.as(x.dtype);
+                     const Scalars s = any.as(type), stored = any.as(x.dtype);
                      llvm::SmallVector<Value> from;
                      for (unsigned d = 0; d < rank; ++d) {
                        from.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
@@ -67,7 +67,7 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
                      Value sum = taps.outside ? v.back() : Value();
                      for (size_t t = 0; t < taps.width(); ++t) {
                        from[axis] = clampedCoordinate(s, v[weighted ? 2 * t : t], x.shape[axis]);
-                       Value element = e.extract(s, source, from);
+                       Value element = stored.cast(e.extract(stored, source, from), type);
                        if (weighted) element = s.mul(element, v[2 * t + 1]);
                        sum = sum ? s.add(sum, element) : element;
                      }
@@ -281,13 +281,47 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
   return live;
 }
 
+absl::Status refuseInterpolatedBools(const Node& n, const ResizeMode& mode) {
+  if (mode.interpolation == Interpolation::kNearest || n.in(0).dtype != v1::DATA_TYPE_BOOL) return absl::OkStatus();
+  return n.invalid("interpolation between truth values", {.attribute = "mode", .found = "bool", .accepted = "nearest"});
+}
+
+// Between integers f64 is interpolated. The result is truncated (ONNX's reference, ONNX Runtime) and saturated; with
+// antialias ONNX Runtime and Pillow, whose filter it is, round after each dimension, the last one first.
+
+/// What f64 has of an exact integer may be a little less: as much is added as no fraction lacks.
+Tensor toIntegers(Emitter& e, const Tensor& x, v1::DataType to) {
+  return e.elementwise(to, {x},
+                       [to](const Scalars& s, ValueRange v) { return s.cast(s.mul(v[0], s.constant(1 + 1e-11)), to); });
+}
+
+/// Halves upwards.
+Tensor toNearest(Emitter& e, const Tensor& x, v1::DataType to) {
+  return e.elementwise(to, {x}, [to](const Scalars& s, ValueRange v) {
+    return s.cast(s.math<mlir::math::FloorOp>(s.add(v[0], s.constant(0.5))), to);
+  });
+}
+
+/// Dimensions that shrink first; or the last one first.
+std::vector<int64_t> orderOfDimensions(const Shape& from, const Shape& to, bool last_first) {
+  std::vector<int64_t> order(from.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (last_first) {
+    std::reverse(order.begin(), order.end());
+  } else {
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      const bool shrinks = to[a] < from[a], other = to[b] < from[b];
+      return shrinks != other ? shrinks : a < b;
+    });
+  }
+  return order;
+}
+
 Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode) {
   Tensor x = n.in(0);
   if (elementCount(plan.sizes) == 0) return {{Emitter::wrap(makeConstant(x.dtype, plan.sizes, ""))}};
-  if (mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype)) {
-    return n.unsupported("interpolation between integers",
-                         {.attribute = "mode", .found = typeName(x.dtype), .accepted = "floating point, or nearest"});
-  }
+  const bool integers = mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype);
+  TESSERA_RETURN_IF_ERROR(refuseInterpolatedBools(n, mode));
   std::vector<Taps> taps;
   std::vector<int64_t> factors;
   bool repeats = true;
@@ -302,15 +336,16 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     result.extents = std::move(live.extents);
     return {{std::move(result)}};
   }
-  // Separable: one dimension after the other, those that shrink first.
-  for (const bool shrinking : {true, false}) {
-    for (int64_t d = 0; d < x.rank(); ++d) {
-      if (factors[d] == 1 || live.looked.contains(d) || (plan.sizes[d] < n.in(0).shape[d]) != shrinking) continue;
-      const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
-      x = many ? applyMatrix(e, x, d, taps[d]) : applyTaps(e, x, d, taps[d]);
-    }
+  const v1::DataType type = integers ? v1::DATA_TYPE_F64 : x.dtype;
+  // Separable: one dimension after the other.
+  for (const int64_t d : orderOfDimensions(n.in(0).shape, plan.sizes, integers && mode.antialias)) {
+    if (factors[d] == 1 || live.looked.contains(d)) continue;
+    const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
+    x = many ? applyMatrix(e, e.cast(x, type), d, taps[d]) : applyTaps(e, x, d, taps[d], type);
+    if (integers && mode.antialias) x = toNearest(e, x, n.in(0).dtype);
   }
-  for (const auto& [d, looked] : live.looked) x = applyLive(e, x, d, plan.sizes[d], mode, looked);
+  for (const auto& [d, looked] : live.looked) x = applyLive(e, e.cast(x, type), d, plan.sizes[d], mode, looked);
+  if (x.dtype != n.in(0).dtype) x = toIntegers(e, x, n.in(0).dtype);
   x.extents = std::move(live.extents);
   return {{std::move(x)}};
 }
@@ -378,18 +413,19 @@ Results cropAndResize(Node& n, Emitter& e, const ResizeMode& mode) {
         {.attribute = "roi", .found = shapeText(n.in(1).shape), .accepted = absl::StrCat(2 * count, " numbers")});
   }
   Tensor x = n.in(0);
-  if (mode.interpolation == Interpolation::kCubic ||
-      (mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype)))
+  TESSERA_RETURN_IF_ERROR(refuseInterpolatedBools(n, mode));
+  if (mode.interpolation == Interpolation::kCubic)
     return n.unsupported("a region that is known only at run time",
-                         {.attribute = "mode",
-                          .found = mode.interpolation == Interpolation::kCubic ? "cubic" : typeName(x.dtype),
-                          .accepted = "nearest, or linear of floating point"});
+                         {.attribute = "mode", .found = "cubic", .accepted = "nearest or linear"});
   if (elementCount(plan.sizes) == 0) return {{Emitter::wrap(makeConstant(x.dtype, plan.sizes, ""))}};
+  const bool integers = mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype);
+  if (integers) x = e.cast(x, v1::DATA_TYPE_F64);
   for (int64_t i = 0; i < count; ++i) {
     // Of one element all are that one.
     if (x.shape[axes[i]] == 1 && plan.sizes[axes[i]] == 1) continue;
     x = applyRegion(e, x, axes[i], plan.sizes[axes[i]], mode, n.in(1), i, count + i);
   }
+  if (integers) x = toIntegers(e, x, n.in(0).dtype);
   return {{std::move(x)}};
 }
 

@@ -5,7 +5,10 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
+#include "compiler/import/ops/indexing.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tessera::compiler {
 namespace {
@@ -15,12 +18,13 @@ using mlir::AffineMap;
 using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
+namespace scf = mlir::scf;
 
 struct RoiMode {
   bool maximum = false;    ///< of the samples' weighted neighbours, as ONNX's own test has it; else the samples' mean
   bool half_pixel = true;  ///< element centres are at integers plus a half
   int64_t height = 1, width = 1;
-  int64_t samples = 0;  ///< per bin and dimension
+  int64_t samples = 0;  ///< per bin and dimension; 0: the bin's length in image elements, rounded up
   double scale = 1;     ///< image elements per unit of the regions
 };
 
@@ -51,12 +55,10 @@ absl::StatusOr<RoiMode> readRoiMode(Node& n) {
                                          .found = absl::StrCat(mode.height, "x", mode.width),
                                          .accepted = "at least 1x1"});
   }
-  if (mode.samples < 1 || mode.samples > 1024) {
-    return n.unsupported("the number of samples depends on the regions",
-                         {.attribute = "sampling_ratio",
-                          .found = absl::StrCat(mode.samples),
-                          .accepted = "1 to 1024",
-                          .fix = "export the model with a fixed sampling ratio, such as 2"});
+  if (mode.samples < 0 || mode.samples > 1024) {
+    return n.invalid(
+        "bad number of samples",
+        {.attribute = "sampling_ratio", .found = absl::StrCat(mode.samples), .accepted = "0 (adaptive) to 1024"});
   }
   return mode;
 }
@@ -83,17 +85,21 @@ struct Sample {
   Value inside, low, high, weight;
 };
 
-/// Sample `k` of bin `bin` of the region [begin, end): image coordinates.
-Sample sampleAt(const Scalars& s, Value begin, Value end, Value bin, Value k, int64_t bins, int64_t dim,
-                const RoiMode& mode) {
-  const Scalars wide = s.as(v1::DATA_TYPE_I64);
+/// One dimension of a region: its first coordinate in the image, and how long a bin is.
+struct BinAxis {
+  Value start, bin_length;
+};
+
+BinAxis binAxis(const Scalars& s, Value begin, Value end, int64_t bins, const RoiMode& mode) {
   const double offset = mode.half_pixel ? 0.5 : 0;
   Value start = s.fma(begin, s.constant(mode.scale), s.constant(-offset));
   Value length = s.sub(s.fma(end, s.constant(mode.scale), s.constant(-offset)), start);
   if (!mode.half_pixel) length = s.max(length, s.constant(1));
-  Value bin_length = s.div(length, s.constant(static_cast<double>(bins)));
-  Value within = s.div(s.add(wide.cast(k, s.type), s.constant(0.5)), s.constant(static_cast<double>(mode.samples)));
-  Value at = s.fma(s.add(wide.cast(bin, s.type), within), bin_length, start);
+  return {start, s.div(length, s.constant(static_cast<double>(bins)))};
+}
+
+/// The sample at coordinate `at` of a dimension of `dim` elements.
+Sample sampleAt(const Scalars& s, Value at, int64_t dim) {
   const auto last = static_cast<double>(dim - 1);
   Sample sample;
   // Up to one element outside still counts as the border.
@@ -108,6 +114,112 @@ Sample sampleAt(const Scalars& s, Value begin, Value end, Value bin, Value k, in
   return sample;
 }
 
+/// The image (N x C x H x W) between its elements.
+struct Image {
+  Value values, number, channel;  ///< coordinates of the index type
+
+  Value at(Emitter& e, const Scalars& s, const Sample& row, const Sample& column, bool maximum) const {
+    auto between = [&](Value low, Value high, Value weight) {
+      if (!maximum) return s.fma(s.sub(high, low), weight, low);
+      return s.max(s.mul(low, s.sub(s.constant(1), weight)), s.mul(high, weight));
+    };
+    auto along = [&](Value line) {
+      return between(e.extract(s, values, {number, channel, line, column.low}),
+                     e.extract(s, values, {number, channel, line, column.high}), column.weight);
+    };
+    Value value = between(along(row.low), along(row.high), row.weight);
+    return s.select(s.logicalAnd(row.inside, column.inside), value, s.constant(0));
+  }
+};
+
+/// Samples of one bin along one dimension where their number depends on the region: ceil(bin length). They are more
+/// than half an element apart, so few lie in the image, however large the region is; the others count as 0.
+struct AdaptiveAxis {
+  Value start, step;  ///< of the samples
+  Value number;       ///< of samples, i64; below 1: there are none
+  Value first, end;   ///< index type: the samples that may lie in the image
+  Value all_inside;   ///< whether there are no others
+};
+
+AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int64_t dim) {
+  const Scalars wide = s.as(v1::DATA_TYPE_I64);
+  const Value one = wide.integer(1), zero = wide.integer(0);
+  AdaptiveAxis samples;
+  samples.number = s.cast(s.math<mlir::math::CeilOp>(axis.bin_length), v1::DATA_TYPE_I64);
+  const Value divisor = wide.cast(wide.max(samples.number, one), s.type);
+  samples.start = s.fma(wide.cast(bin, s.type), axis.bin_length, axis.start);
+  samples.step = s.div(axis.bin_length, divisor);
+  // start + (k + 0.5) step >= -1, less one against rounding.
+  const Value before = s.sub(s.div(s.sub(s.constant(-1), samples.start), samples.step), s.constant(1.5));
+  const Value first = wide.min(wide.max(s.cast(before, v1::DATA_TYPE_I64), zero), wide.max(samples.number, zero));
+  const Value most = wide.integer(2 * dim + 8);  // of those between -1 and dim
+  const Value count = wide.min(wide.max(wide.sub(samples.number, first), zero), most);
+  const auto toIndex = [&](Value v) -> Value {
+    return mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), v);
+  };
+  samples.first = toIndex(first);
+  samples.end = toIndex(wide.add(first, count));
+  samples.all_inside = wide.compare(Relation::kEqual, count, samples.number);
+  return samples;
+}
+
+/// The same where the length of a bin decides how many samples it has: loops that end by the data.
+Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& mode) {
+  const Tensor& x = n.in(0);
+  const Value source = e.value(x), corners = e.value(n.in(1)), images = e.value(n.in(2));
+  const auto pooled = [&](const Scalars& s, ValueRange at) -> Value {
+    const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    auto corner = [&](int64_t which) {
+      return e.extract(s, corners, {at[0], mlir::arith::ConstantIndexOp::create(s.b, s.loc, which).getResult()});
+    };
+    const Image image{source, clampedCoordinate(s, e.extract(wide, images, {at[0]}), x.shape[0]), at[1]};
+    const AdaptiveAxis rows =
+        adaptiveAxis(s, binAxis(s, corner(1), corner(3), mode.height, mode), position(s, at[2]), x.shape[2]);
+    const AdaptiveAxis columns =
+        adaptiveAxis(s, binAxis(s, corner(0), corner(2), mode.width, mode), position(s, at[3]), x.shape[3]);
+    Value initial = s.constant(0);
+    if (mode.maximum) {
+      const Value some = wide.logicalAnd(wide.compare(Relation::kGreater, rows.number, wide.integer(0)),
+                                         wide.compare(Relation::kGreater, columns.number, wide.integer(0)));
+      const Value only = s.logicalAnd(s.logicalAnd(rows.all_inside, columns.all_inside), some);
+      initial = s.select(only, s.lowest(), initial);
+    }
+    const Value one = mlir::arith::ConstantIndexOp::create(s.b, s.loc, 1);
+    const auto sample = [](const Scalars& in, const AdaptiveAxis& axis, Value k, int64_t dim) {
+      const Value place = in.add(in.as(v1::DATA_TYPE_I64).cast(position(in, k), in.type), in.constant(0.5));
+      return sampleAt(in, in.fma(place, axis.step, axis.start), dim);
+    };
+    auto over_rows = scf::ForOp::create(
+        s.b, s.loc, rows.first, rows.end, one, initial,
+        [&](mlir::OpBuilder& rb, mlir::Location rl, Value row, ValueRange sum) {
+          const Scalars rs(rb, rl, s.type);
+          const Sample of_row = sample(rs, rows, row, x.shape[2]);
+          auto over_columns = scf::ForOp::create(
+              rb, rl, columns.first, columns.end, one, sum,
+              [&](mlir::OpBuilder& cb, mlir::Location cl, Value column, ValueRange now) {
+                const Scalars cs(cb, cl, s.type);
+                const Value value = image.at(e, cs, of_row, sample(cs, columns, column, x.shape[3]), mode.maximum);
+                scf::YieldOp::create(cb, cl, mode.maximum ? cs.max(now[0], value) : cs.add(now[0], value));
+              });
+          scf::YieldOp::create(rb, rl, over_columns.getResults());
+        });
+    const Value total = over_rows.getResult(0);
+    if (mode.maximum) return total;
+    const Value count = s.mul(wide.cast(rows.number, s.type), wide.cast(columns.number, s.type));
+    return s.div(total, s.max(count, s.constant(1)));
+  };
+  Shape loops = shape;
+  if (elementCount(shape) == 1) loops[2] = 2;  // code generation wants a loop: a row that is cut off again
+  const Value state[] = {e.empty(x.dtype, loops)};
+  const auto results = serialLoops(
+      e, loops, state,
+      [&](mlir::OpBuilder& b, mlir::Location loc, ValueRange at, ValueRange now) -> llvm::SmallVector<Value> {
+        return {mlir::tensor::InsertOp::create(b, loc, pooled(Scalars(b, loc, x.dtype), at), now[0], at).getResult()};
+      });
+  const Tensor result = Emitter::wrap(results[0], x.dtype);
+  return loops == shape ? result : e.slice(result, {0, 0, 0, 0}, shape, {1, 1, 1, 1});
+}
+
 Results lowerRoiAlign(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const RoiMode mode, readRoiMode(n));
   TESSERA_RETURN_IF_ERROR(checkRoiInputs(n));
@@ -116,6 +228,7 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
+  if (mode.samples == 0) return {{adaptiveRoiAlign(n, e, shape, mode)}};
   Value source = e.value(x), corners = e.value(n.in(1));
   // Loops: region, channel, row, column, sample row, sample column.
   mlir::MLIRContext* context = e.b.getContext();
@@ -129,33 +242,29 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
   const Scalars outer = e.scalars(x.dtype);
   Tensor init = e.filled(mode.maximum ? outer.lowest() : outer.constant(0), x.dtype, shape);
   Tensor extent = Emitter::wrap(e.empty(x.dtype, {mode.samples, mode.samples}), x.dtype);
-  Tensor pooled =
-      e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}), loops, &init,
-                [&](const Scalars& s, ValueRange v) {
-                  const Scalars wide = s.as(v1::DATA_TYPE_I64);
-                  llvm::SmallVector<Value> loop;
-                  for (unsigned d = 0; d < 6; ++d) loop.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
-                  auto corner = [&](int64_t which) {
-                    return e.extract(s, corners, {loop[0], clampedCoordinate(s, wide.integer(which), 4)});
-                  };
-                  // Regions are x1, y1, x2, y2.
-                  const Sample row = sampleAt(s, corner(1), corner(3), position(s, loop[2]), position(s, loop[4]),
-                                              mode.height, x.shape[2], mode);
-                  const Sample column = sampleAt(s, corner(0), corner(2), position(s, loop[3]), position(s, loop[5]),
-                                                 mode.width, x.shape[3], mode);
-                  Value image = clampedCoordinate(s, v[1], x.shape[0]);
-                  auto between = [&](Value low, Value high, Value weight) {
-                    if (!mode.maximum) return s.fma(s.sub(high, low), weight, low);
-                    return s.max(s.mul(low, s.sub(s.constant(1), weight)), s.mul(high, weight));
-                  };
-                  auto along = [&](Value line) {
-                    return between(e.extract(s, source, {image, loop[1], line, column.low}),
-                                   e.extract(s, source, {image, loop[1], line, column.high}), column.weight);
-                  };
-                  Value value = between(along(row.low), along(row.high), row.weight);
-                  value = s.select(s.logicalAnd(row.inside, column.inside), value, s.constant(0));
-                  return mode.maximum ? s.max(v.back(), value) : s.add(v.back(), value);
-                });
+  Tensor pooled = e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}),
+                            loops, &init, [&](const Scalars& s, ValueRange v) {
+                              const Scalars wide = s.as(v1::DATA_TYPE_I64);
+                              llvm::SmallVector<Value> loop;
+                              for (unsigned d = 0; d < 6; ++d)
+                                loop.push_back(mlir::linalg::IndexOp::create(s.b, s.loc, d));
+                              auto corner = [&](int64_t which) {
+                                return e.extract(s, corners, {loop[0], clampedCoordinate(s, wide.integer(which), 4)});
+                              };
+                              auto sample = [&](int64_t first, Value bin, Value k, int64_t bins, int64_t dim) {
+                                const BinAxis axis = binAxis(s, corner(first), corner(first + 2), bins, mode);
+                                Value within = s.div(s.add(wide.cast(position(s, k), s.type), s.constant(0.5)),
+                                                     s.constant(static_cast<double>(mode.samples)));
+                                Value steps = s.add(wide.cast(position(s, bin), s.type), within);
+                                return sampleAt(s, s.fma(steps, axis.bin_length, axis.start), dim);
+                              };
+                              // Regions are x1, y1, x2, y2.
+                              const Sample row = sample(1, loop[2], loop[4], mode.height, x.shape[2]);
+                              const Sample column = sample(0, loop[3], loop[5], mode.width, x.shape[3]);
+                              const Image image{source, clampedCoordinate(s, v[1], x.shape[0]), loop[1]};
+                              Value value = image.at(e, s, row, column, mode.maximum);
+                              return mode.maximum ? s.max(v.back(), value) : s.add(v.back(), value);
+                            });
   if (mode.maximum) return {{std::move(pooled)}};
   const auto count = static_cast<double>(mode.samples * mode.samples);
   return {{e.elementwise(x.dtype, {pooled},

@@ -1,10 +1,12 @@
 // Taking tensors apart and padding them.
+#include <map>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/live_slice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -259,58 +261,131 @@ Results lowerSplit(Node& n, Emitter& e) {
 }
 
 /// The source coordinate of an output coordinate outside [0, dim) shifted by the padding; `dim` is of the index type.
-Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::string& mode) {
+/// Reflection and wrapping repeat as often as the padding needs, as numpy.pad does. `near`: the padding is shorter than
+/// the dimension, so one reflection suffices and no division is needed.
+Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::string& mode, bool near) {
   const Scalars index = s.as(v1::DATA_TYPE_I64);  // arithmetic on index values is signed as well
   auto minimum = [&](Value x, Value y) { return arith::MinSIOp::create(s.b, s.loc, x, y).getResult(); };
   auto maximum = [&](Value x, Value y) { return arith::MaxSIOp::create(s.b, s.loc, x, y).getResult(); };
+  auto modulo = [&](Value x, Value period) {
+    Value rest = arith::RemSIOp::create(s.b, s.loc, x, period);
+    Value negative = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::slt, rest, indexConstant(s, 0));
+    return index.select(negative, arith::AddIOp::create(s.b, s.loc, rest, period), rest);
+  };
   Value zero = indexConstant(s, 0);
   Value last = maximum(arith::SubIOp::create(s.b, s.loc, dim, indexConstant(s, 1)), zero);
   if (mode == "reflect") {
-    // Twice is enough: padding was checked to be less than the dimension on each side.
-    Value mirrored = maximum(at, arith::SubIOp::create(s.b, s.loc, zero, at));
     Value twice = arith::AddIOp::create(s.b, s.loc, last, last);
+    if (!near) at = modulo(at, maximum(twice, indexConstant(s, 1)));
+    Value mirrored = maximum(at, arith::SubIOp::create(s.b, s.loc, zero, at));
     Value beyond = arith::SubIOp::create(s.b, s.loc, twice, mirrored);
     at = minimum(mirrored, beyond);
   } else if (mode == "wrap") {
-    Value size = maximum(dim, indexConstant(s, 1));
-    Value rest = arith::RemSIOp::create(s.b, s.loc, at, size);
-    Value negative = arith::CmpIOp::create(s.b, s.loc, arith::CmpIPredicate::slt, rest, zero);
-    at = index.select(negative, arith::AddIOp::create(s.b, s.loc, rest, size), rest);
+    at = modulo(at, maximum(dim, indexConstant(s, 1)));
   }
   return minimum(maximum(at, zero), last);
 }
 
+/// What Pad pads with: known at import, or one element that is computed at run time.
+struct PaddingValue {
+  Value known = {};
+  Tensor computed = {};  ///< rank 0
+
+  Value in(Emitter& e, const Scalars& s) const { return known ? known : e.extract(s, computed.value, {}); }
+};
+
 /// What Pad pads with since version 11.
-absl::StatusOr<Value> paddingValue(Node& n, Emitter& e) {
+absl::StatusOr<PaddingValue> paddingValue(Node& n, Emitter& e) {
   const v1::DataType type = n.in(0).dtype;
-  if (!n.has(2)) return e.scalars(type).constant(0);
+  if (!n.has(2)) return PaddingValue{.known = e.scalars(type).constant(0)};
   if (n.in(2).elements() != 1 || n.in(2).dtype != type) {
     return n.invalid("the padding value does not fit",
                      {.attribute = "constant_value", .found = typeName(n.in(2).dtype), .accepted = typeName(type)});
   }
-  if (!n.in(2).constant) {
-    return n.knownTooLate(n.in(2), "the padding value is computed at run time",
-                          {.attribute = "constant_value", .accepted = "a constant"});
+  if (!n.in(2).constant) return PaddingValue{.computed = e.reshape(n.in(2), {})};
+  return PaddingValue{.known = isFloat(type) ? e.scalars(type).constant(n.in(2).constant->realAt(0))
+                                             : e.scalars(type).integer(n.in(2).constant->integerAt(0))};
+}
+
+/// x with `low` and `high` elements of the padding value before and after each dimension.
+Tensor padded(Emitter& e, const Tensor& x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+              const PaddingValue& with) {
+  if (with.known) return e.pad(x, low, high, with.known);
+  // Passes over the graph know padding by a constant alone: the computed value replaces it.
+  const Tensor wide = e.pad(x, low, high, e.scalars(x.dtype).constant(0));
+  return e.elementwise(x.dtype, {wide, with.computed}, [&](const Scalars& s, ValueRange v) {
+    Value inside;
+    const auto require = [&](arith::CmpIPredicate relation, Value at, int64_t bound) {
+      const Value holds = arith::CmpIOp::create(s.b, s.loc, relation, at, indexConstant(s, bound));
+      inside = inside ? s.logicalAnd(inside, holds) : holds;
+    };
+    for (int64_t d = 0; d < x.rank(); ++d) {
+      if (low[d] == 0 && high[d] == 0) continue;
+      Value at = mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(d));
+      if (low[d] > 0) require(arith::CmpIPredicate::sge, at, low[d]);
+      if (high[d] > 0) require(arith::CmpIPredicate::slt, at, low[d] + x.shape[d]);
+    }
+    return inside ? s.select(inside, v[0], v[1]) : v[0];
+  });
+}
+
+/// x with its own elements repeated before and after each dimension; amounts below 0 cut off first.
+Tensor repeatedEdges(Emitter& e, const Tensor& x, const Shape& shape, const std::vector<int64_t>& low,
+                     const std::vector<int64_t>& high, const std::string& mode) {
+  const auto cut = [](int64_t amount) { return std::min<int64_t>(amount, 0); };
+  // The coordinate in x of element `at` of the result; `dim` is how many elements x has.
+  const auto place = [&](const Scalars& s, size_t d, Value at, Value dim, bool near) -> Value {
+    Value shifted = arith::SubIOp::create(s.b, s.loc, at, indexConstant(s, std::max<int64_t>(low[d], 0)));
+    if (cut(low[d]) + cut(high[d]) < 0)
+      dim = arith::AddIOp::create(s.b, s.loc, dim, indexConstant(s, cut(low[d]) + cut(high[d])));
+    Value from = reflectedCoordinate(s, shifted, dim, mode, near);
+    return low[d] < 0 ? arith::SubIOp::create(s.b, s.loc, from, indexConstant(s, low[d])).getResult() : from;
+  };
+  // Where a run decides the length, coordinates are looked up: one division for each, not for each element.
+  std::map<size_t, Value> tables;
+  for (const auto& [dim, extent] : x.extents) {
+    const auto d = static_cast<size_t>(dim);
+    tables[d] =
+        e.value(e.generate(v1::DATA_TYPE_I64, {shape[d]}, [&, extent = extent](const Scalars& s, ValueRange at) {
+          Value length = arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), e.extract(s, extent, {}));
+          return position(s, place(s, d, at[0], length, false));
+        }));
   }
-  return isFloat(type) ? e.scalars(type).constant(n.in(2).constant->realAt(0))
-                       : e.scalars(type).integer(n.in(2).constant->integerAt(0));
+  Value source = e.value(x);
+  return e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    llvm::SmallVector<Value> from;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (auto table = tables.find(d); table != tables.end()) {
+        const Value looked = e.extract(s.as(v1::DATA_TYPE_I64), table->second, {at[d]});
+        from.push_back(clampedCoordinate(s, looked, x.shape[d]));
+        continue;
+      }
+      const int64_t left = x.shape[d] + cut(low[d]) + cut(high[d]);
+      const bool near = low[d] < left && high[d] < left;
+      from.push_back(place(s, d, at[d], indexConstant(s, x.shape[d]), near));
+    }
+    return e.extract(s, source, from);
+  });
 }
 
 Results lowerPad(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const std::string mode, n.text("mode", "constant"));
   std::vector<int64_t> pads;
-  Value with;
+  PaddingValue with;
   if (n.opset() < 11) {
     TESSERA_ASSIGN_OR_RETURN(pads, n.integers(n.opset() < 2 ? "paddings" : "pads"));
     TESSERA_ASSIGN_OR_RETURN(const double value, n.real("value", 0.0));
-    with = e.scalars(x.dtype).constant(value);
+    with.known = e.scalars(x.dtype).constant(value);
   } else {
+    if (mode == "constant") {
+      TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
+    }
     auto known = n.constantIntegers(1, "pads");
     if (!known.ok() && mode == "constant" && !n.has(3) && n.has(1)) {
-      TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
-      TESSERA_ASSIGN_OR_RETURN(Tensor padded, paddedByShapes(n, e, x, 1, with, known.status()));
-      return {{std::move(padded)}};
+      TESSERA_ASSIGN_OR_RETURN(
+          Tensor result, paddedByShapes(n, e, x, 1, [&](const Scalars& s) { return with.in(e, s); }, known.status()));
+      return {{std::move(result)}};
     }
     TESSERA_ASSIGN_OR_RETURN(pads, std::move(known));
   }
@@ -339,12 +414,14 @@ Results lowerPad(Node& n, Emitter& e) {
     return n.invalid("unknown mode", {.attribute = "mode", .found = mode, .accepted = "constant, reflect, edge, wrap"});
   }
   for (size_t d = 0; d < shape.size(); ++d) {
-    const int64_t most = mode == "reflect" ? std::max<int64_t>(shape[d] - 1, 0) : INT32_MAX;
     // Padded on one side, more than all may be cut off from the other; what is left is padding.
     const bool only_padding = constant && !x.extents.contains(static_cast<int64_t>(d));
-    const int64_t least = only_padding ? -shape[d] - INT32_MAX : -shape[d];
-    if (low[d] > most || high[d] > most || low[d] < least || high[d] < least || shape[d] + low[d] + high[d] < 0 ||
-        (!constant && shape[d] == 0 && (low[d] > 0 || high[d] > 0))) {
+    const int64_t least = only_padding ? -shape[d] - INT32_MAX : -shape[d], most = INT32_MAX;
+    const bool in_range = low[d] <= most && high[d] <= most && low[d] >= least && high[d] >= least;
+    const bool grows = low[d] > 0 || high[d] > 0;
+    // Elements that are repeated are those that cutting off leaves.
+    const int64_t left = shape[d] + std::min<int64_t>(low[d], 0) + std::min<int64_t>(high[d], 0);
+    if (!in_range || shape[d] + low[d] + high[d] < 0 || (!constant && (left < 0 || (left == 0 && grows)))) {
       return n.invalid(absl::StrCat("padding of dimension ", d, " is out of range"),
                        {.attribute = "pads",
                         .found = absl::StrCat(low[d], ", ", high[d]),
@@ -363,17 +440,15 @@ Results lowerPad(Node& n, Emitter& e) {
     return result;
   };
   if (constant) {
-    if (!with) {
-      TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
-    }
     Tensor source = x;
     // The padding begins where a bounded dimension ends in this run.
     for (const auto& [dim, extent] : x.extents)
-      if (high[static_cast<size_t>(dim)] > 0) source = masked(e, source, dim, [&](const Scalars&) { return with; });
+      if (high[static_cast<size_t>(dim)] > 0)
+        source = masked(e, source, dim, [&](const Scalars& s) { return with.in(e, s); });
     // Negative padding crops: the slice comes first, then only positive padding is left, or nothing but padding.
     for (size_t d = 0; d < shape.size(); ++d)
       if (low[d] <= -x.shape[d] || high[d] <= -x.shape[d])
-        return {{e.generate(x.dtype, shape, [&](const Scalars&, ValueRange) { return with; })}};
+        return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange) { return with.in(e, s); })}};
     std::vector<int64_t> offsets, sizes, strides(x.rank(), 1);
     for (size_t d = 0; d < shape.size(); ++d) {
       offsets.push_back(std::max<int64_t>(-low[d], 0));
@@ -381,24 +456,12 @@ Results lowerPad(Node& n, Emitter& e) {
       low[d] = std::max<int64_t>(low[d], 0);
       high[d] = std::max<int64_t>(high[d], 0);
     }
-    if (elementCount(sizes) == 0) return {{extended(e.filled(with, x.dtype, shape))}};
-    return {{extended(e.pad(e.slice(source, offsets, sizes, strides), low, high, with))}};
-  }
-  Value source = e.value(x);
-  Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
-    llvm::SmallVector<Value> from;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      Value shifted = arith::SubIOp::create(s.b, s.loc, at[d], indexConstant(s, low[d]));
-      // What is repeated is what ends where the dimension does in this run.
-      Value dim = indexConstant(s, x.shape[d]);
-      if (auto extent = x.extents.find(static_cast<int64_t>(d)); extent != x.extents.end())
-        dim = arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(),
-                                         e.extract(s.as(v1::DATA_TYPE_I64), extent->second, {}));
-      from.push_back(reflectedCoordinate(s, shifted, dim, mode));
+    if (elementCount(sizes) == 0) {
+      return {{extended(e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange) { return with.in(e, s); }))}};
     }
-    return e.extract(s, source, from);
-  });
-  return {{extended(std::move(result))}};
+    return {{extended(padded(e, e.slice(source, offsets, sizes, strides), low, high, with))}};
+  }
+  return {{extended(repeatedEdges(e, x, shape, low, high, mode))}};
 }
 
 /// Keeps the upper or lower triangle of the last two dimensions.

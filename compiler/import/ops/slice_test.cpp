@@ -124,6 +124,75 @@ TEST(Pad, CutsOffAsMuchAsThereIsWithThePadding) {
   }
 }
 
+/// numpy.pad's coordinate of element `at` among `count` elements.
+int64_t repeated(int64_t at, int64_t count, std::string_view mode) {
+  const auto modulo = [](int64_t x, int64_t period) { return ((x % period) + period) % period; };
+  if (mode == "edge" || count == 1) return std::clamp<int64_t>(at, 0, count - 1);
+  if (mode == "wrap") return modulo(at, count);
+  const int64_t place = modulo(at, 2 * (count - 1));
+  return place < count ? place : 2 * (count - 1) - place;
+}
+
+/// Cut off first, then padded with what is left: to and fro, as often as it takes.
+TEST(Pad, RepeatsElementsAsFarAsThePaddingGoes) {
+  for (const char* mode : {"reflect", "edge", "wrap"})
+    for (int64_t extent = 1; extent < 5; ++extent) {
+      ModelBuilder b(19);
+      b.input("x", {extent});
+      std::vector<float> x;
+      for (int64_t i = 0; i < extent; ++i) x.push_back(static_cast<float>(i + 1));
+      std::vector<std::vector<float>> expected;
+      std::vector<std::string> names;
+      for (int64_t low = -extent; low <= 9; ++low)
+        for (int64_t high = -extent; high <= 9; ++high) {
+          const int64_t left = extent + std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0);
+          if (left < 1) continue;
+          const std::string name = absl::StrCat(mode, " of ", extent, " by ", low, " and ", high);
+          b.initializer(name + " pads", std::vector<int64_t>{low, high});
+          setAttribute(b.node("Pad", {"x", name + " pads"}, {name}), "mode", mode);
+          b.output(name);
+          names.push_back(name);
+          std::vector<float> result;
+          for (int64_t at = -std::max<int64_t>(low, 0); at < left + std::max<int64_t>(high, 0); ++at)
+            result.push_back(x[static_cast<size_t>(repeated(at, left, mode) - std::min<int64_t>(low, 0))]);
+          expected.push_back(std::move(result));
+        }
+      mlir::MLIRContext context;
+      auto imported = importBytes(context, b.model.SerializeAsString());
+      ASSERT_TRUE(imported.ok()) << imported.status();
+      auto results = referenceRun(*std::move(imported), {bytesOf(x)});
+      ASSERT_TRUE(results.ok()) << results.status();
+      ASSERT_EQ(results->size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(valuesOf<float>((*results)[i]), expected[i]) << names[i];
+    }
+}
+
+TEST(Pad, TakesAValueThatIsComputed) {
+  ModelBuilder b;
+  b.input("x", {2, 3}).input("value", {1});
+  std::vector<std::vector<float>> expected;
+  for (const std::vector<int64_t>& pads : std::vector<std::vector<int64_t>>{
+           {0, 0, 0, 0}, {1, 0, 0, 2}, {0, 1, 1, 0}, {-1, 2, 1, -1}, {-2, 0, 2, 0}, {-3, 1, 4, 0}}) {
+    const std::string name = absl::StrCat("result ", expected.size());
+    b.initializer(name + " pads", pads);
+    b.node("Pad", {"x", name + " pads", "value"}, {name});
+    b.output(name);
+    std::vector<float>& result = expected.emplace_back();
+    for (int64_t row = -pads[0]; row < 2 + pads[2]; ++row)
+      for (int64_t column = -pads[1]; column < 3 + pads[3]; ++column) {
+        const bool inside = row >= 0 && row < 2 && column >= 0 && column < 3;
+        result.push_back(inside ? static_cast<float>(3 * row + column) : -7);
+      }
+  }
+  mlir::MLIRContext context;
+  auto imported = importBytes(context, b.model.SerializeAsString());
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  auto results = referenceRun(*std::move(imported),
+                              {bytesOf(std::vector<float>{0, 1, 2, 3, 4, 5}), bytesOf(std::vector<float>{-7})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(valuesOf<float>((*results)[i]), expected[i]) << i;
+}
+
 TEST(Pad, LeavesEmptyDimensionsInEveryMode) {
   for (const char* mode : {"constant", "reflect", "edge", "wrap"}) {
     ModelBuilder b(19);
