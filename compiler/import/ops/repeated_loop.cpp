@@ -14,7 +14,10 @@ bool isFalse(const Tensor& condition) { return condition.constant && condition.c
 /// The most iterations there are; -1 where nothing says.
 int64_t mostIterations(Node& n, const std::optional<Tensor>& trip_count) {
   if (!trip_count) return -1;
-  if (!trip_count->constant) return n.mostOf(*trip_count).value_or(-1);
+  if (!trip_count->constant) {
+    const std::optional<int64_t> most = n.mostOf(*trip_count);
+    return most ? std::max<int64_t>(*most, 1) : -1;
+  }
   // More than any run makes: "while the condition holds", as exporters write it.
   const int64_t count = trip_count->constant->integerAt(0);
   return count > int64_t{1} << 40 ? -1 : count;
