@@ -71,8 +71,8 @@ def configure(context):
 
 def build(context):
     """build"""
-    command = ["cmake", "--build", str(context.build), "--parallel", str(context.jobs)]
-    return command(context, "build", command, 3600, fatal=True)
+    words = ["cmake", "--build", str(context.build), "--parallel", str(context.jobs)]
+    return command(context, "build", words, 3600, fatal=True)
 
 
 def sources(*patterns):
