@@ -8,8 +8,9 @@
 
 namespace tessera::compiler::interpreter {
 
-/// A loop of the model: the operation `tessera.loop`, which calls a function of the module, its body, in each iteration.
-/// compiler/ir/loop_op.h defines it; this reads it without that code, so that the interpreter cannot repeat its faults.
+/// A loop of the model: the operation `tessera.loop`, which calls a function of the module, its body, in each
+/// iteration. compiler/ir/loop_op.h defines it; this reads it without that code, so that the interpreter cannot repeat
+/// its faults.
 struct ModelLoop {
   static bool isLoop(mlir::Operation* op);
   /// INTERNAL where the operation and its body do not fit each other, or the body calls itself.
