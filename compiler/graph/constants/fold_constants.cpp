@@ -308,7 +308,8 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
     // The matrices of a transform are part of its code: additions, not data.
     const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
     const bool is_data = elements && !elements.isSplat() && elements.getNumElements() > 1;
-    if (!is_code && (is_data || constant->hasAttr(kStoredConstant))) constants.push_back(constant);
+    const bool is_stored = constant && constant->hasAttr(kStoredConstant);
+    if (!is_code && (is_data || is_stored)) constants.push_back(constant);
   }
   ConstantEvaluator evaluator;
   int64_t budget = kBudget;
