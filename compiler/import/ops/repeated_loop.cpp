@@ -56,12 +56,12 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
   if (inputs.trip_count && !inputs.trip_count->constant) request.trip_count = inputs.trip_count;
   if (inputs.condition && !inputs.condition->constant) request.condition = inputs.condition;
   if (request.most < 0 && inputs.scans > 0) {
-    return n.unsupported(
-        "the number of iterations, which is how many rows its results have, is not known when compiling",
-        {.attribute = "M",
-         .found = inputs.trip_count ? "a number that is computed at run time" : "no trip count",
-         .accepted = "a trip count that is constant or follows a range, or no stacked results",
-         .fix = inputs.trip_count && !inputs.trip_count->constant ? n.fixOf(*inputs.trip_count) : ""});
+    const char* message =
+        "the number of iterations, which is how many rows its results have, is not known when compiling";
+    const char* accepted = "a trip count that is constant or follows a range, or no stacked results";
+    if (inputs.trip_count && !inputs.trip_count->constant)
+      return n.knownTooLate(*inputs.trip_count, message, {.attribute = "M", .accepted = accepted});
+    return n.unsupported(message, {.attribute = "M", .found = "no trip count", .accepted = accepted});
   }
   bool once = false;
   const auto build = [&](Emitter& body, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
