@@ -231,7 +231,7 @@ TEST_F(PlanTest, WhatFollowsJoinsTheStagesThoughBlocksAreCut) {
   EXPECT_EQ(moved, 1);
   const auto joined = std::ranges::count_if(planned.plan.workloads(), [](const v1::Workload& workload) {
     return workload.summary().find("winograd") != std::string::npos &&
-           workload.summary().find("max") != std::string::npos;
+           workload.summary().find("relu") != std::string::npos;
   });
   EXPECT_EQ(joined, 1) << planned.plan.workloads(0).summary();
 }
