@@ -76,6 +76,8 @@ class LoopHoister {
     for (mlir::Operation& op : block().without_terminator()) {
       Depends depends = Depends::kNothing;
       for (Value operand : operandsOf(&op)) depends = both(depends, of(operand));
+      // A loop within the body is never copied: each loop has a body of its own.
+      if (mlir::isa<LoopOp>(op)) depends = Depends::kState;
       for (Value result : op.getResults()) depends_[result] = depends;
     }
   }
