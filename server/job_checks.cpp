@@ -55,7 +55,7 @@ absl::Status checkBindings(const std::string& where, const Message& message, std
   for (int i = 0; i < message.input_shapes_size(); ++i) {
     const v1::InputShape& shape = message.input_shapes(i);
     const std::string field = absl::StrCat(where, ".input_shapes[", i, "]");
-    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxNameLength, false));
+    TESSERA_TRY(checkText(absl::StrCat(field, ".name"), shape.name(), Limits::kMaxTensorNameLength, false));
     TESSERA_TRY(checkRange(absl::StrCat(field, ".shape (rank)"), shape.shape_size(), 0, Limits::kMaxRank));
     for (int d = 0; d < shape.shape_size(); ++d) {
       TESSERA_TRY(checkRange(absl::StrCat(field, ".shape[", d, "]"), shape.shape(d), 0, Limits::kMaxDimension));

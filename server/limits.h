@@ -30,6 +30,7 @@ struct Limits {
   static constexpr int kMaxAllFixedInputBytes = 256 << 10;  ///< they are stored with the job and in the manifest
   static constexpr int kMaxRequestIdLength = 128;
   static constexpr int kMaxNameLength = 256;
+  static constexpr int kMaxTensorNameLength = 4096;  ///< of inputs and outputs: exporters put scopes of a program there
   static constexpr int kMaxTensors = 1024;
   static constexpr int kMaxSpecializations = 64;  ///< what an artifact can hold
   static constexpr int kMaxRank = 32;

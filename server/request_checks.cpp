@@ -106,7 +106,7 @@ absl::Status checkDigest(std::string_view field, const v1::Digest& digest, int64
 }
 
 absl::Status checkTensor(const std::string& field, const v1::TensorValue& value, bool fillable, const Limits& limits) {
-  TESSERA_TRY(checkText(absl::StrCat(field, ".spec.name"), value.spec().name(), Limits::kMaxNameLength, false));
+  TESSERA_TRY(checkText(absl::StrCat(field, ".spec.name"), value.spec().name(), Limits::kMaxTensorNameLength, false));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.dtype"), value.spec().dtype(), 1, v1::DataType_MAX));
   TESSERA_TRY(checkRange(absl::StrCat(field, ".spec.shape (rank)"), value.spec().shape_size(), 0, Limits::kMaxRank));
   for (int i = 0; i < value.spec().shape_size(); ++i) {

@@ -202,7 +202,7 @@ def others_are_refused(service):
     # A name with what no input has is a name.
     unknown = decoder(service, random, 1, "total + 1")
     answer = service.cli("compile", unknown, "--dim", "past_sequence_length=4", "--dim", "batch=1", expect=None).err
-    check("--dim total + 1=1" in answer, answer)
+    check("--dim 'total + 1=1'" in answer, answer)
     exact = service.compile(unknown, None, "--dim", "past_sequence_length=4", "--dim", "batch=1", "--dim", "total + 1=5")
     check_equal(exact.job["state"], "SUCCEEDED", "each size given")
     report = service.cli("check", path, "--json", expect=None).json

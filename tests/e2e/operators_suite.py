@@ -466,7 +466,8 @@ def grouped_query_cases():
     yield case("bias", 1, 5, 0, 5, bias=True)
     yield case("bias of a step", 1, 1, 4, 5, bias=True)
     yield case("without a causal mask", 2, 4, 0, 4, rotary=False, causal=0)
-    yield case("without a causal mask, of sequences of different lengths", 2, 5, 0, 5, lengths=[5, 2], causal=0)
+    # Without rotary embedding: ONNX Runtime gives the padding behind a sequence another position, which counts for nobody.
+    yield case("without a causal mask, of sequences of different lengths", 2, 5, 0, 5, lengths=[5, 2], rotary=False, causal=0)
     yield case("without a causal mask, several tokens behind a past", 1, 3, 4, 7, causal=0)
 
 
