@@ -8,7 +8,6 @@
 #include "compiler/graph/facts/element_type.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/rewrites/shared_bodies.h"
 #include "compiler/import/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -27,6 +27,9 @@ int64_t weightsBytes(mlir::func::FuncOp main);
 /// Frees the bytes of weights that nothing reads any more.
 void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights);
 
+/// Marks a uniform constant that constantsToWeights() makes a weight all the same.
+inline constexpr char kStoredConstant[] = "tessera.stored_constant";
+
 /// Moves constants that are not uniform into weights, so that layers which differ only in them share a workload.
 void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights);
 

@@ -3,6 +3,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/op_kind.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Hashing.h"

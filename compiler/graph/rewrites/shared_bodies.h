@@ -4,9 +4,6 @@
 
 namespace tessera::compiler {
 
-/// On a constant that is to be stored though it is uniform: constantsToWeights() makes it a weight.
-inline constexpr char kStoredConstant[] = "tessera.stored_constant";
-
 /// Elementwise operations that are equal but for the numbers in their bodies: from so many different ones on the
 /// numbers become operands.
 inline constexpr int kMostEqualButForNumbers = 64;
