@@ -118,7 +118,7 @@ absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitt
   ModelCheck* const check = std::exchange(check_, nullptr);  // what does not work here may work written out
   block_ = &body.getBody().front();
   BodyBorder border;
-  const absl::Status status = fillLoopBody(node, request, build, body, border);
+  absl::Status status = fillLoopBody(node, request, build, body, border);
   block_ = around;
   check_ = check;
   derived_.resize(derived);
@@ -141,7 +141,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
   LoopArguments arguments;
   arguments.iteration = Emitter::wrap(argument(v1::DATA_TYPE_I64, {}), v1::DATA_TYPE_I64);
   for (const Tensor& carried : request.carried) {
-    border.carried.push_back({.argument = argument(carried.dtype, carried.shape)});
+    border.carried.emplace_back().argument = argument(carried.dtype, carried.shape);
     arguments.carried.push_back(fromBorder(e, border.carried.back().argument, carried.dtype));
     arguments.carried.back().extents = carried.extents;
   }

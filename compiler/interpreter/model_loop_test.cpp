@@ -227,7 +227,7 @@ std::string nested(const std::string& op = "addi") {
   })");
 }
 
-Options withWeight(std::vector<int64_t> values) {
+Options withWeight(const std::vector<int64_t>& values) {
   Options options;
   options.weight = [values](int64_t index, mlir::RankedTensorType) -> absl::StatusOr<Array> {
     if (index != 1) return absl::InternalError("another weight");
@@ -348,7 +348,7 @@ TEST_F(ModelLoopTest, ErrorEstimatesPassFromIterationToIteration) {
 
 TEST_F(ModelLoopTest, SaysWhereALoopAndItsBodyDoNotFit) {
   const Array x = integers(kI64, {3}, {1, 2, 3});
-  const auto fault = [&](std::vector<std::pair<std::string, std::string>> changes) {
+  const auto fault = [&](const std::vector<std::pair<std::string, std::string>>& changes) {
     const auto results = run(absl::StrReplaceAll(counted(5), changes), {count(1), x});
     EXPECT_EQ(results.status().code(), absl::StatusCode::kInternal);
     return std::string(results.status().message());

@@ -57,7 +57,7 @@ class LoopOp
   unsigned firstCaptured();  ///< position among the operands
   mlir::Value executed() { return getOperation()->getResults().back(); }
 
-  llvm::LogicalResult verify();
+  llvm::LogicalResult verify();  // NOLINT(bugprone-derived-method-shadowing-base-method): as MLIR calls it
   /// It has no effect but its results.
   void getEffects(llvm::SmallVectorImpl<mlir::SideEffects::EffectInstance<mlir::MemoryEffects::Effect>>&) {}
 };

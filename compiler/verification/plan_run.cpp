@@ -37,7 +37,7 @@ class PlanRun {
   absl::Status parse();
   /// Steps [first, last), of which the loops from position `loop` on run as loops.
   absl::Status runSteps(int first, int last, int loop, bool in_loop);
-  absl::Status runLoop(int loop);
+  absl::Status runLoop(int number);
   absl::Status runStep(const v1::Step& step, bool in_loop, std::vector<Array>& results);
   absl::Status charge(const std::vector<Array>& moved);
   absl::Status observeLoop(const v1::StepLoop& loop);

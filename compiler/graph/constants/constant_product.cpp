@@ -97,7 +97,7 @@ bool addConstantProduct(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> exten
   for (mlir::Value operand : op->getOperands())
     if (!mlir::getElementTypeOrSelf(operand.getType()).isF32()) return false;
   const llvm::SmallVector<IteratorType> types(op.getIteratorTypesArray());
-  const StridedAccess *of_a = &accesses[0], *of_b = &accesses[1];
+  const StridedAccess *of_a = accesses.data(), *of_b = &accesses[1];
   Roles roles;
   if (!findRoles(types, extents, *of_a, *of_b, accesses[2], roles)) {
     std::swap(of_a, of_b);

@@ -23,8 +23,10 @@ constexpr size_t kMostOperations = 24;
 constexpr int64_t kMostConstantElements = 64;
 
 DenseValue valueOf(const Weight& weight, RankedTensorType type) {
-  return {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), weight.bytes.data(),
-          weight.owner};
+  DenseValue value{llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), nullptr,
+                   weight.owner};
+  value.data = weight.bytes.data();
+  return value;
 }
 
 /// The operations that compute `value`, operands before users.

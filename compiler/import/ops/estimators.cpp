@@ -27,7 +27,7 @@ absl::StatusOr<Tensor> linear(Node& n, Emitter& e, const Tensor& x, const std::s
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t k = 0; k < features; ++k) columns[k * rows + row] = values[row * features + k];
   }
-  const Tensor scores = product(e, x, Emitter::wrap(realConstant(x.dtype, {features, rows}, columns)), false, false);
+  Tensor scores = product(e, x, Emitter::wrap(realConstant(x.dtype, {features, rows}, columns)), false, false);
   if (offsets.empty()) return scores;
   return e.elementwise(x.dtype, {scores, Emitter::wrap(realConstant(x.dtype, {rows}, offsets))},
                        [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
@@ -86,7 +86,7 @@ absl::StatusOr<Tensor> kernels(Node& n, Emitter& e, const Tensor& x, int64_t vec
   }
   const double gamma = parameters.empty() ? 0 : parameters[0], offset = parameters.empty() ? 0 : parameters[1];
   const double degree = parameters.empty() ? 0 : parameters[2];
-  TESSERA_ASSIGN_OR_RETURN(const Tensor dots, linear(n, e, x, "support_vectors", support, {}, vectors));
+  TESSERA_ASSIGN_OR_RETURN(Tensor dots, linear(n, e, x, "support_vectors", support, {}, vectors));
   if (kernel == "LINEAR") return dots;
   if (kernel == "RBF") {
     // |x - v|^2 element by element: by products, the difference of near vectors would be lost.

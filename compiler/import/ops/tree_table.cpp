@@ -28,7 +28,7 @@ class Tabulator {
     slot_of_branch_.assign(ensemble_.branches.size(), -1);
     for (const TreePlace& root : ensemble_.roots) {
       table_.roots.push_back(add());
-      waiting_.push({table_.roots.back(), root});
+      waiting_.emplace(table_.roots.back(), root);
       while (!waiting_.empty()) {
         const auto [slot, place] = waiting_.front();
         waiting_.pop();
@@ -154,7 +154,7 @@ class Tabulator {
         copies_.emplace_back(child + side, slots[outcome]);
       } else {
         slots[outcome] = child + side;
-        waiting_.push({child + side, place});
+        waiting_.emplace(child + side, place);
       }
     }
   }

@@ -56,8 +56,8 @@ Tensor tableOf(v1::DataType dtype, const std::vector<int64_t>& values) {
 /// child, and a column of -infinity, which is below whatever a leaf has in the place of a split.
 struct Samples {
   Tensor rows;
-  int64_t missing_first;  ///< the first column of features without NaN
-  int64_t lowest;         ///< the column of -infinity
+  int64_t missing_first = 0;  ///< the first column of features without NaN
+  int64_t lowest = 0;         ///< the column of -infinity
 };
 
 Samples samplesOf(Emitter& e, const Tensor& x, bool missing_first) {
