@@ -102,7 +102,7 @@ mlir::func::FuncOp GraphImporter::beginLoopBody(mlir::Location loc) {
 void GraphImporter::discardLoopBody(mlir::func::FuncOp body) {
   body.walk([](mlir::Operation* op) { op->dropAllReferences(); });
   body->remove();
-  discarded_.push_back(mlir::OwningOpRef<mlir::func::FuncOp>(body));
+  discarded_.emplace_back(body);
 }
 
 absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,

@@ -250,8 +250,8 @@ TEST_F(ModelLoopTest, EqualLoopsAreRunOnce) {
   ResultCache cache;
   int64_t budget = 1'000'000, before = 0;
   const Array x = integers(kI64, {3}, {1, 0, -1}), k = integers(kI64, {3}, {100, 200, 300});
-  const auto isComputed = [&](const std::string& text, const Array& captured, std::vector<int64_t> weight) {
-    Options options = withWeight(std::move(weight));
+  const auto isComputed = [&](const std::string& text, const Array& captured, const std::vector<int64_t>& weight) {
+    Options options = withWeight(weight);
     options.cache = &cache;
     options.budget = &budget;
     before = budget;
