@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -59,6 +61,22 @@ TEST_F(OwnFolder, OthersStaysAsItIs) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("holds other things (letters)"));
   EXPECT_EQ(rights(), 0755);
+}
+
+TEST_F(OwnFolder, SeveralThatBeginAtOnceAreNoneOfThemRefused) {
+  for (int round = 0; round < 200; ++round) {
+    const fs::path folder = folder_ / std::to_string(round);
+    std::vector<absl::Status> outcomes(4);
+    std::vector<std::thread> programs;
+    for (absl::Status& outcome : outcomes) {
+      programs.emplace_back([&folder, &outcome] {
+        outcome = makeOwnFolder(folder.string(), {"lock"});
+        for (const char* name : {"lock", "key.new", "a", "b"}) std::ofstream(folder / name) << "x";
+      });
+    }
+    for (std::thread& program : programs) program.join();
+    for (const absl::Status& outcome : outcomes) ASSERT_TRUE(outcome.ok()) << outcome << ", round " << round;
+  }
 }
 
 TEST_F(OwnFolder, AFileIsNone) {

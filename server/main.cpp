@@ -117,10 +117,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_TRY(checkWorkerBinary(flags));
   exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
-  if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db", "signing.key"}); !own.ok()) {
+  if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db.lock", "tessera.db", "signing.key"}); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
   }
-  TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
   // Workers that hear nothing for a lease give up: waiting for another program's lock must not cost them theirs.
@@ -137,6 +136,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     exit_code = kServerOtherData;
   }
   TESSERA_ASSIGN(const auto store, std::move(opened));
+  // After the store, whose lock makes this the only one: of two that start at once, each would write its own key.
+  TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
