@@ -30,11 +30,12 @@ bool sameTensors(const Specs& a, const Specs& b) {
   });
 }
 
-bool sameValues(const v1::Plan& a, const v1::Plan& b) {
-  return std::equal(a.fixed_inputs().begin(), a.fixed_inputs().end(), b.fixed_inputs().begin(), b.fixed_inputs().end(),
-                    [](const v1::TensorValue& x, const v1::TensorValue& y) {
-                      return x.spec().name() == y.spec().name() && x.data() == y.data();
-                    });
+using Values = google::protobuf::RepeatedPtrField<v1::TensorValue>;
+
+bool sameValues(const Values& a, const Values& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const v1::TensorValue& x, const v1::TensorValue& y) {
+    return x.spec().name() == y.spec().name() && x.data() == y.data();
+  });
 }
 
 std::string valuesText(const v1::Plan& plan) {
@@ -77,7 +78,8 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
         "another number, name or element type", "the same in each variant");
   }
   // Of a branch that fits no sizes but those of one variant, say.
-  if (!sameValues(plan_, plan)) {
+  if (!sameValues(plan_.fixed_inputs(), plan.fixed_inputs()) ||
+      !sameValues(plan_.default_inputs(), plan.default_inputs())) {
     return invalid(absl::StrCat("the variant for ", bindings, " works for other values of inputs than that for ",
                                 bindings_.front()),
                    absl::StrCat(valuesText(plan), " and ", valuesText(plan_)),

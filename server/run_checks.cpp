@@ -31,11 +31,15 @@ bool sameType(const v1::TensorSpec& given, const v1::TensorSpec& accepted, bool 
          (!one_shape || std::equal(given.shape().begin(), given.shape().end(), accepted.shape().begin()));
 }
 
-/// Inputs that have their value anyway: fixed ones, and how many count of a dimension that is a range.
+/// Inputs that have a value where none is given: fixed ones, those with defaults, and how many count of a dimension
+/// that is a range.
 std::set<std::string> withoutValue(const v1::Manifest& manifest) {
   std::set<std::string> names;
   for (const v1::TensorValue& fixed : manifest.fixed_inputs()) {
     names.insert(fixed.spec().name());
+  }
+  for (const v1::TensorValue& value : manifest.default_inputs()) {
+    names.insert(value.spec().name());
   }
   for (const v1::Manifest::Variant& variant : manifest.variants()) {
     for (const v1::DimensionBinding& dimension : variant.dimensions()) {

@@ -57,6 +57,9 @@ TEST(RunChecks, WhatFitsIsTaken) {
   EXPECT_TRUE(checkRunInputs("execute.inputs", manifestOf(kX), x, false).ok());
   EXPECT_TRUE(checkRunInputs("profile.inputs", manifestOf(kX), {}, true).ok()) << "what is not given is filled";
   EXPECT_TRUE(
+      checkRunInputs("execute.inputs", manifestOf(std::string(kX) + "default_inputs { spec { name: 'x' } }"), {}, false)
+          .ok());
+  EXPECT_TRUE(
       checkRunInputs("execute.inputs", manifestOf(std::string(kX) + "fixed_inputs { spec { name: 'x' } }"), {}, false)
           .ok())
       << "a fixed input has its value";

@@ -97,9 +97,11 @@ void addFetch(CommandLine& line) {
 std::string bordersText(const std::string& indent, const v1::Manifest& manifest, const auto& described) {
   std::string text;
   for (const auto& input : described.inputs()) {
-    const bool fixed = std::any_of(manifest.fixed_inputs().begin(), manifest.fixed_inputs().end(),
-                                   [&](const v1::TensorValue& value) { return value.spec().name() == input.name(); });
-    absl::StrAppend(&text, indent, "input   ", input.name(), ": ", typeText(input), fixed ? ", fixed\n" : "\n");
+    const auto named = [&](const v1::TensorValue& value) { return value.spec().name() == input.name(); };
+    const bool fixed = std::ranges::any_of(manifest.fixed_inputs(), named);
+    const bool optional = std::ranges::any_of(manifest.default_inputs(), named);
+    absl::StrAppend(&text, indent, "input   ", input.name(), ": ", typeText(input), fixed ? ", fixed" : "",
+                    optional ? ", optional\n" : "\n");
   }
   for (const auto& output : described.outputs()) {
     absl::StrAppend(&text, indent, "output  ", output.name(), ": ", typeText(output), "\n");

@@ -226,8 +226,8 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
     for (int32_t d = 0; d < info.rank; ++d) {
       if (const RangeUse* range = rangeOf(artifact, i, d)) input_specs.back().set_shape(d, range->size);
     }
-    if (const void* fixed = tessera_artifact_fixed_input(artifact, i)) {  // may be left out: it has one value only
-      const std::string bytes(static_cast<const char*>(fixed), static_cast<size_t>(info.size_bytes));
+    if (const void* known = tessera_artifact_default_input(artifact, i)) {  // may be left out
+      const std::string bytes(static_cast<const char*>(known), static_cast<size_t>(info.size_bytes));
       inputs.try_emplace(info.name, Tensor{input_specs.back(), bytes});
     }
     if (from.random) inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));

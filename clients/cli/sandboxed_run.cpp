@@ -111,6 +111,7 @@ absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, con
   const auto* specs = &manifest.inputs();
   std::map<std::string, int> known;
   for (const v1::TensorValue& fixed : manifest.fixed_inputs()) known[fixed.spec().name()] = 1;
+  for (const v1::TensorValue& value : manifest.default_inputs()) known[value.spec().name()] = 1;
   Rooms rooms;
   if (manifest.variants_size() > 0) {
     const auto variant = chosenVariant(manifest, *choice);

@@ -151,6 +151,7 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   *manifest.mutable_inputs() = plan.inputs();
   *manifest.mutable_outputs() = plan.outputs();
   *manifest.mutable_fixed_inputs() = plan.fixed_inputs();
+  *manifest.mutable_default_inputs() = plan.default_inputs();
   manifest.set_arena_bytes(plan.arena_bytes());
   manifest.set_weights_bytes(plan.weights_bytes());
   manifest.set_prepared_bytes(preparedBytes(plan));

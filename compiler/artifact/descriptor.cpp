@@ -231,13 +231,15 @@ class Tables {
   std::vector<Constant*> fixedInputs() {
     std::vector<Constant*> entries;
     for (int i = 0; i < plan_.inputs_size(); ++i) {
-      for (const v1::TensorValue& fixed : plan_.fixed_inputs()) {
-        if (fixed.spec().name() != plan_.inputs(i).name()) continue;
-        auto* value = define(llvm::ConstantDataArray::getString(context_, fixed.data(), /*AddNull=*/false),
-                             llvm::GlobalValue::PrivateLinkage);
-        value->setAlignment(llvm::Align(TESSERA_BUFFER_ALIGNMENT));
-        entries.push_back(llvm::ConstantStruct::get(
-            fixed_input_, {int32(i), int32(0), value, int64(static_cast<int64_t>(fixed.data().size()))}));
+      for (const auto& [values, may_differ] : {std::pair(&plan_.fixed_inputs(), 0), {&plan_.default_inputs(), 1}}) {
+        for (const v1::TensorValue& known : *values) {
+          if (known.spec().name() != plan_.inputs(i).name()) continue;
+          auto* value = define(llvm::ConstantDataArray::getString(context_, known.data(), /*AddNull=*/false),
+                               llvm::GlobalValue::PrivateLinkage);
+          value->setAlignment(llvm::Align(TESSERA_BUFFER_ALIGNMENT));
+          entries.push_back(llvm::ConstantStruct::get(
+              fixed_input_, {int32(i), int32(may_differ), value, int64(static_cast<int64_t>(known.data().size()))}));
+        }
       }
     }
     return entries;

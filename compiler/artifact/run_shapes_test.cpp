@@ -158,6 +158,38 @@ TEST_F(RunShapes, AFixedInputTakesItsValueAlone) {
   EXPECT_EQ(run(2), TESSERA_OK);
 }
 
+TEST_F(RunShapes, InputsWithAValueMayBeLeftOut) {
+  v1::TensorValue* known = plan_.add_default_inputs();
+  *known->mutable_spec() = plan_.inputs(0);
+  const int64_t two = 2;
+  known->set_data(&two, sizeof two);
+  load();
+  const void* value = tessera_artifact_default_input(artifact_, 0);
+  ASSERT_NE(value, nullptr);
+  EXPECT_EQ(*static_cast<const int64_t*>(value), 2);
+  EXPECT_EQ(tessera_artifact_fixed_input(artifact_, 0), nullptr) << "it may have any";
+  EXPECT_EQ(tessera_artifact_default_input(artifact_, 1), tessera_artifact_fixed_input(artifact_, 1));
+  EXPECT_EQ(tessera_artifact_default_input(artifact_, 2), nullptr);
+  const tessera_buffer output = {y_.data(), 60};
+  const tessera_const_buffer none[] = {{nullptr, 0}, {nullptr, 0}};
+  ASSERT_EQ(tessera_session_run(session_, none, 2, &output, 1), TESSERA_OK) << tessera_last_error();
+  EXPECT_THAT(shape(), ElementsAre(3, 2));
+  ASSERT_EQ(tessera_session_run_guarded(session_, none, 2, &output, 1, TESSERA_GUARD_BACK), TESSERA_OK);
+  ASSERT_EQ(run(4), TESSERA_OK) << tessera_last_error();  // another value is as good
+  EXPECT_THAT(shape(), ElementsAre(3, 4));
+  ASSERT_EQ(tessera_session_run(session_, none, 2, &output, 1), TESSERA_OK) << "given once, the default counts again";
+  EXPECT_THAT(shape(), ElementsAre(3, 2));
+}
+
+TEST_F(RunShapes, WhatHasNoValueMustBeGiven) {
+  load();
+  const int64_t k[] = {7, -1};
+  const tessera_const_buffer inputs[] = {{nullptr, 0}, {k, 16}};
+  const tessera_buffer output = {y_.data(), 60};
+  EXPECT_EQ(tessera_session_run(session_, inputs, 2, &output, 1), TESSERA_INVALID_ARGUMENT);
+  EXPECT_THAT(tessera_last_error(), HasSubstr("input 0"));
+}
+
 TEST_F(RunShapes, BadIndicesAreRefused) {
   load();
   int64_t dims[2];

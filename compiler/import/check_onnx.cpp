@@ -183,17 +183,18 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
   if (!model->has_graph()) return noGraph();
   std::optional<v1::CheckReport> best;
   int fewest = 0;
-  for (int64_t stand_in : kStandIns) {
-    ModelCheck problems(stand_in);
+  bool fix_defaults = false;
+  for (size_t i = 0; i < std::size(kStandIns);) {
+    ModelCheck problems(kStandIns[i]);
     v1::CheckReport report;
-    GraphImporter importer(context, model, options);
+    GraphImporter importer(context, model, options, fix_defaults);
     importer.check(problems, report);
     if (ImportOptions fixed = options;
         importer.wouldFix() &&
         fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) {
-      ModelCheck other_problems(stand_in);
+      ModelCheck other_problems(kStandIns[i]);
       v1::CheckReport other_report;
-      GraphImporter(context, model, fixed).check(other_problems, other_report);
+      GraphImporter(context, model, fixed, fix_defaults).check(other_problems, other_report);
       if (other_problems.real() < problems.real()) {
         other_problems.write(other_report);
         if (!best || other_problems.real() < fewest) {
@@ -201,6 +202,7 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
           best = std::move(other_report);
         }
         if (fewest == 0 || !other_problems.hasAssumptions()) break;
+        ++i;
         continue;
       }
     }
@@ -209,7 +211,13 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
       fewest = problems.real();
       best = std::move(report);
     }
-    if (fewest == 0 || !problems.hasAssumptions()) break;
+    if (fewest == 0) break;
+    if (importer.hasDefaults()) {  // as importOnnx does
+      fix_defaults = true;
+      continue;
+    }
+    if (!problems.hasAssumptions()) break;
+    ++i;
   }
   return *std::move(best);
 }

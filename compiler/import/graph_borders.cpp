@@ -293,6 +293,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
 }
 
 absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& scope) {
+  findDefaults(graph, scope);
   std::set<std::string> names;
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input()) {
@@ -303,7 +304,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
                                              {.attribute = input.name(), .accepted = "each value defined once"})));
       continue;
     }
-    // Before IR version 4 every initializer was an input as well, with the initializer as its default.
+    // An initializer that is listed as an input as well and is no default (default_inputs.cpp) is a constant.
     if (!scope.values.contains(input.name())) inputs.push_back(&input);
   }
   for (const auto& [name, shape] : options_.input_shapes) {
@@ -314,6 +315,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     }
   }
   TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
+  fixDefaults();
   // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
   DimensionSizes dim_params = options_.dimensions;
   std::list<onnx::ValueInfoProto> renamed;
@@ -364,6 +366,11 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
       value.set_data(std::string(fixed->second->bytes));
       scope.values[input->name()] = Emitter::wrap(fixed->second);
       continue;
+    }
+    if (auto known = defaults_.find(input->name()); known != defaults_.end()) {
+      v1::TensorValue& value = result_.default_inputs.emplace_back();
+      *value.mutable_spec() = spec;
+      value.set_data(std::string(known->second->bytes));
     }
     const v1::DataType type = *elementType(input->type().tensor_type().elem_type());
     scope.values[input->name()] =

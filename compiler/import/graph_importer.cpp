@@ -21,11 +21,12 @@ const Tensor* Scope::find(const std::string& name) const {
 }
 
 GraphImporter::GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const onnx::ModelProto> model,
-                             const ImportOptions& options)
+                             const ImportOptions& options, bool fix_defaults)
     : context_(context),
       model_(std::move(model)),
       options_(options),
       external_(options.external_data),
+      fix_defaults_(fix_defaults),
       fold_steps_(limits::kFoldedSteps),
       small_fold_steps_(limits::kFoldedSteps) {}
 

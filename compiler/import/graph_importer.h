@@ -43,10 +43,14 @@ std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& ops
 /// One import: walks the model once and fills @main. Not reusable.
 class GraphImporter {
  public:
-  GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const onnx::ModelProto> model,
-                const ImportOptions& options);
+  /// `fix_defaults`: takes the default values of inputs as constants.
+  GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options,
+                bool fix_defaults = false);
 
   absl::StatusOr<ImportedModel> run();
+  /// After run(): whether inputs have default values that a run may replace. Where the import failed, it may succeed
+  /// with these as constants.
+  bool hasDefaults() const { return !defaults_.empty(); }
 
   /// After an error that would not be one with an input of one value: of an If, the branch that this value takes alone
   /// fits the sizes.
@@ -86,6 +90,10 @@ class GraphImporter {
   absl::StatusOr<v1::TensorSpec> inputSpec(const onnx::ValueInfoProto& info,
                                            const std::vector<const onnx::ValueInfoProto*>& inputs,
                                            std::map<std::string, int64_t>& dim_params);
+  /// Moves the default values of inputs from the scope to defaults_.
+  void findDefaults(const onnx::GraphProto& graph, Scope& scope);
+  /// Moves those that are constants all the same to fixed_.
+  void fixDefaults();
   /// Checks the values given for inputs against the graph and keeps them as constants.
   absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
   absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;
@@ -145,7 +153,9 @@ class GraphImporter {
   std::map<std::string, std::map<std::string, int64_t>> function_opsets_;
   std::map<std::string, const onnx::FunctionProto*> functions_;  ///< "domain:name"
 
-  std::map<std::string, ConstantPtr> fixed_;  ///< inputs with a given value
+  const bool fix_defaults_;
+  std::map<std::string, ConstantPtr> fixed_;     ///< inputs with a given value
+  std::map<std::string, ConstantPtr> defaults_;  ///< inputs that a run may leave out
 
   NamedDimensions dimensions_;  ///< of the inputs
 

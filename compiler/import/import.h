@@ -63,6 +63,7 @@ struct ImportedModel {
   std::vector<Weight> weights;
   std::vector<OutputExtent> extents;             ///< by output, then dimension
   std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that were taken as constants; their arguments are unused
+  std::vector<v1::TensorValue> default_inputs;   ///< inputs that a run may leave out, with their values then
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in the order they are named
   std::vector<v1::RefusedSizes> refused_sizes;   ///< of dimensions that are ranges
   std::map<std::string, int64_t> least;          ///< of such a dimension what runs have at least, where it is not 1

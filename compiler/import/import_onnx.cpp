@@ -15,7 +15,12 @@ absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::
   TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
   GraphImporter importer(context, model, options);
   absl::StatusOr<ImportedModel> imported = importer.run();
-  if (imported.ok() || !importer.wouldFix()) return imported;
+  if (imported.ok()) return imported;
+  if (importer.hasDefaults()) {
+    auto with_constants = GraphImporter(context, model, options, /*fix_defaults=*/true).run();
+    if (with_constants.ok()) return with_constants;
+  }
+  if (!importer.wouldFix()) return imported;
   // Only runs that give this value fit: the others are refused as those of a value that was asked for.
   ImportOptions fixed = options;
   if (!fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) return imported;

@@ -66,6 +66,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
     return runtimeError(TESSERA_BUSY, "the session is running already; make one session per concurrent run");
   }
   const RunningGuard guard(running_);
+  inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
   followRanges(inputs);

@@ -146,10 +146,11 @@ typedef struct {
   int32_t reserved;
 } tessera_module_loop;
 
-/* An input whose value was compiled in, since shapes depend on it: a run must give these bytes. */
+/* An input that a run may leave out: it has this value then. Where it was compiled in, since shapes depend on it, a run
+ * must not give another one. (A library that does not know `may_differ` refuses other values too.) */
 typedef struct {
   int32_t input;
-  int32_t reserved;
+  int32_t may_differ; /* 1: the value is a default; 0: it was compiled in */
   const void* data;
   int64_t size_bytes; /* the input's */
 } tessera_module_fixed_input;

@@ -122,6 +122,7 @@ RuntimeStatus Session::prepare() {
                         scratch_stride_, team_.threads());
   }
   arena_.use(static_cast<size_t>(arena_bytes));
+  if (module_.num_fixed_inputs > 0) completed_.resize(static_cast<size_t>(module_.num_inputs));
   const auto variants = variantsOf(module_);
   for (size_t v = 0; v < variants.size(); ++v) placeOperands(variants[v], bound_[v]);
   return {};
@@ -214,6 +215,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
     if (inputs[i].size_bytes != static_cast<size_t>(tables().inputs[i].size_bytes)) {
       return sizeError(module_, variant_, "input", i, tables().inputs[i], inputs[i].size_bytes);
     }
+    if (fixed.may_differ != 0) continue;
     RuntimeStatus status =
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
@@ -295,6 +297,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
     return runtimeError(TESSERA_BUSY, "the session is running already; make one session per concurrent run");
   }
   const RunningGuard guard(running_);
+  inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
@@ -313,6 +316,17 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
                  : [](void* session, size_t phase) { return static_cast<Session*>(session)->next(phase); },
              this, first});
   return applyExtents(inputs, outputs);
+}
+
+std::span<const tessera_const_buffer> Session::complete(std::span<const tessera_const_buffer> inputs) {
+  if (completed_.empty() || inputs.size() != completed_.size()) return inputs;
+  std::copy(inputs.begin(), inputs.end(), completed_.begin());
+  for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
+    const tessera_module_fixed_input& known = module_.fixed_inputs[f];
+    tessera_const_buffer& input = completed_[static_cast<size_t>(known.input)];
+    if (input.data == nullptr && input.size_bytes == 0) input = {known.data, static_cast<size_t>(known.size_bytes)};
+  }
+  return completed_;
 }
 
 void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) {

@@ -143,6 +143,8 @@ class Session {
   std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
                                      std::span<int64_t> extents) const;
   RuntimeStatus checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const;
+  /// The inputs, with their values for those that were left out. Allocates nothing.
+  std::span<const tessera_const_buffer> complete(std::span<const tessera_const_buffer> inputs);
   void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;
@@ -171,9 +173,10 @@ class Session {
   std::shared_ptr<const LoadedArtifact> artifact_;
   const tessera_module& module_;
   MemoryRegion arena_, workspace_, scratch_;
-  MemoryRegion dense_;         // inputs of the size of the run
-  size_t scratch_stride_ = 0;  // bytes from one thread's scratch to the next
-  std::vector<Bound> bound_;   // per variant
+  MemoryRegion dense_;                           // inputs of the size of the run
+  size_t scratch_stride_ = 0;                    // bytes from one thread's scratch to the next
+  std::vector<Bound> bound_;                     // per variant
+  std::vector<tessera_const_buffer> completed_;  // inputs of a run that left some out
   size_t variant_ = 0;
   std::span<int64_t> step_ns_;  // of the run in progress
   int64_t step_begin_ns_ = 0;

@@ -178,6 +178,18 @@ std::string differenceOf(const tessera_module& before, const tessera_module& aft
   return "";
 }
 
+/// What the module knows of an input's value; null: nothing.
+const tessera_module_fixed_input* knownInput(const tessera_module& module, size_t index) {
+  for (int32_t i = 0; i < module.num_fixed_inputs; ++i) {
+    if (static_cast<size_t>(module.fixed_inputs[i].input) == index) return &module.fixed_inputs[i];
+  }
+  return nullptr;
+}
+
+const void* valueOf(const tessera_module_fixed_input& known) {
+  return known.size_bytes > 0 ? known.data : "";  // no element, but a value
+}
+
 }  // namespace
 
 extern "C" {
@@ -246,14 +258,13 @@ tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t 
 }
 
 const void* tessera_artifact_fixed_input(const tessera_artifact* artifact, size_t index) {
-  if (!artifact) return nullptr;
-  const tessera_module& module = artifact->loaded->module();
-  for (int32_t i = 0; i < module.num_fixed_inputs; ++i) {
-    const tessera_module_fixed_input& fixed = module.fixed_inputs[i];
-    if (static_cast<size_t>(fixed.input) != index) continue;
-    return fixed.size_bytes > 0 ? fixed.data : "";  // no element, but a value
-  }
-  return nullptr;
+  const tessera_module_fixed_input* known = artifact ? knownInput(artifact->loaded->module(), index) : nullptr;
+  return known && known->may_differ == 0 ? valueOf(*known) : nullptr;
+}
+
+const void* tessera_artifact_default_input(const tessera_artifact* artifact, size_t index) {
+  const tessera_module_fixed_input* known = artifact ? knownInput(artifact->loaded->module(), index) : nullptr;
+  return known ? valueOf(*known) : nullptr;
 }
 
 uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index) {

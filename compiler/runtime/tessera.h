@@ -114,6 +114,10 @@ TESSERA_API tessera_status tessera_artifact_output(const tessera_artifact* artif
  * A run with another value fails with INVALID_ARGUMENT. Lives as long as the artifact. */
 TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* artifact, size_t index);
 
+/* The value of an input that a run leaves out, `size_bytes` of it: a default of the model, or what the input was fixed
+ * to. Null when every run must give it. Lives as long as the artifact. */
+TESSERA_API const void* tessera_artifact_default_input(const tessera_artifact* artifact, size_t index);
+
 /* Dimensions of an output whose extent depends on the data (how many boxes were found): bit d stands for
  * dimension d. tessera_artifact_output gives their upper bounds, and the size for those; the extents of a run are
  * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
@@ -260,9 +264,10 @@ typedef struct {
 } tessera_buffer;
 
 /* Runs the chosen variant of the model once. Buffers are given in the order of the artifact's inputs and outputs; no
- * output may overlap another buffer. Returns when the outputs are written. An output with bounded dimensions gets its
- * elements densely for the extents of this run; what follows them in its buffer is undefined.
- * Fails with INVALID_ARGUMENT (nothing was written), BUSY, or CORRUPT (the code computed an impossible extent). */
+ * output may overlap another buffer. {NULL, 0} leaves out an input that tessera_artifact_default_input has a value of.
+ * Returns when the outputs are written. An output with bounded dimensions gets its elements densely for the extents of
+ * this run; what follows them in its buffer is undefined. Fails with INVALID_ARGUMENT (nothing was written), BUSY, or
+ * CORRUPT (the code computed an impossible extent). */
 TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
                                                size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
 

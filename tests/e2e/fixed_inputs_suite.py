@@ -153,12 +153,52 @@ def too_much_is_refused(service):
     check("65544" in found["message"] and "65536" in found["message"], f"no sizes in the message: {found}")
 
 
+def with_defaults(service):
+    """y = gain * reshape(x, shape) + bias: two defaults that a run may replace, and one that decides a shape."""
+    values = {"gain": np.float32(2), "bias": np.full((3, 2), 10, np.float32), "shape": SHAPE}
+    types = {"gain": TensorProto.FLOAT, "bias": TensorProto.FLOAT, "shape": TensorProto.INT64}
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Mul", ["r", "gain"], ["g"]),
+             helper.make_node("Add", ["g", "bias"], ["y"])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])]
+    inputs += [helper.make_tensor_value_info(name, types[name], value.shape) for name, value in values.items()]
+    graph = helper.make_graph(nodes, "defaults", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [onnx.numpy_helper.from_array(value, name) for name, value in values.items()])
+    path = service.scratch("defaults.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def defaults_are_optional_from_everywhere(service):
+    compiled = service.compile(with_defaults(service))
+    bias, identity = np.arange(6, dtype=np.float32).reshape(3, 2), compiled.job["compile_result"]["artifact_id"]
+    manifest = service.cli("inspect", compiled.artifact, "--json").json
+    check_equal([each["spec"]["name"] for each in manifest["default_inputs"]], ["gain", "bias"], "defaults")
+    check_equal([each["spec"]["name"] for each in manifest["fixed_inputs"]], ["shape"], "fixed to their default")
+    shown = service.cli("inspect", compiled.artifact).out
+    check("gain: float32[], optional" in shown and "shape: int64[2], fixed" in shown, f"inspect: {shown}")
+    for given in ({}, {"bias": bias}, {"gain": np.float32(-3), "bias": bias, "shape": SHAPE}):
+        wanted = given.get("gain", np.float32(2)) * X.reshape(3, 2) + given.get("bias", np.float32(10))
+        file = service.scratch("in.npz")
+        save_npz(file, {"x": X, **given})
+        for words in (["run", compiled.artifact], ["run", compiled.artifact, "--guard"],
+                      ["run", compiled.artifact, "--sandbox"], ["execute", identity]):
+            out = service.scratch("out")
+            service.cli(*words, "--input", file, "--output-dir", out)
+            np.testing.assert_array_equal(np.load(out / "y.npy"), wanted, err_msg=f"{words} with {sorted(given)}")
+    save_npz(file, {"x": X, "shape": np.array([6, 1], np.int64)})
+    for words in (["run", compiled.artifact], ["execute", identity]):
+        message = failure_of(service, *words, "--input", file, expect=3)["message"]
+        check("'shape'" in message and "[6, 1]" in message, f"`{words[0]}` with another shape: {message}")
+    service.cli("run", compiled.artifact, "--random")
+    service.cli("profile", identity, "--repeat", "2")
+
+
 def main():
     with Service(workers=2) as service:
         service.wait_for_workers(2)
         cases = (the_error_names_the_input_to_fix, a_fixed_input_stays_an_input, another_value_is_refused_with_both,
                  the_service_runs_it_too, wrong_values_are_named, several_files_and_scalars,
-                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs, too_much_is_refused)
+                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs, too_much_is_refused, defaults_are_optional_from_everywhere)
         return run("fixed_inputs", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
@@ -194,6 +194,20 @@ def fixed_inputs_may_be_left_out(bench):
     for given in ({"x": x}, {"x": x, "shape": np.array([3, 2])}):
         np.testing.assert_array_equal(loaded(given)["y"], x.reshape(3, 2))
     raised(errors.InvalidInput, lambda: loaded(x=x, shape=np.array([6, 1])), "'shape'", "[6, 1]", reason="INVALID_INPUT")
+
+
+def defaults_may_be_left_out(bench):
+    x, bias = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
+    graph = helper.make_graph([helper.make_node("Add", ["x", "bias"], ["y"])], "g",
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "bias")],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+                              [numpy_helper.from_array(bias, "bias")])
+    loaded = bench.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    np.testing.assert_array_equal(loaded.inputs[1].default, bias)
+    check(loaded.inputs[1].value is None, "a default is no fixed value")
+    for given, wanted in (({"x": x}, x + 10), ({"x": x, "bias": -bias}, x - 10), ({"x": x}, x + 10)):
+        np.testing.assert_array_equal(loaded(given)["y"], wanted)
+    raised(errors.InvalidInput, lambda: loaded(bias=bias), "x", reason="INVALID_INPUT")
 
 
 # Memory and threads.
@@ -471,6 +485,7 @@ def the_model_describes_itself(bench):
 def main():
     cases = (models_match_onnxruntime, odd_shapes_of_products, every_element_type, scalars_and_nothing,
              names_that_are_no_identifiers, variants_by_shapes, ranges_take_every_size, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
+             defaults_may_be_left_out,
              nothing_is_copied, tensors_of_pytorch, others_run_meanwhile, threads_share_a_model, a_session_runs_once_at_a_time,
              a_forked_child_runs_too, sessions_outlive_their_model,
              a_session_goes_over_to_another_artifact, wrong_inputs_are_named, wrong_results_arrays_are_named,

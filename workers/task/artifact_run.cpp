@@ -216,8 +216,8 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       if (value != given.end()) {
         if (absl::Status status = checkType(*value, spec); !status.ok()) return status;
       }
-      if (const void* fixed = tessera_artifact_fixed_input(artifact_.get(), i)) {
-        memcpy(*bytes, fixed, static_cast<size_t>(sizes[i]));  // there is only one value it can have
+      if (const void* known = tessera_artifact_default_input(artifact_.get(), i)) {
+        memcpy(*bytes, known, static_cast<size_t>(sizes[i]));
         continue;
       }
       if (const auto own = ranges.find(spec.name()); own != ranges.end()) {

@@ -71,6 +71,7 @@ _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "artifact_num_variants": ([c_void_p], c_size_t),
     "artifact_prepared_bytes": ([c_void_p], c_int64),
     "artifact_fixed_input": ([c_void_p, c_size_t], c_void_p),
+    "artifact_default_input": ([c_void_p, c_size_t], c_void_p),
     "artifact_bounded_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_ranged_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_range_of": ([c_void_p, c_size_t, c_size_t], c_int32),

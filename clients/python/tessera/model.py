@@ -87,10 +87,12 @@ class Model:
             followed = () if results else tuple(
                 self._dimension(variant, self._api.artifact_range_of(self._handle, index, d)).name.decode() for d in dims)
             shape = tuple(info.shape[:info.rank])
-            value = None
-            if not results and (address := self._api.artifact_fixed_input(self._handle, index)):
-                value = np.frombuffer(ctypes.string_at(address, info.size_bytes), dtype.numpy).reshape(shape)
-            tensors.append(Tensor(info.name.decode(), dtype.name, shape, info.size_bytes, dims, followed, dtype.numpy, value))
+            default = None
+            if not results and (address := self._api.artifact_default_input(self._handle, index)):
+                default = np.frombuffer(ctypes.string_at(address, info.size_bytes), dtype.numpy).reshape(shape)
+            fixed = default is not None and self._api.artifact_fixed_input(self._handle, index)
+            tensors.append(Tensor(info.name.decode(), dtype.name, shape, info.size_bytes, dims, followed, dtype.numpy,
+                                  default if fixed else None, default))
         return tuple(tensors)
 
     def _signature(self, variant: int) -> Signature:
@@ -190,12 +192,16 @@ class Model:
         return f"<tessera.Model {border(self.inputs)} -> {border(self.outputs)}{more}>"
 
     def _repr_html_(self) -> str:
-        rows = [("input", t.name, t.dtype, list(t.shape), "" if t.value is None else "fixed") for t in self.inputs]
+        rows = [("input", t.name, t.dtype, list(t.shape), _note(t)) for t in self.inputs]
         rows += [("output", t.name, t.dtype, list(t.shape), "") for t in self.outputs]
         memory = self.memory
         note = (f"{len(self.steps)} steps, {len(self._signatures)} variants, weights {memory.weights_bytes} bytes, "
                 f"arena {memory.arena_bytes} bytes, {self.threads} threads")
         return _html.table(["", "name", "type", "shape", ""], rows, note)
+
+
+def _note(tensor: Tensor) -> str:
+    return "" if tensor.default is None else "optional" if tensor.value is None else "fixed"
 
 
 def _reader(name: str) -> Any:

@@ -43,6 +43,8 @@ class Tensor:
     numpy_dtype: np.dtype[Any] = dataclasses.field(default=np.dtype("f4"), repr=False)
     value: Array | None = dataclasses.field(default=None, repr=False)
     """What it was fixed to when the model was compiled: it may be left out, and takes no other one."""
+    default: Array | None = dataclasses.field(default=None, repr=False)
+    """Its value where a run leaves it out: the model's own, or what it was fixed to."""
 
     def __str__(self) -> str:
         return f"{self.name}: {dtypes.describe(self.dtype, self.shape)}"
@@ -136,9 +138,9 @@ class Session:
                 if name in self._signature.rooms and name not in inputs:
                     taken.append(self._signature.rooms[name])
                     continue
-                if name in inputs or tensor.value is None:
+                if name in inputs or tensor.default is None:
                     raise self._missing(name, inputs)
-                taken.append(tensor.value)
+                taken.append(tensor.default)
                 continue
             given += 1
             if type(array) is not np.ndarray:
@@ -160,7 +162,7 @@ class Session:
         _refuse_unknown(arrays, self._signature.input_names, "input")
         shapes = []
         for each in self._signature.inputs:
-            if each.name not in arrays and each.value is None and each.name not in self._signature.rooms:
+            if each.name not in arrays and each.default is None and each.name not in self._signature.rooms:
                 raise self._missing(each.name, inputs)
             shapes.append(arrays[each.name].shape if each.name in arrays else each.shape)
         _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
@@ -180,7 +182,7 @@ class Session:
                                               reason="INVALID_INPUT", attribute=name, accepted=str(size))
         taken: list[Array] = []
         for tensor in self._signature.inputs:
-            array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.value)))
+            array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.default)))
             assert array is not None  # _take_variant has asked
             if tensor.bounded_dims:
                 array = np.ascontiguousarray(array)

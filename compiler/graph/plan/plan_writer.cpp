@@ -286,6 +286,7 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   for (const v1::TensorSpec& output : model_.outputs) *result_.plan.add_outputs() = output;
   result_.plan.mutable_refused_sizes()->Assign(model_.refused_sizes.begin(), model_.refused_sizes.end());
   for (const v1::TensorValue& fixed : model_.fixed_inputs) *result_.plan.add_fixed_inputs() = fixed;
+  for (const v1::TensorValue& value : model_.default_inputs) *result_.plan.add_default_inputs() = value;
   result_.plan.mutable_report()->set_nodes_before(model_.nodes);
   result_.plan.mutable_report()->set_groups_after(result_.plan.steps_size());
   return std::move(result_);
