@@ -95,6 +95,7 @@ class RunShapes : public testing::Test {
     request.name = "run_shapes";
     request.plan = plan_;
     request.objects = {compileIr(kFill, "fill", {phaseOf("fill", 1)})};
+    request.objects[0].mutable_info()->set_num_results(2);  // e and y
     request.artifact_path = path_;
     const auto manifest = assemble(request);
     ASSERT_TRUE(manifest.ok()) << manifest.status();

@@ -154,7 +154,7 @@ TEST_F(FixedInputs, WhatDoesNotFitIsRefusedByName) {
     EXPECT_EQ(found.attribute(), one.value.spec().name());
   }
   ModelBuilder b;
-  b.input("x", {2}).input("w", {2}).output("y");
+  b.input("x", {2}).output("y");
   b.initializer("w", {2}, {1, 2});
   b.node("Add", {"x", "w"}, {"y"});
   EXPECT_THAT(failure(b, {integers("w", {1, 2})}).message(), HasSubstr("an initializer: its value is the model's"));
