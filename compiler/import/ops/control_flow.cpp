@@ -80,11 +80,16 @@ absl::Status otherBranch(const Node& n, bool fits, const absl::Status& of_other)
   v1::Failure failure = failureOf(of_other);
   const bool of_the_model =
       failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
-  if (fix.empty() || !(of_the_model || absl::IsCancelled(of_other))) return of_other;
-  if (fits) n.suggestFixing(n.in(0));
+  if (!fix.empty() && fits && (of_the_model || absl::IsCancelled(of_other))) n.suggestFixing(n.in(0));
   if (!of_the_model) return of_other;
-  failure.set_message(absl::StrCat("a branch of node '", printable(n.label()), "' (If): ", failure.message()));
-  failure.set_fix(absl::StrCat("compile the other branch alone: ", fix));
+  const char *other = fits ? "else_branch" : "then_branch", *own = fits ? "then_branch" : "else_branch";
+  failure.set_message(absl::StrCat("the ", other, " of node '", printable(n.label()), "' (If), whose ", own,
+                                   " fits: ", failure.message()));
+  if (!fix.empty() || failure.fix().empty()) {
+    failure.set_fix(fix.empty()
+                        ? "make the condition a constant of the model, or compile for sizes that fit both branches"
+                        : absl::StrCat("compile the other branch alone: ", fix));
+  }
   return failureStatus(failure);
 }
 

@@ -134,9 +134,31 @@ TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
       continue;
     }
     const v1::Failure failure = failureOf(imported.status());
-    EXPECT_THAT(failure.message(), testing::HasSubstr("a branch of node 'choice' (If): node"));
+    EXPECT_THAT(failure.message(),
+                testing::HasSubstr("the then_branch of node 'choice' (If), whose else_branch fits: node"));
     EXPECT_EQ(failure.fix(), "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
   }
+}
+
+// The data decide, and are too large to be compiled in: no value can be fixed.
+TEST_F(ControlFlow, ABranchThatDoesNotFitIsNamedWhereDataDecide) {
+  ModelBuilder b(13);
+  b.input("x", {6}).input("data", {200'000}).output("y");
+  b.initializer("columns", std::vector<int64_t>{2, 3});
+  b.initializer("others", std::vector<int64_t>{4, 3});
+  b.node("ReduceMax", {"data"}, {"largest"});
+  b.node("ReduceMin", {"data"}, {"least"});
+  b.node("Less", {"least", "largest"}, {"varies"});
+  auto& node = b.node("If", {"varies"}, {"y"}, "choice");
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& branch = subgraph(node, name);
+    add(branch, "Reshape", {"x", std::string(name) == "then_branch" ? "columns" : "others"}, name);
+    branch.add_output()->set_name(name);
+  }
+  const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
+  EXPECT_THAT(failure.message(),
+              testing::HasSubstr("the else_branch of node 'choice' (If), whose then_branch fits: node"));
+  EXPECT_EQ(failure.fix(), "make the condition a constant of the model, or compile for sizes that fit both branches");
 }
 
 TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {
