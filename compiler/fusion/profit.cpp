@@ -22,21 +22,15 @@ double flopsOf(const RegionGraph& graph, int node) {
 
 bool contains(const Kernel& kernel, int node) { return std::ranges::find(kernel, node) != kernel.end(); }
 
-bool reads(const GraphNode& node, int tensor) {
-  return std::ranges::find(node.inputs, tensor, &GraphNode::Input::tensor) != node.inputs.end();
-}
-
 /// Whether somebody needs what `node` makes in memory: the caller, or a reader that does not compute it itself.
 bool isLeftBehind(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes, int node) {
   const int tensor = graph.nodes[node].output;
-  if (std::ranges::find(graph.outputs, tensor) != graph.outputs.end()) return true;
-  for (int reader = 0; reader < static_cast<int>(graph.nodes.size()); ++reader) {
-    if (!reads(graph.nodes[reader], tensor)) continue;
-    if (!nodes.contains(reader)) return true;
-    for (const Kernel& kernel : kernels)
-      if (contains(kernel, reader) && !contains(kernel, node)) return true;
-  }
-  return false;
+  if (graph.isOutput(tensor)) return true;
+  return std::ranges::any_of(graph.consumersOf(tensor), [&](int reader) {
+    return !nodes.contains(reader) || std::ranges::any_of(kernels, [&](const Kernel& kernel) {
+      return contains(kernel, reader) && !contains(kernel, node);
+    });
+  });
 }
 
 double transferred(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes) {

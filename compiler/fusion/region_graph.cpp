@@ -9,6 +9,8 @@ namespace tessera::compiler::fusion {
 void RegionGraph::index() {
   producers_.assign(tensors.size(), -1);
   consumers_.assign(tensors.size(), {});
+  is_output_.assign(tensors.size(), false);
+  for (const int tensor : outputs) is_output_[tensor] = true;
   for (int n = static_cast<int>(nodes.size()) - 1; n >= 0; --n) producers_[nodes[n].output] = n;
   for (size_t n = 0; n < nodes.size(); ++n) {
     for (const GraphNode::Input& input : nodes[n].inputs) {
@@ -32,6 +34,11 @@ std::vector<int> RegionGraph::consumersOf(int tensor) const {
     if (std::ranges::any_of(nodes[n].inputs, [&](const auto& input) { return input.tensor == tensor; }))
       consumers.push_back(static_cast<int>(n));
   return consumers;
+}
+
+bool RegionGraph::isOutput(int tensor) const {
+  if (!is_output_.empty()) return is_output_[tensor];
+  return std::ranges::find(outputs, tensor) != outputs.end();
 }
 
 absl::Status validate(const RegionGraph& graph) {

@@ -51,13 +51,15 @@ struct RegionGraph {
 
   int producerOf(int tensor) const;  ///< position in nodes, -1 for inputs and weights
   std::vector<int> consumersOf(int tensor) const;
+  bool isOutput(int tensor) const;
 
-  /// Once all nodes are there: lets both answer from a table, where they would look through all nodes.
+  /// Once all nodes and outputs are there: answers come from tables instead of searches through all nodes.
   void index();
 
  private:
   std::vector<int> producers_;               // by tensor; empty until index()
   std::vector<std::vector<int>> consumers_;  // by tensor
+  std::vector<bool> is_output_;              // by tensor
 };
 
 /// OK, or INVALID_ARGUMENT naming the node at fault.

@@ -4,6 +4,8 @@
 #include <deque>
 #include <set>
 
+#include "compiler/fusion/region_plans.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 
@@ -68,15 +70,21 @@ class Regions {
 
 }  // namespace
 
-std::vector<Region> possibleRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
-                                    const RegionLimits& limits) {
+std::vector<Region> possibleRegions(RegionPlans& plans, const RegionLimits& limits) {
+  const RegionGraph& graph = plans.graph();
   const Regions sets(graph, limits.nodes, static_cast<size_t>(limits.sets));
   std::vector<Region> regions;
   for (int last = 0; last < static_cast<int>(graph.nodes.size()); ++last) {
     for (const std::vector<int>& nodes : sets.endingAt(last))
-      if (auto region = planRegion(graph, nodes, chip, levels)) regions.push_back(*std::move(region));
+      if (auto region = plans.of(nodes)) regions.push_back(*std::move(region));
   }
   return regions;
+}
+
+std::vector<Region> possibleRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
+                                    const RegionLimits& limits) {
+  RegionPlans plans(graph, chip, levels);
+  return possibleRegions(plans, limits);
 }
 
 }  // namespace tessera::compiler::fusion

@@ -35,6 +35,8 @@ struct Region {
   bool weights_resident = true;  ///< read once, not once per slice
 };
 
+class RegionPlans;
+
 struct RegionLimits {
   int nodes = 4;  ///< of one region
   int sets = 64;  ///< looked at for one last node, the smaller ones first
@@ -49,5 +51,7 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
 /// nodes, the smaller ones first. `graph` is valid.
 std::vector<Region> possibleRegions(const RegionGraph& graph, const Chip& chip, const RegionLevels& levels,
                                     const RegionLimits& limits = {});
+/// The same for the graph of `plans`.
+std::vector<Region> possibleRegions(RegionPlans& plans, const RegionLimits& limits = {});
 
 }  // namespace tessera::compiler::fusion

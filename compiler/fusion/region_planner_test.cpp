@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "compiler/fusion/region_plans.h"
 #include "compiler/fusion/selection.h"
 #include "compiler/fusion/testing/chips.h"
 #include "compiler/fusion/testing/region_graph_builder.h"
@@ -148,6 +149,62 @@ TEST(RegionPlanner, SlicesOfManyImagesAreDearerWhereARunMayHaveOne) {
   ASSERT_TRUE(ranged);
   EXPECT_EQ(ranged->slice[0], 1);
   EXPECT_GT(ranged->seconds, whole->seconds);
+}
+
+/// Layers of a convolution and a sum with the layer's input; the last one's values are the result.
+RegionGraph equalLayers(int layers, std::vector<int64_t> shape) {
+  RegionGraphBuilder b;
+  const int64_t channels = shape[1];
+  int x = b.input("x", std::move(shape));
+  for (int layer = 0; layer < layers; ++layer)
+    x = b.elementwise("add", {b.convolution("conv", b.elementwise("relu", {x}), channels, 3, 1, 1), x});
+  return b.finish({x});
+}
+
+TEST(RegionPlanner, PlansRegionsOfEqualLayersOnce) {
+  const Setting setting = sixteenMegabytes();
+  const Chip chip = setting.chip();
+  const RegionGraph few = equalLayers(4, {1, 8, 16, 16}), many = equalLayers(40, {1, 8, 16, 16});
+  RegionPlans of_few(few, chip, setting.levels), of_many(many, chip, setting.levels);
+  const std::vector<Region> regions = possibleRegions(of_few), more = possibleRegions(of_many);
+  EXPECT_GT(regions.size(), 0U);
+  EXPECT_GT(more.size(), 8 * regions.size());
+  EXPECT_EQ(of_many.planned(), of_few.planned());
+  EXPECT_LT(of_many.planned(), static_cast<int>(more.size()) / 8);
+  for (const Region& region : more) {
+    const std::optional<Region> anew = planRegion(many, region.nodes, chip, setting.levels);
+    ASSERT_TRUE(anew.has_value());
+    EXPECT_EQ(region.nodes, anew->nodes);
+    EXPECT_EQ(region.slice, anew->slice);
+    EXPECT_EQ(region.seconds, anew->seconds);
+    EXPECT_EQ(region.peak_bytes, anew->peak_bytes);
+    EXPECT_EQ(region.traffic_bytes, anew->traffic_bytes);
+    EXPECT_EQ(region.other_seconds, anew->other_seconds);
+  }
+}
+
+TEST(RegionPlanner, PlansRegionsThatDifferInOneNumberApart) {
+  const Setting setting = sixteenMegabytes();
+  const Chip chip = setting.chip();
+  using Change = void (*)(RegionGraph&);
+  // Nodes 0, 1 and 3, 4 are the first two of equal layers; each change is of the second layer.
+  for (const Change change : {Change([](RegionGraph& g) { g.nodes[4].flops_per_point = std::nextafter(144, 145); }),
+                              Change([](RegionGraph& g) { g.nodes[4].inputs[0].access[2].window = 5; }),
+                              Change([](RegionGraph& g) { g.nodes[4].kind = GraphNode::Kind::kGlobalReduction; }),
+                              Change([](RegionGraph& g) { g.tensors[g.nodes[4].output].element_bytes = 2; }),
+                              Change([](RegionGraph& g) { g.tensors[g.nodes[4].output].fewest = {1, 8, 16, 4}; }),
+                              Change([](RegionGraph& g) { g.outputs.push_back(g.nodes[3].output); })}) {
+    RegionGraph graph = equalLayers(3, {1, 8, 16, 16});
+    RegionPlans equal(graph, chip, setting.levels);
+    equal.of({0, 1});
+    equal.of({3, 4});
+    EXPECT_EQ(equal.planned(), 1);
+    change(graph);
+    RegionPlans plans(graph, chip, setting.levels);
+    plans.of({0, 1});
+    plans.of({3, 4});
+    EXPECT_EQ(plans.planned(), 2);
+  }
 }
 
 TEST(RegionPlanner, LooksAtEverySetOfSmallGraphs) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/fusion/region_planner.h"
+#include "compiler/fusion/region_plans.h"
 #include "compiler/graph/facts/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
 #include "compiler/graph/slices/group_profit.h"
@@ -43,9 +44,8 @@ class RegionPricer {
   RegionPricer(const std::vector<Group>& groups, const fusion::RegionGraph& graph, const Chip& chip,
                const fusion::RegionLevels& levels, GraphChoices& choices, fusion::Merging merging)
       : groups_(groups), graph_(graph), chip_(chip), choices_(choices), merging_(merging) {
-    const fusion::RegionLevels far{{}, levels.far};
-    for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node)
-      alone_.push_back(*fusion::planRegion(graph, {node}, chip, far));
+    fusion::RegionPlans plans(graph, chip, {{}, levels.far});
+    for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) alone_.push_back(*plans.of({node}));
   }
 
   /// None where one after another is no dearer.
