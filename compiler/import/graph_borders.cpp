@@ -445,16 +445,19 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   llvm::SmallVector<mlir::Type> results;
   for (mlir::Value value : values) results.push_back(value.getType());
   main_.setFunctionType(b.getFunctionType(body.getArgumentTypes(), results));
-  for (const auto& [i, spec] : llvm::enumerate(result_.inputs)) {
-    main_.setArgAttr(static_cast<unsigned>(i), "tessera.input", b.getStringAttr(spec.name()));
-  }
-  for (size_t i = 0; i < result_.weights.size(); ++i) {
-    main_.setArgAttr(static_cast<unsigned>(result_.inputs.size() + i), "tessera.weight",
-                     b.getI64IntegerAttr(static_cast<int64_t>(i)));
-  }
-  for (const auto& [i, spec] : llvm::enumerate(result_.outputs)) {
-    main_.setResultAttr(static_cast<unsigned>(i), "tessera.output", b.getStringAttr(spec.name()));
-  }
+  // All at once: setArgAttr() makes a new array of all arguments' attributes each time, which the context keeps.
+  auto only = [&](const char* name, mlir::Attribute value) { return b.getDictionaryAttr(b.getNamedAttr(name, value)); };
+  llvm::SmallVector<mlir::DictionaryAttr> of_arguments, of_results;
+  for (const v1::TensorSpec& spec : result_.inputs)
+    of_arguments.push_back(only("tessera.input", b.getStringAttr(spec.name())));
+  for (size_t i = 0; i < result_.weights.size(); ++i)
+    of_arguments.push_back(only("tessera.weight", b.getI64IntegerAttr(static_cast<int64_t>(i))));
+  for (const v1::TensorSpec& spec : result_.outputs)
+    of_results.push_back(only("tessera.output", b.getStringAttr(spec.name())));
+  of_arguments.resize(body.getNumArguments(), b.getDictionaryAttr({}));
+  of_results.resize(results.size(), b.getDictionaryAttr({}));
+  main_.setAllArgAttrs(of_arguments);
+  main_.setAllResultAttrs(of_results);
   return absl::OkStatus();
 }
 
