@@ -12,7 +12,7 @@ function(tessera_constants result)
   set(${result} "${constants}" PARENT_SCOPE)
 endfunction()
 
-# tessera_own_names(file result): the types, constants and functions of a source's unnamed namespaces. Aliases are left out:
+# tessera_own_names(file result): a source's constants, and the types and functions of its unnamed namespaces. Aliases are left out:
 # equal ones may meet.
 function(tessera_own_names file result)
   set(names "")
@@ -25,15 +25,15 @@ function(tessera_own_names file result)
       set(unnamed FALSE)
     elseif(line MATCHES "^using namespace")
       list(APPEND names "using namespace")
+    elseif(line MATCHES "^const(expr)? " AND NOT line MATCHES ${TESSERA_FUNCTION})
+      tessera_constants(constants "${line}")  # those of a named namespace are the file's own too
+      list(APPEND names ${constants})
     elseif(NOT unnamed)
       continue()
     elseif(line MATCHES "^(struct|class|enum class|enum) ([A-Za-z0-9_]+)")
       list(APPEND names ${CMAKE_MATCH_2})
     elseif(line MATCHES ${TESSERA_FUNCTION})
       list(APPEND names ${CMAKE_MATCH_1})
-    else()
-      tessera_constants(constants "${line}")
-      list(APPEND names ${constants})
     endif()
   endforeach()
   set(${result} "${names}" PARENT_SCOPE)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, target_called, target_in_turn, target_name
+from e2e.tessera_e2e import Service, model_inputs, model_path, runnable_targets, shapes_of, target_in_turn, target_name
 from models import quantize
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
@@ -220,7 +220,8 @@ def main():
                  for turn, (name, each) in enumerate(sets)]
         cases += [(f"{name} without dot products of 8 bits",
                    lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in [*sets[:3], *sets[-2:]]]
-        cases += [("products with dot products of 256 bits", lambda: exact(service, oracle, target_called("alderlake"), "products", sets[0][1]))]
+        if "alderlake" in runnable_targets():  # what stands in for it elsewhere has no such instructions
+            cases += [("products with dot products of 256 bits", lambda: exact(service, oracle, "alderlake", "products", sets[0][1]))]
         cases += [(f"{spec} {form}", lambda spec=spec, form=form, flags=flags: network(service, oracle, spec, form, *flags))
                   for spec, flags in (("resnet18:size=32", ()), ("bert_tiny", ("--verify",)))
                   for form in quantize.FORMS]
