@@ -23,11 +23,16 @@ namespace {
 
 /// What is the same in every round of a loop is computed before it, and where its sums need all registers, within it
 /// again: else LLVM keeps the sums of a whole tile in memory, from one round to the next, and constants in registers.
-/// An option of the process: no machine has it as its own.
+/// Additions of integers keep their order: the combiner of machine instructions would add up the terms of several steps
+/// before they meet the sum, which shortens no chain that the sums of a tile wait for and takes twice the registers.
+/// Options of the process: no machine has them as its own.
 void spareSums() {
-  constexpr llvm::StringLiteral kOption = "sink-insts-to-avoid-spills";
-  const auto option = llvm::cl::getRegisteredOptions().find(kOption);
-  if (option != llvm::cl::getRegisteredOptions().end()) option->second->addOccurrence(0, kOption, "true");
+  constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kOptions[] = {{"sink-insts-to-avoid-spills", "true"},
+                                                                              {"x86-machine-combiner", "false"}};
+  for (const auto& [name, value] : kOptions) {
+    const auto option = llvm::cl::getRegisteredOptions().find(name);
+    if (option != llvm::cl::getRegisteredOptions().end()) option->second->addOccurrence(0, name, value);
+  }
 }
 
 Spares<llvm::TargetMachine>& spareMachines() {

@@ -11,6 +11,7 @@
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
 #include "compiler/graph/layout/narrow_pairs.h"
+#include "compiler/graph/layout/widen_products.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/loop_bodies.h"
 #include "compiler/graph/plan/plan_writer.h"
@@ -223,6 +224,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   fold();
   count("pack-matmuls", packMatmuls(main, chip));
   fold();
+  count("widen-products", widenProducts(main, chip, &model.weights));
   count("interleave-products", interleaveProducts(main, chip, 8));
   count("multiply-exactly-in-single", multiplyExactlyInSingle(main));
   count("sink-views", sinkViews(main));

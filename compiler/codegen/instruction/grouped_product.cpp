@@ -65,18 +65,24 @@ class GroupedStep final : public ProductStep {
   const std::string& name() const override { return product_.instruction.name; }
   int lanes() const override { return product_.instruction.lanes; }
   /// Both halves of each operand, and the mask that separates them.
-  int64_t registers(int64_t vectors) const override { return takesApart() ? 2 * (vectors + 1) + 1 : vectors + 1; }
+  /// An instruction that does not accumulate needs one more for its result.
+  int64_t registers(int64_t vectors) const override {
+    if (takesApart()) return 2 * (vectors + 1) + 1;
+    return vectors + (product_.instruction.accumulates ? 1 : 2);
+  }
   /// Two products and two sums for each pair; a load and two instructions take a row apart, a load and three a vector.
   int64_t instructions(int64_t rows, int64_t vectors) const override {
-    return takesApart() ? 4 * rows * vectors + 3 * rows + 4 * vectors : ProductStep::instructions(rows, vectors);
+    if (takesApart()) return 4 * rows * vectors + 3 * rows + 4 * vectors;
+    return ProductStep::instructions(rows, vectors) + (product_.instruction.accumulates ? 0 : rows * vectors);
   }
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     const DotProduct& instruction = product_.instruction;
     first = flip(b, first, product_.first.flipped);
     second = flip(b, second, product_.second.flipped);
     const int64_t elements = static_cast<int64_t>(instruction.lanes) * product_.first.group();
-    auto packed = mlir::VectorType::get({elements},
-                                        instruction.floating ? mlir::Type(b.getBF16Type()) : mlir::Type(b.getI8Type()));
+    const mlir::Type element =
+        instruction.floating ? mlir::Type(b.getBF16Type()) : b.getIntegerType(static_cast<unsigned>(instruction.bits));
+    auto packed = mlir::VectorType::get({elements}, element);
     if (takesApart()) {
       for (bool odd : {false, true})
         sum = call(b, instruction, everySecond(b, first, odd, product_.first.is_signed),
@@ -89,7 +95,7 @@ class GroupedStep final : public ProductStep {
 
  private:
   /// Whether elements of 8 bits become pairs of 16.
-  bool takesApart() const { return product_.instruction.bits == 16 && !product_.instruction.floating; }
+  bool takesApart() const { return product_.first.bits < product_.instruction.bits; }
 
   GroupedProduct product_;
 };
@@ -159,14 +165,15 @@ std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& b
                                                                     const DotProduct& instruction) {
   if (instruction.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
   const auto readings = readingsOf(nest.statements[0]);
-  if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
+  if (!readings) return "the nest does not add up products of integers of 8 or 16 bits or of bf16 in 32 bits";
   auto [x, y] = *readings;
-  if (x.floating != instruction.floating) return "the instruction takes operands of another type";
+  if (x.floating != instruction.floating || x.bits > instruction.bits)
+    return "the instruction takes operands of another type";
   const int group = x.group();
   const auto loop = groupedLoop(nest, group);
   if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
-  // Elements of 16 bits are made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
-  const bool narrow = instruction.bits == 8;
+  // Elements of 16 bits made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
+  const bool narrow = instruction.bits == x.bits;
   auto holds = [&](bool element_signed, bool operand_signed) {
     return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
   };

@@ -36,6 +36,20 @@ std::string product(int64_t m, int64_t n, int64_t k, const std::string& body, Fo
                           : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
 }
 
+/// The same of integers of 16 bits; [k / 2, n, 2] where interleaved.
+std::string wideProduct(int64_t m, int64_t n, int64_t k, Form form) {
+  WorkloadText text;
+  const bool rows = form == kRows;
+  const Tensor a = text.argument(rows ? std::vector<int64_t>{m, k} : std::vector<int64_t>{m, k / 2, 2}, "i16");
+  const Tensor b = text.argument(rows ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k / 2, n, 2}, "i16");
+  const Tensor c = text.fill({m, n}, "0", "i32");
+  const std::string body =
+      "%a = arith.extsi %i0 : i16 to i32\n    %b = arith.extsi %i1 : i16 to i32\n    %m = arith.muli %a, %b : i32\n    "
+      "%r = arith.addi %o, %m : i32";
+  return text.finish({rows ? text.generic({a, b}, {"d0, d2", "d1, d2", "d0, d1"}, c, 3, "ppr", body)
+                           : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
+}
+
 /// The same of bf16, summed up in f32; [k / 2, n, 2] where interleaved.
 std::string halfProduct(int64_t m, int64_t n, int64_t k, Form form, const std::string& followed = "") {
   const std::string body =
@@ -188,6 +202,47 @@ TEST(GroupedProduct, PairsThatSaturateAreExactToo) {
     const CheckOptions options{.seed = 1, .integer_range = 128, .adjust = forTarget(target)};
     checkWorkload(narrowPairs(product(9, 48, 128, body("extui", "extsi", true), kInterleaved)), options);
     checkWorkload(narrowPairs(product(9, 48, 128, body("extsi", "extui"), kInterleaved)), options);
+  }
+}
+
+// Bytes that were widened once hold -128 to 255; a sum of 254 products of full range needs all 32 bits and wraps.
+TEST(GroupedProduct, IntegersOf16BitsAreExactForEveryShapeAndLayout) {
+  unsigned seed = 0;
+  for (const char* target : {"x86-64-v3", "skylake-avx512", "cascadelake"}) {
+    if (!hostProblems(findBuiltinTarget(target)->code(), hostInfo()).empty()) continue;
+    for (const int64_t range : {256, 32768})
+      for (const Form form : {kRows, kInterleaved})
+        for (auto [m, n, k] :
+             {std::tuple(1, 1, 2), {1, 33, 8}, {5, 16, 6}, {7, 50, 64}, {33, 64, 38}, {40, 7, 254}, {3, 97, 2}})
+          checkWorkload(wideProduct(m, n, k, form),
+                        {.seed = ++seed, .integer_range = range, .adjust = forTarget(target)});
+    checkWorkload(wideProduct(9, 48, 127, kRows), {.seed = 1, .adjust = forTarget(target)});
+  }
+}
+
+TEST(GroupedProduct, IntegersOf16BitsTakeInstructionsFor16Bits) {
+  const std::string ir = wideProduct(64, 64, 64, kInterleaved);
+  EXPECT_EQ(instructionOf(ir, forTarget("x86-64-v3")), "vpmaddwd.256");
+  EXPECT_EQ(instructionOf(ir, forTarget("skylake-avx512")), "vpmaddwd.512");
+  EXPECT_EQ(instructionOf(ir, forTarget("cascadelake")), "vpdpwssd.512");
+  EXPECT_EQ(instructionOf(narrowPairs(ir), forTarget("x86-64-v3")), "vpmaddwd.256") << "no bytes, whatever the mark";
+  EXPECT_EQ(instructionOf(ir, [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }), "");
+}
+
+// Extremes that quantized networks have: 255 and 0 of activations, -128 and 127 of weights.
+TEST(GroupedProduct, ExtremesOfWidenedBytesAreExact) {
+  for (const char* weight : {"-128", "127"}) {
+    WorkloadText text;
+    const Tensor x = text.generic({text.argument({5, 18, 2}, "i16")}, {"d0, d1, d2", "d0, d1, d2"},
+                                  text.empty({5, 18, 2}, "i16"), 3, "",
+                                  "%c255 = arith.constant 255 : i16\n    %c0 = arith.constant 0 : i16\n    "
+                                  "%p = arith.cmpi sgt, %i0, %c0 : i16\n    %r = arith.select %p, %c255, %c0 : i16");
+    const Tensor w = text.fill({18, 35, 2}, weight, "i16");
+    const Tensor y =
+        text.generic({x, w}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, text.fill({5, 35}, "0", "i32"), 4, "pprr",
+                     "%a = arith.extsi %i0 : i16 to i32\n    %b = arith.extsi %i1 : i16 to i32\n    "
+                     "%m = arith.muli %a, %b : i32\n    %r = arith.addi %o, %m : i32");
+    checkWorkload(text.finish({y}), {.seed = 3, .adjust = forTarget("x86-64-v3")});
   }
 }
 

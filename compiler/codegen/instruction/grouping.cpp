@@ -21,6 +21,7 @@ std::optional<Reading> readingOf(Value value, mlir::Block* body) {
     narrow = zero.getIn();
   } else if (auto real = value.getDefiningOp<arith::ExtFOp>()) {
     reading.floating = true;
+    reading.bits = 16;
     narrow = real.getIn();
   } else {
     return std::nullopt;
@@ -33,7 +34,14 @@ std::optional<Reading> readingOf(Value value, mlir::Block* body) {
   }
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(narrow);
   if (!argument || argument.getOwner() != body) return std::nullopt;
-  if (reading.floating ? !argument.getType().isBF16() : !argument.getType().isInteger(8)) return std::nullopt;
+  const mlir::Type element = argument.getType();
+  if (reading.floating) {
+    if (!element.isBF16()) return std::nullopt;
+  } else if (element.isInteger(16) && reading.flipped == 0) {
+    reading.bits = 16;
+  } else if (!element.isInteger(8)) {
+    return std::nullopt;
+  }
   reading.argument = static_cast<int>(argument.getArgNumber());
   return reading;
 }
@@ -64,13 +72,14 @@ Value bits32(OpBuilder& b, mlir::Location loc, uint32_t value) {
 }
 
 /// Element `i` of a group, in 32 bits, whole vectors or single ones alike.
-Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, bool is_signed, uint8_t flipped) {
-  constexpr int kGroup = 4;
+Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, const Reading& reading) {
   auto constant = [&](uint32_t value) { return bits32(b, loc, value); };
-  if (flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(flipped * 0x01010101U));
-  Value up = i == kGroup - 1 ? group : arith::ShLIOp::create(b, loc, group, constant(8U * (kGroup - 1 - i)));
-  if (is_signed) return arith::ShRSIOp::create(b, loc, up, constant(24));
-  return arith::ShRUIOp::create(b, loc, up, constant(24));
+  const auto bits = static_cast<uint32_t>(reading.bits);
+  if (reading.flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(reading.flipped * 0x01010101U));
+  const int above = reading.group() - 1 - i;
+  Value up = above == 0 ? group : arith::ShLIOp::create(b, loc, group, constant(bits * static_cast<uint32_t>(above)));
+  if (reading.is_signed) return arith::ShRSIOp::create(b, loc, up, constant(32 - bits));
+  return arith::ShRUIOp::create(b, loc, up, constant(32 - bits));
 }
 
 /// Element `i` of a group of two bf16, which is the upper half of an f32.
@@ -92,8 +101,8 @@ mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const Reading& first, const
   return bodyOp(builder, builder.getI32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
     Value all;
     for (int i = 0; i < first.group(); ++i) {
-      Value x = elementOf(b, loc, v[0], i, first.is_signed, first.flipped);
-      Value y = elementOf(b, loc, v[1], i, second.is_signed, second.flipped);
+      Value x = elementOf(b, loc, v[0], i, first);
+      Value y = elementOf(b, loc, v[1], i, second);
       Value term = arith::MulIOp::create(b, loc, x, y);
       all = all ? arith::AddIOp::create(b, loc, all, term).getResult() : term;
     }
@@ -117,7 +126,9 @@ std::optional<std::pair<Reading, Reading>> readingsOf(const Statement& statement
   if (!product || !(floating ? llvm::isa<arith::MulFOp>(product) : llvm::isa<arith::MulIOp>(product)))
     return std::nullopt;
   const auto x = readingOf(product->getOperand(0), body), y = readingOf(product->getOperand(1), body);
-  if (!x || !y || x->argument == y->argument || x->floating != floating || y->floating != floating) return std::nullopt;
+  if (!x || !y || x->argument == y->argument || x->floating != floating || y->floating != floating ||
+      x->bits != y->bits)
+    return std::nullopt;
   return std::pair(*x, *y);
 }
 

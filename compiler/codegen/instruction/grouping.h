@@ -5,8 +5,8 @@
 
 #include "compiler/codegen/nest.h"
 
-/// Products of narrow elements counted in groups: four of 8 bits or two of bf16 beside each other are one element of 32
-/// bits to everything that tiles, packs, blocks and fetches.
+/// Products of narrow elements counted in groups: four neighbours of 8 bits, or two of 16 bits (integers or bf16), are
+/// one element of 32 bits to everything that tiles, packs, blocks and fetches.
 namespace tessera::compiler::codegen {
 
 /// How a body reads one of its arguments: with every bit of `flipped` turned, then extended.
@@ -14,8 +14,9 @@ struct Reading {
   int argument = -1;
   bool is_signed = false;
   uint8_t flipped = 0;
-  bool floating = false;                          ///< bf16
-  int group() const { return floating ? 2 : 4; }  ///< elements in a sum's 32 bits
+  bool floating = false;                   ///< bf16
+  int bits = 8;                            ///< of an element
+  int group() const { return 32 / bits; }  ///< elements in a sum's 32 bits
 };
 
 /// Both readings of a body sum + x * y in 32 bits, x first; nothing for another body.

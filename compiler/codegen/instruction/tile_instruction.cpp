@@ -61,7 +61,8 @@ std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const 
   const auto readings = readingsOf(nest.statements[0]);
   if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
   auto [first, second] = *readings;
-  if (first.floating != product_.floating) return "the instruction takes operands of another type";
+  if (first.floating != product_.floating || first.group() != product_.group)
+    return "the instruction takes operands of another type";
   if (first.flipped != 0 || second.flipped != 0) return "tiles are loaded as they lie, without turning a bit";
   const auto loop = groupedLoop(nest, product_.group);
   if (!loop)

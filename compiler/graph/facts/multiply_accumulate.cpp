@@ -91,8 +91,15 @@ std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(GenericOp op) {
   return std::pair(inputs[0], inputs[1]);
 }
 
+bool isWidenedProduct(GenericOp op) {
+  const auto factors = factorsOf(op);
+  return factors && inputsOf(*factors, op.getBody()) && factors->first.getType().isInteger(32) &&
+         llvm::all_of(op.getBody()->getArguments().take_front(2),
+                      [](mlir::BlockArgument input) { return input.getType().isInteger(16); });
+}
+
 bool isLeftToInstruction(GenericOp op) {
-  if (narrowProduct(op)) return true;
+  if (narrowProduct(op) || isWidenedProduct(op)) return true;
   if (!isBrainProduct(op)) return false;
   std::optional<unsigned> within;
   const llvm::SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();

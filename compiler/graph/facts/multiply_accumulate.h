@@ -27,8 +27,11 @@ bool isBrainProduct(mlir::linalg::GenericOp op);
 /// operation.
 std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(mlir::linalg::GenericOp op);
 
-/// Whether a product is left to an instruction that adds up groups of neighbours, which slices do not know: of 8 bits,
-/// or of bf16 interleaved by two.
+/// Whether a product in 32 bits reads integers of 16 bits from both inputs (widenProducts).
+bool isWidenedProduct(mlir::linalg::GenericOp op);
+
+/// Whether a product is left to an instruction that adds up groups of neighbours, which slices do not know: of integers
+/// of 8 or 16 bits, or of bf16 interleaved by two.
 bool isLeftToInstruction(mlir::linalg::GenericOp op);
 
 }  // namespace tessera::compiler

@@ -22,6 +22,9 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
+/// Integers of 16 bits in a sum's 32.
+constexpr int64_t kWidenedGroup = 2;
+
 /// The loop that walks dimension `d` of an operand alone, and nothing else of it.
 std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
   auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
@@ -79,10 +82,21 @@ bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) 
   return saved > copies;
 }
 
+/// Whether the operand is constant, or converts, pads or views what is.
+bool isMadeOfConstants(Value operand) {
+  if (isKnownAtCompileTime(operand)) return true;
+  mlir::Operation* op = operand.getDefiningOp();
+  if (!op || !mlir::isa<GenericOp, mlir::tensor::PadOp, mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op))
+    return false;
+  if (auto generic = mlir::dyn_cast<GenericOp>(op))
+    return generic.getNumDpsInputs() == 1 && isMadeOfConstants(generic.getDpsInputs()[0]);
+  return isMadeOfConstants(op->getOperand(0));
+}
+
 /// Of a constant operand; else of one that lies otherwise, where copying it pays.
 std::optional<Regrouping> regroupingOf(GenericOp op, const Chip& chip, int bits, int64_t group) {
   for (unsigned input : {1U, 0U})
-    if (isKnownAtCompileTime(op.getDpsInputs()[input])) return regroupingOf(op, input, group);
+    if (isMadeOfConstants(op.getDpsInputs()[input])) return regroupingOf(op, input, group);
   for (unsigned input : {1U, 0U}) {
     const auto by = regroupingOf(op, input, group);
     if (!by || by->dimension + 1 == op.getIndexingMapsArray()[input].getNumResults()) continue;
@@ -207,8 +221,9 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   if (group == 0) return 0;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
-    if (bits == 8 ? !narrowProduct(op) : !isBrainProduct(op)) continue;
-    const auto by = regroupingOf(op, chip, bits, group);
+    const bool widened = bits == 8 && isWidenedProduct(op);
+    if (bits == 8 ? !widened && !narrowProduct(op) : !isBrainProduct(op)) continue;
+    const auto by = regroupingOf(op, chip, widened ? 16 : bits, widened ? kWidenedGroup : group);
     if (!by) continue;
     regroup(op, *by);
     ++count;
@@ -216,8 +231,14 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   return count;
 }
 
+std::optional<unsigned> interleavedDimension(GenericOp op, unsigned input, int64_t group) {
+  const auto by = regroupingOf(op, input, group);
+  return by ? std::optional(by->dimension) : std::nullopt;
+}
+
 double instructedShare(GenericOp op, const Chip& chip) {
   const bool narrow = narrowProduct(op).has_value();
+  if (isWidenedProduct(op)) return isGrouped(op, kWidenedGroup) ? groupedShare(chip, 16, kWidenedGroup) : 1;
   if (!narrow && !isBrainProduct(op)) return 1;
   const int bits = narrow ? 8 : 16, group = groupOf(chip.dotProducts(), bits);
   return group > 0 && isGrouped(op, group) ? groupedShare(chip, bits, group) : 1;

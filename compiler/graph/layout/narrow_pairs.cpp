@@ -43,6 +43,25 @@ double shareOfWidePairs(llvm::ArrayRef<int8_t> elements) {
   return runs == 0 ? 0 : static_cast<double>(wide) / static_cast<double>(runs);
 }
 
+bool hasNarrowPairs(GenericOp op, unsigned along, ConstantEvaluator& constants) {
+  const auto known = knownSigned(op, constants);
+  if (!known || known->width != 1) return false;
+  const auto* elements = reinterpret_cast<const int8_t*>(known->data);
+  // [outer, K, inner] -> [outer, K / 4, inner, 4]; the last group is filled up with zeros.
+  constexpr int64_t kGroup = 4;
+  int64_t outer = 1, inner = 1;
+  for (auto [d, extent] : llvm::enumerate(known->shape))
+    if (d != along) (d < along ? outer : inner) *= extent;
+  const int64_t steps = known->shape[along], groups = (steps + kGroup - 1) / kGroup;
+  std::vector<int8_t> interleaved(static_cast<size_t>(outer * groups * inner * kGroup));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t k = 0; k < steps; ++k)
+      for (int64_t i = 0; i < inner; ++i)
+        interleaved[((o * groups + k / kGroup) * inner + i) * kGroup + k % kGroup] =
+            elements[(o * steps + k) * inner + i];
+  return shareOfWidePairs(interleaved) <= kMostWide;
+}
+
 int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>& weights) {
   if (!chip.multipliesPairs()) return 0;
   ConstantEvaluator constants = knownWeights(main, &weights);
