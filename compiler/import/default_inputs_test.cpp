@@ -9,7 +9,6 @@ namespace tessera::compiler {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr int kI64 = onnx::TensorProto::INT64;
 

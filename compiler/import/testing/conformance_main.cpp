@@ -86,13 +86,21 @@ std::string freezeInputs(const fs::path& model_path, const std::vector<ConstantP
   std::ifstream in(model_path, std::ios::binary);
   model.ParseFromIstream(&in);
   auto* graph = model.mutable_graph();
-  for (int i = 0; i < graph->input_size() && i < static_cast<int>(inputs.size()); ++i) {
+  onnx::GraphProto declared;
+  declared.mutable_input()->Swap(graph->mutable_input());
+  for (int i = 0; i < declared.input_size(); ++i) {
+    const bool given = i < static_cast<int>(inputs.size());
+    const bool decides =
+        given && ((!isFloat(inputs[i]->dtype) && inputs[i]->shape.size() <= 1) || inputs[i]->shape.empty());
+    if (!given || (!all && !decides)) {
+      *graph->add_input() = declared.input(i);
+      continue;
+    }
+    // No longer an input: one with an initializer would have a default value that runs may replace.
     const Constant& value = *inputs[i];
-    const bool decides = (!isFloat(value.dtype) && value.shape.size() <= 1) || value.shape.empty();
-    if (!all && !decides) continue;
     auto* initializer = graph->add_initializer();
-    initializer->set_name(graph->input(i).name());
-    initializer->set_data_type(graph->input(i).type().tensor_type().elem_type());
+    initializer->set_name(declared.input(i).name());
+    initializer->set_data_type(declared.input(i).type().tensor_type().elem_type());
     for (int64_t dim : value.shape) initializer->add_dims(dim);
     initializer->set_raw_data(std::string(value.bytes));
   }
