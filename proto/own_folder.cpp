@@ -35,4 +35,8 @@ absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::s
                : absl::OkStatus();
 }
 
+absl::Status makeDataFolder(const std::string& path) {
+  return makeOwnFolder(path, {"tessera.db.lock", "tessera.db", "signing.key"});
+}
+
 }  // namespace tessera

@@ -14,4 +14,7 @@ namespace tessera {
 /// none is refused if each makes one of `marks` before any other file. What a system call refused is that call's error.
 absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::string_view> marks);
 
+/// makeOwnFolder() for the data of a tesserad, which takes the lock of its database before it makes any other file.
+absl::Status makeDataFolder(const std::string& path);
+
 }  // namespace tessera

@@ -117,7 +117,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_TRY(checkWorkerBinary(flags));
   exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
-  if (absl::Status own = makeOwnFolder(flags.data_dir, {"tessera.db.lock", "tessera.db", "signing.key"}); !own.ok()) {
+  if (absl::Status own = makeDataFolder(flags.data_dir); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
   }
   Metrics metrics;

@@ -121,7 +121,7 @@ std::string serverBinary() { return binaryBeside("tesserad"); }
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string data_folder, int workers) {
   if (data_folder.empty()) data_folder = defaultDataFolder();
-  if (absl::Status own = makeOwnFolder(data_folder, {"tessera.db.lock", "tessera.db", "signing.key"}); !own.ok()) {
+  if (absl::Status own = makeDataFolder(data_folder); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("data folder: ", own.message()));
   }
   const fs::path folder = fs::absolute(data_folder);

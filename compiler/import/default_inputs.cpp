@@ -3,9 +3,8 @@
 // Before IR version 4 every initializer had to be listed, and is a constant: so ONNX Runtime takes them. From version 4
 // on a run may give such an input another value, or leave it out. Two kinds are constants all the same, since what they
 // decide is decided when the model is compiled:
-// - Weights that an exporter listed by habit (keep_initializers_as_inputs): more than kDefaultInputs, or one larger
-// than
-//   kFixedInputBytes. As inputs they could be neither folded nor packed. They are no inputs of the artifact.
+// - Weights that an exporter listed by habit (keep_initializers_as_inputs): more than kDefaultInputs of them, or one of
+//   more than kFixedInputBytes. As inputs they could be neither folded nor packed. They are no inputs of the artifact.
 // - Short lists of integers and bools (shapes, axes, counts, modes), and all others where the model is not compiled
 //   without their values. These are fixed inputs: a run may leave them out, and giving another value is an error.
 #include "compiler/import/graph_importer.h"
@@ -19,27 +18,15 @@ constexpr int kFirstWithDefaults = 4;     // IR version
 constexpr size_t kDefaultInputs = 16;     // more are an exporter's habit
 constexpr int64_t kStructuralValues = 8;  // integers that decide a shape are as many as a tensor has dimensions
 
-bool isFloating(v1::DataType type) {
-  return type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F64 || type == v1::DATA_TYPE_F16 ||
-         type == v1::DATA_TYPE_BF16;
-}
-
-/// Whether the value is such as decides what is computed, rather than one that is computed with.
+/// Whether the value probably decides shapes, axes or modes, rather than being an operand of arithmetic.
 bool isStructural(const Constant& value) {
-  return !isFloating(value.dtype) && value.shape.size() <= 1 && value.elements() <= kStructuralValues;
+  return !isFloat(value.dtype) && value.shape.size() <= 1 && value.elements() <= kStructuralValues;
 }
 
 /// Whether the input is declared as the tensor that the initializer is. Where sizes are left open, others than the
 /// default's may be bound, which it would not fit.
 bool declaredAs(const onnx::ValueInfoProto& info, const Constant& value) {
-  const auto& tensor = info.type().tensor_type();
-  if (elementType(tensor.elem_type()) != value.dtype) return false;
-  if (!tensor.has_shape() || tensor.shape().dim_size() != static_cast<int>(value.shape.size())) return false;
-  for (int i = 0; i < tensor.shape().dim_size(); ++i) {
-    const auto& dim = tensor.shape().dim(i);
-    if (!dim.has_dim_value() || dim.dim_value() != value.shape[static_cast<size_t>(i)]) return false;
-  }
-  return true;
+  return elementType(info.type().tensor_type().elem_type()) == value.dtype && declaredShape(info) == value.shape;
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kWalkedOperations = 20'000;  // when looking for the inputs behind a value
 
-/// The declared shape where it is complete.
+}  // namespace
+
 std::optional<Shape> declaredShape(const onnx::ValueInfoProto& info) {
   const auto& tensor = info.type().tensor_type();
   if (!tensor.has_shape()) return std::nullopt;
@@ -29,8 +30,6 @@ std::optional<Shape> declaredShape(const onnx::ValueInfoProto& info) {
   }
   return shape;
 }
-
-}  // namespace
 
 const Shape* GraphImporter::givenShape(const std::string& input) const {
   if (auto fixed = fixed_.find(input); fixed != fixed_.end()) return &fixed->second->shape;

@@ -40,6 +40,9 @@ struct Scope {
 /// The version in which a model or function that imports `opsets` means the operators of a domain.
 std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& opsets, const std::string& domain);
 
+/// The shape that an input is declared with, where all its sizes are numbers.
+std::optional<Shape> declaredShape(const onnx::ValueInfoProto& info);
+
 /// One import: walks the model once and fills @main. Not reusable.
 class GraphImporter {
  public:

@@ -178,7 +178,7 @@ std::string differenceOf(const tessera_module& before, const tessera_module& aft
   return "";
 }
 
-/// What the module knows of an input's value; null: nothing.
+/// The module's entry for an input that has a default or a fixed value; null for other inputs.
 const tessera_module_fixed_input* knownInput(const tessera_module& module, size_t index) {
   for (int32_t i = 0; i < module.num_fixed_inputs; ++i) {
     if (static_cast<size_t>(module.fixed_inputs[i].input) == index) return &module.fixed_inputs[i];
