@@ -39,6 +39,6 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 #include "onnx/onnx.pb.h"
-#include "proto/common_pch.h"
+#include "proto/support/common_pch.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/job.pb.h"

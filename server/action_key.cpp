@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/target/target.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "server/canonical.h"
 
 namespace tessera::server {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "proto/deterministic_bytes.h"
+#include "proto/messages/deterministic_bytes.h"
 
 namespace tessera::server {
 

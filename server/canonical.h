@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "google/protobuf/message.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::server {
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/metrics/rpc_meter.h"
 #include "server/services/admin_service.h"
 #include "server/services/artifact_service.h"
@@ -21,7 +22,6 @@
 #include "server/services/target_service.h"
 #include "server/services/versions_service.h"
 #include "server/services/worker_service.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -94,7 +94,7 @@ absl::Status Front::open(std::vector<Address>& addresses) {
     }
     const Acceptor::Hand hand = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, addresses[i].credentials);
-    TESSERA_TRY(acceptor_.listen(addresses[i].listen, hand));
+    TESSERA_RETURN_IF_ERROR(acceptor_.listen(addresses[i].listen, hand));
   }
   builder.SetMaxReceiveMessageSize(backend_.limits.max_message_bytes);
   builder.SetMaxSendMessageSize(-1);

@@ -16,17 +16,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "proto/cli11.h"
-#include "proto/end_with_parent.h"
-#include "proto/log_format.h"
-#include "proto/own_folder.h"
-#include "proto/server_exit.h"
+#include "proto/support/cli11.h"
+#include "proto/support/end_with_parent.h"
+#include "proto/support/log_format.h"
+#include "proto/support/own_folder.h"
+#include "proto/support/server_exit.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/worker_exit.h"
 #include "proto/version/version.h"
-#include "proto/worker_exit.h"
 #include "server/metrics/metrics.h"
 #include "server/program/options.h"
 #include "server/server.h"
-#include "server/status_macros.h"
 #include "storage/backup.h"
 #include "storage/sqlite_store.h"
 
@@ -113,8 +113,8 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
 /// `exit_code`: what main answers where this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
   exit_code = kServerUsage;
-  TESSERA_ASSIGN(ServerOptions options, serverOptions(flags));
-  TESSERA_TRY(checkWorkerBinary(flags));
+  TESSERA_ASSIGN_OR_RETURN(ServerOptions options, serverOptions(flags));
+  TESSERA_RETURN_IF_ERROR(checkWorkerBinary(flags));
   exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
   if (absl::Status own = makeDataFolder(flags.data_dir); !own.ok()) {
@@ -135,21 +135,21 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   if (!opened.ok() && storage::refusedByContent(opened.status())) {
     exit_code = kServerOtherData;
   }
-  TESSERA_ASSIGN(const auto store, std::move(opened));
+  TESSERA_ASSIGN_OR_RETURN(const auto store, std::move(opened));
   // After the store, whose lock makes this the only one: of two that start at once, each would write its own key.
-  TESSERA_ASSIGN(options.signing_key, SigningKey::open((data / "signing.key").string()));
+  TESSERA_ASSIGN_OR_RETURN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
   blob_options.rows = store.get();
-  TESSERA_ASSIGN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
+  TESSERA_ASSIGN_OR_RETURN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
   const fs::path address_file = data / "tesserad.addr";
   std::error_code error;
   fs::remove(address_file, error);
   fs::remove(data / "web.addr", error);
   fs::remove(data / "metrics.addr", error);
 
-  TESSERA_ASSIGN(const auto server, Server::start(*store, *blobs, options));
+  TESSERA_ASSIGN_OR_RETURN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
     spdlog::info("listening on {} ({}, {})", address, options.tls ? "TLS" : "plain text",
                  options.gate.strangers == v1::ROLE_UNSPECIFIED ? "who calls shows a credential"
@@ -171,18 +171,19 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     }
   });
   // What the operator on this machine needs (`tessera --operator-of`): whoever may read this folder is one.
-  TESSERA_TRY(announce(data / "operator.token", server->operatorToken()));
-  TESSERA_TRY(announce(data / "operator.addr", server->privateAddress()));
+  TESSERA_RETURN_IF_ERROR(announce(data / "operator.token", server->operatorToken()));
+  TESSERA_RETURN_IF_ERROR(announce(data / "operator.addr", server->privateAddress()));
   if (!server->webAddresses().empty()) {
-    TESSERA_TRY(announce(data / "web.addr", reachable(server->webAddresses().front())));
+    TESSERA_RETURN_IF_ERROR(announce(data / "web.addr", reachable(server->webAddresses().front())));
   }
   if (!server->metricsAddresses().empty()) {
-    TESSERA_TRY(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
+    TESSERA_RETURN_IF_ERROR(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
   }
   // A program that comes with this one (`tessera --local`) sees here whether it is of the same build.
-  TESSERA_TRY(announce(data / "tesserad.build", absl::StrCat(compilerVersion(), "\n", getpid(), "\n",
-                                                             flags.die_with_parent ? kEndsWithParent : "")));
-  TESSERA_TRY(announce(address_file, address));
+  TESSERA_RETURN_IF_ERROR(
+      announce(data / "tesserad.build",
+               absl::StrCat(compilerVersion(), "\n", getpid(), "\n", flags.die_with_parent ? kEndsWithParent : "")));
+  TESSERA_RETURN_IF_ERROR(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
 
@@ -209,9 +210,9 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
 }
 
 absl::Status copyData(const Flags& flags) {
-  TESSERA_ASSIGN(const storage::BackupFacts facts, flags.backup_to.empty()
-                                                       ? storage::restore(flags.restore_from, flags.data_dir)
-                                                       : storage::backUp(flags.data_dir, flags.backup_to));
+  TESSERA_ASSIGN_OR_RETURN(const storage::BackupFacts facts, flags.backup_to.empty()
+                                                                 ? storage::restore(flags.restore_from, flags.data_dir)
+                                                                 : storage::backUp(flags.data_dir, flags.backup_to));
   std::printf(flags.json ? "{\"blobs\":%lld,\"bytes\":%lld}\n" : "copied %lld blobs, %lld bytes, and the database\n",
               static_cast<long long>(facts.blobs), static_cast<long long>(facts.bytes));
   return absl::OkStatus();

@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -19,7 +19,7 @@ absl::Status OperatorCatalog::announce(const v1::RegisterWorkerRequest& request)
   if (operators_ != nullptr && bytes == announced_) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(operators_, storage::OperatorList::create(request.operators()));
+  TESSERA_ASSIGN_OR_RETURN(operators_, storage::OperatorList::create(request.operators()));
   announced_ = std::move(bytes);
   compiler_version_ = request.compiler_version();
   return absl::OkStatus();
@@ -38,7 +38,7 @@ absl::StatusOr<v1::ListOperatorsResponse> OperatorCatalog::list(const storage::L
         "no worker has registered since this server started, and the table of operators is the workers'; start one "
         "with tessera-worker, or tesserad with --workers, and ask again");
   }
-  TESSERA_ASSIGN(const storage::Page<v1::OperatorInfo> page, operators->list(query));
+  TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::OperatorInfo> page, operators->list(query));
   response.mutable_operators()->Assign(page.items.begin(), page.items.end());
   response.set_next_page_token(page.next_page_token);
   return response;

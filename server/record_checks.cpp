@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/text.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -42,28 +42,30 @@ absl::Status checkTexts(const v1::TuningRecord& record) {
                                                               {"worker", &record.worker()},
                                                               {"compiler_version", &record.compiler_version()}};
   for (const auto& [field, text] : names) {
-    TESSERA_TRY(checkText(field, *text, Limits::kMaxNameLength, true));
+    TESSERA_RETURN_IF_ERROR(checkText(field, *text, Limits::kMaxNameLength, true));
   }
-  TESSERA_TRY(checkText("workload_hash", record.workload_hash(), kMaxHash, false));
-  TESSERA_TRY(checkText("target_name", record.target_name(), Limits::kMaxNameLength, false));
-  TESSERA_TRY(checkText("workload_summary", record.workload_summary(), kMaxSummary, true));
-  TESSERA_TRY(checkText("flags", record.flags(), kMaxSummary, true));
-  TESSERA_TRY(checkRange("cpu_features (count)", record.cpu_features_size(), 0, kMaxFeatures));
+  TESSERA_RETURN_IF_ERROR(checkText("workload_hash", record.workload_hash(), kMaxHash, false));
+  TESSERA_RETURN_IF_ERROR(checkText("target_name", record.target_name(), Limits::kMaxNameLength, false));
+  TESSERA_RETURN_IF_ERROR(checkText("workload_summary", record.workload_summary(), kMaxSummary, true));
+  TESSERA_RETURN_IF_ERROR(checkText("flags", record.flags(), kMaxSummary, true));
+  TESSERA_RETURN_IF_ERROR(checkRange("cpu_features (count)", record.cpu_features_size(), 0, kMaxFeatures));
   // What went wrong may be told in several lines.
-  TESSERA_TRY(checkRange("validation (bytes)", static_cast<int64_t>(record.validation().size()), 0, kMaxReason));
+  TESSERA_RETURN_IF_ERROR(
+      checkRange("validation (bytes)", static_cast<int64_t>(record.validation().size()), 0, kMaxReason));
   return checkRange("reason (bytes)", static_cast<int64_t>(record.reason().size()), 0, kMaxReason);
 }
 
 }  // namespace
 
 absl::Status checkRecord(const v1::TuningRecord& record) {
-  TESSERA_TRY(checkRange("record (bytes)", static_cast<int64_t>(record.ByteSizeLong()), 0, Limits::kMaxRecordBytes));
-  TESSERA_TRY(checkTexts(record));
-  TESSERA_TRY(checkRange("threads", record.threads(), 1, Limits::kMaxThreads));
-  TESSERA_TRY(checkRange("times_ms (count)", record.times_ms_size(), 0, Limits::kMaxRepeat));
-  TESSERA_TRY(checkRange("create_time_us", record.create_time_us(), 0, INT64_MAX));
-  TESSERA_TRY(checkRange("trial", record.trial(), 0, INT32_MAX));
-  TESSERA_TRY(checkRange("flops", record.flops(), 0, INT64_MAX));
+  TESSERA_RETURN_IF_ERROR(
+      checkRange("record (bytes)", static_cast<int64_t>(record.ByteSizeLong()), 0, Limits::kMaxRecordBytes));
+  TESSERA_RETURN_IF_ERROR(checkTexts(record));
+  TESSERA_RETURN_IF_ERROR(checkRange("threads", record.threads(), 1, Limits::kMaxThreads));
+  TESSERA_RETURN_IF_ERROR(checkRange("times_ms (count)", record.times_ms_size(), 0, Limits::kMaxRepeat));
+  TESSERA_RETURN_IF_ERROR(checkRange("create_time_us", record.create_time_us(), 0, INT64_MAX));
+  TESSERA_RETURN_IF_ERROR(checkRange("trial", record.trial(), 0, INT32_MAX));
+  TESSERA_RETURN_IF_ERROR(checkRange("flops", record.flops(), 0, INT64_MAX));
   if (!v1::TuningRecord::Outcome_IsValid(record.outcome())) {
     return fieldError("outcome", absl::StrCat(static_cast<int>(record.outcome())),
                       "an outcome that this release knows");
@@ -79,23 +81,24 @@ absl::Status checkRecord(const v1::TuningRecord& record) {
                                                   {"host_noise", record.host_noise()},
                                                   {"load_average", record.load_average()}};
   for (const auto& [field, value] : times) {
-    TESSERA_TRY(checkTime(field, value));
+    TESSERA_RETURN_IF_ERROR(checkTime(field, value));
   }
   for (const double time : record.times_ms()) {
-    TESSERA_TRY(checkTime("times_ms", time));
+    TESSERA_RETURN_IF_ERROR(checkTime("times_ms", time));
   }
   return record.has_schedule() ? checkTree(record.schedule()) : absl::OkStatus();
 }
 
 absl::Status checkBestRecords(const v1::BestRecordsRequest& request) {
-  TESSERA_TRY(checkRange("workload_hashes (count)", request.workload_hashes_size(), 0, Limits::kMaxRecords));
+  TESSERA_RETURN_IF_ERROR(
+      checkRange("workload_hashes (count)", request.workload_hashes_size(), 0, Limits::kMaxRecords));
   for (const std::string& hash : request.workload_hashes()) {
-    TESSERA_TRY(checkText("workload_hashes", hash, kMaxHash, false));
+    TESSERA_RETURN_IF_ERROR(checkText("workload_hashes", hash, kMaxHash, false));
   }
-  TESSERA_TRY(checkText("target_name", request.target_name(), Limits::kMaxNameLength, true));
-  TESSERA_TRY(checkText("target_hash", request.target_hash(), Limits::kMaxNameLength, true));
-  TESSERA_TRY(checkRange("threads", request.threads(), 0, Limits::kMaxThreads));
-  TESSERA_TRY(checkRange("top", request.top(), 0, Limits::kMaxTop));
+  TESSERA_RETURN_IF_ERROR(checkText("target_name", request.target_name(), Limits::kMaxNameLength, true));
+  TESSERA_RETURN_IF_ERROR(checkText("target_hash", request.target_hash(), Limits::kMaxNameLength, true));
+  TESSERA_RETURN_IF_ERROR(checkRange("threads", request.threads(), 0, Limits::kMaxThreads));
+  TESSERA_RETURN_IF_ERROR(checkRange("top", request.top(), 0, Limits::kMaxTop));
   return checkPageSize(request.page_size());
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "proto/support/status_macros.h"
 #include "server/limits.h"
 #include "storage/store.h"
 #include "tessera/v1/job.pb.h"
@@ -41,12 +42,8 @@ absl::Status checkPageSize(int64_t page_size);
 /// The list fields of a request with a page: sizes here, the filter's grammar in the store.
 template <typename Request>
 absl::Status checkList(const Request& request) {
-  if (absl::Status status = checkPageSize(request.page_size()); !status.ok()) {
-    return status;
-  }
-  if (absl::Status status = checkText("filter", request.filter(), Limits::kMaxFilterLength, true); !status.ok()) {
-    return status;
-  }
+  TESSERA_RETURN_IF_ERROR(checkPageSize(request.page_size()));
+  TESSERA_RETURN_IF_ERROR(checkText("filter", request.filter(), Limits::kMaxFilterLength, true));
   return checkText("order_by", request.order_by(), Limits::kMaxNameLength, true);
 }
 

@@ -8,8 +8,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/failure.h"
-#include "proto/tensor_text.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/tensor_text.h"
 
 namespace tessera::server {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "google/protobuf/text_format.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "tessera/v1/job.pb.h"
 
 namespace tessera::server {

@@ -10,7 +10,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/log_format.h"
+#include "proto/support/log_format.h"
+#include "proto/support/status_macros.h"
 #include "proto/version/version.h"
 #include "server/access/token_book.h"
 #include "server/executor.h"
@@ -20,7 +21,6 @@
 #include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
 #include "server/retention/scrubber.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -122,19 +122,19 @@ class GrpcServer : public Server {
   ~GrpcServer() override { stop(0); }
 
   absl::Status open() {
-    TESSERA_TRY(quotas_.refresh());
-    TESSERA_TRY(targets_.storeBuiltins());
-    TESSERA_TRY(tokens_.load());
+    TESSERA_RETURN_IF_ERROR(quotas_.refresh());
+    TESSERA_RETURN_IF_ERROR(targets_.storeBuiltins());
+    TESSERA_RETURN_IF_ERROR(tokens_.load());
     worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
     operator_token_ = tokens_.issueForThisProcess("this machine's operator", v1::OPERATOR);
-    TESSERA_TRY(scheduler_.recover(localWorkerPrefix(options_.name)));
-    TESSERA_TRY(openFront(clients_, {}, options_.listen, addresses_));
+    TESSERA_RETURN_IF_ERROR(scheduler_.recover(localWorkerPrefix(options_.name)));
+    TESSERA_RETURN_IF_ERROR(openFront(clients_, {}, options_.listen, addresses_));
     std::vector<std::string> inside;
-    TESSERA_TRY(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));
+    TESSERA_RETURN_IF_ERROR(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
-    TESSERA_TRY(openWeb());
-    TESSERA_TRY(openMonitoring());
+    TESSERA_RETURN_IF_ERROR(openWeb());
+    TESSERA_RETURN_IF_ERROR(openMonitoring());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     if (options_.collect_every.count() > 0) {
       housekeeper_ = std::thread([this] { collectUntilStopped(); });
@@ -168,7 +168,7 @@ class GrpcServer : public Server {
   bool busy() override {
     bool any = false;
     const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const std::vector<v1::Task> tasks, reader.leasedTasks());
+      TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, reader.leasedTasks());
       any = !tasks.empty();
       return absl::OkStatus();
     });
@@ -221,12 +221,12 @@ class GrpcServer : public Server {
       return absl::OkStatus();
     }
     std::vector<Front::Address> nowhere;  // reached from within this process alone
-    TESSERA_TRY(browsers_.open(nowhere));
+    TESSERA_RETURN_IF_ERROR(browsers_.open(nowhere));
     gateway::WebOptions options;
     options.listen = options_.web_listen;
     options.hosts = options_.web_hosts;
     options.tls = options_.tls;
-    TESSERA_ASSIGN(web_, gateway::Gateway::start(options, browsers_.channel()));
+    TESSERA_ASSIGN_OR_RETURN(web_, gateway::Gateway::start(options, browsers_.channel()));
     web_addresses_ = web_->addresses();
     return absl::OkStatus();
   }
@@ -244,14 +244,14 @@ class GrpcServer : public Server {
     options.tls = options_.tls;
     if (options_.metrics_need_token) {
       options.authorize = [this](const std::string& secret) -> absl::Status {
-        TESSERA_ASSIGN(const Caller caller, tokens_.find(secret));
+        TESSERA_ASSIGN_OR_RETURN(const Caller caller, tokens_.find(secret));
         return may(caller.role, Right::kLook)
                    ? absl::OkStatus()
                    : absl::PermissionDeniedError(absl::StrCat(caller.name, " may not look here"));
       };
     }
-    TESSERA_ASSIGN(monitoring_,
-                   Monitoring::start(options, *options_.metrics, store_, backend_.blobs, quotas_, clock_, control_));
+    TESSERA_ASSIGN_OR_RETURN(
+        monitoring_, Monitoring::start(options, *options_.metrics, store_, backend_.blobs, quotas_, clock_, control_));
     metrics_addresses_ = monitoring_->addresses();
     return absl::OkStatus();
   }
@@ -267,7 +267,7 @@ class GrpcServer : public Server {
       // Nobody but this machine hears what passes a Unix socket.
       addresses.push_back({address, credentialsOf(absl::StartsWith(address, "unix:") ? std::nullopt : options_.tls)});
     }
-    TESSERA_TRY(front.open(addresses));
+    TESSERA_RETURN_IF_ERROR(front.open(addresses));
     for (const Front::Address& address : addresses) {
       opened.push_back(address.listen);
     }
@@ -378,14 +378,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(storage::Store& store, sto
                                                       const ServerOptions& options) {
   std::unique_ptr<AuditLog> audit;
   if (!options.audit_file.empty()) {
-    TESSERA_ASSIGN(audit, AuditLog::open(options.audit_file));
+    TESSERA_ASSIGN_OR_RETURN(audit, AuditLog::open(options.audit_file));
   }
   ServerOptions completed = options;
   if (!completed.signing_key) {
-    TESSERA_ASSIGN(completed.signing_key, SigningKey::ephemeral());
+    TESSERA_ASSIGN_OR_RETURN(completed.signing_key, SigningKey::ephemeral());
   }
   auto server = std::make_unique<GrpcServer>(store, blobs, completed, std::move(audit));
-  TESSERA_TRY(server->open());
+  TESSERA_RETURN_IF_ERROR(server->open());
   return server;
 }
 

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -43,7 +43,7 @@ v1::GetTargetResponse describe(const std::string& project, const v1::Target& tar
 absl::Status TargetCatalog::storeBuiltins() {
   return store_.transact([](storage::Transaction& tx) -> absl::Status {
     for (const v1::Target& target : compiler::builtinTargets()) {
-      TESSERA_TRY(tx.putTarget("", target));
+      TESSERA_RETURN_IF_ERROR(tx.putTarget("", target));
     }
     return absl::OkStatus();
   });
@@ -55,8 +55,8 @@ absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::find(const std:
     return std::shared_ptr<const v1::Target>(std::shared_ptr<void>(), builtin);  // nobody's: it is there for good
   }
   auto target = std::make_shared<v1::Target>();
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(*target, reader.getTarget(project, name));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(*target, reader.getTarget(project, name));
     return absl::OkStatus();
   }));
   return target;
@@ -65,10 +65,10 @@ absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::find(const std:
 absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::resolve(const std::string& project,
                                                                          const v1::TargetRef& ref) {
   if (ref.has_inline_()) {
-    TESSERA_TRY(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
+    TESSERA_RETURN_IF_ERROR(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
     return std::make_shared<const v1::Target>(ref.inline_());
   }
-  TESSERA_TRY(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
+  TESSERA_RETURN_IF_ERROR(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
   auto target = find(project, ref.name());
   return absl::IsNotFound(target.status()) ? unknownTarget("compile.target.name", ref.name()) : target;
 }
@@ -77,14 +77,14 @@ absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& proj
   if (name == kHost) {
     return unknownTarget("name", name);
   }
-  TESSERA_ASSIGN(const std::shared_ptr<const v1::Target> target, find(project, name));
+  TESSERA_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Target> target, find(project, name));
   return describe(project, *target);
 }
 
 absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQuery& query) {
   v1::ListTargetsResponse response;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const storage::Page<storage::StoredTarget> page, reader.listTargets(query));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<storage::StoredTarget> page, reader.listTargets(query));
     for (const storage::StoredTarget& stored : page.items) {
       *response.add_targets() = describe(stored.project, stored.target);
     }
@@ -95,7 +95,7 @@ absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQ
 }
 
 absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const std::string& project, const v1::Target& target) {
-  TESSERA_TRY(compiler::problemStatus(target.name(), compiler::validateTarget(target)));
+  TESSERA_RETURN_IF_ERROR(compiler::problemStatus(target.name(), compiler::validateTarget(target)));
   v1::RegisterTargetResponse response;
   response.set_hash(compiler::targetHash(target));
   const auto taken = [&] {
@@ -111,7 +111,7 @@ absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const std::string&
     }
     return response;
   }
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
     response.set_created(false);
     const auto known = tx.getTarget(project, target.name());
     if (known.ok()) {

@@ -12,9 +12,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proto/blob_place.h"
-#include "proto/own_folder.h"
-#include "proto/sha256.h"
+#include "proto/messages/blob_place.h"
+#include "proto/support/own_folder.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/composed_file.h"
 #include "storage/sqlite/database.h"
 
@@ -44,16 +45,15 @@ fs::path placeOf(const std::string& sha256) { return fs::path(blobPlace(sha256))
 /// All bytes of a file. By hand, for what the library's copy says of a full disk is "Input/output error", of the file
 /// that was read.
 absl::Status writeAll(File& from, const fs::path& to) {
-  absl::StatusOr<std::unique_ptr<File>> out = systemFiles().open(to.string(), FileSystem::Access::kReadWriteCreate);
-  if (!out.ok()) return out.status();
-  absl::Status status = (*out)->truncate(0);
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> out,
+                           systemFiles().open(to.string(), FileSystem::Access::kReadWriteCreate));
+  absl::Status status = out->truncate(0);
   std::string chunk(kChunkBytes, '\0');
   for (int64_t offset = 0; status.ok();) {
-    absl::StatusOr<size_t> got = from.readAt(offset, chunk.data(), chunk.size());
-    if (!got.ok()) return got.status();
-    if (*got == 0) break;
-    status = (*out)->writeAt(offset, {chunk.data(), *got});
-    offset += static_cast<int64_t>(*got);
+    TESSERA_ASSIGN_OR_RETURN(size_t got, from.readAt(offset, chunk.data(), chunk.size()));
+    if (got == 0) break;
+    status = out->writeAt(offset, {chunk.data(), got});
+    offset += static_cast<int64_t>(got);
   }
   return status;
 }
@@ -66,11 +66,10 @@ absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::str
   const fs::path fresh = to.string() + ".new";
   fs::remove(fresh, error);  // of a copy that was interrupted; it may be read-only
   // A composed blob becomes a file of its own.
-  absl::StatusOr<std::unique_ptr<File>> source = from == root / placeOf(sha256)
-                                                     ? systemFiles().open(from.string(), FileSystem::Access::kRead)
-                                                     : openComposed(systemFiles(), root.string(), sha256);
-  if (!source.ok()) return source.status();
-  if (absl::Status status = writeAll(**source, fresh); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> source,
+                           from == root / placeOf(sha256) ? systemFiles().open(from.string(), FileSystem::Access::kRead)
+                                                          : openComposed(systemFiles(), root.string(), sha256));
+  TESSERA_RETURN_IF_ERROR(writeAll(*source, fresh));
   fs::rename(fresh, to, error);
   return error ? failed(error, "name", to) : absl::OkStatus();
 }
@@ -101,17 +100,16 @@ absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& fa
 
 /// The database as of one moment.
 absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
-  absl::StatusOr<std::unique_ptr<Database>> source = Database::open(from.string(), Database::Mode::kReadOnly);
-  if (!source.ok()) return source.status();
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> source, Database::open(from.string(), Database::Mode::kReadOnly));
   std::error_code error;
   fs::remove(to, error);
-  absl::StatusOr<std::unique_ptr<Database>> copy = Database::open(to.string(), Database::Mode::kReadWriteCreate);
-  if (!copy.ok()) return copy.status();
-  sqlite3_backup* backup = sqlite3_backup_init((*copy)->handle(), "main", (*source)->handle(), "main");
-  if (backup == nullptr) return (*copy)->error(sqlite3_errcode((*copy)->handle()));
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> copy,
+                           Database::open(to.string(), Database::Mode::kReadWriteCreate));
+  sqlite3_backup* backup = sqlite3_backup_init(copy->handle(), "main", source->handle(), "main");
+  if (backup == nullptr) return copy->error(sqlite3_errcode(copy->handle()));
   const int result = sqlite3_backup_step(backup, -1);
   sqlite3_backup_finish(backup);
-  return result == SQLITE_DONE ? absl::OkStatus() : (*copy)->error(result);
+  return result == SQLITE_DONE ? absl::OkStatus() : copy->error(result);
 }
 
 absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
@@ -121,18 +119,17 @@ absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
 /// Every blob that the copied database names and the service has is in the backup: in the database itself, or as a
 /// file.
 absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const fs::path& origin) {
-  absl::StatusOr<std::unique_ptr<Database>> copy = Database::open(database.string(), Database::Mode::kReadOnly);
-  if (!copy.ok()) return copy.status();
-  const absl::StatusOr<bool> has_bytes = hasTable(**copy, "blob_bytes");  // not in one of an earlier release
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> copy,
+                           Database::open(database.string(), Database::Mode::kReadOnly));
+  const absl::StatusOr<bool> has_bytes = hasTable(*copy, "blob_bytes");  // not in one of an earlier release
   if (!has_bytes.ok()) return has_bytes.status();
-  Statement rows = (*copy)->prepareOnce(
+  Statement rows = copy->prepareOnce(
       *has_bytes
           ? "SELECT sha256, size, (SELECT size FROM blob_bytes WHERE blob_bytes.sha256 = blobs.sha256) FROM blobs"
           : "SELECT sha256, size, NULL FROM blobs");
   while (true) {
-    absl::StatusOr<bool> row = rows.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+    if (!row) return absl::OkStatus();
     if (!rows.isNull(2) && rows.integer(2) == rows.integer(1)) continue;
     const fs::path place = placeOf(std::string(rows.bytes(0)));
     std::error_code absent, gone;
@@ -183,8 +180,8 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
   if (!fs::exists(data / "tessera.db")) {
     return absl::NotFoundError(absl::StrCat("there is no ", (data / "tessera.db").string()));
   }
-  if (absl::Status status = checkIsNoDataFolder(data, to); !status.ok()) return status;
-  if (absl::Status status = makeOwnFolder(folder, {"tessera.db", "blobs"}); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkIsNoDataFolder(data, to));
+  TESSERA_RETURN_IF_ERROR(makeOwnFolder(folder, {"tessera.db", "blobs"}));
   const FolderLock lock(to);
   if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
   BackupFacts facts;
@@ -212,7 +209,7 @@ absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string
     return absl::FailedPreconditionError(
         absl::StrCat(data_folder, " has a database already; move it away, or name another folder"));
   }
-  if (absl::Status status = makeOwnFolder(data_folder, {"blobs", "signing.key"}); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(makeOwnFolder(data_folder, {"blobs", "signing.key"}));
   BackupFacts facts;
   const fs::path fresh = data / "tessera.db.new";
   absl::Status status = copyBlobs(from / "blobs", data / "blobs", facts);

@@ -7,8 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/composed_file.h"
 
 namespace tessera::storage {
@@ -27,15 +28,14 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   FileSystem& files = options.files ? *options.files : systemFiles();
   std::unique_ptr<BlobFolder> folder(new BlobFolder(root, files));
   for (const std::string& path : {root, root + "/" + kUnfinishedBlobs, root + "/parts", root + "/corrupt"}) {
-    if (absl::Status status = files.makeFolder(path); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(files.makeFolder(path));
   }
   // The root's own name as well: it may be this call that made it.
   for (const std::string& path : {root, parentOf(root)}) {
-    if (absl::Status status = files.syncFolder(path); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(files.syncFolder(path));
   }
-  absl::StatusOr<std::vector<std::string>> stale = folder->stalePartials(options.partial_lifetime_seconds);
-  if (!stale.ok()) return stale.status();
-  for (const std::string& name : *stale) (void)files.remove(folder->partialPath(name));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> stale, folder->stalePartials(options.partial_lifetime_seconds));
+  for (const std::string& name : stale) (void)files.remove(folder->partialPath(name));
   // Whoever placed a file ended with the service, or places it anew.
   absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileFacts&) {
     if (isPlaced(name)) (void)files.remove(folder->partialPath(name));
@@ -61,9 +61,8 @@ bool BlobFolder::isPlaced(const std::string& partial_name) {
 
 absl::Status BlobFolder::forEachPartial(
     const std::function<void(const std::string& name, const FileFacts& facts)>& visit) {
-  absl::StatusOr<std::vector<std::string>> names = files_.list(partialPath(""));
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> names, files_.list(partialPath("")));
+  for (const std::string& name : names) {
     if (absl::StatusOr<FileFacts> facts = files_.look(partialPath(name)); facts.ok()) visit(name, *facts);
   }
   return absl::OkStatus();
@@ -131,8 +130,8 @@ void BlobFolder::noteDurable(const std::string& sha256) {
 }
 
 absl::Status BlobFolder::publish(const std::string& partial_name, const std::string& sha256) {
-  if (absl::Status status = ensureFolder(sha256); !status.ok()) return status;
-  if (absl::Status status = files_.rename(partialPath(partial_name), blobPath(sha256)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(ensureFolder(sha256));
+  TESSERA_RETURN_IF_ERROR(files_.rename(partialPath(partial_name), blobPath(sha256)));
   absl::Status status = files_.syncFolder(folderOf(sha256));
   if (status.ok()) {
     noteDurable(sha256);
@@ -169,9 +168,8 @@ void BlobFolder::removeParts(const std::string& sha256) {
 }
 
 absl::Status BlobFolder::sweepParts() {
-  absl::StatusOr<std::vector<std::string>> names = files_.list(root_ + "/parts");
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> names, files_.list(root_ + "/parts"));
+  for (const std::string& name : names) {
     const std::string sha256 = name.substr(0, name.find('.'));
     if (!isSha256(sha256) || absl::IsNotFound(files_.look(recipePath(root_, sha256)).status())) {
       (void)files_.remove(absl::StrCat(root_, "/parts/", name));
@@ -205,17 +203,15 @@ absl::Status BlobFolder::remove(const std::string& sha256) {
 
 absl::Status BlobFolder::forEach(
     const std::function<absl::Status(const std::string& sha256, const FileFacts& facts)>& visit) {
-  absl::StatusOr<std::vector<std::string>> outer = files_.list(root_);
-  if (!outer.ok()) return outer.status();
-  for (const std::string& first : *outer) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> outer, files_.list(root_));
+  for (const std::string& first : outer) {
     if (!isHexByte(first)) continue;
-    absl::StatusOr<std::vector<std::string>> inner = files_.list(absl::StrCat(root_, "/", first));
-    if (!inner.ok()) return inner.status();
-    for (const std::string& second : *inner) {
+    TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> inner, files_.list(absl::StrCat(root_, "/", first)));
+    for (const std::string& second : inner) {
       if (!isHexByte(second)) continue;
-      absl::StatusOr<std::vector<std::string>> names = files_.list(absl::StrCat(root_, "/", first, "/", second));
-      if (!names.ok()) return names.status();
-      for (const std::string& name : *names) {
+      TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                               files_.list(absl::StrCat(root_, "/", first, "/", second)));
+      for (const std::string& name : names) {
         const std::string sha256 = name.substr(0, name.find('.'));
         const bool composed = name == sha256 + kRecipeSuffix;
         if (!isSha256(sha256) || (name != sha256 && !composed)) continue;
@@ -230,7 +226,7 @@ absl::Status BlobFolder::forEach(
         }
         if (absl::IsNotFound(facts.status())) continue;  // removed meanwhile
         if (!facts.ok()) return facts.status();
-        if (absl::Status status = visit(sha256, *facts); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(visit(sha256, *facts));
       }
     }
   }
@@ -256,16 +252,15 @@ absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   absl::StatusOr<FileFacts> opened = read.facts();
   if (!named.ok() || !opened.ok() || named->identity != opened->identity) return absl::OkStatus();
   durable_.erase(sha256);
-  if (absl::Status status = files_.rename(path, asidePath(sha256)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(files_.rename(path, asidePath(sha256)));
   if (composed) removeParts(sha256);
   return files_.syncFolder(folderOf(sha256));
 }
 
-absl::StatusOr<std::vector<std::string>> BlobFolder::damaged() const {
-  absl::StatusOr<std::vector<std::string>> files = files_.list(root_ + "/corrupt");
-  if (!files.ok()) return files.status();
+TESSERA_ASSIGN_OR_RETURN(std::vector<std::string>> BlobFolder::damaged() const {
+  absl::StatusOr<std::vector<std::string> files, files_.list(root_ + "/corrupt"));
   std::set<std::string> names;
-  for (const std::string& file : *files) {
+  for (const std::string& file : files) {
     const std::string sha256 = file.substr(0, file.find('.'));
     if (isSha256(sha256) && absl::IsNotFound(blobSize(sha256).status())) names.insert(sha256);
   }

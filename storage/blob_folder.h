@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/blob_place.h"
+#include "proto/messages/blob_place.h"
 #include "storage/blob_store.h"
 #include "storage/file_system.h"
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::storage {
 namespace {
@@ -62,7 +63,7 @@ absl::Status BlobRows::forEach(const std::function<absl::Status(const RowBlob& b
     if (!page.ok()) return page.status();
     if (page->empty()) break;
     for (const RowBlob& blob : *page) {
-      if (absl::Status status = visit(blob); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(visit(blob));
     }
     last = page->back().sha256;
   }

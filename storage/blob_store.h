@@ -82,7 +82,8 @@ class BlobStore {
     return startComposed(digest, parts, Hashed::kByAnybody);
   }
   /// Takes in a whole file that somebody who may write here has hashed and put among the partial ones, as `name`
-  /// (proto/blob_place.h): its bytes are neither copied nor read. commit() makes it durable; nothing is written.
+  /// (proto/messages/blob_place.h): its bytes are neither copied nor read. commit() makes it durable; nothing is
+  /// written.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) = 0;
 
   /// Bytes of a project's unfinished uploads: of those in progress what they announced, of others what came. That of

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "proto/support/status_macros.h"
 #include "storage/testing/blob_store_bench.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"
@@ -78,10 +79,9 @@ TEST_P(BlobStoreTest, AnUploadResumesWhereItStopped) {
 
 TEST_P(BlobStoreTest, WrongContentIsDiscarded) {
   const auto uploadOf = [&](const std::string& bytes) -> absl::Status {
-    auto upload = store_->startUpload(digest_, 0);
-    if (!upload.ok()) return upload.status();
-    if (absl::Status status = (*upload)->write(bytes); !status.ok()) return status;
-    return (*upload)->commit();
+    TESSERA_ASSIGN_OR_RETURN(auto upload, store_->startUpload(digest_, 0));
+    TESSERA_RETURN_IF_ERROR(upload->write(bytes));
+    return upload->commit();
   };
   EXPECT_TRUE(absl::IsDataLoss(uploadOf(bytes_ + "x"))) << "too long";
   EXPECT_TRUE(absl::IsDataLoss(uploadOf(bytes_.substr(1)))) << "too short";

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/composed_file.h"
 #include "storage/file_system.h"
 
@@ -17,11 +18,10 @@ absl::StatusOr<std::string> hashOf(const File& file) {
   Sha256 hash;
   std::string chunk(kChunkBytes, '\0');
   for (int64_t offset = 0;;) {
-    absl::StatusOr<size_t> got = file.readAt(offset, chunk.data(), chunk.size());
-    if (!got.ok()) return got.status();
-    if (*got == 0) return hash.finish();
-    hash.update({chunk.data(), *got});
-    offset += static_cast<int64_t>(*got);
+    TESSERA_ASSIGN_OR_RETURN(size_t got, file.readAt(offset, chunk.data(), chunk.size()));
+    if (got == 0) return hash.finish();
+    hash.update({chunk.data(), got});
+    offset += static_cast<int64_t>(got);
   }
 }
 
@@ -42,26 +42,22 @@ absl::Status Proof::commit() {
 }
 
 absl::Status FileUpload::open(int64_t offset, const std::string& from) {
-  auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate);
-  if (!file.ok()) return file.status();
-  file_ = *std::move(file);
+  TESSERA_ASSIGN_OR_RETURN(auto file, place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate));
+  file_ = std::move(file);
   std::unique_ptr<File> other;
   if (!from.empty() && offset > 0) {
-    auto source = place_.folder.files().open(place_.folder.partialPath(from), FileSystem::Access::kRead);
-    if (!source.ok()) return source.status();
-    other = *std::move(source);
-  } else if (absl::Status status = file_->truncate(offset); !status.ok()) {
-    return status;
-  }
+    TESSERA_ASSIGN_OR_RETURN(other,
+                             place_.folder.files().open(place_.folder.partialPath(from), FileSystem::Access::kRead));
+  } else
+    TESSERA_RETURN_IF_ERROR(file_->truncate(offset));
   const File& kept = other ? *other : *file_;
   std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, offset)), '\0');
   while (written_ < offset) {
     const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(offset - written_));
-    absl::StatusOr<size_t> got = kept.readAt(written_, chunk.data(), wanted);
-    if (!got.ok()) return got.status();
-    if (*got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", place_.digest.sha256(), " shrank"));
-    if (absl::Status status = file_->writeAt(written_, {chunk.data(), *got}); !status.ok()) return status;
-    take({chunk.data(), *got});
+    TESSERA_ASSIGN_OR_RETURN(size_t got, kept.readAt(written_, chunk.data(), wanted));
+    if (got == 0) return absl::DataLossError(absl::StrCat("the partial file of ", place_.digest.sha256(), " shrank"));
+    TESSERA_RETURN_IF_ERROR(file_->writeAt(written_, {chunk.data(), got}));
+    take({chunk.data(), got});
   }
   return absl::OkStatus();
 }
@@ -140,9 +136,7 @@ ComposedUpload::~ComposedUpload() {
 }
 
 absl::Status ComposedUpload::open() {
-  auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate);
-  if (!file.ok()) return file.status();
-  file_ = *std::move(file);
+  TESSERA_ASSIGN_OR_RETURN(file_, place_.folder.files().open(partialPath(), FileSystem::Access::kReadWriteCreate));
   std::vector<RecipePart> recipe;
   for (const BlobStore::Part& part : parts_) {
     recipe.push_back({part.sha256.empty(), part.bytes});
@@ -150,9 +144,8 @@ absl::Status ComposedUpload::open() {
       sent_ += part.bytes;
       continue;
     }
-    auto other = place_.folder.openBlob(part.sha256);
-    if (!other.ok()) return other.status();
-    others_.push_back(*std::move(other));
+    TESSERA_ASSIGN_OR_RETURN(auto other, place_.folder.openBlob(part.sha256));
+    others_.push_back(std::move(other));
     names_.push_back(part.sha256);
   }
   const std::string header = recipeHeader(recipe);
@@ -172,14 +165,11 @@ absl::Status ComposedUpload::write(std::string_view data) {
 
 absl::Status ComposedUpload::verify() {
   const std::string& sha256 = place_.digest.sha256();
-  auto recipe = place_.folder.files().open(partialPath(), FileSystem::Access::kRead);
-  if (!recipe.ok()) return recipe.status();
-  auto whole = openComposed(*std::move(recipe), std::move(others_));
-  if (!whole.ok()) return whole.status();
-  absl::StatusOr<std::string> found = hashOf(**whole);
-  if (!found.ok()) return found.status();
-  if (*found != sha256) {
-    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": its parts have SHA-256 ", *found));
+  TESSERA_ASSIGN_OR_RETURN(auto recipe, place_.folder.files().open(partialPath(), FileSystem::Access::kRead));
+  TESSERA_ASSIGN_OR_RETURN(auto whole, openComposed(std::move(recipe), std::move(others_)));
+  TESSERA_ASSIGN_OR_RETURN(std::string found, hashOf(*whole));
+  if (found != sha256) {
+    return absl::DataLossError(absl::StrCat("upload of ", sha256, ": its parts have SHA-256 ", found));
   }
   return absl::OkStatus();
 }

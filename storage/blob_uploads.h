@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "storage/blob_folder.h"
 #include "storage/blob_rows.h"
 #include "storage/blob_store.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/record_facts.h"
 
 namespace tessera::storage {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "gmock/gmock.h"
+#include "proto/support/status_macros.h"
 #include "storage/testing/blob_store_bench.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"
@@ -19,7 +20,7 @@ absl::Status compose(BlobStore& store, const std::string& before, const std::str
                                              {"", static_cast<int64_t>(behind.size())}});
   if (!upload.ok()) return upload.status();
   for (size_t at = 0; at < sent.size(); at += 7) {
-    if (absl::Status status = (*upload)->write(std::string_view(sent).substr(at, 7)); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR((*upload)->write(std::string_view(sent).substr(at, 7)));
   }
   return (*upload)->commit();
 }

@@ -7,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proto/blob_place.h"
+#include "proto/messages/blob_place.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::storage {
 namespace {
@@ -73,9 +74,8 @@ namespace {
 absl::StatusOr<std::vector<RecipePart>> readRecipe(const File& recipe, int64_t* header_bytes) {
   absl::Status bad = absl::DataLossError("the recipe of a composed blob is damaged");
   std::string start(kMaxHeader, '\0');
-  absl::StatusOr<size_t> got = recipe.readAt(0, start.data(), start.size());
-  if (!got.ok()) return got.status();
-  start.resize(*got);
+  TESSERA_ASSIGN_OR_RETURN(size_t got, recipe.readAt(0, start.data(), start.size()));
+  start.resize(got);
   const size_t end = start.find("\n\n");
   if (end == std::string::npos) return bad;
   *header_bytes = static_cast<int64_t>(end) + 2;
@@ -102,41 +102,34 @@ std::string partPath(const std::string& root, const std::string& sha256, size_t 
   return absl::StrCat(root, "/parts/", sha256, ".", index);
 }
 
-absl::StatusOr<std::unique_ptr<File>> openComposed(FileSystem& files, const std::string& root,
-                                                   const std::string& sha256) {
-  absl::StatusOr<std::unique_ptr<File>> recipe = files.open(recipePath(root, sha256), FileSystem::Access::kRead);
-  if (!recipe.ok()) return recipe.status();
-  int64_t header = 0;
-  absl::StatusOr<std::vector<RecipePart>> parts = readRecipe(**recipe, &header);
-  if (!parts.ok()) return parts.status();
-  std::vector<std::unique_ptr<File>> others;
-  for (const RecipePart& part : *parts) {
-    if (part.own) continue;
-    absl::StatusOr<std::unique_ptr<File>> other =
-        files.open(partPath(root, sha256, others.size()), FileSystem::Access::kRead);
-    if (!other.ok()) return other.status();
-    others.push_back(*std::move(other));
-  }
-  return openComposed(*std::move(recipe), std::move(others));
+TESSERA_ASSIGN_OR_RETURN(auto recipe, files.open(recipePath(root, sha256), FileSystem::Access::kRead));
+int64_t header = 0;
+TESSERA_ASSIGN_OR_RETURN(std::vector<RecipePart> parts, readRecipe(*recipe, &header));
+std::vector<std::unique_ptr<File>> others;
+for (const RecipePart& part : parts) {
+  if (part.own) continue;
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> other,
+                           files.open(partPath(root, sha256, others.size()), FileSystem::Access::kRead));
+  others.push_back(std::move(other));
+}
+return openComposed(std::move(recipe), std::move(others));
 }
 
 absl::StatusOr<std::unique_ptr<File>> openComposed(std::unique_ptr<File> recipe,
                                                    std::vector<std::unique_ptr<File>> others) {
   int64_t own = 0;
-  absl::StatusOr<std::vector<RecipePart>> parts = readRecipe(*recipe, &own);
-  if (!parts.ok()) return parts.status();
+  TESSERA_ASSIGN_OR_RETURN(std::vector<RecipePart> parts, readRecipe(*recipe, &own));
   std::vector<ComposedFile::Piece> pieces;
   int64_t begin = 0;
   size_t other = 0;
-  for (const RecipePart& part : *parts) {
+  for (const RecipePart& part : parts) {
     if (part.own) {
       pieces.push_back({recipe.get(), begin, own, part.bytes});
       own += part.bytes;
     } else {
       if (other == others.size()) return absl::DataLossError("a part of a composed blob is missing");
-      absl::StatusOr<FileFacts> facts = others[other]->facts();
-      if (!facts.ok()) return facts.status();
-      if (facts->size != part.bytes) return absl::DataLossError("a part of a composed blob has another size");
+      TESSERA_ASSIGN_OR_RETURN(FileFacts facts, others[other]->facts());
+      if (facts.size != part.bytes) return absl::DataLossError("a part of a composed blob has another size");
       pieces.push_back({others[other++].get(), begin, 0, part.bytes});
     }
     begin += part.bytes;

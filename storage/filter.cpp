@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::storage {
 namespace {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "proto/support/status_macros.h"
 #include "storage/columns.h"
 
 namespace tessera::storage {
@@ -148,9 +149,7 @@ absl::StatusOr<CheckedComparison> checkComparison(const Comparison& comparison, 
     return checked;
   }
   if (field->type == FieldType::kText) return checkText(std::move(checked), comparison);
-  absl::StatusOr<Value> value = number(*field, comparison);
-  if (!value.ok()) return value.status();
-  checked.value = *std::move(value);
+  TESSERA_ASSIGN_OR_RETURN(checked.value, number(*field, comparison));
   if (checked.op == Op::kContains) checked.op = Op::kEqual;
   return checked;
 }

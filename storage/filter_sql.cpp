@@ -1,6 +1,7 @@
 #include "storage/filter_sql.h"
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/filter.h"
 #include "storage/filter_check.h"
 
@@ -72,35 +73,34 @@ class Compiler {
     absl::StrAppend(&out_.sql, "(");
     for (size_t i = 0; i < children.size(); ++i) {
       if (i) absl::StrAppend(&out_.sql, separator);
-      if (absl::Status status = compile(children[i]); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(compile(children[i]));
     }
     absl::StrAppend(&out_.sql, ")");
     return absl::OkStatus();
   }
 
   absl::Status compileComparison(const Comparison& comparison) {
-    absl::StatusOr<CheckedComparison> checked = checkComparison(comparison, entity_);
-    if (!checked.ok()) return checked.status();
-    const std::string& column = checked->field->column();
-    if (checked->op == Op::kHasPart || checked->op == Op::kLacksPart) {
-      add(absl::StrCat("instr(", column, checked->op == Op::kHasPart ? ", ?) > 0" : ", ?) = 0"),
-          std::move(checked->value));
-    } else if (checked->op == Op::kIsSet) {
-      absl::StrAppend(&out_.sql, column, checked->field->type == FieldType::kText ? " <> ''" : " <> 0");
-    } else if (checked->op == Op::kContains && checked->pieces.empty()) {
-      add(absl::StrCat("instr(lower(", column, "), ?) > 0"), std::move(checked->value));
-    } else if (checked->op == Op::kContains) {
-      add(absl::StrCat("lower(", column, ") GLOB ?"), absl::StrCat("*", globOf(checked->pieces), "*"));
-    } else if (!checked->pieces.empty()) {
-      add(absl::StrCat(column, checked->op == Op::kEqual ? " GLOB ?" : " NOT GLOB ?"), globOf(checked->pieces));
-    } else if (const std::optional<Value>& usual = checked->field->usual;
-               usual && checked->op == Op::kEqual && checked->value != *usual) {
+    TESSERA_ASSIGN_OR_RETURN(CheckedComparison checked, checkComparison(comparison, entity_));
+    const std::string& column = checked.field->column();
+    if (checked.op == Op::kHasPart || checked.op == Op::kLacksPart) {
+      add(absl::StrCat("instr(", column, checked.op == Op::kHasPart ? ", ?) > 0" : ", ?) = 0"),
+          std::move(checked.value));
+    } else if (checked.op == Op::kIsSet) {
+      absl::StrAppend(&out_.sql, column, checked.field->type == FieldType::kText ? " <> ''" : " <> 0");
+    } else if (checked.op == Op::kContains && checked.pieces.empty()) {
+      add(absl::StrCat("instr(lower(", column, "), ?) > 0"), std::move(checked.value));
+    } else if (checked.op == Op::kContains) {
+      add(absl::StrCat("lower(", column, ") GLOB ?"), absl::StrCat("*", globOf(checked.pieces), "*"));
+    } else if (!checked.pieces.empty()) {
+      add(absl::StrCat(column, checked.op == Op::kEqual ? " GLOB ?" : " NOT GLOB ?"), globOf(checked.pieces));
+    } else if (const std::optional<Value>& usual = checked.field->usual;
+               usual && checked.op == Op::kEqual && checked.value != *usual) {
       // Said as well, since an index without the usual value is used only then.
       const auto* number = std::get_if<int64_t>(&*usual);
       add(absl::StrCat("(", column, " = ? AND ", column, " <> ", number != nullptr ? absl::StrCat(*number) : "''", ")"),
-          std::move(checked->value));
+          std::move(checked.value));
     } else {
-      add(absl::StrCat(column, sqlOf(checked->op)), std::move(checked->value));
+      add(absl::StrCat(column, sqlOf(checked.op)), std::move(checked.value));
     }
     return absl::OkStatus();
   }
@@ -116,12 +116,10 @@ class Compiler {
 
 }  // namespace
 
-absl::StatusOr<Condition> compileFilter(std::string_view filter, const Entity& entity) {
-  absl::StatusOr<Expression> expression = parseFilter(filter);
-  if (!expression.ok()) return expression.status();
-  Compiler compiler(entity);
-  if (absl::Status status = compiler.compile(*expression); !status.ok()) return status;
-  return compiler.take();
+TESSERA_ASSIGN_OR_RETURN(auto expression, parseFilter(filter));
+Compiler compiler(entity);
+TESSERA_RETURN_IF_ERROR(compiler.compile(expression));
+return compiler.take();
 }
 
 }  // namespace tessera::storage

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "storage/filter_sql.h"
 
 namespace tessera::storage {

@@ -5,8 +5,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/filter_sql.h"
 
 namespace tessera::storage {
@@ -82,15 +83,14 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
   std::vector<OrderTerm> order;
   const std::vector<std::string> terms = absl::StrSplit(text, ',');
   for (const std::string& term : terms) {
-    absl::StatusOr<OrderTerm> parsed = parseTerm(term, entity);
-    if (!parsed.ok()) return parsed.status();
+    TESSERA_ASSIGN_OR_RETURN(OrderTerm parsed, parseTerm(term, entity));
     for (const OrderTerm& earlier : order) {
-      if (earlier.field == parsed->field) {
-        return invalid("order_by", absl::StrCat("\"", parsed->field->name, "\" twice"), "each field once");
+      if (earlier.field == parsed.field) {
+        return invalid("order_by", absl::StrCat("\"", parsed.field->name, "\" twice"), "each field once");
       }
     }
-    order.push_back(*parsed);
-    if (parsed->field->name == entity.key && !entity.key_of_project) return order;  // what follows decides nothing
+    order.push_back(parsed);
+    if (parsed.field->name == entity.key && !entity.key_of_project) return order;  // what follows decides nothing
   }
   std::vector<std::string> unique = {entity.key};
   if (entity.key_of_project) unique.emplace_back("project");
@@ -107,11 +107,10 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
   if (query.page_size < 0) {
     return invalid("page_size", absl::StrCat(query.page_size), "0 (meaning 50) to 1000");
   }
-  absl::StatusOr<std::vector<OrderTerm>> order = parseOrderBy(query.order_by, entity);
-  if (!order.ok()) return order.status();
+  TESSERA_ASSIGN_OR_RETURN(std::vector<OrderTerm> order, parseOrderBy(query.order_by, entity));
   ListOrder resolved;
   resolved.page_size = query.page_size == 0 ? kDefaultPageSize : std::min(query.page_size, kMaxPageSize);
-  resolved.order = *std::move(order);
+  resolved.order = std::move(order);
   for (const OrderTerm& term : resolved.order) {
     absl::StrAppend(&resolved.ordering, resolved.ordering.empty() ? "" : ", ", term.field->column(),
                     term.descending ? " DESC" : "");
@@ -120,14 +119,13 @@ absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& ent
       sha256Hex(absl::StrCat(entity.table, "\n", resolved.ordering, "\n", query.project, "\n", query.filter))
           .substr(0, 32);
   if (query.page_token.empty()) return resolved;
-  absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, resolved.fingerprint, token_key);
-  if (!last.ok()) return last.status();
-  if (last->size() != resolved.order.size()) {
-    return invalid("page_token", absl::StrCat("a token of ", last->size(), " values"),
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Value> last, readPageToken(query.page_token, resolved.fingerprint, token_key));
+  if (last.size() != resolved.order.size()) {
+    return invalid("page_token", absl::StrCat("a token of ", last.size(), " values"),
                    "next_page_token of the previous answer; or start again without one");
   }
   resolved.has_last = true;
-  resolved.last = *std::move(last);
+  resolved.last = std::move(last);
   return resolved;
 }
 
@@ -137,24 +135,21 @@ void restrictTo(const std::string& project, const Entity& entity, Condition& con
   condition.values.insert(condition.values.begin(), project);
 }
 
-absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key) {
-  absl::StatusOr<Condition> condition = compileFilter(query.filter, entity);
-  if (!condition.ok()) return condition.status();
-  restrictTo(query.project, entity, *condition);
-  absl::StatusOr<ListOrder> resolved = resolveOrder(query, entity, token_key);
-  if (!resolved.ok()) return resolved.status();
-  ListPlan plan;
-  plan.page_size = resolved->page_size;
-  plan.order = std::move(resolved->order);
-  plan.fingerprint = std::move(resolved->fingerprint);
-  if (resolved->has_last) addKeyset(plan.order, resolved->last, *condition);
-  std::string columns;
-  for (const OrderTerm& term : plan.order) absl::StrAppend(&columns, ", ", term.field->column());
-  plan.sql = absl::StrCat("SELECT body", columns, " FROM ", entity.table, " WHERE ", condition->sql, " ORDER BY ",
-                          resolved->ordering, " LIMIT ?");
-  plan.values = std::move(condition->values);
-  plan.values.emplace_back(int64_t{plan.page_size} + 1);
-  return plan;
+TESSERA_ASSIGN_OR_RETURN(auto condition, compileFilter(query.filter, entity));
+restrictTo(query.project, entity, condition);
+TESSERA_ASSIGN_OR_RETURN(ListOrder resolved, resolveOrder(query, entity, token_key));
+ListPlan plan;
+plan.page_size = resolved.page_size;
+plan.order = std::move(resolved.order);
+plan.fingerprint = std::move(resolved.fingerprint);
+if (resolved.has_last) addKeyset(plan.order, resolved.last, condition);
+std::string columns;
+for (const OrderTerm& term : plan.order) absl::StrAppend(&columns, ", ", term.field->column());
+plan.sql = absl::StrCat("SELECT body", columns, " FROM ", entity.table, " WHERE ", condition.sql, " ORDER BY ",
+                        resolved.ordering, " LIMIT ?");
+plan.values = std::move(condition.values);
+plan.values.emplace_back(int64_t{plan.page_size} + 1);
+return plan;
 }
 
 }  // namespace tessera::storage

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::storage {
 
@@ -23,12 +24,11 @@ void Notices::post(const Notice& notice) const {
 }
 
 absl::Status Transaction::putLeasedTask(const v1::Task& task, int64_t token) {
-  const absl::StatusOr<v1::Task> known = getTask(task.id());
-  if (!known.ok()) return known.status();
-  if (known->state() != v1::Task::LEASED || known->fencing_token() != token) {
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task known, getTask(task.id()));
+  if (known.state() != v1::Task::LEASED || known.fencing_token() != token) {
     return absl::AbortedError(absl::StrCat("task ", task.id(), " is not leased under token ", token, " (state ",
-                                           v1::Task::State_Name(known->state()), ", newest token ",
-                                           known->fencing_token(), ")"));
+                                           v1::Task::State_Name(known.state()), ", newest token ",
+                                           known.fencing_token(), ")"));
   }
   return putTask(task);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/entity.h"
 #include "storage/sqlite/database.h"
 #include "storage/sqlite/rows.h"
@@ -27,7 +28,7 @@ class SqliteOperatorList : public OperatorList {
       : database_(std::move(database)), token_key_(randomKey()) {}
 
   absl::Status fill(const Operators& operators) {
-    if (absl::Status status = database_->execute(kCreate); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(database_->execute(kCreate));
     for (const v1::OperatorInfo& info : operators) {
       absl::Status status = database_->prepare(kInsert)
                                 .bind(absl::StrCat(info.domain(), ":", info.name(), ":", info.since_version()))
@@ -57,10 +58,9 @@ class SqliteOperatorList : public OperatorList {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OperatorList>> OperatorList::create(const Operators& operators) {
-  auto database = Database::open(":memory:", Database::Mode::kReadWriteCreate);
-  if (!database.ok()) return database.status();
-  auto list = std::make_unique<SqliteOperatorList>(*std::move(database));
-  if (absl::Status status = list->fill(operators); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto database, Database::open(":memory:", Database::Mode::kReadWriteCreate));
+  auto list = std::make_unique<SqliteOperatorList>(std::move(database));
+  TESSERA_RETURN_IF_ERROR(list->fill(operators));
   return list;
 }
 

@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 
 #include "absl/strings/escaping.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "storage/hmac.h"
 #include "tessera/v1/storage.pb.h"
 

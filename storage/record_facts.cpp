@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "proto/deterministic_bytes.h"
-#include "proto/sha256.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/support/sha256.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {

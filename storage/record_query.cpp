@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/page_token.h"
 
 namespace tessera::storage {
@@ -46,11 +47,10 @@ absl::StatusOr<Cursor> startOf(const BestQuery& query, const std::string& finger
   Cursor cursor;
   cursor.behind = before(query.project, query.workloads.empty() ? "" : query.workloads[0]);
   if (query.page_token.empty()) return cursor;
-  absl::StatusOr<std::vector<Value>> last = readPageToken(query.page_token, fingerprint, token_key);
-  if (!last.ok()) return last.status();
-  const auto text = [&](size_t at) { return std::get<std::string>((*last)[at]); };
-  cursor.behind = {text(0), text(1), text(2), text(3), std::get<int64_t>((*last)[4])};
-  cursor.workload = static_cast<size_t>(std::get<int64_t>((*last)[5]));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Value> last, readPageToken(query.page_token, fingerprint, token_key));
+  const auto text = [&](size_t at) { return std::get<std::string>(last[at]); };
+  cursor.behind = {text(0), text(1), text(2), text(3), std::get<int64_t>(last[4])};
+  cursor.workload = static_cast<size_t>(std::get<int64_t>(last[5]));
   return cursor;
 }
 
@@ -59,32 +59,28 @@ absl::StatusOr<Cursor> startOf(const BestQuery& query, const std::string& finger
 absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::string& token_key, const NextGroup& next,
                                            const BestOfGroup& best) {
   const std::string fingerprint = fingerprintOf(query);
-  absl::StatusOr<Cursor> start = startOf(query, fingerprint, token_key);
-  if (!start.ok()) return start.status();
-  Cursor at = *std::move(start);
+  TESSERA_ASSIGN_OR_RETURN(Cursor at, startOf(query, fingerprint, token_key));
   const int size = query.page_size == 0 ? kDefaultPageSize : std::min(query.page_size, kMaxPageSize);
   Page<BestGroup> page;
   size_t bytes = 0;
   while (true) {
-    absl::StatusOr<std::optional<GroupKey>> found = next(at.behind);
-    if (!found.ok()) return found.status();
-    if (*found && !query.project.empty() && (*found)->project != query.project) *found = std::nullopt;
-    if (!query.workloads.empty() && (!*found || (*found)->workload != query.workloads[at.workload])) {
+    TESSERA_ASSIGN_OR_RETURN(std::optional<GroupKey> found, next(at.behind));
+    if (found && !query.project.empty() && found->project != query.project) *found = std::nullopt;
+    if (!query.workloads.empty() && (!found || found->workload != query.workloads[at.workload])) {
       if (++at.workload == query.workloads.size()) return page;
       at.behind = before(query.project, query.workloads[at.workload]);
       continue;
     }
-    if (!*found) return page;
-    const GroupKey& key = **found;
+    if (!found) return page;
+    const GroupKey& key = *found;
     if (!matches(key, query)) {
       at.behind = skip(key, query);
       continue;
     }
     if (static_cast<int>(page.items.size()) == size || bytes >= kPageBytes) break;
-    absl::StatusOr<std::vector<v1::TuningRecord>> records = best(key, query.top);
-    if (!records.ok()) return records.status();
-    for (const v1::TuningRecord& record : *records) bytes += record.ByteSizeLong();
-    page.items.push_back({key.project, key.workload, key.target, key.chip, key.threads, *std::move(records)});
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records, best(key, query.top));
+    for (const v1::TuningRecord& record : records) bytes += record.ByteSizeLong();
+    page.items.push_back({key.project, key.workload, key.target, key.chip, key.threads, std::move(records)});
     at.behind = key;
   }
   page.next_page_token = makePageToken(fingerprint,

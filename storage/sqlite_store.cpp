@@ -14,6 +14,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/notices.h"
 #include "storage/running_body.h"
 #include "storage/sqlite/database.h"
@@ -64,8 +65,7 @@ absl::StatusOr<int64_t> databaseBytes(Database& database) {
   int64_t product = 1;
   for (const char* sql : {"PRAGMA page_count", "PRAGMA page_size"}) {
     Statement statement = database.prepareOnce(sql);
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
     product *= statement.integer(0);
   }
   return product;
@@ -176,20 +176,15 @@ class SqliteStore : public Store {
 absl::StatusOr<std::unique_ptr<Store>> SqliteStore::open(const std::string& path, const SqliteStoreOptions& options) {
   std::unique_ptr<SqliteStore> store(new SqliteStore(options));
   if (options.vfs == nullptr) {
-    absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::take(path + ".lock");
-    if (!lock.ok()) return lock.status();
-    store->lock_ = *std::move(lock);
+    TESSERA_ASSIGN_OR_RETURN(store->lock_, FileLock::take(path + ".lock"));
   }
-  if (absl::Status status = store->prepare(path); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(store->prepare(path));
   store->thread_ = std::thread([raw = store.get()] { raw->writeLoop(); });
   return store;
 }
 
 absl::Status SqliteStore::prepare(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<Database>> writer =
-      Database::open(path, Database::Mode::kReadWriteCreate, options_.vfs);
-  if (!writer.ok()) return writer.status();
-  writer_ = *std::move(writer);
+  TESSERA_ASSIGN_OR_RETURN(writer_, Database::open(path, Database::Mode::kReadWriteCreate, options_.vfs));
   writer_->setPatience(options_.busy);
   absl::Status status = writer_->execute(
       "PRAGMA journal_mode = WAL;"
@@ -199,13 +194,11 @@ absl::Status SqliteStore::prepare(const std::string& path) {
       "PRAGMA trusted_schema = OFF;");
   if (status.ok()) status = writer_->execute(absl::StrCat("PRAGMA synchronous = ", options_.synchronous).c_str());
   if (!status.ok()) return status;
-  absl::StatusOr<int64_t> bytes = databaseBytes(*writer_);
-  if (!bytes.ok()) return bytes.status();
-  if (*bytes > 0 && *bytes <= kCheckedBytes) {
+  TESSERA_ASSIGN_OR_RETURN(int64_t bytes, databaseBytes(*writer_));
+  if (bytes > 0 && bytes <= kCheckedBytes) {
     Statement verdict = writer_->prepareOnce("PRAGMA quick_check(1)");
-    absl::StatusOr<bool> row = verdict.step();
-    if (!row.ok()) return row.status();
-    if (*row && verdict.bytes(0) != "ok") {
+    TESSERA_ASSIGN_OR_RETURN(bool row, verdict.step());
+    if (row && verdict.bytes(0) != "ok") {
       return absl::DataLossError(
           absl::StrCat(path, ": the file is damaged (", std::string(verdict.bytes(0)), "); restore it from a backup"));
     }
@@ -216,17 +209,16 @@ absl::Status SqliteStore::prepare(const std::string& path) {
   if (status = writer_->execute("PRAGMA temp_store = MEMORY"); !status.ok()) return status;
   {
     Statement key = writer_->prepareOnce("SELECT value FROM settings WHERE name = 'token_key'");
-    absl::StatusOr<bool> row = key.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::DataLossError(absl::StrCat(path, ": the setting token_key is missing; restore a backup"));
+    TESSERA_ASSIGN_OR_RETURN(bool row, key.step());
+    if (!row) return absl::DataLossError(absl::StrCat(path, ": the setting token_key is missing; restore a backup"));
     token_key_ = std::string(key.bytes(0));
   }
   for (int i = 0; i < options_.readers; ++i) {
-    absl::StatusOr<std::unique_ptr<Database>> reader = Database::open(path, Database::Mode::kReadOnly, options_.vfs);
-    if (!reader.ok()) return reader.status();
-    (*reader)->setPatience(options_.busy);
-    if (status = (*reader)->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
-    idle_readers_.push_back(*std::move(reader));
+    TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> reader,
+                             Database::open(path, Database::Mode::kReadOnly, options_.vfs));
+    reader->setPatience(options_.busy);
+    if (status = reader->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
+    idle_readers_.push_back(std::move(reader));
   }
   sqlite3_wal_hook(
       writer_->handle(),
@@ -360,7 +352,7 @@ absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body)
     idle_readers_.push_back(std::move(database));
     reader_freed_.notify_one();
   };
-  if (absl::Status status = database->prepare("BEGIN").run(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(database->prepare("BEGIN").run());
   SqliteReader<Reader> reader(*database, token_key_);
   const RunningBody running(*this, static_cast<Reader&>(reader));
   return body(reader);

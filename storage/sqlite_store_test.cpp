@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/conformance/samples.h"
 #include "storage/scratch_folder.h"
 #include "storage/sqlite/migrations.h"

@@ -14,7 +14,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/blob_store.h"
 #include "storage/conformance/samples.h"
 #include "storage/scratch_folder.h"
@@ -95,25 +96,23 @@ std::set<std::string> wholeGroups(Store& store) {
   EXPECT_OK(store.read([&](Reader& r) -> absl::Status {
     int64_t cursor = 0;
     while (true) {
-      auto events = r.eventsAfter("log", cursor, 1000);
-      if (!events.ok()) return events.status();
-      if (events->empty()) break;
-      for (const v1::JobEvent& event : *events) {
+      TESSERA_ASSIGN_OR_RETURN(auto events, r.eventsAfter("log", cursor, 1000));
+      if (events.empty()) break;
+      for (const v1::JobEvent& event : events) {
         EXPECT_EQ(event.sequence(), ++cursor) << "a gap in the event numbers";
         logged.insert(event.attempt().task_id());
       }
     }
     ListQuery query = {.page_size = 1000, .page_token = "", .filter = "id != log", .order_by = "id"};
     do {
-      auto page = r.listJobs(query);
-      if (!page.ok()) return page.status();
-      for (const v1::Job& job : page->items) {
+      TESSERA_ASSIGN_OR_RETURN(auto page, r.listJobs(query));
+      for (const v1::Job& job : page.items) {
         jobs.insert(job.id());
         EXPECT_TRUE(r.getAction(job.id()).ok()) << job.id();
         EXPECT_EQ(*r.actionsOfTask(job.id()), std::vector<std::string>{job.id()});
         EXPECT_EQ(r.tasksOfAction(job.id())->size(), 1u);
       }
-      query.page_token = page->next_page_token;
+      query.page_token = page.next_page_token;
     } while (!query.page_token.empty());
     return absl::OkStatus();
   }));
@@ -238,16 +237,12 @@ v1::Digest digestOf(const std::string& bytes) {
 /// Sends what is missing of a blob, in pieces.
 absl::Status uploadRest(BlobStore& store, const std::string& bytes) {
   const v1::Digest digest = digestOf(bytes);
-  absl::StatusOr<int64_t> at = store.committedBytes(digest);
-  if (!at.ok()) return at.status();
-  auto upload = store.startUpload(digest, *at);
-  if (!upload.ok()) return upload.status();
-  for (auto offset = static_cast<size_t>(*at); offset < bytes.size(); offset += 10'000) {
-    if (absl::Status status = (*upload)->write(std::string_view(bytes).substr(offset, 10'000)); !status.ok()) {
-      return status;
-    }
+  TESSERA_ASSIGN_OR_RETURN(int64_t at, store.committedBytes(digest));
+  TESSERA_ASSIGN_OR_RETURN(auto upload, store.startUpload(digest, at));
+  for (auto offset = static_cast<size_t>(at); offset < bytes.size(); offset += 10'000) {
+    TESSERA_RETURN_IF_ERROR(upload->write(std::string_view(bytes).substr(offset, 10'000)));
   }
-  return (*upload)->commit();
+  return upload->commit();
 }
 
 TEST(BlobFault, AcknowledgedBlobsSurviveKillAndUploadsResume) {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/store.h"
 
 namespace tessera::storage {

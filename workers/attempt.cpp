@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/log_format.h"
+#include "proto/messages/failure.h"
+#include "proto/support/log_format.h"
 #include "workers/backoff.h"
 #include "workers/cores.h"
 #include "workers/heartbeat.h"

@@ -11,9 +11,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
-#include "proto/write_all.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/write_all.h"
 #include "workers/file_descriptor.h"
 #include "workers/file_digest.h"
 
@@ -35,7 +36,7 @@ absl::Status mismatch(const v1::Digest& wanted, const std::string& sha256, int64
 absl::StatusOr<std::unique_ptr<BlobCache>> BlobCache::open(const std::string& folder, int64_t capacity_bytes,
                                                            SharedBlobs* shared) {
   std::unique_ptr<BlobCache> cache(new BlobCache(folder, capacity_bytes, shared));
-  if (absl::Status status = cache->scan(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cache->scan());
   return cache;
 }
 

@@ -9,9 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "proto/blob_place.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/blob_place.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "workers/file_digest.h"
 #include "workers/testing/temporary_folder.h"
 
@@ -48,7 +49,7 @@ class BlobCacheTest : public testing::Test {
       ++fetches_;
       // In pieces, as they come over the wire.
       for (size_t i = 0; i < bytes.size(); i += 3) {
-        if (absl::Status status = sink(std::string_view(bytes).substr(i, 3)); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(sink(std::string_view(bytes).substr(i, 3)));
       }
       return absl::OkStatus();
     });

@@ -10,6 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "workers/backoff.h"
 #include "workers/file_descriptor.h"
 #include "workers/rpc.h"
@@ -96,9 +97,8 @@ absl::Status BlobClient::downloadOnce(const v1::Digest& digest, int64_t& offset,
 }
 
 absl::Status BlobClient::upload(const std::vector<File>& files, Cancellation& cancellation) {
-  auto wanted = missing(files, cancellation);
-  if (!wanted.ok()) return wanted.status();
-  for (const File& file : *wanted) {
+  TESSERA_ASSIGN_OR_RETURN(auto wanted, missing(files, cancellation));
+  for (const File& file : wanted) {
     int mismatches = 0;
     absl::Status status = retry(cancellation, [&] {
       absl::Status once = uploadOnce(file, cancellation);

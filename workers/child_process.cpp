@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "proto/support/status_macros.h"
 #include "workers/folder_size.h"
 #include "workers/spawn.h"
 
@@ -55,26 +56,23 @@ void adoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::start(const ChildSpec& spec, ProgressSink on_progress,
                                                                   const Spawn& spawn) {
   std::unique_ptr<ChildProcess> child(new ChildProcess(spec, std::move(on_progress)));
-  if (absl::Status status = child->spawn(spawn ? spawn : spawnGroup); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(child->spawn(spawn ? spawn : spawnGroup));
   return child;
 }
 
 absl::Status ChildProcess::spawn(const Spawn& spawn) {
-  auto output = openPipe();
-  if (!output.ok()) return output.status();
-  auto progress = openPipe();
-  if (!progress.ok()) return progress.status();
+  TESSERA_ASSIGN_OR_RETURN(auto output, openPipe());
+  TESSERA_ASSIGN_OR_RETURN(auto progress, openPipe());
   wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
 
   started_ = Clock::now();
-  auto spawned = spawn(spec_, output->write.get(), progress->write.get());
-  if (!spawned.ok()) return spawned.status();
-  pid_ = spawned->processes.pid;
-  first_ = spawned->processes.first;
-  report_ = std::move(spawned->report);
-  output_ = std::move(output->read);
-  progress_ = std::move(progress->read);
+  TESSERA_ASSIGN_OR_RETURN(auto spawned, spawn(spec_, output.write.get(), progress.write.get()));
+  pid_ = spawned.processes.pid;
+  first_ = spawned.processes.first;
+  report_ = std::move(spawned.report);
+  output_ = std::move(output.read);
+  progress_ = std::move(progress.read);
   // From here on the destructor cleans up. The child cannot be reaped before wait(), so pid_ is its own.
   process_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   if (!process_.valid()) return absl::ErrnoToStatus(errno, "pidfd_open");

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "workers/file_descriptor.h"
 
 namespace tessera::worker {
@@ -42,10 +43,9 @@ absl::StatusOr<v1::Digest> digestFiles(const std::vector<std::string>& paths, st
   Sha256 hash;
   int64_t total = 0;
   for (const std::string& path : paths) {
-    absl::StatusOr<int64_t> size = hashFile(path, hash);
-    if (!size.ok()) return size.status();
-    sizes->push_back(*size);
-    total += *size;
+    TESSERA_ASSIGN_OR_RETURN(int64_t size, hashFile(path, hash));
+    sizes->push_back(size);
+    total += size;
   }
   v1::Digest digest;
   digest.set_sha256(hash.finish());

@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "workers/fork_request.h"
 #include "workers/serve_forks.h"
 #include "workers/spawn.h"
@@ -52,14 +53,14 @@ absl::StatusOr<Spawned> ForkServer::fork(const ChildSpec& spec, int output, int 
   const std::lock_guard lock(mutex_);
   const bool fresh = pid_ < 0;
   if (fresh) {
-    if (absl::Status started = startLocked(); !started.ok()) return started;
+    TESSERA_RETURN_IF_ERROR(startLocked());
   }
   auto spawned = ask(spec, output, progress);
   if (!absl::IsUnavailable(spawned.status()) || fresh) return spawned;
   spdlog::warn("the started task program {} has ended, another one is started: {}", pid_,
                std::string(spawned.status().message()));
   stop();
-  if (absl::Status started = startLocked(); !started.ok()) return started;
+  TESSERA_RETURN_IF_ERROR(startLocked());
   return ask(spec, output, progress);
 }
 
@@ -75,9 +76,8 @@ absl::Status ForkServer::startLocked() {
   spec.environment = cleanEnvironment();
   spec.environment.emplace_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
   spec.working_folder = "/";
-  auto spawned = spawnGroup(spec, STDERR_FILENO, theirs.get());
-  if (!spawned.ok()) return spawned.status();
-  pid_ = spawned->processes.pid;
+  TESSERA_ASSIGN_OR_RETURN(auto spawned, spawnGroup(spec, STDERR_FILENO, theirs.get()));
+  pid_ = spawned.processes.pid;
   socket_ = std::move(ours);
   theirs.reset();
   // A task's time is not to pass while its program gets ready.
@@ -86,7 +86,7 @@ absl::Status ForkServer::startLocked() {
   const ssize_t got = answers ? read(socket_.get(), ready, sizeof(ready)) : 0;
   if (got <= 0) {
     stop();
-    if (absl::Status begun = readReport(binary_, spawned->report.get()); !begun.ok()) return begun;
+    TESSERA_RETURN_IF_ERROR(readReport(binary_, spawned.report.get()));
     return absl::FailedPreconditionError(absl::StrCat(
         binary_, " ", kServeFlag,
         answers ? " ended before it was ready"
@@ -112,14 +112,12 @@ void ForkServer::stop() {
 
 absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int progress) {
   // Its reader is closed where this fails: a child that is made all the same ends by that.
-  auto report = openPipe();
-  if (!report.ok()) return report.status();
+  TESSERA_ASSIGN_OR_RETURN(auto report, openPipe());
   const ForkRequest request = {
       {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};
-  absl::Status sent =
-      sendForkRequest(socket_.get(), request, {output, progress, report->write.get(), spec.known_steps});
+  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report.write.get(), spec.known_steps});
   if (!sent.ok()) return absl::UnavailableError(absl::StrCat(binary_, " ", kServeFlag, ": ", sent.message()));
-  report->write.reset();
+  report.write.reset();
 
   const bool answers = waitFor(socket_.get());
   ForkReply reply;
@@ -131,7 +129,7 @@ absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int p
     if (reply.processes.first > 0) waitpid(reply.processes.first, nullptr, 0);
     return cannotStart(binary_, reply.failed);
   }
-  return Spawned{reply.processes, std::move(report->read)};
+  return Spawned{reply.processes, std::move(report.read)};
 }
 
 }  // namespace tessera::worker

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1; older headers lack it

@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "workers/file_descriptor.h"
 
-/// Results of steps of the compiler (compiler/step_cache.h) that attempts on this worker share, in a file in memory
-/// that each task process of a project is given and maps: to look one up takes no call of anybody. The worker alone
-/// writes, the file is sealed against everybody else. A result that was changed or only half written when it is read,
-/// or that lies under a name that is not its own, is none.
+/// Results of steps of the compiler (compiler/step_cache/step_cache.h) that attempts on this worker share, in a file in
+/// memory that each task process of a project is given and maps: to look one up takes no call of anybody. The worker
+/// alone writes, the file is sealed against everybody else. A result that was changed or only half written when it is
+/// read, or that lies under a name that is not its own, is none.
 namespace tessera::worker {
 
 /// What the worker keeps of one project. It is two halves: results go into the younger one; when that is full the older

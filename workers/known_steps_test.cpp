@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::worker {
 namespace {

@@ -10,8 +10,9 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "proto/element_size.h"
-#include "proto/failure.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "proto/version/version.h"
 #include "workers/file_digest.h"
 #include "workers/output_names.h"
@@ -64,16 +65,14 @@ absl::Status takeOutputs(const AttemptFolder& folder, int64_t most, v1::ExecuteR
   int64_t left = most;
   for (int i = 0; i < result.outputs_size(); ++i) {
     v1::TensorValue& output = *result.mutable_outputs(i);
-    const auto bytes = bytesOf(output.spec());
-    if (!bytes.ok()) return bytes.status();
-    if (*bytes > left) return unusable(absl::StrCat("outputs of more than its memory limit of ", most, " bytes"));
-    left -= *bytes;
+    TESSERA_ASSIGN_OR_RETURN(const auto bytes, bytesOf(output.spec()));
+    if (bytes > left) return unusable(absl::StrCat("outputs of more than its memory limit of ", most, " bytes"));
+    left -= bytes;
     if (output.value_case() != v1::TensorValue::kData) {
-      auto content = contentOf(folder.output(outputFileName(i)), *bytes);
-      if (!content.ok()) return content.status();
-      output.set_data(*std::move(content));
+      TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(folder.output(outputFileName(i)), bytes));
+      output.set_data(std::move(content));
     }
-    if (static_cast<int64_t>(output.data().size()) != *bytes) return unusable("an output of another size");
+    if (static_cast<int64_t>(output.data().size()) != bytes) return unusable("an output of another size");
   }
   return absl::OkStatus();
 }
@@ -95,16 +94,13 @@ absl::StatusOr<std::unique_ptr<LoneRun>> LoneRun::open(const LoneRunOptions& opt
   std::error_code error;
   lone->root_ = (fs::temp_directory_path(error) / "tessera-run-XXXXXX").string();
   if (error || mkdtemp(lone->root_.data()) == nullptr) return absl::ErrnoToStatus(errno, lone->root_);
-  auto scratch = Scratch::open(lone->root_);
-  if (!scratch.ok()) return scratch.status();
-  lone->scratch_ = *std::move(scratch);
+  TESSERA_ASSIGN_OR_RETURN(lone->scratch_, Scratch::open(lone->root_));
   fs::create_directories(lone->scratch_->cacheFolder(), error);
   adoptOrphans();
-  auto plan = planSandbox(options.sandbox, lone->scratch_->attemptsFolder());
-  if (!plan.ok()) return plan.status();
-  if (absl::Status enough = checkMeasures(options.required, plan->measures); !enough.ok()) return enough;
+  TESSERA_ASSIGN_OR_RETURN(auto plan, planSandbox(options.sandbox, lone->scratch_->attemptsFolder()));
+  TESSERA_RETURN_IF_ERROR(checkMeasures(options.required, plan.measures));
   lone->runner_.binary = options.binary;
-  lone->runner_.sandbox = *std::move(plan);
+  lone->runner_.sandbox = std::move(plan);
   lone->runner_.default_memory_bytes =
       options.memory_bytes > 0 ? options.memory_bytes : std::max(kLeastMemory, memoryOfMachine());
   lone->runner_.build = compilerVersion();
@@ -138,27 +134,26 @@ absl::StatusOr<v1::Digest> LoneRun::takeArtifact(const std::string& path) {
 
 absl::StatusOr<v1::TaskResult> LoneRun::run(v1::TaskSpec task, const std::map<std::string, std::string>& files,
                                             Cancellation& cancellation) {
-  auto folder = scratch_->newAttempt();
-  if (!folder.ok()) return folder.status();
-  const std::string artifact = folder->input(artifact_.sha256());
-  if (absl::Status status = place(scratch_->cacheFolder() + "/artifact", artifact); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto folder, scratch_->newAttempt());
+  const std::string artifact = folder.input(artifact_.sha256());
+  TESSERA_RETURN_IF_ERROR(place(scratch_->cacheFolder() + "/artifact", artifact));
   *task.add_inputs() = artifact_;
   for (const auto& [sha256, bytes] : files) {
     if (sha256 == artifact_.sha256()) continue;
-    std::ofstream out(folder->input(sha256), std::ios::binary);
+    std::ofstream out(folder.input(sha256), std::ios::binary);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     out.close();
-    if (!out) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", folder->input(sha256)));
+    if (!out) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", folder.input(sha256)));
     v1::Digest& digest = *task.add_inputs();
     digest.set_sha256(sha256);
     digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
   }
-  v1::TaskResult result = runTask(runner_, task, *folder, [](const v1::Progress&) {}, cancellation);
+  v1::TaskResult result = runTask(runner_, task, folder, [](const v1::Progress&) {}, cancellation);
   if (!result.has_failure() && result.has_execute() != (task.kind() == v1::EXECUTE)) {
     return unusable("an answer to another question");
   }
   if (result.has_execute()) {
-    if (absl::Status taken = takeOutputs(*folder, runner_.default_memory_bytes, *result.mutable_execute()); !taken.ok())
+    if (absl::Status taken = takeOutputs(folder, runner_.default_memory_bytes, *result.mutable_execute()); !taken.ok())
       return taken;
   }
   return result;

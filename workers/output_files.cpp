@@ -6,8 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "workers/file_digest.h"
 #include "workers/output_names.h"
 
@@ -82,11 +83,10 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
       continue;
     }
     if (file.parts_size() > 0) {
-      auto whole = composedFile(file, task, folder);
-      if (!whole.ok()) return whole.status();
-      *file.mutable_digest() = whole->digest;
+      TESSERA_ASSIGN_OR_RETURN(auto whole, composedFile(file, task, folder));
+      *file.mutable_digest() = whole.digest;
       file.clear_parts();
-      files.push_back(*std::move(whole));
+      files.push_back(std::move(whole));
       continue;
     }
     const std::string path = folder.output(file.name());
@@ -153,9 +153,8 @@ absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, cons
     return absl::OkStatus();
   }
   if (files->empty()) return absl::OkStatus();
-  auto large = enclose(result, *files);
-  if (!large.ok()) return large.status();
-  if (absl::Status status = client.upload(*large, attempt); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto large, enclose(result, *files));
+  TESSERA_RETURN_IF_ERROR(client.upload(large, attempt));
   for (const auto& file : *files) {
     if (file.parts.empty() && !file.path.empty()) cache.add(file.digest, file.path);
   }

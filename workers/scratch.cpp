@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "proto/own_folder.h"
+#include "proto/support/own_folder.h"
 
 namespace tessera::worker {
 

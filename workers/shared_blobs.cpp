@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "proto/blob_place.h"
+#include "proto/messages/blob_place.h"
 
 namespace tessera::worker {
 namespace {

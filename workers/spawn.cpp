@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/cpu_features.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::worker {
 namespace {
@@ -35,15 +36,14 @@ absl::StatusOr<Pipe> openPipe() {
 }
 
 absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progress) {
-  auto report = openPipe();
-  if (!report.ok()) return report.status();
+  TESSERA_ASSIGN_OR_RETURN(auto report, openPipe());
   const FileDescriptor null_low(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const FileDescriptor null = above5(null_low.get());
   const FileDescriptor child_output = above5(output);
   const FileDescriptor child_progress = above5(progress);
   const FileDescriptor known_steps = spec.known_steps >= 0 ? above5(spec.known_steps) : FileDescriptor();
-  FileDescriptor report_write = above5(report->write.get());
-  report->write.reset();
+  FileDescriptor report_write = above5(report.write.get());
+  report.write.reset();
   if (!null.valid() || !child_output.valid() || !child_progress.valid() || !report_write.valid() ||
       known_steps.valid() != (spec.known_steps >= 0)) {
     return absl::ErrnoToStatus(errno, "descriptors of a child");
@@ -72,7 +72,7 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
     giveUp(4, "exec", errno);
   }
   setpgid(pid, pid);  // both sides do it, so that neither can be early; after exec it fails, harmlessly
-  return Spawned{{.pid = pid}, std::move(report->read)};
+  return Spawned{{.pid = pid}, std::move(report.read)};
 }
 
 absl::Status readReport(const std::string& program, int report) {

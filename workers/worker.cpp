@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "proto/worker_exit.h"
+#include "proto/support/worker_exit.h"
 #include "workers/rpc.h"
 #include "workers/self_check.h"
 

@@ -35,7 +35,7 @@ class Worker {
  public:
   explicit Worker(WorkerOptions options);
 
-  /// Works until drained or stopped. Returns the process's exit code (proto/worker_exit.h).
+  /// Works until drained or stopped. Returns the process's exit code (proto/support/worker_exit.h).
   int run();
 
   /// Takes no more tasks; run() returns when the current ones are reported. From any thread.

@@ -10,11 +10,12 @@
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
-#include "proto/cli11.h"
-#include "proto/end_with_parent.h"
-#include "proto/log_format.h"
+#include "proto/support/cli11.h"
+#include "proto/support/end_with_parent.h"
+#include "proto/support/log_format.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/worker_exit.h"
 #include "proto/version/version.h"
-#include "proto/worker_exit.h"
 #include "workers/describe_host.h"
 #include "workers/sandbox/measures.h"
 #include "workers/worker.h"
@@ -97,7 +98,7 @@ absl::StatusOr<SandboxPlan> planned(Flags& flags) {
   std::filesystem::create_directories(flags.options.scratch, error);
   auto plan = planSandbox(flags.sandbox, std::filesystem::absolute(flags.options.scratch));
   if (!plan.ok()) return plan;
-  if (absl::Status enough = checkMeasures(flags.require_sandbox, plan->measures); !enough.ok()) return enough;
+  TESSERA_RETURN_IF_ERROR(checkMeasures(flags.require_sandbox, plan->measures));
   return plan;
 }
 

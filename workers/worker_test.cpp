@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "proto/worker_exit.h"
+#include "proto/support/worker_exit.h"
 #include "workers/backoff.h"
 #include "workers/testing/fake_server.h"
 #include "workers/testing/temporary_folder.h"

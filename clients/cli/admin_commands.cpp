@@ -12,8 +12,8 @@
 #include "clients/cli/local_service.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/trust.h"
-#include "proto/printable.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

@@ -9,21 +9,21 @@
 #include "clients/cli/progress.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/transfer.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
 
 absl::StatusOr<CompileRequest> requestOf(const AnalysisFlags& flags) {
   CompileRequest request;
-  if (absl::Status status = flags.model.fill(request); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(flags.model.fill(request));
   request.priority = flags.priority;
   for (auto [text, field] : {std::pair{&flags.queue_timeout, &request.queue_timeout_us},
                              std::pair{&flags.run_timeout, &request.run_timeout_us}}) {
     if (text->empty()) continue;
-    auto parsed = parseDuration(*text);
-    if (!parsed.ok()) return parsed.status();
-    *field = *parsed;
+    TESSERA_ASSIGN_OR_RETURN(auto parsed, parseDuration(*text));
+    *field = parsed;
   }
   return request;
 }
@@ -39,27 +39,23 @@ void AnalysisFlags::addTo(CLI::App* command) {
 }
 
 absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question) {
-  const auto service = flags.service.start(line);
-  if (!service.ok()) return service.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto service, flags.service.start(line));
   // Before the first connection, whose threads inherit its signal mask.
   auto interrupts = std::make_unique<InterruptWatch>();
-  auto connected = line.connect();
-  if (!connected.ok()) return connected.status();
-  Channel& channel = **connected;
+  TESSERA_ASSIGN_OR_RETURN(auto connected, line.connect());
+  Channel& channel = *connected;
   const absl::Cleanup unwatch = [&interrupts] { interrupts.reset(); };  // its thread uses the channel
 
-  auto request = requestOf(flags);
-  if (!request.ok()) return request.status();
+  TESSERA_ASSIGN_OR_RETURN(auto request, requestOf(flags));
   ProgressView view(line.quiet || line.json);
   auto uploaded =
-      uploadCompile(channel, *request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
+      uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return uploaded.status();
   askInstead(*uploaded, question);
   interrupts->jobMayExist();
-  auto outcome = createCompile(channel, *uploaded);
-  if (!outcome.ok()) return outcome.status();
-  interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
-  auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); },
+  TESSERA_ASSIGN_OR_RETURN(auto outcome, createCompile(channel, *uploaded));
+  interrupts->cancels([&channel, id = outcome.job.id()] { cancelAloud(channel, id, "cancelling"); });
+  auto job = awaitJob(channel, outcome.job.id(), [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();
   if (!job.ok()) return job.status();

@@ -6,7 +6,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/local_flags.h"
 #include "clients/cli/model_flags.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "clients/cli/latency.h"
-#include "proto/median.h"
+#include "proto/support/median.h"
 
 namespace tessera::client {
 namespace {

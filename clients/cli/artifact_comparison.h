@@ -17,8 +17,8 @@ struct TimeChange {
 };
 
 /// The noise is three standard errors of the median of the differences of each turn, by their median absolute deviation
-/// (proto/median.h, errorOfMedian), and never less than 1 %: the same code at other addresses differs by that much.
-/// Both have the same count, at least one.
+/// (proto/support/median.h, errorOfMedian), and never less than 1 %: the same code at other addresses differs by that
+/// much. Both have the same count, at least one.
 TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<double>& after_ms);
 
 enum class CodeChange { kSame, kOtherSchedule, kOtherKernel, kNew, kGone };

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/cli/zip_file.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -11,10 +12,9 @@ constexpr size_t kMostPlan = size_t{2} << 30;  // as much as a message may have
 
 template <typename Message>
 absl::StatusOr<Message> readEntry(const std::string& path, const std::string& entry, size_t most) {
-  auto bytes = readZipEntry(path, entry, most);
-  if (!bytes.ok()) return bytes.status();
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, readZipEntry(path, entry, most));
   Message message;
-  if (!message.ParseFromString(*bytes)) {
+  if (!message.ParseFromString(bytes)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", entry, " is damaged; fetch the artifact again"));
   }
   return message;

@@ -19,7 +19,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "clients/cpp/local_file.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -130,7 +131,7 @@ absl::StatusOr<Pair> authorityIn(const std::string& stem, int days, std::vector<
   absl::StatusOr<Pair> made = issue(
       {"Tessera test authority", "critical,CA:TRUE,pathlen:0", "critical,keyCertSign,cRLSign", "", ""}, nullptr, days);
   if (!made.ok()) return made;
-  if (absl::Status status = write(*made, stem, written); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(write(*made, stem, written));
   return made;
 }
 
@@ -158,17 +159,16 @@ absl::Status issueCaller(const CertificateRequest& request, const std::string& c
         absl::StrCat("'", caller, "': found; accepted: ROLE:NAME with a role of reader, client, operator, worker"));
   }
   const std::vector<std::string> named = absl::StrSplit(parts[1], absl::MaxSplits("?project=", 1));
-  if (absl::Status status = checkName(named[0]); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkName(named[0]));
   if (named.size() == 2 && !isProjectName(named[1])) {
     return absl::InvalidArgumentError(absl::StrCat("'", named[1], "': found; accepted: the name of a project: a ",
                                                    "lower-case letter, then at most 62 of a-z, 0-9, '-'"));
   }
-  absl::StatusOr<Pair> made = issue({named[0], "CA:FALSE", "critical,digitalSignature", "clientAuth",
-                                     absl::StrCat("URI:tessera://", parts[0], "/", parts[1])},
-                                    &authority, request.days);
-  if (!made.ok()) return made.status();
+  TESSERA_ASSIGN_OR_RETURN(Pair made, issue({named[0], "CA:FALSE", "critical,digitalSignature", "clientAuth",
+                                             absl::StrCat("URI:tessera://", parts[0], "/", parts[1])},
+                                            &authority, request.days));
   const std::string file = absl::StrCat(request.folder, "/", parts[0], "-", named[0]);
-  return write(*made, named.size() == 2 ? absl::StrCat(file, "-", named[1]) : file, written);
+  return write(made, named.size() == 2 ? absl::StrCat(file, "-", named[1]) : file, written);
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateReque
   std::vector<std::string> written;
   std::vector<std::string> names;
   for (const std::string& host : request.hosts) {
-    if (absl::Status status = checkName(host); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkName(host));
     names.push_back(absl::StrCat(isAddress(host) ? "IP:" : "DNS:", host));
   }
   std::error_code error;
@@ -185,20 +185,18 @@ absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateReque
   const bool made = fs::create_directories(request.folder, error);
   if (made) fs::permissions(request.folder, fs::perms::owner_all, error);
   if (error) return fileError(error.value(), absl::StrCat("cannot make ", request.folder));
-  const absl::StatusOr<Pair> authority = authorityIn(request.folder + "/ca", request.days, written);
-  if (!authority.ok()) return authority.status();
+  TESSERA_ASSIGN_OR_RETURN(const Pair authority, authorityIn(request.folder + "/ca", request.days, written));
   if (!names.empty()) {
     // The server's own machine looks after it there: metrics, readiness, the page.
     for (const char* own : {"DNS:localhost", "IP:127.0.0.1", "IP:::1"})
       if (std::ranges::find(names, own) == names.end()) names.emplace_back(own);
-    absl::StatusOr<Pair> server =
-        issue({request.hosts.front(), "CA:FALSE", "critical,digitalSignature", "serverAuth", absl::StrJoin(names, ",")},
-              &*authority, request.days);
-    if (!server.ok()) return server.status();
-    if (absl::Status status = write(*server, request.folder + "/server", written); !status.ok()) return status;
+    TESSERA_ASSIGN_OR_RETURN(Pair server, issue({request.hosts.front(), "CA:FALSE", "critical,digitalSignature",
+                                                 "serverAuth", absl::StrJoin(names, ",")},
+                                                &authority, request.days));
+    TESSERA_RETURN_IF_ERROR(write(server, request.folder + "/server", written));
   }
   for (const std::string& caller : request.callers) {
-    if (absl::Status status = issueCaller(request, caller, *authority, written); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(issueCaller(request, caller, authority, written));
   }
   return written;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -43,9 +44,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
     shown.project = project;
     shown.token_file = absl::StrCat(data_folder, "/operator.token");
   }
-  auto opened = Channel::open(address, shown);
-  if (!opened.ok()) return opened.status();
-  std::unique_ptr<Channel> channel = *std::move(opened);
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, Channel::open(address, shown));
   channel->setEnded(ended);
   if (!json && !quiet) {
     channel->setAway([address](std::chrono::milliseconds patience) {
@@ -53,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
                 << std::chrono::ceil<std::chrono::seconds>(patience).count() << " s at most\n";
     });
   }
-  if (absl::Status status = channel->waitReady(patience); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(channel->waitReady(patience));
   return channel;
 }
 

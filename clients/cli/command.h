@@ -7,7 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -91,10 +92,9 @@ absl::StatusOr<std::string> forEachPage(const ListFlags& flags, Call&& call, Use
     request.set_order_by(flags.order_by);
     request.set_page_token(token);
     request.set_page_size(flags.limit == 0 ? kMaxPage : std::min(left, kMaxPage));
-    auto page = call(request);
-    if (!page.ok()) return page.status();
-    left -= use(*page);
-    token = page->next_page_token();
+    TESSERA_ASSIGN_OR_RETURN(auto page, call(request));
+    left -= use(page);
+    token = page.next_page_token();
   } while (!token.empty() && (flags.limit == 0 || left > 0));
   return token;
 }

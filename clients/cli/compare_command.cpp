@@ -15,6 +15,7 @@
 #include "clients/cli/junit.h"
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -42,19 +43,11 @@ struct Side {
 };
 
 absl::Status Side::open(const std::string& path, const CompareFlags& flags) {
-  auto loaded = loadArtifact(path, flags.trust, /*verify_weights=*/false);
-  if (!loaded.ok()) return loaded.status();
-  artifact = *std::move(loaded);
-  auto head = readManifest(path);
-  if (!head.ok()) return head.status();
-  manifest = *std::move(head);
-  auto decisions = readPlan(path);
-  if (!decisions.ok()) return decisions.status();
-  plan = *std::move(decisions);
-  if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) return status;
-  auto created = createSession(artifact.get(), flags.threads, buffers.variant);
-  if (!created.ok()) return created.status();
-  session = *std::move(created);
+  TESSERA_ASSIGN_OR_RETURN(artifact, loadArtifact(path, flags.trust, /*verify_weights=*/false));
+  TESSERA_ASSIGN_OR_RETURN(manifest, readManifest(path));
+  TESSERA_ASSIGN_OR_RETURN(plan, readPlan(path));
+  TESSERA_RETURN_IF_ERROR(buffers.prepare(artifact.get(), flags.inputs));
+  TESSERA_ASSIGN_OR_RETURN(session, createSession(artifact.get(), flags.threads, buffers.variant));
   tessera_variant_info variant;
   tessera_artifact_variant(artifact.get(), buffers.variant, &variant);
   steps_ms.resize(variant.num_steps);
@@ -84,11 +77,11 @@ absl::Status measure(Side& before, Side& after, const CompareFlags& flags) {
     Side* turn[] = {&before, &after};
     if (round % 2 != 0) std::swap(turn[0], turn[1]);
     for (Side* side : turn) {
-      if (absl::Status status = side->run(round >= 0); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(side->run(round >= 0));
     }
     for (Side* side : turn) {
       if (round < 0) continue;
-      if (absl::Status status = side->profile(); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(side->profile());
     }
   }
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "clients/cli/output.h"
-#include "proto/float_value.h"
+#include "proto/messages/float_value.h"
 
 namespace tessera::client {
 namespace {

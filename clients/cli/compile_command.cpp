@@ -26,7 +26,8 @@
 #include "clients/cpp/digest.h"
 #include "clients/cpp/local_file.h"
 #include "clients/cpp/transfer.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -102,11 +103,10 @@ absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options)
 /// What a job compiled, also where it tuned first.
 absl::StatusOr<v1::CompileResult> resultOf(Channel& channel, const v1::Job& job) {
   if (!job.has_tune_result()) return job.compile_result();
-  auto artifact = findBlob(channel, job.tune_result().artifact_id());
-  if (!artifact.ok()) return artifact.status();
+  TESSERA_ASSIGN_OR_RETURN(auto artifact, findBlob(channel, job.tune_result().artifact_id()));
   v1::CompileResult result;
-  result.set_artifact_id(artifact->sha256());
-  *result.mutable_artifact() = *artifact;
+  result.set_artifact_id(artifact.sha256());
+  *result.mutable_artifact() = artifact;
   return result;
 }
 

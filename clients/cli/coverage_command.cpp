@@ -11,6 +11,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
 #include "compiler/intrinsic/coverage.h"
+#include "proto/support/status_macros.h"
 #include "tessera/v1/analysis.pb.h"
 
 namespace tessera::client {
@@ -29,10 +30,9 @@ absl::StatusOr<Coverage> coverageOfModel(CommandLine& line, AnalysisFlags questi
                                          const v1::Target& target) {
   question.model.model = model;
   question.model.target = "host";  // loop nests are the model's, not the target's
-  auto bytes = ask(line, question, v1::AnalyzeSpec::EXPLAIN);
-  if (!bytes.ok()) return bytes.status();
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
-  if (!explanation.ParseFromString(*bytes)) return absl::DataLossError("the service's report cannot be read");
+  if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");
   return compiler::intrinsic::coverageOf(explanation, target);
 }
 

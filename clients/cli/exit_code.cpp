@@ -1,6 +1,6 @@
 #include "clients/cli/exit_code.h"
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "proto/failure_class.h"
+#include "proto/messages/failure_class.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/job.pb.h"
 

@@ -14,7 +14,8 @@
 #include "clients/cpp/compile.h"
 #include "clients/cpp/local_file.h"
 #include "compiler/schedule/pins.h"
-#include "proto/plan_view.h"
+#include "proto/messages/plan_view.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -38,20 +39,18 @@ void refuseFlagsOfModels(const CLI::App& command) {
 
 // The Plan within an artifact file; the model's own nodes are no longer known there.
 absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {
-  auto plan = readPlan(path);
-  if (!plan.ok()) return plan.status();
+  TESSERA_ASSIGN_OR_RETURN(auto plan, readPlan(path));
   v1::Explanation explanation;
-  *explanation.mutable_after() = viewPlan(*plan);
-  *explanation.mutable_plan() = *std::move(plan);
+  *explanation.mutable_after() = viewPlan(plan);
+  *explanation.mutable_plan() = std::move(plan);
   for (v1::Workload& workload : *explanation.mutable_plan()->mutable_workloads()) workload.clear_ir();
   return explanation;
 }
 
 absl::StatusOr<v1::Explanation> explainModel(CommandLine& line, const AnalysisFlags& flags) {
-  auto bytes = ask(line, flags, v1::AnalyzeSpec::EXPLAIN);
-  if (!bytes.ok()) return bytes.status();
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, flags, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
-  if (explanation.ParseFromString(*bytes)) return explanation;
+  if (explanation.ParseFromString(bytes)) return explanation;
   return absl::DataLossError("the service's report cannot be read");
 }
 

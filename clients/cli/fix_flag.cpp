@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "clients/cli/npy.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -107,10 +108,9 @@ absl::StatusOr<v1::TensorValue> parseFix(const std::string& text) {
   const std::string name = text.substr(0, equals);
   std::string list = text.substr(equals + 1);
   if (file != std::string::npos) {
-    auto tensor = readNpy(list.substr(1));
-    if (!tensor.ok()) return tensor.status();
-    *value.mutable_spec() = tensor->spec;
-    value.set_data(tensor->bytes);
+    TESSERA_ASSIGN_OR_RETURN(auto tensor, readNpy(list.substr(1)));
+    *value.mutable_spec() = tensor.spec;
+    value.set_data(tensor.bytes);
     value.mutable_spec()->set_name(name);
     return value;
   }

@@ -14,6 +14,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/versions.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -81,16 +82,14 @@ class Follower {
   }
 
   absl::Status begin(const Loaded& first) {
-    if (absl::Status status = buffers_.prepare(first.artifact.get(), run_.inputs); !status.ok()) return status;
-    auto session = createSession(first.artifact.get(), run_.threads, buffers_.variant);
-    if (!session.ok()) return session.status();
-    session_ = *std::move(session);
+    TESSERA_RETURN_IF_ERROR(buffers_.prepare(first.artifact.get(), run_.inputs));
+    TESSERA_ASSIGN_OR_RETURN(session_, createSession(first.artifact.get(), run_.threads, buffers_.variant));
     return absl::OkStatus();
   }
 
   absl::Status goOver(std::shared_ptr<Loaded> next) {
     if (session_ == nullptr) {
-      if (absl::Status status = begin(*next); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(begin(*next));
     } else if (const tessera_status code = tessera_session_replace(session_.get(), next->artifact.get());
                code != TESSERA_OK) {
       return runtimeError(code);
@@ -120,11 +119,11 @@ class Follower {
         over = over_;
       }
       if (auto next = takeNewest(); next != nullptr) {
-        if (absl::Status status = goOver(std::move(next)); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(goOver(std::move(next)));
       }
       const bool late = run_.window_us > 0 && elapsedMs() * 1000 >= static_cast<double>(run_.window_us);
       if (session_ != nullptr && (!late || stretches_.back().times_ms.empty())) {
-        if (absl::Status status = once(); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(once());
       }
       if (late || (run_.window_us == 0 && over)) {
         return session_ != nullptr ? absl::OkStatus()

@@ -13,7 +13,7 @@
 #include "clients/cli/progress.h"
 #include "clients/cli/tuning.h"
 #include "clients/cpp/compile.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "clients/cli/output.h"
-#include "proto/printable.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

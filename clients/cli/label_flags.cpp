@@ -2,7 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -37,10 +38,9 @@ absl::StatusOr<std::map<std::string, std::string>> LabelFlags::parse() const {
 }
 
 absl::StatusOr<std::string> LabelFlags::narrowed(const std::string& filter) const {
-  const auto labels = parse();
-  if (!labels.ok()) return labels.status();
-  std::string all = filter.empty() || labels->empty() ? filter : absl::StrCat("(", filter, ")");
-  for (const auto& [key, value] : *labels) {
+  TESSERA_ASSIGN_OR_RETURN(const auto labels, parse());
+  std::string all = filter.empty() || labels.empty() ? filter : absl::StrCat("(", filter, ")");
+  for (const auto& [key, value] : labels) {
     // A key is a word of the filter: one that is none must not be read as more of it.
     if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos) {
       return wrongLabel(key, "a key of a-z, 0-9, '_' and '-'");

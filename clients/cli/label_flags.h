@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

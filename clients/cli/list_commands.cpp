@@ -11,7 +11,7 @@
 #include "clients/cli/npy.h"
 #include "clients/cli/output.h"
 #include "google/protobuf/util/time_util.h"
-#include "proto/printable.h"
+#include "proto/support/printable.h"
 #include "workers/describe_host.h"
 
 namespace tessera::client {

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "clients/cli/command.h"
 #include "clients/cli/local_service.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

@@ -13,7 +13,8 @@
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/local_file.h"
 #include "clients/cpp/transfer.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -68,7 +69,7 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is no artifact (.tsra); `tessera compile` makes one of a model"));
   if (!trust.untrusted) {
-    if (absl::Status status = checkTrusted(file, path, trust.file); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkTrusted(file, path, trust.file));
   }
   return loadedFrom(file, verify_weights);
 }
@@ -79,7 +80,7 @@ absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::Artifact
   const int file = memfd_create("tessera-artifact", MFD_CLOEXEC);
   if (file < 0) return fileError(errno, "cannot make a file in memory");
   const absl::Cleanup close = [file] { ::close(file); };
-  if (absl::Status status = downloadInto(channel, version.artifact(), file); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(downloadInto(channel, version.artifact(), file));
   if (!trust.untrusted) {
     absl::Status trusted = checkTrusted(channel, version.artifact_id(), version.artifact(), trust.file);
     if (!trusted.ok()) return trusted;
@@ -110,15 +111,14 @@ v1::TensorSpec specOf(const tessera_tensor_info& info) {
 // The variant that the given inputs, --dim and --shape ask for. Inputs the artifact lacks are checkInputs' to refuse.
 absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunInputs& from,
                                      const std::map<std::string, Tensor>& given) {
-  auto choice = from.shapes.choice();
-  if (!choice.ok()) return choice.status();
-  const bool asked = choice->dimensions_size() > 0 || choice->input_shapes_size() > 0;
+  TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
+  const bool asked = choice.dimensions_size() > 0 || choice.input_shapes_size() > 0;
   if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& [name, tensor] : given) {
     shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
   }
-  for (const v1::InputShape& shape : choice->input_shapes()) {
+  for (const v1::InputShape& shape : choice.input_shapes()) {
     shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
   }
   std::vector<tessera_shape> inputs;
@@ -131,8 +131,7 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
                          : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
   }
   std::vector<tessera_dimension> dimensions;
-  for (const v1::DimensionBinding& each : choice->dimensions())
-    dimensions.push_back({each.name().c_str(), each.size()});
+  for (const v1::DimensionBinding& each : choice.dimensions()) dimensions.push_back({each.name().c_str(), each.size()});
   size_t variant = 0;
   if (tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(), dimensions.size(),
                                     &variant) == TESSERA_OK) {
@@ -164,14 +163,13 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     if (dimension.size < 0)
       ranges.push_back({dimension.name, static_cast<int32_t>(d), -dimension.size, -dimension.size});
   }
-  auto choice = from.shapes.choice();
-  if (!choice.ok()) return choice.status();
-  for (const v1::DimensionBinding& each : choice->dimensions()) {
+  TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
+  for (const v1::DimensionBinding& each : choice.dimensions()) {
     for (RangeUse& range : ranges)
       if (each.name() == range.dimension) sizes[static_cast<size_t>(range.position)] = each.size();
   }
   std::map<std::string, std::vector<int64_t>> shapes;  // what files have, and, for what --random makes, --shape
-  for (const v1::InputShape& each : choice->input_shapes())
+  for (const v1::InputShape& each : choice.input_shapes())
     shapes[each.name()].assign(each.shape().begin(), each.shape().end());
   for (const auto& [name, tensor] : inputs) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
@@ -212,13 +210,10 @@ char* RunBuffers::allocate(size_t bytes) {
 }
 
 absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInputs& from) {
-  auto given = readInputs(from.files);
-  if (!given.ok()) return given.status();
-  inputs = std::move(*given);
-  auto chosen = chooseVariant(artifact, from, inputs);
-  if (!chosen.ok()) return chosen.status();
-  variant = *chosen;
-  if (absl::Status status = useRanges(artifact, from); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(inputs, readInputs(from.files));
+  TESSERA_ASSIGN_OR_RETURN(auto chosen, chooseVariant(artifact, from, inputs));
+  variant = chosen;
+  TESSERA_RETURN_IF_ERROR(useRanges(artifact, from));
   tessera_tensor_info info;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_artifact_variant_input(artifact, variant, i, &info);
@@ -232,7 +227,7 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
     }
     if (from.random) inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));
   }
-  if (absl::Status status = checkInputs(inputs, input_specs); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkInputs(inputs, input_specs));
   for (size_t i = 0; i < input_specs.size(); ++i) {
     const std::string& bytes = inputs.at(input_specs[i].name()).bytes;
     char* data = allocate(bytes.size());

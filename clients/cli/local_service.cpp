@@ -17,9 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/local_file.h"
-#include "proto/own_folder.h"
-#include "proto/printable.h"
-#include "proto/server_exit.h"
+#include "proto/support/own_folder.h"
+#include "proto/support/printable.h"
+#include "proto/support/server_exit.h"
+#include "proto/support/status_macros.h"
 #include "proto/version/version.h"
 
 namespace tessera::client {
@@ -127,8 +128,8 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string da
   const fs::path folder = fs::absolute(data_folder);
   if (workers == 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   auto service = std::unique_ptr<LocalService>(new LocalService(folder, socketIn(folder), workers));
-  if (absl::Status ready = service->waitUntilReady(); !ready.ok()) return ready;
-  if (absl::Status same = checkBuild(folder); !same.ok()) return same;
+  TESSERA_RETURN_IF_ERROR(service->waitUntilReady());
+  TESSERA_RETURN_IF_ERROR(checkBuild(folder));
   return service;
 }
 
@@ -141,7 +142,7 @@ absl::Status LocalService::waitUntilReady() {
       found_ = child_ == 0;
       return absl::OkStatus();
     }
-    if (absl::Status why = ended(); !why.ok()) return why;
+    TESSERA_RETURN_IF_ERROR(ended());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   } while (std::chrono::steady_clock::now() < give_up);
   return absl::DeadlineExceededError(

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "clients/cli/output.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

@@ -15,7 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/json_util.h"
-#include "proto/median.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -46,7 +47,7 @@ absl::Status forEachLine(const std::string& path, const std::function<absl::Stat
     ListValue line;
     if (const auto parsed = google::protobuf::util::JsonStringToMessage(text, &line); !parsed.ok())
       return notWritten(path, number, std::string(parsed.message()));
-    if (absl::Status status = use(number, line); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(use(number, line));
   }
   return in.bad() ? absl::DataLossError(absl::StrCat(path, ": cannot be read to its end")) : absl::OkStatus();
 }
@@ -162,8 +163,7 @@ std::string takeRecord(const ListValue& line, v1::TuningRecord& record) {
 absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& take,
                               v1::ImportRecordsResponse& told) {
   const std::filesystem::path at(folder);
-  const auto workloads = readWorkloads((at / kWorkloads).string());
-  if (!workloads.ok()) return workloads.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto workloads, readWorkloads((at / kWorkloads).string()));
   const std::string path = (at / kRecords).string();
   std::map<std::string, int> trials;  // of each workload so far
   bool going = true;
@@ -173,12 +173,12 @@ absl::Status readMetaSchedule(const std::string& folder, const std::function<boo
                       line.values(1).list_value().values_size() == 4;
     if (!pair) return notWritten(path, number, "a record is a number and an array of four");
     const double index = line.values(0).number_value();
-    if (!(index >= 0) || index != std::floor(index) || index >= static_cast<double>(workloads->size()))
+    if (!(index >= 0) || index != std::floor(index) || index >= static_cast<double>(workloads.size()))
       return notWritten(
           path, number,
-          absl::StrCat("workload ", index, " is none of the ", workloads->size(), " lines of ", kWorkloads));
+          absl::StrCat("workload ", index, " is none of the ", workloads.size(), " lines of ", kWorkloads));
     v1::TuningRecord record;
-    record.set_workload_hash(absl::StrCat("metaschedule-", (*workloads)[static_cast<size_t>(index)]));
+    record.set_workload_hash(absl::StrCat("metaschedule-", workloads[static_cast<size_t>(index)]));
     record.set_trial(++trials[record.workload_hash()]);
     const std::string reason = takeRecord(line.values(1).list_value(), record);
     if (reason.empty()) {

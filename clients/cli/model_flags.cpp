@@ -7,6 +7,7 @@
 #include "clients/cli/fix_flag.h"
 #include "clients/cli/target_flag.h"
 #include "clients/cpp/digest.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -46,14 +47,12 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
   request.model_path = model;
   request.digest_cache = defaultDigestCache();
   request.spec.set_name(name.empty() ? fs::path(model).stem().string() : name);
-  auto resolved = resolveTarget(target);
-  if (!resolved.ok()) return resolved.status();
-  *request.spec.mutable_target() = *resolved;
-  if (absl::Status status = shapes.fill(request.spec); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto resolved, resolveTarget(target));
+  *request.spec.mutable_target() = resolved;
+  TESSERA_RETURN_IF_ERROR(shapes.fill(request.spec));
   for (const std::string& text : fixed) {
-    auto value = parseFix(text);
-    if (!value.ok()) return value.status();
-    *request.spec.add_fixed_inputs() = *std::move(value);
+    TESSERA_ASSIGN_OR_RETURN(auto value, parseFix(text));
+    *request.spec.add_fixed_inputs() = std::move(value);
   }
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));

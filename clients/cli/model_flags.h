@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "clients/cli/shape_flags.h"
 #include "clients/cpp/compile.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "clients/cli/zip_file.h"
 #include "clients/cpp/local_file.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -156,10 +157,9 @@ absl::StatusOr<std::map<std::string, Tensor>> readNpz(const std::string& path, i
   absl::Status status = forEachZipEntry(
       path,
       [&](const std::string& name, const std::string& bytes) {
-        auto tensor = parseNpy(bytes, absl::StrCat(path, "[", name, "]"));
-        if (!tensor.ok()) return tensor.status();
-        tensor->spec.set_name(std::string(absl::StripSuffix(name, ".npy")));
-        tensors[tensor->spec.name()] = std::move(*tensor);
+        TESSERA_ASSIGN_OR_RETURN(auto tensor, parseNpy(bytes, absl::StrCat(path, "[", name, "]")));
+        tensor.spec.set_name(std::string(absl::StripSuffix(name, ".npy")));
+        tensors[tensor.spec.name()] = std::move(tensor);
         return absl::OkStatus();
       },
       spare);

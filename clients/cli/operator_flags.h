@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/nest.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

@@ -18,8 +18,8 @@
 #include "clients/cli/exit_code.h"
 #include "clients/cli/npy.h"
 #include "clients/cpp/local_file.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 

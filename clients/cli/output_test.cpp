@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "clients/cli/exit_code.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

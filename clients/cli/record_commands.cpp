@@ -18,8 +18,8 @@
 #include "clients/cli/record_stream.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/text.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

@@ -16,8 +16,9 @@
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
 #include "clients/cpp/versions.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -51,30 +52,26 @@ std::string whichRan(const Response& answer) {
 
 template <typename Spec>
 absl::Status addInputs(Channel& channel, const std::vector<std::string>& flags, Spec& spec) {
-  auto inputs = readInputs(flags);
-  if (!inputs.ok()) return inputs.status();
-  for (auto& [name, tensor] : *inputs) {
+  TESSERA_ASSIGN_OR_RETURN(auto inputs, readInputs(flags));
+  for (auto& [name, tensor] : inputs) {
     v1::TensorValue* value = spec.add_inputs();
     *value->mutable_spec() = tensor.spec;
-    if (absl::Status status = attachBytes(channel, std::move(tensor.bytes), *value); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(attachBytes(channel, std::move(tensor.bytes), *value));
   }
   return absl::OkStatus();
 }
 
 template <typename Request>
 absl::Status addTermsOfJob(const RemoteFlags& flags, Request& request) {
-  const auto labels = flags.labels.parse();
-  if (!labels.ok()) return labels.status();
-  request.mutable_labels()->insert(labels->begin(), labels->end());
+  TESSERA_ASSIGN_OR_RETURN(const auto labels, flags.labels.parse());
+  request.mutable_labels()->insert(labels.begin(), labels.end());
   if (!flags.queue_timeout.empty()) {
-    auto parsed = parseDuration(flags.queue_timeout);
-    if (!parsed.ok()) return parsed.status();
-    request.set_queue_timeout_us(*parsed);
+    TESSERA_ASSIGN_OR_RETURN(auto parsed, parseDuration(flags.queue_timeout));
+    request.set_queue_timeout_us(parsed);
   }
   if (!flags.run_timeout.empty()) {
-    auto parsed = parseDuration(flags.run_timeout);
-    if (!parsed.ok()) return parsed.status();
-    request.set_run_timeout_us(*parsed);
+    TESSERA_ASSIGN_OR_RETURN(auto parsed, parseDuration(flags.run_timeout));
+    request.set_run_timeout_us(parsed);
   }
   return absl::OkStatus();
 }
@@ -126,22 +123,19 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
 
 // Inputs without values, in the shapes of the variant that --dim and --shape choose: the worker fills them.
 absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::ProfileSpec& spec) {
-  auto choice = flags.choice();
-  if (!choice.ok()) return choice.status();
-  if (choice->dimensions_size() == 0 && choice->input_shapes_size() == 0) return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(auto choice, flags.choice());
+  if (choice.dimensions_size() == 0 && choice.input_shapes_size() == 0) return absl::OkStatus();
   v1::GetArtifactRequest request;
   request.set_id(spec.artifact_id());
   if (!spec.job_id().empty()) {  // the shapes are those of one version: that is the one to run
-    auto version = versionToRun(channel, spec.job_id(), spec.version());
-    if (!version.ok()) return version.status();
-    spec.set_version(version->number());
-    request.set_id(version->artifact_id());
+    TESSERA_ASSIGN_OR_RETURN(auto version, versionToRun(channel, spec.job_id(), spec.version()));
+    spec.set_version(version.number());
+    request.set_id(version.artifact_id());
   }
-  auto answer = channel.call(channel.artifacts(), &v1::ArtifactService::Stub::GetArtifact, request);
-  if (!answer.ok()) return answer.status();
-  const auto chosen = chosenVariant(answer->artifact().manifest(), *choice);
-  if (!chosen.ok()) return chosen.status();
-  for (const v1::TensorSpec& input : (*chosen)->inputs()) {
+  TESSERA_ASSIGN_OR_RETURN(auto answer,
+                           channel.call(channel.artifacts(), &v1::ArtifactService::Stub::GetArtifact, request));
+  TESSERA_ASSIGN_OR_RETURN(const auto chosen, chosenVariant(answer.artifact().manifest(), choice));
+  for (const v1::TensorSpec& input : chosen->inputs()) {
     const bool given = std::any_of(spec.inputs().begin(), spec.inputs().end(),
                                    [&](const auto& each) { return each.spec().name() == input.name(); });
     if (!given) *spec.add_inputs()->mutable_spec() = input;

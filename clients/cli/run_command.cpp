@@ -17,6 +17,7 @@
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/versions.h"
 #include "compiler/runtime/tessera.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -190,11 +191,9 @@ int follow(const CommandLine& line, const RunFlags& flags) {
 
 // The artifact of --job is one version: what is published while it runs is left to the next command.
 absl::StatusOr<LocalArtifact> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
-  auto connected = line.connect();
-  if (!connected.ok()) return connected.status();
-  auto version = versionToRun(**connected, flags.job, flags.version);
-  if (!version.ok()) return version.status();
-  return fetchArtifact(**connected, *version, flags.trust, flags.verify);
+  TESSERA_ASSIGN_OR_RETURN(auto connected, line.connect());
+  TESSERA_ASSIGN_OR_RETURN(auto version, versionToRun(*connected, flags.job, flags.version));
+  return fetchArtifact(*connected, version, flags.trust, flags.verify);
 }
 
 absl::StatusOr<LocalArtifact> artifactToRun(const CommandLine& line, const RunFlags& flags) {

@@ -18,10 +18,11 @@
 #include "clients/cli/manifest_variant.h"
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
-#include "proto/sandbox_measures.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/sandbox_measures.h"
+#include "proto/support/printable.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "workers/lone_run.h"
 
 namespace tessera::client {
@@ -101,10 +102,9 @@ absl::Status addCounts(const Rooms& rooms, const v1::Specialization& choice, con
 /// a whole range, the task knows.
 absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
                         int64_t memory_bytes, TaskInputs& inputs) {
-  auto choice = from.shapes.choice();
-  if (!choice.ok()) return choice.status();
+  TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
   for (const auto& [name, tensor] : given) {
-    v1::InputShape& shape = *choice->add_input_shapes();
+    v1::InputShape& shape = *choice.add_input_shapes();
     shape.set_name(name);
     *shape.mutable_shape() = tensor.spec.shape();
   }
@@ -114,21 +114,19 @@ absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, con
   for (const v1::TensorValue& value : manifest.default_inputs()) known[value.spec().name()] = 1;
   Rooms rooms;
   if (manifest.variants_size() > 0) {
-    const auto variant = chosenVariant(manifest, *choice);
-    if (!variant.ok()) return variant.status();
-    specs = &(*variant)->inputs();
-    rooms = roomsOf(**variant);
+    TESSERA_ASSIGN_OR_RETURN(const auto variant, chosenVariant(manifest, choice));
+    specs = &variant->inputs();
+    rooms = roomsOf(*variant);
   }
-  if (absl::Status status = addCounts(rooms, *choice, given, inputs); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(addCounts(rooms, choice, given, inputs));
   for (const auto& [name, room] : rooms) known[name] = 1;
   if (!from.random) return absl::OkStatus();
   int64_t left = memory_bytes;
   for (int i = 0; i < specs->size(); ++i) {
     const v1::TensorSpec& spec = specs->Get(i);
     if (!given.contains(spec.name()) && !known.contains(spec.name())) {
-      const auto bytes = bytesOf(spec, left);
-      if (!bytes.ok()) return bytes.status();
-      left -= *bytes;
+      TESSERA_ASSIGN_OR_RETURN(const auto bytes, bytesOf(spec, left));
+      left -= bytes;
       inputs.add(seededTensor(spec, from.seed + static_cast<uint64_t>(i)));
     }
   }
@@ -136,16 +134,14 @@ absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, con
 }
 
 absl::StatusOr<TaskInputs> inputsOf(const SandboxedRun& run, int64_t memory_bytes) {
-  auto given = readInputs(run.inputs.files);
-  if (!given.ok()) return given.status();
+  TESSERA_ASSIGN_OR_RETURN(auto given, readInputs(run.inputs.files));
   TaskInputs inputs;
   if (run.inputs.random || !run.inputs.shapes.dimensions.empty()) {
-    auto manifest = readManifest(run.artifact);
-    if (!manifest.ok()) return manifest.status();
-    if (absl::Status status = addMissing(*manifest, run.inputs, *given, memory_bytes, inputs); !status.ok())
+    TESSERA_ASSIGN_OR_RETURN(auto manifest, readManifest(run.artifact));
+    if (absl::Status status = addMissing(manifest, run.inputs, given, memory_bytes, inputs); !status.ok())
       return status;
   }
-  for (auto& [name, tensor] : *given) inputs.add(std::move(tensor));
+  for (auto& [name, tensor] : given) inputs.add(std::move(tensor));
   return inputs;
 }
 
@@ -174,23 +170,21 @@ absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const
   task.set_kind(v1::EXECUTE);
   task.set_run_timeout_us(timeout_us);
   describe(run, artifact, inputs, *task.mutable_execute());
-  auto once = succeeded(sandbox.run(task, inputs.files, cancellation));
-  if (!once.ok()) return once.status();
-  answer.execute = std::move(*once->mutable_execute());
+  TESSERA_ASSIGN_OR_RETURN(auto once, succeeded(sandbox.run(task, inputs.files, cancellation)));
+  answer.execute = std::move(*once.mutable_execute());
   if (run.repeat == 1 && run.warmup == 0 && !run.steps) return answer;
   task.set_kind(v1::PROFILE);
   describe(run, artifact, inputs, *task.mutable_profile());
   task.mutable_profile()->set_repeat(run.repeat);
   task.mutable_profile()->set_warmup(run.warmup);
-  auto timed = succeeded(sandbox.run(task, inputs.files, cancellation));
-  if (!timed.ok()) return timed.status();
-  answer.profile = std::move(*timed->mutable_profile());
+  TESSERA_ASSIGN_OR_RETURN(auto timed, succeeded(sandbox.run(task, inputs.files, cancellation)));
+  answer.profile = std::move(*timed.mutable_profile());
   return answer;
 }
 
 absl::Status writeOutputs(OutputFolder& folder, const v1::ExecuteResult& result) {
   for (const v1::TensorValue& output : result.outputs()) {
-    if (absl::Status status = folder.write(output.spec(), output.data()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(folder.write(output.spec(), output.data()));
   }
   return absl::OkStatus();
 }

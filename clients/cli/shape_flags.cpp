@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/runtime/tessera.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -80,14 +81,13 @@ bool isFormula(absl::string_view text) {
 absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::vector<std::string>& flags) {
   std::vector<std::vector<v1::InputShape>> groups;
   for (const std::string& text : flags) {
-    auto shape = parseShape(text);
-    if (!shape.ok()) return shape.status();
+    TESSERA_ASSIGN_OR_RETURN(auto shape, parseShape(text));
     const auto known = std::find_if(groups.begin(), groups.end(),
-                                    [&](const auto& group) { return group.front().name() == shape->name(); });
+                                    [&](const auto& group) { return group.front().name() == shape.name(); });
     if (known == groups.end()) {
-      groups.push_back({*shape});
+      groups.push_back({shape});
     } else {
-      known->push_back(*shape);
+      known->push_back(shape);
     }
   }
   return groups;
@@ -124,12 +124,11 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
 absl::StatusOr<std::vector<DimensionSizes>> parseDimensions(const std::vector<std::string>& flags) {
   std::vector<DimensionSizes> parsed;
   for (const std::string& text : flags) {
-    auto one = parseDimension(text);
-    if (!one.ok()) return one.status();
-    if (std::any_of(parsed.begin(), parsed.end(), [&](const auto& known) { return known.name == one->name; })) {
-      return badDimension(text, absl::StrCat("'", one->name, "' is bound before; several sizes go into one flag"));
+    TESSERA_ASSIGN_OR_RETURN(auto one, parseDimension(text));
+    if (std::any_of(parsed.begin(), parsed.end(), [&](const auto& known) { return known.name == one.name; })) {
+      return badDimension(text, absl::StrCat("'", one.name, "' is bound before; several sizes go into one flag"));
     }
-    parsed.push_back(*std::move(one));
+    parsed.push_back(std::move(one));
   }
   thinRanges(parsed);
   return parsed;
@@ -213,14 +212,12 @@ void ShapeFlags::addChoiceTo(CLI::App* command) {
 }
 
 absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
-  auto groups = groupShapes(shapes);
-  if (!groups.ok()) return groups.status();
-  auto named = parseDimensions(dimensions);
-  if (!named.ok()) return named.status();
+  TESSERA_ASSIGN_OR_RETURN(auto groups, groupShapes(shapes));
+  TESSERA_ASSIGN_OR_RETURN(auto named, parseDimensions(dimensions));
 
   std::vector<v1::Specialization> variants(1);
   std::vector<std::string> factors;  // for people
-  for (const DimensionSizes& dimension : *named) {
+  for (const DimensionSizes& dimension : named) {
     if (dimension.sizes.size() == 1) {
       v1::DimensionBinding& binding = *spec.add_dimensions();
       binding.set_name(dimension.name);
@@ -236,7 +233,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
     });
   }
   size_t repeated = 1;
-  for (const auto& group : *groups) {
+  for (const auto& group : groups) {
     if (group.size() == 1) {
       *spec.add_input_shapes() = group[0];
       continue;
@@ -250,7 +247,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   }
   if (repeated > 1) factors.push_back(absl::StrCat("shapes: ", repeated));
   size_t product = 1;
-  for (const DimensionSizes& dimension : *named) product = std::min<size_t>(product * dimension.sizes.size(), 1 << 20);
+  for (const DimensionSizes& dimension : named) product = std::min<size_t>(product * dimension.sizes.size(), 1 << 20);
   product *= repeated;
   if (product > kMostVariants) {
     return absl::InvalidArgumentError(absl::StrCat("these make ", product, " variants (", absl::StrJoin(factors, ", "),
@@ -262,7 +259,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
     std::vector<size_t> positions(repeated);
     for (size_t i = 0; i < repeated; ++i) positions[i] = i;
     multiply(variants, positions, [&](v1::Specialization& variant, size_t position) {
-      for (const auto& group : *groups) {
+      for (const auto& group : groups) {
         if (group.size() > 1) *variant.add_input_shapes() = group[position];
       }
     });
@@ -288,7 +285,7 @@ std::string ShapeFlags::rangesText() const {
 
 absl::StatusOr<v1::Specialization> ShapeFlags::choice() const {
   v1::CompileSpec spec;
-  if (absl::Status status = fill(spec); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(fill(spec));
   if (spec.specializations_size() > 0) {
     return absl::InvalidArgumentError(
         "one variant runs at a time: give --dim one size and --shape once for each input");

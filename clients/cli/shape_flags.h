@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 #include "tessera/v1/job.pb.h"
 
 /// `--shape` and `--dim`: what the symbolic dimensions of a model's inputs are.

@@ -15,6 +15,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
 #include "compiler/simulator/simulate.h"
+#include "proto/support/status_macros.h"
 #include "tessera/v1/analysis.pb.h"
 
 namespace tessera::client {
@@ -60,10 +61,9 @@ std::string keyOf(const Nest& nest) {
 
 absl::StatusOr<Work> workOfModel(CommandLine& line, AnalysisFlags question) {
   question.model.target = "host";  // loop nests are the model's, not the target's
-  auto bytes = ask(line, question, v1::AnalyzeSpec::EXPLAIN);
-  if (!bytes.ok()) return bytes.status();
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
-  if (!explanation.ParseFromString(*bytes)) return absl::DataLossError("the service's report cannot be read");
+  if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");
   Work work;
   std::map<std::string, size_t> known;
   for (const v1::OperatorNest& described : explanation.operators()) {
@@ -267,14 +267,12 @@ absl::StatusOr<Work> workOf(CommandLine& line, const SimulateFlags& flags, const
     return absl::InvalidArgumentError("give a MODEL or --op, and not both");
   }
   if (flags.op.text.empty()) return workOfModel(line, flags.model);
-  const auto nest = flags.op.nest();
-  if (!nest.ok()) return nest.status();
-  const auto intrinsic = instructionOf(target, question.instruction);
-  if (!intrinsic.ok()) return intrinsic.status();
-  question.instruction = intrinsic->name();
+  TESSERA_ASSIGN_OR_RETURN(const auto nest, flags.op.nest());
+  TESSERA_ASSIGN_OR_RETURN(const auto intrinsic, instructionOf(target, question.instruction));
+  question.instruction = intrinsic.name();
   question.typed = false;  // an expression says nothing of types
   Work work;
-  work.subjects.push_back({*nest, {nest->name}, {""}});
+  work.subjects.push_back({nest, {nest.name}, {""}});
   return work;
 }
 

@@ -10,6 +10,7 @@
 #include "clients/cpp/local_file.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -25,17 +26,15 @@ absl::StatusOr<std::string> readTargetText(const std::string& path) {
 }
 
 absl::StatusOr<v1::Target> readTargetFile(const std::string& path) {
-  auto text = readTargetText(path);
-  if (!text.ok()) return text.status();
-  return compiler::parseTargetText(*text);
+  TESSERA_ASSIGN_OR_RETURN(auto text, readTargetText(path));
+  return compiler::parseTargetText(text);
 }
 
 absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
   v1::TargetRef ref;
   if (flag == "host") {
-    auto host = compiler::detectHostTarget();
-    if (!host.ok()) return host.status();
-    *ref.mutable_inline_() = std::move(*host);
+    TESSERA_ASSIGN_OR_RETURN(auto host, compiler::detectHostTarget());
+    *ref.mutable_inline_() = std::move(host);
     return ref;
   }
   std::error_code error;
@@ -45,28 +44,24 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
     ref.set_name(flag);
     return ref;
   }
-  auto target = readTargetFile(flag);
-  if (!target.ok()) return target.status();
-  *ref.mutable_inline_() = *target;
+  TESSERA_ASSIGN_OR_RETURN(auto target, readTargetFile(flag));
+  *ref.mutable_inline_() = target;
   return ref;
 }
 
 absl::StatusOr<v1::Target> describedTarget(const CommandLine& line, const std::string& flag) {
   if (const v1::Target* builtin = compiler::findBuiltinTarget(flag)) return *builtin;
-  absl::StatusOr<v1::TargetRef> ref = resolveTarget(flag);
-  if (!ref.ok()) return ref.status();
-  if (ref->has_inline_()) {
-    const absl::Status status =
-        compiler::problemStatus(ref->inline_().name(), compiler::validateTarget(ref->inline_()));
-    return status.ok() ? absl::StatusOr<v1::Target>(std::move(*ref->mutable_inline_())) : status;
+  TESSERA_ASSIGN_OR_RETURN(v1::TargetRef ref, resolveTarget(flag));
+  if (ref.has_inline_()) {
+    const absl::Status status = compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_()));
+    return status.ok() ? absl::StatusOr<v1::Target>(std::move(*ref.mutable_inline_())) : status;
   }
-  auto channel = line.connect();
-  if (!channel.ok()) return channel.status();
+  TESSERA_ASSIGN_OR_RETURN(auto channel, line.connect());
   v1::GetTargetRequest request;
   request.set_name(flag);
-  auto answer = (*channel)->call((*channel)->targets(), &v1::TargetService::Stub::GetTarget, request);
-  if (!answer.ok()) return answer.status();
-  return std::move(*answer->mutable_target());
+  TESSERA_ASSIGN_OR_RETURN(auto answer,
+                           channel->call(channel->targets(), &v1::TargetService::Stub::GetTarget, request));
+  return std::move(*answer.mutable_target());
 }
 
 }  // namespace tessera::client

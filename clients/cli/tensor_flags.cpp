@@ -11,8 +11,9 @@
 #include "absl/strings/str_replace.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/local_file.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -52,19 +53,17 @@ absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::
   for (const std::string& value : values) {
     const size_t equals = value.find('=');
     if (equals == std::string::npos && absl::EndsWith(value, ".npz")) {
-      auto tensors = readNpz(value);
-      if (!tensors.ok()) return tensors.status();
-      for (auto& [name, tensor] : *tensors) inputs[name] = std::move(tensor);
+      TESSERA_ASSIGN_OR_RETURN(auto tensors, readNpz(value));
+      for (auto& [name, tensor] : tensors) inputs[name] = std::move(tensor);
       continue;
     }
     if (equals == std::string::npos || equals == 0 || equals + 1 == value.size()) {
       return absl::InvalidArgumentError(absl::StrCat(flag, " ", value, ": write NAME=FILE.npy or FILE.npz"));
     }
     const std::string name = value.substr(0, equals);
-    auto tensor = readNpy(value.substr(equals + 1));
-    if (!tensor.ok()) return tensor.status();
-    tensor->spec.set_name(name);
-    inputs[name] = std::move(*tensor);
+    TESSERA_ASSIGN_OR_RETURN(auto tensor, readNpy(value.substr(equals + 1)));
+    tensor.spec.set_name(name);
+    inputs[name] = std::move(tensor);
   }
   return inputs;
 }

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <set>
 
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "clients/cli/drawing/chart.h"
-#include "proto/job_timeline.h"
+#include "proto/messages/job_timeline.h"
 
 namespace tessera::client {
 

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "clients/cpp/trust.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -23,10 +24,9 @@ struct TrustFlags {
 /// Writes the signature of an artifact that was fetched, FILE.sig. The key of a service on this machine is trusted from
 /// then on; where that cannot be noted, standard error says so, and the artifact is there all the same.
 inline absl::Status keepSignatureAndTrust(Channel& channel, const std::string& artifact_id, const std::string& path) {
-  const auto key = keepSignature(channel, artifact_id, path);
-  if (!key.ok()) return key.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto key, keepSignature(channel, artifact_id, path));
   if (!isOnThisMachine(channel.address())) return absl::OkStatus();
-  if (const absl::Status noted = trustKey(defaultTrustFile(), *key, channel.address()); !noted.ok()) {
+  if (const absl::Status noted = trustKey(defaultTrustFile(), key, channel.address()); !noted.ok()) {
     std::cerr << "tessera: " << noted.message()
               << "; until then `tessera run` takes the artifact with --untrusted only\n";
   }

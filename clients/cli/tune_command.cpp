@@ -18,7 +18,7 @@
 #include "clients/cli/progress.h"
 #include "clients/cli/tuning.h"
 #include "clients/cpp/local_file.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

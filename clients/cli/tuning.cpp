@@ -11,7 +11,8 @@
 #include "clients/cpp/transfer.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/summary.h"
-#include "proto/search_methods.h"
+#include "proto/messages/search_methods.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -57,9 +58,8 @@ v1::TuneMode TuneFlags::chosenMode() const {
 }
 
 absl::Status TuneFlags::fill(v1::TuneSpec& spec) const {
-  auto parsed = parseDuration(budget);
-  if (!parsed.ok()) return parsed.status();
-  spec.set_budget_us(*parsed);
+  TESSERA_ASSIGN_OR_RETURN(auto parsed, parseDuration(budget));
+  spec.set_budget_us(parsed);
   spec.set_method(method);
   spec.set_trials(trials);
   spec.set_threads(threads);

@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "clients/cpp/compile.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 #include "tessera/v1/plan.pb.h"
 
 namespace tessera::client {

@@ -13,7 +13,8 @@
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/digest.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -29,48 +30,43 @@ struct VerifyFlags {
 
 // A right result of the wrong model proves nothing.
 absl::Status checkModel(const VerifyFlags& flags) {
-  auto manifest = readManifest(flags.artifact);
-  if (!manifest.ok()) return manifest.status();
-  auto digest = cachedDigestOfFile(flags.model, defaultDigestCache());
-  if (!digest.ok()) return digest.status();
-  if (digest->sha256() == manifest->model_sha256()) return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(auto manifest, readManifest(flags.artifact));
+  TESSERA_ASSIGN_OR_RETURN(auto digest, cachedDigestOfFile(flags.model, defaultDigestCache()));
+  if (digest.sha256() == manifest.model_sha256()) return absl::OkStatus();
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_MODEL);
   failure.set_message(absl::StrCat(flags.artifact, " was compiled from another model than ", flags.model));
-  failure.set_found(digest->sha256());
-  failure.set_accepted(manifest->model_sha256());
+  failure.set_found(digest.sha256());
+  failure.set_accepted(manifest.model_sha256());
   failure.set_fix("compile the model again");
   return failureStatus(failure);
 }
 
 absl::StatusOr<std::vector<Difference>> compareOutputs(const VerifyFlags& flags) {
-  auto references = readInputs(flags.references, "--reference");
-  if (!references.ok()) return references.status();
-  auto artifact = loadArtifact(flags.artifact, flags.trust, /*verify_weights=*/true);
-  if (!artifact.ok()) return artifact.status();
+  TESSERA_ASSIGN_OR_RETURN(auto references, readInputs(flags.references, "--reference"));
+  TESSERA_ASSIGN_OR_RETURN(auto artifact, loadArtifact(flags.artifact, flags.trust, /*verify_weights=*/true));
   RunBuffers buffers;
-  if (absl::Status status = buffers.prepare(artifact->get(), flags.inputs); !status.ok()) return status;
-  auto session = createSession(artifact->get(), flags.threads, buffers.variant);
-  if (!session.ok()) return session.status();
+  TESSERA_RETURN_IF_ERROR(buffers.prepare(artifact.get(), flags.inputs));
+  TESSERA_ASSIGN_OR_RETURN(auto session, createSession(artifact.get(), flags.threads, buffers.variant));
   const tessera_status code =
-      tessera_session_run(session->get(), buffers.in.data(), buffers.in.size(), buffers.out.data(), buffers.out.size());
+      tessera_session_run(session.get(), buffers.in.data(), buffers.in.size(), buffers.out.data(), buffers.out.size());
   if (code != TESSERA_OK) return runtimeError(code);
-  buffers.takeExtents(session->get());
+  buffers.takeExtents(session.get());
 
   std::vector<Difference> differences;
   for (size_t i = 0; i < buffers.out.size(); ++i) {
     const v1::TensorSpec& spec = buffers.output_specs[i];
-    const auto reference = references->find(spec.name());
-    if (reference == references->end()) {
+    const auto reference = references.find(spec.name());
+    if (reference == references.end()) {
       differences.push_back({.name = spec.name(), .why = "the reference has no array of that name", .measured = false});
       continue;
     }
     const Tensor actual{spec,
                         {static_cast<const char*>(buffers.out[i].data), static_cast<size_t>(buffers.out_bytes[i])}};
     differences.push_back(compare(spec.name(), actual, reference->second, flags.tolerance));
-    references->erase(reference);
+    references.erase(reference);
   }
-  for (const auto& [name, tensor] : *references) {
+  for (const auto& [name, tensor] : references) {
     differences.push_back({.name = name, .why = "the artifact has no output of that name", .measured = false});
   }
   return differences;

@@ -11,8 +11,8 @@
 #include "clients/cli/output.h"
 #include "clients/cli/record_stream.h"
 #include "clients/cli/timeline.h"
-#include "proto/failure.h"
-#include "proto/job_timeline.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/job_timeline.h"
 
 namespace tessera::client {
 namespace {

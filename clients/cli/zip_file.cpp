@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -51,30 +52,27 @@ absl::StatusOr<std::string> readAt(zip_t* archive, zip_uint64_t index, const std
 absl::Status forEachZipEntry(const std::string& path,
                              const std::function<absl::Status(const std::string& name, std::string bytes)>& use,
                              int64_t spare) {
-  auto archive = openArchive(path);
-  if (!archive.ok()) return archive.status();
+  TESSERA_ASSIGN_OR_RETURN(auto archive, openArchive(path));
   std::error_code error;
   const uint64_t packed = std::filesystem::file_size(path, error);
   if (error) return absl::ErrnoToStatus(error.value(), path);
   uint64_t left = static_cast<uint64_t>(spare) + kMostGrowth * packed;
-  const zip_int64_t entries = zip_get_num_entries(archive->get(), 0);
+  const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {
-    const char* name = zip_get_name(archive->get(), i, 0);
+    const char* name = zip_get_name(archive.get(), i, 0);
     if (!name) return broken(path, "damaged directory");
-    auto bytes = readAt(archive->get(), i, path, left);
-    if (!bytes.ok()) return bytes.status();
-    left -= bytes->size();
-    if (absl::Status status = use(name, std::move(*bytes)); !status.ok()) return status;
+    TESSERA_ASSIGN_OR_RETURN(auto bytes, readAt(archive.get(), i, path, left));
+    left -= bytes.size();
+    TESSERA_RETURN_IF_ERROR(use(name, std::move(bytes)));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> readZipEntry(const std::string& path, const std::string& entry, size_t most) {
-  auto archive = openArchive(path);
-  if (!archive.ok()) return archive.status();
-  const zip_int64_t index = zip_name_locate(archive->get(), entry.c_str(), 0);
+  TESSERA_ASSIGN_OR_RETURN(auto archive, openArchive(path));
+  const zip_int64_t index = zip_name_locate(archive.get(), entry.c_str(), 0);
   if (index < 0) return broken(path, absl::StrCat("has no entry ", entry));
-  return readAt(archive->get(), index, path, most);
+  return readAt(archive.get(), index, path, most);
 }
 
 }  // namespace tessera::client

@@ -7,7 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -102,9 +103,8 @@ Channel::Channel(const std::string& address)
     : Channel(address, grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), channelArguments())) {}
 
 absl::StatusOr<std::unique_ptr<Channel>> Channel::open(const std::string& address, const Identity& identity) {
-  auto channel = openChannel(address, identity, channelArguments());
-  if (!channel.ok()) return channel.status();
-  return std::unique_ptr<Channel>(new Channel(address, *std::move(channel)));
+  TESSERA_ASSIGN_OR_RETURN(auto channel, openChannel(address, identity, channelArguments()));
+  return std::unique_ptr<Channel>(new Channel(address, std::move(channel)));
 }
 
 Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
@@ -132,7 +132,7 @@ absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
     answered_ = true;
     return absl::OkStatus();
   }
-  if (absl::Status why = ended(); !why.ok()) return why;
+  TESSERA_RETURN_IF_ERROR(ended());
   // A call that does not wait tells why there is no connection.
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
@@ -166,7 +166,7 @@ absl::Status Channel::retry(const CallOptions& options,
                        ": it stands still or what lies between loses packets; what was asked may still be done"));
     }
     if (!silent) return fromGrpc(status);
-    if (absl::Status why = ended(); !why.ok()) return why;
+    TESSERA_RETURN_IF_ERROR(ended());
     if (options.attempts <= 1 || !patience.wait()) {
       return absl::UnavailableError(
           absl::StrCat("the server at ", address_, " does not answer: ", explained(status.error_message())));

@@ -29,7 +29,7 @@
 namespace tessera::client {
 
 /// A gRPC status as ours. A server's v1::Failure (in the error details) becomes the status' payload,
-/// see proto/failure.h. Requires !status.ok().
+/// see proto/messages/failure.h. Requires !status.ok().
 absl::Status fromGrpc(const grpc::Status& status);
 
 /// How long a server that has answered before may stay away: a restart that drains takes half of it.

@@ -12,7 +12,8 @@
 #include "clients/cpp/external_data.h"
 #include "clients/cpp/local_file.h"
 #include "clients/cpp/waiting.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -60,9 +61,8 @@ absl::Status enclose(UploadedCompile& compile) {
 absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
   v1::FindMissingBlobsRequest find;
   find.mutable_digests()->Assign(compile.digests.begin(), compile.digests.end());
-  auto missing = channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find);
-  if (!missing.ok()) return missing.status();
-  for (const v1::Digest& digest : missing->missing()) {
+  TESSERA_ASSIGN_OR_RETURN(auto missing, channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find));
+  for (const v1::Digest& digest : missing.missing()) {
     absl::Status status =
         uploadFile(channel, compile.files.at(digest.sha256()).path, digest, compile.upload_progress, true);
     if (!status.ok()) return status;
@@ -76,13 +76,13 @@ absl::StatusOr<v1::Job> createOnce(Channel& channel, const UploadedCompile& uplo
     v1::CreateTuningRequest request;
     *request.mutable_job() = uploaded.create;
     request.set_mode(uploaded.mode);
-    auto created = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::CreateTuning, request);
-    if (!created.ok()) return created.status();
-    return std::move(*created->mutable_job());
+    TESSERA_ASSIGN_OR_RETURN(
+        auto created, channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::CreateTuning, request));
+    return std::move(*created.mutable_job());
   }
-  auto created = channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create);
-  if (!created.ok()) return created.status();
-  return std::move(*created->mutable_job());
+  TESSERA_ASSIGN_OR_RETURN(auto created,
+                           channel.call(channel.jobs(), &v1::JobService::Stub::CreateJob, uploaded.create));
+  return std::move(*created.mutable_job());
 }
 
 }  // namespace
@@ -92,21 +92,19 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
   auto name = [&](const std::string& path, v1::Digest& digest) {
     // What goes within the request is read once.
     auto bytes = request.digest_cache.empty() ? readSmallFile(path, kEnclosedBytes) : std::nullopt;
-    auto found = bytes ? digestOf(*bytes) : cachedDigestOfFile(path, request.digest_cache);
-    if (!found.ok()) return found.status();
-    files[found->sha256()] = {path, std::move(bytes)};
-    digest = *std::move(found);
+    TESSERA_ASSIGN_OR_RETURN(auto found, bytes ? digestOf(*bytes) : cachedDigestOfFile(path, request.digest_cache));
+    files[found.sha256()] = {path, std::move(bytes)};
+    digest = std::move(found);
     return absl::OkStatus();
   };
-  if (absl::Status status = name(request.model_path, *spec.mutable_model()); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(name(request.model_path, *spec.mutable_model()));
   std::map<std::string, std::string> outside = request.external_data;
   if (spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX) {
     const std::optional<std::string>& model = files.at(spec.model().sha256()).bytes;
     for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path)) {
       if (outside.contains(location)) continue;  // named by the user, wherever it lies
-      auto beside = besideModel(request.model_path, location);
-      if (!beside.ok()) return beside.status();
-      if (!beside->empty()) outside.emplace(location, *std::move(beside));
+      TESSERA_ASSIGN_OR_RETURN(auto beside, besideModel(request.model_path, location));
+      if (!beside.empty()) outside.emplace(location, std::move(beside));
     }
   }
   for (const auto& [location, path] : outside) {
@@ -114,7 +112,7 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
     if (!status.ok()) return status;
   }
   if (!request.pins_path.empty()) {
-    if (absl::Status status = name(request.pins_path, *spec.mutable_pins()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(name(request.pins_path, *spec.mutable_pins()));
   }
   return files;
 }
@@ -125,9 +123,7 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   v1::CreateJobRequest& create = uploaded.create;
   auto start = Clock::now();
   *create.mutable_compile() = request.spec;
-  auto files = nameFiles(request, *create.mutable_compile());
-  if (!files.ok()) return files.status();
-  uploaded.files = *std::move(files);
+  TESSERA_ASSIGN_OR_RETURN(uploaded.files, nameFiles(request, *create.mutable_compile()));
   uploaded.upload_progress = upload_progress;
   const v1::CompileSpec& spec = create.compile();
   uploaded.digests.push_back(spec.model());
@@ -169,7 +165,7 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
   const bool sent = !uploaded.assumed && !uploaded.enclosed;
   if (!job.ok() && !sent && failureOf(job.status()).reason() == v1::Failure::MISSING_BLOB) {
     channel.knownBlobs().forget(uploaded.digests);
-    if (absl::Status status = uploadMissing(channel, uploaded); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(uploadMissing(channel, uploaded));
     outcome.times.upload_ms += millisecondsSince(start);
     start = Clock::now();
     job = createOnce(channel, uploaded);
@@ -183,9 +179,8 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
 
 absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequest& request,
                                              const TransferProgress& upload_progress) {
-  auto uploaded = uploadCompile(channel, request, upload_progress);
-  if (!uploaded.ok()) return uploaded.status();
-  return createCompile(channel, *uploaded);
+  TESSERA_ASSIGN_OR_RETURN(auto uploaded, uploadCompile(channel, request, upload_progress));
+  return createCompile(channel, uploaded);
 }
 
 namespace {
@@ -265,7 +260,7 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
     v1::GetJobRequest get;
     get.set_id(job_id);
     auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = options.patience});
-    if (absl::Status why = answer.ok() ? absl::OkStatus() : channel.ended(); !why.ok()) return why;
+    TESSERA_RETURN_IF_ERROR(answer.ok() ? absl::OkStatus() : channel.ended());
     if (absl::IsUnavailable(answer.status())) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(),
                                                  " has been away for too long; job ", job_id,

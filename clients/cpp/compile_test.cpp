@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

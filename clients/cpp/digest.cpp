@@ -16,7 +16,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/local_file.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::client {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

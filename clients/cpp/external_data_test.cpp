@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::client {
 namespace {

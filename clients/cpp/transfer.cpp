@@ -14,9 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/local_file.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
-#include "proto/write_all.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/write_all.h"
 
 namespace tessera::client {
 namespace {
@@ -33,7 +34,7 @@ bool worthAnotherTry(const absl::Status& status) {
 
 // Waits for a server that did not answer with more than `status`. OK: try again.
 absl::Status waitFor(const Channel& channel, Patience& patience, const absl::Status& status) {
-  if (absl::Status why = channel.ended(); !why.ok()) return why;
+  TESSERA_RETURN_IF_ERROR(channel.ended());
   return patience.wait() ? absl::OkStatus() : status;
 }
 
@@ -44,10 +45,10 @@ absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& di
   if (ask) {
     v1::QueryUploadRequest query;
     *query.mutable_digest() = digest;
-    auto state = channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query, {.attempts = 1});
-    if (!state.ok()) return state.status();
-    if (state->complete()) return absl::OkStatus();
-    done = state->committed_bytes();
+    TESSERA_ASSIGN_OR_RETURN(
+        auto state, channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query, {.attempts = 1}));
+    if (state.complete()) return absl::OkStatus();
+    done = state.committed_bytes();
     if (done > committed) patience.answered();
     committed = done;
   }
@@ -95,7 +96,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
     ask = true;
     if (status.ok() || !worthAnotherTry(status)) return status;
     if (absl::IsUnavailable(status)) {
-      if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
+      TESSERA_RETURN_IF_ERROR(waitFor(channel, patience, status));
       continue;
     }
     // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
@@ -168,7 +169,7 @@ absl::Status downloadWhole(Channel& channel, const v1::Digest& digest, const Kee
     });
     if (status.ok()) break;
     if (!absl::IsUnavailable(status)) return status;
-    if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
+    TESSERA_RETURN_IF_ERROR(waitFor(channel, patience, status));
   }
   return hash.finish() == digest.sha256() ? absl::OkStatus() : otherBytes(digest);
 }
@@ -207,7 +208,7 @@ absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256)
 absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std::string& path,
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;
-  if (absl::Status status = checkOutputPath(path, /*regular=*/true); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkOutputPath(path, /*regular=*/true));
   const std::string file = behindLinks(path), part = absl::StrCat(file, ".part");
   absl::Status status;
   Patience patience(channel);
@@ -247,7 +248,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
       continue;
     }
     if (absl::IsUnavailable(status)) {
-      if (absl::Status over = waitFor(channel, patience, status); !over.ok()) return over;
+      TESSERA_RETURN_IF_ERROR(waitFor(channel, patience, status));
       continue;
     }
     if (!worthAnotherTry(status)) return status;

@@ -15,9 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/local_file.h"
-#include "proto/failure.h"
-#include "proto/read_file.h"
+#include "proto/messages/failure.h"
 #include "proto/signing/artifact_signature.h"
+#include "proto/support/read_file.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -53,9 +54,9 @@ absl::Status untrusted(const std::string& path, const std::string& what, const s
 absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::string& artifact_id) {
   v1::SignArtifactRequest request;
   request.set_artifact_id(artifact_id);
-  auto answer = channel.call(channel.signing(), &v1::SigningService::Stub::SignArtifact, request);
-  if (!answer.ok()) return answer.status();
-  ArtifactSignature signature{artifact_id, answer->public_key(), answer->signature()};
+  TESSERA_ASSIGN_OR_RETURN(auto answer,
+                           channel.call(channel.signing(), &v1::SigningService::Stub::SignArtifact, request));
+  ArtifactSignature signature{artifact_id, answer.public_key(), answer.signature()};
   if (!verifies(signature)) {
     return absl::DataLossError(absl::StrCat("the service's signature of artifact ", artifact_id, " does not verify"));
   }
@@ -116,18 +117,17 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
 }
 
 absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
-  const auto signed_here = signatureOf(channel, artifact_id);
-  if (!signed_here.ok()) return signed_here.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto signed_here, signatureOf(channel, artifact_id));
   const std::string file = behindLinks(path + ".sig");
   std::error_code error;
   {
     std::ofstream out(file + ".part", std::ios::binary | std::ios::trunc);
-    out << printSignature(*signed_here);
+    out << printSignature(signed_here);
     out.close();
     if (out) fs::rename(file + ".part", file, error);
     if (!out || error) return absl::InternalError(absl::StrCat("cannot write ", file));
   }
-  return signed_here->public_key;
+  return signed_here.public_key;
 }
 
 bool isOnThisMachine(const std::string& address) {
@@ -150,10 +150,9 @@ absl::Status checkTrusted(int artifact, const std::string& path, const std::stri
                      "no signature", "an artifact with the signature of a service whose key is trusted",
                      "fetch it again (`tessera fetch` writes both files), and keep the two together");
   }
-  const auto digest = digestOfFile(artifact, path);
-  if (!digest.ok()) return digest.status();
-  if (digest->sha256() != signature->sha256 || !verifies(*signature)) {
-    return untrusted(path, "it is not what was signed: the file or its signature was changed", digest->sha256(),
+  TESSERA_ASSIGN_OR_RETURN(const auto digest, digestOfFile(artifact, path));
+  if (digest.sha256() != signature->sha256 || !verifies(*signature)) {
+    return untrusted(path, "it is not what was signed: the file or its signature was changed", digest.sha256(),
                      signature->sha256, "fetch it again");
   }
   return checkKey(path, signature->public_key, trust_file);
@@ -161,14 +160,13 @@ absl::Status checkTrusted(int artifact, const std::string& path, const std::stri
 
 absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, const v1::Digest& digest,
                           const std::string& trust_file) {
-  const auto signature = signatureOf(channel, artifact_id);
-  if (!signature.ok()) return signature.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto signature, signatureOf(channel, artifact_id));
   if (digest.sha256() != artifact_id) {
     return untrusted(artifact_id, "other bytes came than the service signed", digest.sha256(), artifact_id,
                      "fetch it again");
   }
   return isOnThisMachine(channel.address()) ? absl::OkStatus()
-                                            : checkKey(artifact_id, signature->public_key, trust_file);
+                                            : checkKey(artifact_id, signature.public_key, trust_file);
 }
 
 }  // namespace tessera::client

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "clients/cpp/digest.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "proto/signing/artifact_signature.h"
 
 namespace tessera::client {

@@ -4,7 +4,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 namespace {
@@ -86,10 +87,10 @@ absl::StatusOr<v1::ListArtifactVersionsResponse> listVersions(Channel& channel, 
   request.set_job_id(job_id);
   request.set_page_size(1000);
   do {
-    auto page = channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::ListArtifactVersions, request);
-    if (!page.ok()) return page.status();
-    request.set_page_token(page->next_page_token());
-    all.MergeFrom(*page);
+    TESSERA_ASSIGN_OR_RETURN(
+        auto page, channel.call(channel.versions(), &v1::ArtifactVersionService::Stub::ListArtifactVersions, request));
+    request.set_page_token(page.next_page_token());
+    all.MergeFrom(page);
   } while (!request.page_token().empty());
   all.clear_next_page_token();
   return all;
@@ -98,9 +99,8 @@ absl::StatusOr<v1::ListArtifactVersionsResponse> listVersions(Channel& channel, 
 absl::StatusOr<v1::ArtifactVersion> versionToRun(Channel& channel, const std::string& job_id, int number) {
   v1::GetJobRequest request;
   request.set_id(job_id);
-  const auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, request);
-  if (!answer.ok()) return answer.status();
-  const v1::Job& job = answer->job();
+  TESSERA_ASSIGN_OR_RETURN(const auto answer, channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, request));
+  const v1::Job& job = answer.job();
   v1::ArtifactVersion version;
   if (job.has_compile_result() && number == 0) {
     version.set_job_id(job_id);
@@ -109,9 +109,8 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(Channel& channel, const std::st
     return version;
   }
   if (job.has_tune()) {
-    const auto listed = listVersions(channel, job_id);
-    if (!listed.ok()) return listed.status();
-    for (const v1::ArtifactVersion& each : listed->versions())
+    TESSERA_ASSIGN_OR_RETURN(const auto listed, listVersions(channel, job_id));
+    for (const v1::ArtifactVersion& each : listed.versions())
       if (number > 0 ? each.number() == number : !each.held()) version = each;
     if (version.number() > 0) return version;
   }
@@ -153,7 +152,7 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
     // A stream that was as long as it may be: the next one tells whether somebody is there still.
     if (answered && absl::IsDeadlineExceeded(why)) last_sign_of_life = Clock::now();
     if (!absl::IsUnavailable(why) && !absl::IsCancelled(why) && !absl::IsDeadlineExceeded(why)) return why;
-    if (absl::Status ended = channel.ended(); !ended.ok()) return ended;
+    TESSERA_RETURN_IF_ERROR(channel.ended());
     if (Clock::now() - last_sign_of_life > patience) {
       return absl::UnavailableError(absl::StrCat("the server at ", channel.address(), " has been away for too long"));
     }

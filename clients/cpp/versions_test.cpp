@@ -9,7 +9,7 @@
 
 #include <thread>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "tessera/v1/failure.pb.h"
 
 namespace tessera::client {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/printable.h"
+#include "proto/support/printable.h"
 
 namespace tessera::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "compiler/target/host.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 int main() {
   const auto target = tessera::compiler::detectHostTarget();

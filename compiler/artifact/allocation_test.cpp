@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 
 namespace {

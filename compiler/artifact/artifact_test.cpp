@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/tessera.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

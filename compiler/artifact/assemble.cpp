@@ -1,4 +1,5 @@
-// Declared in compiler/pipeline.h.
+#include "compiler/artifact/assemble.h"
+
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -12,15 +13,15 @@
 #include "compiler/artifact/descriptor.h"
 #include "compiler/artifact/link.h"
 #include "compiler/artifact/zip_writer.h"
-#include "compiler/pipeline.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
 #include "llvm/Support/MathExtras.h"
-#include "proto/deterministic_bytes.h"
-#include "proto/element_size.h"
-#include "proto/failure.h"
-#include "proto/plan_loops.h"
-#include "proto/sha256.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/plan_loops.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -85,9 +86,8 @@ absl::StatusOr<std::string> linkObjects(const v1::Plan& plan, const std::vector<
     kernels.push_back(&object->info());
     objects.push_back(object->object());
   }
-  absl::StatusOr<std::string> descriptor = emitDescriptor(plan, kernels);
-  if (!descriptor.ok()) return descriptor.status();
-  objects.push_back(*std::move(descriptor));
+  TESSERA_ASSIGN_OR_RETURN(std::string descriptor, emitDescriptor(plan, kernels));
+  objects.push_back(std::move(descriptor));
   return linkShared(objects, TESSERA_MODULE_SYMBOL, folder);
 }
 
@@ -216,15 +216,15 @@ std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObj
 absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
                            const std::string& path, const std::string& behind, v1::Manifest& manifest) {
   ZipWriter zip;
-  if (absl::Status status = zip.open(path); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(zip.open(path));
   const v1::CodeForm& form = request.plan.target().code();
   const std::string requirements = printRequirements({form.triple(), requiredFeatures(form)});
-  if (absl::Status status = zip.add(std::string(kRequirementsEntry), requirements); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kRequirementsEntry), requirements));
 
   Sha256 code_digest;
   code_digest.update({code.data(), code.size()});
   manifest.set_code_sha256(code_digest.finish());
-  if (absl::Status status = zip.add(std::string(kCodeEntry), code, kPage); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kCodeEntry), code, kPage));
 
   if (request.plan.weights_bytes() > 0) {
     const std::string entry(kWeightsEntry);
@@ -238,35 +238,29 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
     if (!status.ok()) return status;
     manifest.set_weights_sha256(known ? request.weights_sha256 : digest.finish());
   }
-  if (absl::Status status = zip.add(std::string(kPlanEntry), plan); !status.ok()) return status;
-  if (absl::Status status = zip.add(std::string(kManifestEntry), deterministicBytes(manifest)); !status.ok()) {
-    return status;
-  }
-  absl::StatusOr<std::string> json = jsonText(manifest);
-  if (!json.ok()) return json.status();
-  if (absl::Status status = zip.add(std::string(kManifestJsonEntry), *json); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kPlanEntry), plan));
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kManifestEntry), deterministicBytes(manifest)));
+  TESSERA_ASSIGN_OR_RETURN(std::string json, jsonText(manifest));
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kManifestJsonEntry), json));
   return zip.finish();
 }
 
 }  // namespace
 
 absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
-  if (absl::Status status = checkWeights(request); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkWeights(request));
   if (!request.behind_weights_path.empty() && (request.weights_sha256.empty() || request.plan.weights_bytes() == 0)) {
     return internal("only weights whose digest is known can stay apart");
   }
-  auto built = objectsInOrder(request);
-  if (!built.ok()) return built.status();
+  TESSERA_ASSIGN_OR_RETURN(auto built, objectsInOrder(request));
   const ScratchFolder folder(request.artifact_path + ".link");
   if (!folder.status().ok()) return folder.status();
-  absl::StatusOr<std::string> code = linkCode(request, *built, folder.path());
-  if (!code.ok()) return code.status();
+  TESSERA_ASSIGN_OR_RETURN(std::string code, linkCode(request, built, folder.path()));
 
-  v1::Manifest manifest = describe(request, *built);
+  v1::Manifest manifest = describe(request, built);
   const std::string unfinished = folder.path() + "/artifact";
   const std::string behind = request.behind_weights_path.empty() ? "" : folder.path() + "/behind";
-  if (absl::Status status =
-          writeArtifact(request, *code, planBytes(request.plan, *built), unfinished, behind, manifest);
+  if (absl::Status status = writeArtifact(request, code, planBytes(request.plan, built), unfinished, behind, manifest);
       !status.ok())
     return status;
   // The artifact appears whole or not at all.

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler {
 namespace {

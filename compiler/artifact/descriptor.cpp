@@ -16,9 +16,10 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "proto/element_size.h"
-#include "proto/failure.h"
-#include "proto/plan_loops.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/plan_loops.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -328,7 +329,7 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
   if (plan.variants_size() >= TESSERA_MAX_VARIANTS) {
     return internal(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
   }
-  if (absl::Status status = checkSteps(plan, plan.workloads_size(), ""); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkSteps(plan, plan.workloads_size(), ""));
   if (absl::Status status = checkSteps(plan.preparation(), plan.workloads_size(), "preparation."); !status.ok())
     return status;
   for (int i = 0; i < plan.variants_size(); ++i) {
@@ -337,7 +338,7 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
     if (variant.inputs_size() != plan.inputs_size() || variant.outputs_size() != plan.outputs_size()) {
       return internal(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
     }
-    if (absl::Status status = checkSteps(variant, plan.workloads_size(), where); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkSteps(variant, plan.workloads_size(), where));
   }
   return absl::OkStatus();
 }
@@ -352,20 +353,19 @@ std::vector<std::string> requiredFeatures(const v1::CodeForm& code) {
 }
 
 absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels) {
-  if (absl::Status status = checkIndices(plan, kernels.size()); !status.ok()) return status;
-  auto machine = targetMachineOf(plan.target().code());
-  if (!machine.ok()) return machine.status();
+  TESSERA_RETURN_IF_ERROR(checkIndices(plan, kernels.size()));
+  TESSERA_ASSIGN_OR_RETURN(auto machine, targetMachineOf(plan.target().code()));
   llvm::LLVMContext context;
   llvm::Module module("tessera_module", context);
-  module.setTargetTriple((*machine)->getTargetTriple());
-  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
   module.setPICLevel(llvm::PICLevel::BigPIC);
   Tables(plan, kernels, module).emit();
 
   std::string problem;
   llvm::raw_string_ostream problem_stream(problem);
   if (llvm::verifyModule(module, &problem_stream)) return internal("the module's tables do not verify: " + problem);
-  return objectOf(module, **machine);
+  return objectOf(module, *machine);
 }
 
 }  // namespace tessera::compiler

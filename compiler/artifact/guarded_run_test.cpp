@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 
 namespace tessera::compiler {

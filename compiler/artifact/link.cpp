@@ -13,8 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
-#include "proto/failure.h"
-#include "proto/io_failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/io_failure.h"
+#include "proto/support/status_macros.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -81,7 +82,7 @@ absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, 
                                        const std::string& folder) {
   const std::string script = folder + "/exports.map";
   const std::string text = absl::StrCat("{ global: ", exported_symbol, "; local: *; };\n");
-  if (absl::Status status = writeFile(script, text); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(writeFile(script, text));
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--version-script=" + script, "--gc-sections", "--hash-style=gnu", "--build-id=none",
       "-Bsymbolic",
@@ -93,7 +94,7 @@ absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, 
       "--threads=1"};
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(absl::StrCat(folder, "/", i, ".o"));
-    if (absl::Status status = writeFile(arguments.back(), objects[i]); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(writeFile(arguments.back(), objects[i]));
   }
   PipeReader library;
   if (library.error() != 0) return ioFailure("cannot make a pipe for the linked code", library.error());

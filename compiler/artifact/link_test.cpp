@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 
 namespace tessera::compiler {

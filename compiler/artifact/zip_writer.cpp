@@ -15,7 +15,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proto/io_failure.h"
+#include "proto/support/io_failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -160,7 +161,7 @@ absl::Status ZipWriter::end() {
 }
 
 absl::Status ZipWriter::add(const std::string& name, std::string_view contents, uint32_t alignment) {
-  if (absl::Status status = begin(name, contents.size(), alignment); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(begin(name, contents.size(), alignment));
   absl::Status status = append({reinterpret_cast<const uint8_t*>(contents.data()), contents.size()});
   return status.ok() ? end() : status;
 }
@@ -199,9 +200,9 @@ absl::Status ZipWriter::addApart(const std::string& name, const std::string& pat
   struct stat info{};
   if (fstat(source, &info) != 0) return ioFailure("cannot read " + path, errno);
   const auto size = static_cast<uint64_t>(info.st_size);
-  if (absl::Status status = begin(name, size, alignment); !status.ok()) return status;
-  if (absl::Status status = checksum(source, path, size, entries_.back().crc32); !status.ok()) return status;
-  if (absl::Status status = end(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(begin(name, size, alignment));
+  TESSERA_RETURN_IF_ERROR(checksum(source, path, size, entries_.back().crc32));
+  TESSERA_RETURN_IF_ERROR(end());
   position_ += size;
   if (close(std::exchange(fd_, -1)) != 0) return ioFailure("cannot close " + path_, errno);
   path_ = behind;
@@ -237,7 +238,7 @@ absl::Status ZipWriter::finish() {
   const uint64_t short_count = zip64 ? kIn64Short : count;
   fields.u32(0x06054b50).u16(0).u16(0).u16(short_count).u16(short_count);
   fields.u32(zip64 ? kIn64 : size).u32(zip64 ? kIn64 : directory).u16(0);
-  if (absl::Status status = write(fields.bytes()); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(write(fields.bytes()));
   return close(std::exchange(fd_, -1)) == 0 ? absl::OkStatus() : ioFailure("cannot close " + path_, errno);
 }
 

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "compiler/runtime/artifact_reader.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

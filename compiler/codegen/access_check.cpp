@@ -6,7 +6,8 @@
 #include "compiler/codegen/written_over.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -120,7 +121,7 @@ class PhaseCheck {
           origins.emplace_back(in_last ? whole : 0, in_last ? whole : whole - moved.covered);
         }
         const std::string name = absl::StrCat(what, ", copy ", n, " of input ", copy.input);
-        if (absl::Status status = this->nest(copy.nests[n], copy.plans[n], origins, name); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(this->nest(copy.nests[n], copy.plans[n], origins, name));
       }
     }
     return absl::OkStatus();
@@ -141,7 +142,7 @@ absl::Status checkRegion(const Region& region, size_t phase, Places temporaries)
     }
     for (const RegionStep& step : variant.steps) {
       const std::string what = absl::StrCat("nest ", step.number, " of variant ", v);
-      if (absl::Status status = check.nest(step.nest, step.plan, slices, what); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(check.nest(step.nest, step.plan, slices, what));
     }
   }
   return absl::OkStatus();
@@ -182,7 +183,7 @@ absl::Status checkAccesses(const PhaseList& list) {
         return status;
     }
     if (!phase.region) continue;
-    if (absl::Status status = checkRegion(*phase.region, p, list.temporaries); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkRegion(*phase.region, p, list.temporaries));
   }
   return absl::OkStatus();
 }

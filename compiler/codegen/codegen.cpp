@@ -16,6 +16,7 @@
 #include "compiler/schedule/text.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -72,30 +73,27 @@ struct Prepared {
 
 absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   Prepared prepared;
-  auto chip = chipOf(unit);
-  if (!chip.ok()) return chip.status();
-  prepared.chip = *chip;
+  TESSERA_ASSIGN_OR_RETURN(auto chip, chipOf(unit));
+  prepared.chip = chip;
   auto spare = spareWorkbenches().take();
   prepared.workbench.reset(spare ? spare.release() : new Workbench);
-  auto module = parseWorkload(prepared.workbench->context, unit.ir());
-  if (!module.ok()) return module.status();
-  prepared.module = std::move(*module);
+  TESSERA_ASSIGN_OR_RETURN(auto module, parseWorkload(prepared.workbench->context, unit.ir()));
+  prepared.module = std::move(module);
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
   prepared.results = static_cast<int>(prepared.func.getNumResults());
-  if (auto status = normalizeTensors(prepared.func, prepared.workbench->clean_up); !status.ok()) return status;
-  if (auto status = bufferizeWorkload(prepared.func, prepared.workbench->clean_up); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(normalizeTensors(prepared.func, prepared.workbench->clean_up));
+  TESSERA_RETURN_IF_ERROR(bufferizeWorkload(prepared.func, prepared.workbench->clean_up));
   return prepared;
 }
 
 absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const v1::BuildUnit& unit,
                                                        v1::KernelInfo& info) {
-  auto list = followSchedule(prepared.func, prepared.chip, unit.schedule());
-  if (!list.ok()) return list.status();
+  TESSERA_ASSIGN_OR_RETURN(auto list, followSchedule(prepared.func, prepared.chip, unit.schedule()));
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&prepared.workbench->context));
-  planWorkspace(prepared.func, *list);
-  if (absl::Status status = checkAccesses(*list); !status.ok()) return status;
-  if (absl::Status status = emitPhases(prepared.func, *list, unit.symbol(), prepared.chip, *module, info); !status.ok())
+  planWorkspace(prepared.func, list);
+  TESSERA_RETURN_IF_ERROR(checkAccesses(list));
+  if (absl::Status status = emitPhases(prepared.func, list, unit.symbol(), prepared.chip, *module, info); !status.ok())
     return status;
   return module;
 }
@@ -103,11 +101,9 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const
 }  // namespace
 
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request) {
-  auto prepared = bufferize(unit);
-  if (!prepared.ok()) return prepared.status();
-  auto list = choosePhases(prepared->func, prepared->chip, request);
-  if (!list.ok()) return list.status();
-  return scheduleOf(*list, prepared->chip);
+  TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
+  TESSERA_ASSIGN_OR_RETURN(auto list, choosePhases(prepared.func, prepared.chip, request));
+  return scheduleOf(list, prepared.chip);
 }
 
 std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
@@ -129,44 +125,37 @@ std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
 }
 
 absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
-  auto prepared = bufferize(unit);
-  if (!prepared.ok()) return prepared.status();
+  TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
   StaticAnalysis analysis;
-  analysis.nodes = nodesOf(prepared->func);
-  auto list = splitPhases(prepared->func, prepared->chip.vectorRegisters(), nullptr);
-  if (!list.ok()) return list.status();
+  analysis.nodes = nodesOf(prepared.func);
+  TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(prepared.func, prepared.chip.vectorRegisters(), nullptr));
   // Where an instruction adds up groups, trees name loops over groups.
-  for (auto& phase : list->phases)
+  for (auto& phase : list.phases)
     for (auto& nest : phase.nests) mergeLoops(nest);
-  chooseInstructions(prepared->func, *list, prepared->chip);
-  analysis.extents = extentsOf(*list);
+  chooseInstructions(prepared.func, list, prepared.chip);
+  analysis.extents = extentsOf(list);
   return analysis;
 }
 
 absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit) {
-  auto prepared = bufferize(unit);
-  if (!prepared.ok()) return prepared.status();
+  TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
   v1::BuiltObject built;
   built.mutable_info()->set_workload_hash(unit.workload_hash());
-  built.mutable_info()->set_num_results(prepared->results);
-  auto module = emit(*prepared, unit, *built.mutable_info());
-  if (!module.ok()) return module.status();
-  if (auto status = lowerToLlvm(**module, prepared->chip.fusesMultiplyAdd()); !status.ok()) return status;
-  auto object = emitObject(**module, unit.code(), prepared->chip.vectorBits());
-  if (!object.ok()) return object.status();
-  built.set_object(std::move(*object));
+  built.mutable_info()->set_num_results(prepared.results);
+  TESSERA_ASSIGN_OR_RETURN(auto module, emit(prepared, unit, *built.mutable_info()));
+  TESSERA_RETURN_IF_ERROR(lowerToLlvm(*module, prepared.chip.fusesMultiplyAdd()));
+  TESSERA_ASSIGN_OR_RETURN(auto object, emitObject(*module, unit.code(), prepared.chip.vectorBits()));
+  built.set_object(std::move(object));
   return built;
 }
 
 absl::Status checkSchedule(const v1::BuildUnit& unit, std::string* emitted) {
-  auto prepared = bufferize(unit);
-  if (!prepared.ok()) return prepared.status();
+  TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
   v1::KernelInfo info;
-  auto module = emit(*prepared, unit, info);
-  if (!module.ok()) return module.status();
+  TESSERA_ASSIGN_OR_RETURN(auto module, emit(prepared, unit, info));
   if (!emitted) return absl::OkStatus();
   llvm::raw_string_ostream stream(*emitted);
-  stream << unit.schedule().vector_bits() << "\n" << **module;
+  stream << unit.schedule().vector_bits() << "\n" << *module;
   return absl::OkStatus();
 }
 

@@ -14,7 +14,7 @@
 #include "compiler/target/target.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/Target/TargetMachine.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {

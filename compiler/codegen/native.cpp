@@ -17,7 +17,8 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
 #include "mlir/Target/LLVMIR/Export.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -87,14 +88,13 @@ google::protobuf::RepeatedPtrField<v1::Intrinsic> emittable(const v1::BuildUnit&
 }  // namespace
 
 absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
-  auto machine = targetMachineOf(unit.code());
-  if (!machine.ok()) return machine.status();
-  const llvm::Triple& triple = (*machine)->getTargetTriple();
+  TESSERA_ASSIGN_OR_RETURN(auto machine, targetMachineOf(unit.code()));
+  const llvm::Triple& triple = machine->getTargetTriple();
   v1::Target target;
   target.set_family(unit.family());
   *target.mutable_code() = unit.code();
   // What the cpu has that its name stands for.
-  if (!triple.isX86() || (*machine)->getMCSubtargetInfo()->checkFeatures("+fma"))
+  if (!triple.isX86() || machine->getMCSubtargetInfo()->checkFeatures("+fma"))
     target.mutable_code()->add_features("fma");
   *target.mutable_registers() = unit.registers();
   *target.mutable_memory() = unit.memory();
@@ -105,19 +105,17 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
 }
 
 absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm& code, int vector_bits) {
-  auto machine = targetMachineOf(code);
-  if (!machine.ok()) return machine.status();
+  TESSERA_ASSIGN_OR_RETURN(auto machine, targetMachineOf(code));
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> native = mlir::translateModuleToLLVMIR(module, context, "tessera");
   if (!native) return failureStatus(v1::Failure::INTERNAL, "the phases could not be translated to LLVM IR");
-  native->setTargetTriple((*machine)->getTargetTriple());
-  native->setDataLayout((*machine)->createDataLayout());
-  setAttributes(*native, code, **machine, vector_bits);
-  optimize(*native, **machine);
+  native->setTargetTriple(machine->getTargetTriple());
+  native->setDataLayout(machine->createDataLayout());
+  setAttributes(*native, code, *machine, vector_bits);
+  optimize(*native, *machine);
 
-  auto bytes = objectOf(*native, **machine);
-  if (!bytes.ok()) return bytes.status();
-  auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(*bytes, "object"));
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, objectOf(*native, *machine));
+  auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "object"));
   if (!object)
     return failureStatus(v1::Failure::INTERNAL,
                          "LLVM emitted an object it cannot read: " + llvm::toString(object.takeError()));

@@ -10,6 +10,7 @@
 #include "compiler/target/target.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -40,7 +41,7 @@ struct BufferizePass : Step<BufferizePass> {
   llvm::StringRef getArgument() const final { return "tessera-bufferize"; }
   llvm::StringRef getDescription() const final { return "A workload to memrefs, results written in place"; }
   absl::Status step(mlir::ModuleOp module) {
-    if (absl::Status status = normalizeTensors(workloadOf(module)); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(normalizeTensors(workloadOf(module)));
     return bufferizeWorkload(workloadOf(module));
   }
 };
@@ -58,8 +59,8 @@ struct EmitPass : Step<EmitPass> {
 
   absl::Status step(mlir::ModuleOp module) {
     mlir::func::FuncOp func = workloadOf(module);
-    if (absl::Status status = normalizeTensors(func); !status.ok()) return status;
-    if (absl::Status status = bufferizeWorkload(func); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(normalizeTensors(func));
+    TESSERA_RETURN_IF_ERROR(bufferizeWorkload(func));
     v1::Target target;
     target.mutable_registers()->set_vector_bits(vector_bits);
     target.mutable_registers()->set_vector_count(vector_registers);
@@ -81,16 +82,13 @@ struct EmitPass : Step<EmitPass> {
     }
     // As the product does: decided on one copy, printed, read, followed on the other.
     mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
-    auto chosen = choosePhases(workloadOf(*copy), chip, request);
-    if (!chosen.ok()) return chosen.status();
-    auto schedule = parseSchedule(printSchedule(scheduleOf(*chosen, chip)));
-    if (!schedule.ok()) return schedule.status();
-    auto list = followSchedule(func, chip, *schedule);
-    if (!list.ok()) return list.status();
-    planWorkspace(func, *list);
+    TESSERA_ASSIGN_OR_RETURN(auto chosen, choosePhases(workloadOf(*copy), chip, request));
+    TESSERA_ASSIGN_OR_RETURN(auto schedule, parseSchedule(printSchedule(scheduleOf(chosen, chip))));
+    TESSERA_ASSIGN_OR_RETURN(auto list, followSchedule(func, chip, schedule));
+    planWorkspace(func, list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());
-    if (absl::Status status = emitPhases(func, *list, func.getName().str(), chip, *phases, info); !status.ok())
+    if (absl::Status status = emitPhases(func, list, func.getName().str(), chip, *phases, info); !status.ok())
       return status;
     func.erase();
     module.getBody()->getOperations().splice(module.getBody()->end(), phases->getBody()->getOperations());

@@ -11,6 +11,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -376,11 +377,9 @@ absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_regist
     if (!item.removed && item.operations.size() > 1) list.fused.push_back(item.operations);
   std::vector<int> phase_of;
   if (followed) {
-    if (absl::Status status = checkFused(list.fused, *followed); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkFused(list.fused, *followed));
     if (!followed->region) {
-      auto phases = phasesOf(items, *followed);
-      if (!phases.ok()) return phases.status();
-      phase_of = std::move(*phases);
+      TESSERA_ASSIGN_OR_RETURN(phase_of, phasesOf(items, *followed));
     }
   }
   int numbered = 0, previous = -1;

@@ -16,7 +16,8 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -93,9 +94,8 @@ void LayMachineAside::operator()(llvm::TargetMachine* machine) const {
 absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code) {
   const std::string key = code.SerializeAsString();  // lists alone: equal forms are equal bytes
   if (auto spare = spareMachines().take(key)) return BorrowedMachine(spare.release(), {key});
-  auto made = makeMachine(code);
-  if (!made.ok()) return made.status();
-  return BorrowedMachine(made->release(), {key});
+  TESSERA_ASSIGN_OR_RETURN(auto made, makeMachine(code));
+  return BorrowedMachine(made.release(), {key});
 }
 
 absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& machine) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -204,7 +205,7 @@ absl::StatusOr<BlockPlan> best(const Chain& chain, std::vector<Candidate> candid
 
 absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, double capacity,
                                         const BlockOptions& options) {
-  if (auto status = validate(chain); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(validate(chain));
   std::vector<Candidate> one;
   one.push_back({order, Structure(chain, order, options.intermediates), boundsFor(chain, options), {}});
   auto plan = best(chain, std::move(one), capacity, options);
@@ -213,7 +214,7 @@ absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, 
 }
 
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const BlockOptions& options) {
-  if (auto status = validate(chain); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(validate(chain));
   Order outer = options.outside, loops;
   for (int loop : orderedLoops(chain)) {
     if (std::ranges::count(options.outside, loop) > 0) continue;

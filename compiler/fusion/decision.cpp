@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -143,7 +144,7 @@ double betweenSteps(const Chip& chip, double bytes) {
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
                                            const Between& between, MovedAlone* known) {
-  if (auto status = validate(chain); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(validate(chain));
   ChainDecision decision;
   const std::optional<size_t> own = chip.ownLevel();
   if (!own) {

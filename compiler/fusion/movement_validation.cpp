@@ -20,7 +20,7 @@
 #include "compiler/fusion/nested_planner.h"
 #include "compiler/fusion/testing/block_program.h"
 #include "compiler/fusion/testing/thesis_chains.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::compiler::fusion {
 namespace {

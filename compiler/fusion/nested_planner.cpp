@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -67,15 +68,14 @@ class Within {
       own.lower[inner_[loop]] = options.lower.empty() ? 1 : std::min(options.lower[loop], extent);
       own.upper[inner_[loop]] = options.upper.empty() ? extent : std::min(options.upper[loop], extent);
     }
-    auto plan = planBlocks(chain_, capacity, own);
-    if (!plan.ok()) return plan.status();
+    TESSERA_ASSIGN_OR_RETURN(auto plan, planBlocks(chain_, capacity, own));
     LevelBlocks level;
-    for (const int loop : plan->order) {
+    for (const int loop : plan.order) {
       const auto at = std::ranges::find(inner_, loop);
-      if (at != inner_.end() && plan->tiles[loop] < chain_.loops[loop].extent)
+      if (at != inner_.end() && plan.tiles[loop] < chain_.loops[loop].extent)
         level.order.push_back(static_cast<int>(at - inner_.begin()));
     }
-    for (const int loop : inner_) level.tiles.push_back(plan->tiles[loop]);
+    for (const int loop : inner_) level.tiles.push_back(plan.tiles[loop]);
     return level;
   }
 
@@ -132,12 +132,11 @@ absl::StatusOr<Alone> planAlone(const Chain& chain, absl::Span<const BlockMemory
     double bytes = 0;
     std::vector<bool> seen(chain.loops.size(), false);
     for (const Chain& member : unfused(chain)) {
-      auto plan = planBlocks(member, memory.capacity_bytes, optionsOf(member, chain, options));
-      if (!plan.ok()) return plan.status();
-      bytes += plan->movement.volume_bytes;
+      TESSERA_ASSIGN_OR_RETURN(auto plan, planBlocks(member, memory.capacity_bytes, optionsOf(member, chain, options)));
+      bytes += plan.movement.volume_bytes;
       for (size_t loop = 0; loop < member.loops.size(); ++loop) {
         const int whole = chain.loopNamed(member.loops[loop].name);
-        if (!seen[whole]) alone.nearest[whole] = plan->tiles[loop];
+        if (!seen[whole]) alone.nearest[whole] = plan.tiles[loop];
         seen[whole] = true;
       }
     }
@@ -240,9 +239,8 @@ absl::StatusOr<NestedPlan> planWithin(const Chain& chain, absl::Span<const Block
   plan.far = {order, tiles, analyse(chain, order, tiles, options.intermediates)};
   std::vector<double> bytes(memories.size(), 0);
   bytes[0] = plan.far.movement.volume_bytes;
-  auto members = membersOf(chain);
-  if (!members.ok()) return members.status();
-  for (Chain& alone : *members) {
+  TESSERA_ASSIGN_OR_RETURN(auto members, membersOf(chain));
+  for (Chain& alone : members) {
     NestedMember member{std::move(alone), {}};
     const BlockOptions own = optionsOf(member.chain, chain, options);
     Within within(member.chain);
@@ -250,14 +248,13 @@ absl::StatusOr<NestedPlan> planWithin(const Chain& chain, absl::Span<const Block
     within.enter(outside);
     std::vector<LoopStep> steps = stepsOf({outside});
     for (size_t memory = 1; memory < memories.size(); ++memory) {
-      auto level = within.best(memories[memory].capacity_bytes, own);
-      if (!level.ok()) return level.status();
-      within.enter(*level);
-      const std::vector<LoopStep> more = stepsOf({*level});
+      TESSERA_ASSIGN_OR_RETURN(auto level, within.best(memories[memory].capacity_bytes, own));
+      within.enter(level);
+      const std::vector<LoopStep> more = stepsOf({level});
       steps.insert(steps.end(), more.begin(), more.end());
-      level->movement = movedBy(member.chain, steps);
-      bytes[memory] += level->movement.volume_bytes;
-      member.levels.push_back(*std::move(level));
+      level.movement = movedBy(member.chain, steps);
+      bytes[memory] += level.movement.volume_bytes;
+      member.levels.push_back(std::move(level));
     }
     plan.members.push_back(std::move(member));
   }
@@ -294,17 +291,15 @@ absl::StatusOr<NestedPlan> planNested(const Chain& chain, absl::Span<const Block
                                       const BlockOptions& options) {
   if (memories.empty()) return absl::InvalidArgumentError("blocks are for one memory at least, none is given");
   const double capacity = memories[0].capacity_bytes;
-  auto far = planBlocks(chain, capacity, options);
-  if (!far.ok()) return far.status();
-  auto plan = planWithin(chain, memories, far->order, far->tiles, options);
+  TESSERA_ASSIGN_OR_RETURN(auto far, planBlocks(chain, capacity, options));
+  auto plan = planWithin(chain, memories, far.order, far.tiles, options);
   if (!plan.ok()) return plan.status();
-  auto alone = planAlone(chain, memories, *far, options);
-  if (!alone.ok()) return alone.status();
-  const double bound = alone->seconds;
+  TESSERA_ASSIGN_OR_RETURN(auto alone, planAlone(chain, memories, far, options));
+  const double bound = alone.seconds;
   // A nearer memory is the slowest: another order outside, or blocks outside that hold whole ones of those that would
   // be best for the nearest memory, may leave it less to do.
   Chain whole_blocks = chain;
-  for (size_t loop = 0; loop < chain.loops.size(); ++loop) whole_blocks.loops[loop].multiple = alone->nearest[loop];
+  for (size_t loop = 0; loop < chain.loops.size(); ++loop) whole_blocks.loops[loop].multiple = alone.nearest[loop];
   for (const Chain* outside : {&chain, &std::as_const(whole_blocks)}) {
     Order order = orderedLoops(chain);
     do {

@@ -11,6 +11,7 @@
 #include "compiler/fusion/halo.h"
 #include "compiler/fusion/rounded_up.h"
 #include "compiler/target/dealt.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -318,7 +319,7 @@ bool separates(const Chain& chain, int loop) {
 
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
                                      const SliceNeeds& needs) {
-  if (auto status = validate(chain); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(validate(chain));
   // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
   // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
   // near.

@@ -54,7 +54,8 @@
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/Verifier.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -95,18 +96,17 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
     finished("choose-fusions");
-    if (absl::Status status = these.finish(); !status.ok()) return status;
-    absl::StatusOr<PlannedGraph> planned = writePlan(model, std::move(groups), chip, loops);
-    if (!planned.ok()) return planned.status();
+    TESSERA_RETURN_IF_ERROR(these.finish());
+    TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, std::move(groups), chip, loops));
     finished("write-plan");
-    auto more = options.refused ? options.refused(*planned) : std::vector<GraphChoices::Refused>();
-    if (!more.ok()) return more.status();
+    TESSERA_ASSIGN_OR_RETURN(auto more,
+                             options.refused ? options.refused(planned) : std::vector<GraphChoices::Refused>());
     finished("slices-refused");
-    if (more->empty()) {
+    if (more.empty()) {
       choices = std::move(these);
       return planned;
     }
-    refused.insert(refused.end(), more->begin(), more->end());
+    refused.insert(refused.end(), more.begin(), more.end());
   }
 }
 
@@ -156,7 +156,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     if (clean == before) return observed;
     count("remove-dead-code", removeDeadCode(main));
     count("eliminate-duplicates", eliminateDuplicates(main));
-    if (absl::Status status = canonicalizeGraph(main, canonicalizer); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(canonicalizeGraph(main, canonicalizer));
     changed("canonicalize");
     if (mlir::OperationFingerPrint(main) == before) clean = before;
     finished("canonicalize");
@@ -164,7 +164,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   };
   count("generalize-named-ops", generalizeNamedOps(main));
   count("hoist-from-loops", hoistFromLoops(main));
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   count("recognize-concat", recognizeConcats(main));
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
@@ -173,14 +173,14 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("sum-halves-in-single", sumHalvesInSingle(main));
   count("widen-on-load", widenOnLoad(main));
   count("narrow-products", narrowProducts(main, chip, &model.weights));
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   fold();
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
   if (!hasRanges(model)) count("drop-idle-taps", dropIdleTaps(main));
   if (!hasRanges(model)) count("keep-busy-taps", keepBusyTaps(main, chip, &model.weights));
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   // Views first from behind the plain products, so that what follows them is found; then from behind the
   // packed ones.
   count("fuse-elementwise", fuseElementwise(main));
@@ -197,7 +197,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   fold();
   count("merge-products", mergeProducts(main));
   count("stack-products", stackProducts(main, chip));
@@ -220,7 +220,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!choices.status().ok()) return choices.status();
   count("assign-layouts", layouts.operations);
   count("narrow-pads", narrowPads(main));
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   fold();
   count("pack-matmuls", packMatmuls(main, chip));
   fold();
@@ -231,7 +231,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   fold();
   count("fuse-elementwise", fuseElementwise(main));
   const int layout_transforms = countLayoutTransforms(main);
-  if (absl::Status status = cleanUp(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(cleanUp());
   WinogradReport winograd;
   if (options.winograd) {
     const RowFacts rows(model, main);
@@ -243,7 +243,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (const int pairs = interleaveProducts(main, chip, 16); pairs > 0) {
     count("interleave-products", pairs);
     fold();
-    if (absl::Status status = cleanUp(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(cleanUp());
   }
   count("compare-positions", comparePositions(main, &model.weights));
   count("share-pads", sharePads(main));
@@ -262,35 +262,33 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   markNarrowPairs(main, chip, model.weights);
   finished("constants-to-weights");
   if (!observed.ok()) return observed;
-  absl::StatusOr<LoopPlans> loops = planLoopBodies(main, model, target, options);
-  if (!loops.ok()) return loops.status();
-  auto prepared = settleWeights(main, model.weights, chip, options.memory, options.prepare_weights);
-  if (!prepared.ok()) return prepared.status();
+  TESSERA_ASSIGN_OR_RETURN(LoopPlans loops, planLoopBodies(main, model, target, options));
+  TESSERA_ASSIGN_OR_RETURN(auto prepared,
+                           settleWeights(main, model.weights, chip, options.memory, options.prepare_weights));
 
   std::vector<v1::Decision> chains;
-  absl::StatusOr<PlannedGraph> planned = planGroups(main, model, chip, options, *loops, choices, chains);
-  if (!planned.ok()) return planned.status();
+  TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGroups(main, model, chip, options, loops, choices, chains));
   // Those of loops' bodies come behind.
-  for (PlannedGraph::PreparedWeight& weight : planned->prepared) prepared->push_back(std::move(weight));
-  planned->prepared = *std::move(prepared);
-  if (options.observer) observed = options.observer->planned(*planned);
+  for (PlannedGraph::PreparedWeight& weight : planned.prepared) prepared.push_back(std::move(weight));
+  planned.prepared = std::move(prepared);
+  if (options.observer) observed = options.observer->planned(planned);
   if (!observed.ok()) return observed;
-  *planned->plan.mutable_target() = target;
-  planned->plan.mutable_report()->set_layout_transforms(layout_transforms);
-  planned->plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
-  if (options.round_products) *planned->plan.mutable_report()->add_decisions() = precisionDecision(rounded, chip);
+  *planned.plan.mutable_target() = target;
+  planned.plan.mutable_report()->set_layout_transforms(layout_transforms);
+  planned.plan.mutable_report()->set_layout_transforms_before(layouts.transforms_before);
+  if (options.round_products) *planned.plan.mutable_report()->add_decisions() = precisionDecision(rounded, chip);
   for (v1::Decision& decision : layouts.decisions) {
-    *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+    *planned.plan.mutable_report()->add_decisions() = std::move(decision);
   }
   for (v1::Decision& decision : winograd.decisions) {
-    *planned->plan.mutable_report()->add_decisions() = std::move(decision);
+    *planned.plan.mutable_report()->add_decisions() = std::move(decision);
   }
-  for (const v1::Decision& decision : splits) *planned->plan.mutable_report()->add_decisions() = decision;
-  for (const v1::Decision& decision : cuts) *planned->plan.mutable_report()->add_decisions() = decision;
-  for (v1::Decision& decision : chains) *planned->plan.mutable_report()->add_decisions() = std::move(decision);
-  for (const v1::Choice& choice : choices.all()) *planned->plan.mutable_report()->add_choices() = choice;
-  for (v1::RewriteCount& rewrite : rewrites) *planned->plan.mutable_report()->add_rewrites() = std::move(rewrite);
-  addDecisionsOfLoops(*loops, *planned->plan.mutable_report());
+  for (const v1::Decision& decision : splits) *planned.plan.mutable_report()->add_decisions() = decision;
+  for (const v1::Decision& decision : cuts) *planned.plan.mutable_report()->add_decisions() = decision;
+  for (v1::Decision& decision : chains) *planned.plan.mutable_report()->add_decisions() = std::move(decision);
+  for (const v1::Choice& choice : choices.all()) *planned.plan.mutable_report()->add_choices() = choice;
+  for (v1::RewriteCount& rewrite : rewrites) *planned.plan.mutable_report()->add_rewrites() = std::move(rewrite);
+  addDecisionsOfLoops(loops, *planned.plan.mutable_report());
   return planned;
 }
 

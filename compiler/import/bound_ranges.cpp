@@ -5,6 +5,7 @@
 #include "compiler/import/bounded.h"
 #include "compiler/import/graph_importer.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

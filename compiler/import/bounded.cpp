@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 #include "tessera/v1/tensor.pb.h"
 
 namespace tessera::compiler {

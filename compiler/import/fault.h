@@ -5,25 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/failure.h"
-
-/// Returns from the calling function when `expr`, an absl::Status, is an error.
-#define TESSERA_RETURN_IF_ERROR(expr)                                 \
-  do {                                                                \
-    if (absl::Status status_ = (expr); !status_.ok()) return status_; \
-  } while (false)
-
-// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are a declaration and an identifier
-/// Assigns the value of `expr`, an absl::StatusOr, to `lhs` or returns its error from the calling function.
-#define TESSERA_ASSIGN_OR_RETURN(lhs, expr) \
-  TESSERA_ASSIGN_OR_RETURN_IMPL(TESSERA_CONCAT(status_or_, __LINE__), lhs, expr)
-#define TESSERA_ASSIGN_OR_RETURN_IMPL(var, lhs, expr) \
-  auto var = (expr);                                  \
-  if (!var.ok()) return var.status();                 \
-  lhs = *std::move(var)
-// NOLINTEND(bugprone-macro-parentheses)
-#define TESSERA_CONCAT(a, b) TESSERA_CONCAT_IMPL(a, b)
-#define TESSERA_CONCAT_IMPL(a, b) a##b
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 

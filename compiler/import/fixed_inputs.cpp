@@ -11,7 +11,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "onnx/onnx.pb.h"
-#include "proto/shell_word.h"
+#include "proto/support/shell_word.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -4,7 +4,7 @@
 #include "compiler/import/testing/reference_run.h"
 #include "gmock/gmock.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -4,7 +4,7 @@
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
 #include "gmock/gmock.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -10,6 +10,7 @@
 #include "compiler/import/symbolic_dimensions.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

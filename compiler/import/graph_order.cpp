@@ -8,6 +8,7 @@
 #include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

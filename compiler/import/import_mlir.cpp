@@ -20,6 +20,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

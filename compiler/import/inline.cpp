@@ -3,6 +3,7 @@
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/limits.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

@@ -16,6 +16,7 @@
 #include "compiler/import/limits.h"
 #include "compiler/import/wire_scan.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

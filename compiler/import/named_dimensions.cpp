@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/fault.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 
@@ -84,14 +85,13 @@ absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const Di
   const std::vector<std::string> read = namesIn(formulas_.at(name));
   const bool ranges = std::any_of(read.begin(), read.end(), [&](const std::string& each) { return isRange(each); });
   if (!ranges && !isRange(name)) return own;  // whoever gives every size may know better than the name
-  const absl::StatusOr<int64_t> greatest = followed(name, sizes);
-  if (!greatest.ok()) return greatest.status();
-  if (size == *greatest && ranges) return -size;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t greatest, followed(name, sizes));
+  if (size == greatest && ranges) return -size;
   return fault(v1::Failure::INVALID_INPUT,
                absl::StrCat("dimension '", printable(name), "' is given a size, and follows from others"),
                {.attribute = name,
                 .found = absl::StrCat(own < 0 ? "up to " : "", size),
-                .accepted = absl::StrCat(ranges ? "up to " : "", *greatest),
+                .accepted = absl::StrCat(ranges ? "up to " : "", greatest),
                 .fix = "leave it out"});
 }
 

@@ -3,7 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx.pb.h"
-#include "proto/shell_word.h"
+#include "proto/support/shell_word.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

@@ -7,6 +7,7 @@
 #include "compiler/import/limits.h"
 #include "compiler/import/model_file.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -9,6 +9,7 @@
 #include "compiler/import/fault.h"
 #include "compiler/import/model_file.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

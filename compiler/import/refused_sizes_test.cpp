@@ -1,7 +1,8 @@
 // Sizes of ranges for which a model does not work, and what is said of them.
 #include "compiler/import/testing/model_builder.h"
 #include "gmock/gmock.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -28,9 +29,8 @@ class RefusedSizes : public testing::Test {
   absl::Status import(int64_t most) {
     ImportOptions options;
     options.dimensions = {{"N", -most}};
-    auto model = importBytes(context_, b_.model.SerializeAsString(), options);
-    if (!model.ok()) return model.status();
-    for (const v1::RefusedSizes& sizes : model->refused_sizes) {
+    TESSERA_ASSIGN_OR_RETURN(auto model, importBytes(context_, b_.model.SerializeAsString(), options));
+    for (const v1::RefusedSizes& sizes : model.refused_sizes) {
       EXPECT_EQ(sizes.dimension(), 0);
       spans_.push_back({sizes.first(), sizes.last(), sizes.multiple()});
       reasons_.push_back(sizes.reason());

@@ -8,6 +8,7 @@
 #include "compiler/import/fault.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "compiler/ir/dimension_formula.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -7,7 +7,7 @@
 #include "compiler/import/fault.h"
 #include "compiler/import/named_dimensions.h"
 #include "onnx/onnx.pb.h"
-#include "proto/shell_word.h"
+#include "proto/support/shell_word.h"
 
 namespace tessera::compiler {
 

@@ -10,6 +10,7 @@
 #include "compiler/import/foreign_file.h"
 #include "compiler/import/limits.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

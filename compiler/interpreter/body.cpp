@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -77,9 +78,8 @@ absl::Status Body::add(mlir::Operation* op, const Surroundings& surroundings) {
     }
   }
   for (mlir::Value operand : operands) {
-    absl::StatusOr<int> slot = slotOf(operand, surroundings);
-    if (!slot.ok()) return slot.status();
-    instruction.operands.push_back(*slot);
+    TESSERA_ASSIGN_OR_RETURN(int slot, slotOf(operand, surroundings));
+    instruction.operands.push_back(slot);
   }
   instruction.result = newSlot(op->getResult(0));
   instructions_.push_back(std::move(instruction));
@@ -113,12 +113,11 @@ absl::StatusOr<Body> Body::translate(mlir::Block& block, llvm::ArrayRef<mlir::Bl
   Body body;
   for (mlir::BlockArgument argument : block.getArguments()) body.newSlot(argument);
   for (mlir::Operation& op : block.without_terminator()) {
-    if (absl::Status status = body.add(&op, surroundings); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(body.add(&op, surroundings));
   }
   for (mlir::Value value : block.getTerminator()->getOperands()) {
-    absl::StatusOr<int> slot = body.slotOf(value, surroundings);
-    if (!slot.ok()) return slot.status();
-    body.yields_.push_back(*slot);
+    TESSERA_ASSIGN_OR_RETURN(int slot, body.slotOf(value, surroundings));
+    body.yields_.push_back(slot);
   }
   body.is_sum_.assign(body.yields_.size(), false);
   body.markSums(block, sums);
@@ -154,7 +153,7 @@ absl::Status Body::run(llvm::ArrayRef<std::pair<int64_t, int64_t>> loops, int co
       const auto [first, step] = loops[instruction.loop];
       for (int i = 0; i < count; ++i) out.set(i, {0, first + i * step, 0});
     } else if (instruction.array) {
-      if (absl::Status status = extract(instruction, count); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(extract(instruction, count));
     } else {
       for (size_t o = 0; o < instruction.operands.size(); ++o) in[o] = &lanes_[instruction.operands[o]];
       instruction.rule(instruction.context, in, out, count);

@@ -4,6 +4,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -68,9 +69,8 @@ absl::Status getGlobal(Machine& machine, memref::GetGlobalOp op) {
 absl::Status load(Machine& machine, memref::LoadOp op) {
   bool sure = true;
   const Array& buffer = machine.array(op.getMemRef());
-  absl::StatusOr<int64_t> position = positionOf(machine, buffer, op.getIndices(), sure);
-  if (!position.ok()) return position.status();
-  Scalar value = buffer.at(*position);
+  TESSERA_ASSIGN_OR_RETURN(int64_t position, positionOf(machine, buffer, op.getIndices(), sure));
+  Scalar value = buffer.at(position);
   if (!sure) value.error = kUndecidable;
   machine.set(op.getResult(), value);
   return absl::OkStatus();
@@ -79,9 +79,8 @@ absl::Status load(Machine& machine, memref::LoadOp op) {
 absl::Status store(Machine& machine, memref::StoreOp op) {
   bool sure = true;
   Array buffer = machine.array(op.getMemRef());
-  absl::StatusOr<int64_t> position = positionOf(machine, buffer, op.getIndices(), sure);
-  if (!position.ok()) return position.status();
-  buffer.set(*position, machine.scalar(op.getValueToStore()));
+  TESSERA_ASSIGN_OR_RETURN(int64_t position, positionOf(machine, buffer, op.getIndices(), sure));
+  buffer.set(position, machine.scalar(op.getValueToStore()));
   if (!sure) forEachPosition(buffer, [&](int64_t each) { buffer.storage->error[each] = kUndecidable; });
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -134,7 +135,7 @@ absl::Status Machine::runLinalg(mlir::linalg::LinalgOp op) {
   for (mlir::Value init : op.getDpsInits()) {
     outputs.push_back(tensors ? ownedDense(take(init, op)) : array(init));
   }
-  if (absl::Status status = runStructured(op, inputs, outputs, surroundings(), budget_); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(runStructured(op, inputs, outputs, surroundings(), budget_));
   if (!tensors) return absl::OkStatus();
   for (auto [result, output] : llvm::zip_equal(op->getResults(), outputs)) set(result, std::move(output));
   return absl::OkStatus();
@@ -154,7 +155,7 @@ absl::Status Machine::runCached(mlir::Operation* op, uint64_t key, llvm::functio
     for (auto [result, value] : llvm::zip_equal(op->getResults(), *found)) set(result, value);
     return absl::OkStatus();
   }
-  if (absl::Status status = run(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(run());
   std::vector<Array> results;
   for (mlir::Value result : op->getResults()) results.push_back(array(result));
   options_.cache->keep(key, std::move(results));
@@ -171,7 +172,7 @@ absl::Status Machine::runScalar(mlir::Operation* op) {
   RuleContext context;
   const Rule rule = ruleOf(op, context);
   if (!rule) return absl::UnimplementedError("the interpreter has no rule for this operation");
-  if (absl::Status status = charge(1); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(charge(1));
   static thread_local Lanes operands[3], result;
   const Lanes* in[3] = {&operands[0], &operands[1], &operands[2]};
   for (unsigned o = 0; o < op->getNumOperands(); ++o) operands[o].set(0, scalar(op->getOperand(o)));
@@ -225,10 +226,8 @@ absl::Status Machine::runFor(mlir::Operation* op) {
   for (auto [init, argument] : llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs())) move(init, argument, op);
   for (int64_t i = first; i < end; i += step) {
     set(loop.getInductionVar(), Scalar{0, i, 0});
-    if (absl::Status status = run(*loop.getBody()); !status.ok()) return status;
-    if (absl::Status status = yieldTo(loop.getBody()->getTerminator(), loop.getRegionIterArgs()); !status.ok()) {
-      return status;
-    }
+    TESSERA_RETURN_IF_ERROR(run(*loop.getBody()));
+    TESSERA_RETURN_IF_ERROR(yieldTo(loop.getBody()->getTerminator(), loop.getRegionIterArgs()));
   }
   for (auto [argument, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults())) {
     if (llvm::isa<mlir::ShapedType>(argument.getType())) {
@@ -247,8 +246,8 @@ absl::Status Machine::runIf(mlir::Operation* op) {
   const Scalar condition = scalar(branch.getCondition());
   mlir::Region& region = condition.integer != 0 ? branch.getThenRegion() : branch.getElseRegion();
   if (region.empty()) return absl::OkStatus();
-  if (absl::Status status = run(region.front()); !status.ok()) return status;
-  if (absl::Status status = yieldTo(region.front().getTerminator(), branch.getResults()); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(run(region.front()));
+  TESSERA_RETURN_IF_ERROR(yieldTo(region.front().getTerminator(), branch.getResults()));
   if (condition.error == 0) return absl::OkStatus();
   // Which way it goes hangs on a difference that rounding may turn over.
   for (mlir::Value result : branch.getResults()) {
@@ -268,15 +267,15 @@ absl::Status Machine::runWhile(mlir::Operation* op) {
   mlir::Block &before = loop.getBefore().front(), &after = loop.getAfter().front();
   for (auto [init, argument] : llvm::zip_equal(loop.getInits(), before.getArguments())) move(init, argument, op);
   while (true) {
-    if (absl::Status status = run(before); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(run(before));
     auto condition = llvm::cast<mlir::scf::ConditionOp>(before.getTerminator());
     const Scalar again = scalar(condition.getCondition());
     if (again.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
     const mlir::ValueRange targets = again.integer != 0 ? mlir::ValueRange(after.getArguments()) : loop.getResults();
     for (auto [value, target] : llvm::zip_equal(condition.getArgs(), targets)) move(value, target, condition);
     if (again.integer == 0) return absl::OkStatus();
-    if (absl::Status status = run(after); !status.ok()) return status;
-    if (absl::Status status = yieldTo(after.getTerminator(), before.getArguments()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(run(after));
+    TESSERA_RETURN_IF_ERROR(yieldTo(after.getTerminator(), before.getArguments()));
   }
 }
 
@@ -298,9 +297,9 @@ absl::Status Machine::runOne(mlir::Operation* op) {
   if (!isReady(op)) return absl::InternalError("it reads what is computed behind it, or nowhere");
   if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runStructuredOp(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {
-    absl::StatusOr<bool> done = rule(*this, op);
-    if (!done.ok()) return done.status();
-    if (*done) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(bool done, rule(*this, op));
+    if done
+      return absl::OkStatus();
   }
   if (llvm::isa<mlir::scf::ForOp>(op)) return runFor(op);
   if (llvm::isa<mlir::scf::IfOp>(op)) return runIf(op);
@@ -332,7 +331,7 @@ absl::StatusOr<std::vector<Array>> interpret(mlir::func::FuncOp func, std::vecto
   Machine machine(options);
   mlir::Block& body = func.getBody().front();
   for (auto [argument, value] : llvm::zip_equal(body.getArguments(), arguments)) machine.set(argument, value);
-  if (absl::Status status = machine.run(body); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(machine.run(body));
   return machine.takeResults(body);
 }
 

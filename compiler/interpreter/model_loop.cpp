@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -153,10 +154,10 @@ absl::StatusOr<ModelLoop> ModelLoop::of(mlir::Operation* op) {
     }
   }
   const int64_t carried = integerOf(op, "carried");
-  if (absl::Status status = checkCounts(loop, carried); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkCounts(loop, carried));
   loop.carried = static_cast<unsigned>(carried);
   loop.captured = op->getNumOperands() - loop.firstCaptured();
-  if (absl::Status status = checkTypes(loop); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkTypes(loop));
   return loop;
 }
 

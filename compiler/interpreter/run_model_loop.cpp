@@ -6,6 +6,7 @@
 #include "compiler/interpreter/structure.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -58,14 +59,13 @@ absl::Status Iterations::begin() {
   mlir::Operation* op = loop_.op;
   if (loop_.most >= 0) most_ = loop_.most;
   if (loop_.has_trip_count) {
-    const absl::StatusOr<int64_t> count = decided(machine_.array(op->getOperand(0)));
-    if (!count.ok()) return count.status();
-    most_ = std::clamp<int64_t>(*count, 0, most_);
+    TESSERA_ASSIGN_OR_RETURN(const int64_t count, decided(machine_.array(op->getOperand(0))));
+    most_ = std::clamp<int64_t>(count, 0, most_);
   }
   if (loop_.has_condition && most_ > 0) {
-    const absl::StatusOr<int64_t> condition = decided(machine_.array(op->getOperand(loop_.firstCarried() - 1)));
-    if (!condition.ok()) return condition.status();
-    goes_on_ = *condition != 0;
+    TESSERA_ASSIGN_OR_RETURN(const int64_t condition,
+                             decided(machine_.array(op->getOperand(loop_.firstCarried() - 1))));
+    goes_on_ = condition != 0;
   }
   for (mlir::Value value : op->getOperands().slice(loop_.firstScanned(), loop_.scanned.size()))
     scanned_.push_back(machine_.array(value));
@@ -74,9 +74,8 @@ absl::Status Iterations::begin() {
   for (mlir::Value value : op->getOperands().slice(loop_.firstCarried(), loop_.carried))
     carried_.push_back(machine_.take(value, op));
   for (auto [index, type] : llvm::zip_equal(loop_.weights, loop_.typesOfWeights())) {
-    absl::StatusOr<Array> weight = machine_.weight(index, llvm::cast<mlir::RankedTensorType>(type));
-    if (!weight.ok()) return weight.status();
-    captured_.push_back(*std::move(weight));
+    TESSERA_ASSIGN_OR_RETURN(Array weight, machine_.weight(index, llvm::cast<mlir::RankedTensorType>(type)));
+    captured_.push_back(std::move(weight));
   }
   for (mlir::Value result : op->getResults().slice(loop_.carried, loop_.stacked.size()))
     stacked_.push_back(makeArray(llvm::cast<mlir::ShapedType>(result.getType()), true));
@@ -85,7 +84,7 @@ absl::Status Iterations::begin() {
 }
 
 absl::Status Iterations::runNext() {
-  if (absl::Status status = machine_.charge(1 + moved_); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(machine_.charge(1 + moved_));
   mlir::func::FuncOp function = loop_.body;
   mlir::Block& block = function.getBody().front();
   unsigned next = 0;
@@ -95,7 +94,7 @@ absl::Status Iterations::runNext() {
   for (auto [whole, reversed] : llvm::zip_equal(scanned_, loop_.scanned))
     give(ownedDense(partOf(whole, loop_.partOf(ended_, reversed))));
   for (const Array& value : captured_) give(value);
-  if (absl::Status status = body_.run(block); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(body_.run(block));
 
   std::vector<Array> results = body_.takeResults(block);
   auto result = results.begin();
@@ -103,9 +102,8 @@ absl::Status Iterations::runNext() {
   // Of the last iteration that may run, nobody reads the condition.
   if (loop_.has_condition) {
     if (ended_ < most_) {
-      const absl::StatusOr<int64_t> condition = decided(*result);
-      if (!condition.ok()) return condition.status();
-      goes_on_ = *condition != 0;
+      TESSERA_ASSIGN_OR_RETURN(const int64_t condition, decided(*result));
+      goes_on_ = condition != 0;
     }
     ++result;
   }
@@ -116,9 +114,9 @@ absl::Status Iterations::runNext() {
 }
 
 absl::Status Iterations::run() {
-  if (absl::Status status = begin(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(begin());
   while (goes_on_ && ended_ < most_) {
-    if (absl::Status status = runNext(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(runNext());
   }
   unsigned next = 0;
   for (std::vector<Array>* values : {&carried_, &stacked_}) {
@@ -161,20 +159,18 @@ absl::StatusOr<Array> Machine::weight(int64_t index, mlir::RankedTensorType type
 }
 
 absl::Status Machine::runModelLoop(mlir::Operation* op) {
-  const absl::StatusOr<ModelLoop> loop = ModelLoop::of(op);
-  if (!loop.ok()) return loop.status();
-  const auto run = [&] { return Iterations(*this, *loop).run(); };
+  TESSERA_ASSIGN_OR_RETURN(const ModelLoop loop, ModelLoop::of(op));
+  const auto run = [&] { return Iterations(*this, loop).run(); };
   if (!options_.cache) return run();
   uint64_t key = structureOf(op);
-  for (mlir::func::FuncOp body : loop->bodies) {
+  for (mlir::func::FuncOp body : loop.bodies) {
     key = mix(key, structureOf(body));
     for (unsigned a = 0; a < body.getNumArguments(); ++a) {
       auto index = body.getArgAttrOfType<mlir::IntegerAttr>(a, "tessera.weight");
       auto type = llvm::dyn_cast<mlir::RankedTensorType>(body.getArgumentTypes()[a]);
       if (!index || !type) continue;
-      const absl::StatusOr<Array> value = weight(index.getInt(), type);
-      if (!value.ok()) return value.status();
-      key = mix(key, hashOf(*value));
+      TESSERA_ASSIGN_OR_RETURN(const Array value, weight(index.getInt(), type));
+      key = mix(key, hashOf(value));
     }
   }
   return runCached(op, key, run);

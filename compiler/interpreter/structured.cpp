@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 
@@ -187,14 +188,12 @@ absl::Status Walk::store(const Access& access, unsigned result, int64_t first, i
 absl::Status Walk::chunk(int64_t first, int count, bool last) {
   for (size_t a = 0; a < reads_.size(); ++a) {
     if (!reads_[a]) continue;
-    if (absl::Status status = load(*reads_[a], body_->argument(static_cast<unsigned>(a)), first, count); !status.ok()) {
-      return status;
-    }
+    TESSERA_RETURN_IF_ERROR(load(*reads_[a], body_->argument(static_cast<unsigned>(a)), first, count));
   }
   if (lane_loop_ >= 0) point_[lane_loop_] = first;
   llvm::SmallVector<std::pair<int64_t, int64_t>> loops;
   for (size_t l = 0; l < point_.size(); ++l) loops.emplace_back(point_[l], static_cast<int>(l) == lane_loop_ ? 1 : 0);
-  if (absl::Status status = body_->run(loops, count); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(body_->run(loops, count));
   for (size_t o = 0; o < writes_.size(); ++o) {
     if (absl::Status status = store(writes_[o], static_cast<unsigned>(o), first, count, last); !status.ok())
       return status;
@@ -208,9 +207,7 @@ absl::Status Walk::run(std::vector<Operand>& inputs, std::vector<Array>& outputs
   const auto maps = op_.getIndexingMapsArray();
   llvm::SmallVector<mlir::BlockArgument> results;
   for (size_t o = 0; o < outputs.size(); ++o) results.push_back(block.getArgument(inputs.size() + o));
-  absl::StatusOr<Body> body = Body::translate(block, results, surroundings);
-  if (!body.ok()) return body.status();
-  body_ = *std::move(body);
+  TESSERA_ASSIGN_OR_RETURN(body_, Body::translate(block, results, surroundings));
   int64_t points = 1;
   for (int64_t extent : extents_) points *= extent;
   budget -= points * body_->operations();
@@ -225,11 +222,10 @@ absl::Status Walk::run(std::vector<Operand>& inputs, std::vector<Array>& outputs
       continue;
     }
     const Array& array = i < inputs.size() ? inputs[i].array : outputs[i - inputs.size()];
-    absl::StatusOr<Access> access = accessOf(array, maps[i], extents_);
-    if (!access.ok()) return access.status();
-    if (i >= inputs.size()) writes_.push_back(*access);
+    TESSERA_ASSIGN_OR_RETURN(Access access, accessOf(array, maps[i], extents_));
+    if (i >= inputs.size()) writes_.push_back(access);
     reads_.emplace_back();
-    if (!block.getArgument(static_cast<unsigned>(i)).use_empty()) reads_.back() = *access;
+    if (!block.getArgument(static_cast<unsigned>(i)).use_empty()) reads_.back() = access;
   }
   orderLoops();
   point_.assign(extents_.size(), 0);
@@ -239,7 +235,7 @@ absl::Status Walk::run(std::vector<Operand>& inputs, std::vector<Array>& outputs
     for (size_t k = reductions_from_; k < order_.size(); ++k) last &= point_[order_[k]] + 1 == extents_[order_[k]];
     for (int64_t first = 0; first < lanes; first += Lanes::kLanes) {
       const int count = static_cast<int>(std::min<int64_t>(Lanes::kLanes, lanes - first));
-      if (absl::Status status = chunk(first, count, last); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(chunk(first, count, last));
     }
     int64_t k = static_cast<int64_t>(order_.size()) - 1;
     for (; k >= 0 && ++point_[order_[k]] == extents_[order_[k]]; --k) point_[order_[k]] = 0;

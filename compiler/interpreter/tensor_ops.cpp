@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::interpreter {
 namespace {
@@ -183,9 +184,8 @@ absl::StatusOr<int64_t> elementAt(Machine& machine, const Array& array, mlir::Va
 absl::Status extract(Machine& machine, tensor::ExtractOp op) {
   bool sure = true;
   const Array& source = machine.array(op.getTensor());
-  absl::StatusOr<int64_t> position = elementAt(machine, source, op.getIndices(), sure);
-  if (!position.ok()) return position.status();
-  Scalar value = source.at(*position);
+  TESSERA_ASSIGN_OR_RETURN(int64_t position, elementAt(machine, source, op.getIndices(), sure));
+  Scalar value = source.at(position);
   if (!sure) value.error = kUndecidable;
   machine.set(op.getResult(), value);
   return absl::OkStatus();
@@ -193,10 +193,9 @@ absl::Status extract(Machine& machine, tensor::ExtractOp op) {
 
 absl::Status insert(Machine& machine, tensor::InsertOp op) {
   bool sure = true;
-  absl::StatusOr<int64_t> position = elementAt(machine, machine.array(op.getDest()), op.getIndices(), sure);
-  if (!position.ok()) return position.status();
+  TESSERA_ASSIGN_OR_RETURN(int64_t position, elementAt(machine, machine.array(op.getDest()), op.getIndices(), sure));
   Array result = ownedDense(machine.take(op.getDest(), op));
-  result.set(*position, machine.scalar(op.getScalar()));
+  result.set(position, machine.scalar(op.getScalar()));
   if (!sure) std::fill(result.storage->error.begin(), result.storage->error.end(), kUndecidable);
   machine.set(op.getResult(), std::move(result));
   return absl::OkStatus();

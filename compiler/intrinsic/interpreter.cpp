@@ -5,7 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/element_text.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::intrinsic {
 namespace {
@@ -103,10 +104,9 @@ class Instruction {
 }  // namespace
 
 absl::Status run(const Program& program, const v1::Intrinsic& intrinsic, Tensors& tensors) {
-  absl::StatusOr<Nest> nest = nestOf(intrinsic);
-  if (!nest.ok()) return nest.status();
-  const int64_t padding = paddingOf(nest->form);
-  const Instruction instruction(*std::move(nest), intrinsic.arithmetic());
+  TESSERA_ASSIGN_OR_RETURN(Nest nest, nestOf(intrinsic));
+  const int64_t padding = paddingOf(nest.form);
+  const Instruction instruction(std::move(nest), intrinsic.arithmetic());
   std::vector<std::vector<int64_t>> memory(program.buffers.size());
   for (size_t i = 0; i < program.buffers.size(); ++i) memory[i].resize(program.buffers[i].elements);
   for (size_t i = 0; i < tensors.size(); ++i) memory[i] = tensors[i];

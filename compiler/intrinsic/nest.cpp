@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/target/affine.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::intrinsic {
 namespace {
@@ -54,14 +55,12 @@ absl::Status addAccess(const std::string& text, Nest& nest) {
   access.name = trimmed.substr(0, open);
   const std::string inside = trimmed.substr(open + 1, trimmed.size() - open - 2);
   for (const auto word : absl::StrSplit(inside, ',', absl::SkipWhitespace())) {
-    const absl::StatusOr<Affine> affine = parseAffine(std::string_view(word.data(), word.size()));
-    if (!affine.ok()) return affine.status();
-    for (const auto& [name, coefficient] : affine->terms) {
+    TESSERA_ASSIGN_OR_RETURN(const Affine affine, parseAffine(std::string_view(word.data(), word.size())));
+    for (const auto& [name, coefficient] : affine.terms) {
       if (nest.loopNamed(name) < 0) nest.loops.push_back({name, 1, !nest.accesses.empty()});
     }
-    const absl::StatusOr<Subscript> subscript = subscriptOf(*affine, nest);
-    if (!subscript.ok()) return subscript.status();
-    access.subscripts.push_back(*subscript);
+    TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, subscriptOf(affine, nest));
+    access.subscripts.push_back(subscript);
   }
   nest.accesses.push_back(std::move(access));
   return absl::OkStatus();
@@ -116,12 +115,12 @@ absl::StatusOr<Nest> parseNest(const std::string& name, const std::string& text,
     return absl::InvalidArgumentError(absl::StrCat("'", text, "' has no '+=' or '='"));
   }
   const bool adds = text[equals - 1] == '+';
-  if (absl::Status status = addAccess(text.substr(0, equals - adds), nest); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(addAccess(text.substr(0, equals - adds), nest));
   // A '*' between accesses follows a ']'; others belong to subscripts.
   std::string rest = text.substr(equals + 1);
   size_t end = rest.find(']');
   while (end != std::string::npos) {
-    if (absl::Status status = addAccess(rest.substr(0, end + 1), nest); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addAccess(rest.substr(0, end + 1), nest));
     rest = std::string(absl::StripAsciiWhitespace(rest.substr(end + 1)));
     if (rest.empty()) break;
     if (rest[0] != '*') return absl::InvalidArgumentError(absl::StrCat("found '", rest, "', accepted is '*'"));
@@ -159,11 +158,9 @@ template <typename Operand>
 absl::Status addAccess(Nest& nest, const Operand& operand) {
   Access access{operand.name(), operand.dtype(), {}};
   for (const std::string& text : operand.subscripts()) {
-    const absl::StatusOr<Affine> affine = parseAffine(text);
-    if (!affine.ok()) return affine.status();
-    const absl::StatusOr<Subscript> subscript = subscriptOf(*affine, nest);
-    if (!subscript.ok()) return subscript.status();
-    access.subscripts.push_back(*subscript);
+    TESSERA_ASSIGN_OR_RETURN(const Affine affine, parseAffine(text));
+    TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, subscriptOf(affine, nest));
+    access.subscripts.push_back(subscript);
   }
   nest.accesses.push_back(std::move(access));
   return absl::OkStatus();
@@ -179,14 +176,12 @@ absl::StatusOr<Nest> nestOf(const v1::Intrinsic& intrinsic) {
     nest.loops.push_back({iteration.name(), iteration.extent(), iteration.reduction()});
   }
   for (const auto& operand : intrinsic.operands()) {
-    if (absl::Status status = addAccess(nest, operand); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addAccess(nest, operand));
   }
   for (const std::string& text : intrinsic.bounds()) {
-    const absl::StatusOr<Affine> bound = parseBound(text);
-    if (!bound.ok()) return bound.status();
-    const absl::StatusOr<Subscript> subscript = subscriptOf(*bound, nest);
-    if (!subscript.ok()) return subscript.status();
-    nest.bounds.push_back(*subscript);
+    TESSERA_ASSIGN_OR_RETURN(const Affine bound, parseBound(text));
+    TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, subscriptOf(bound, nest));
+    nest.bounds.push_back(subscript);
   }
   return nest;
 }
@@ -198,7 +193,7 @@ absl::StatusOr<Nest> nestOf(const v1::OperatorNest& described) {
   nest.form = described.form();
   for (const auto& loop : described.loops()) nest.loops.push_back({loop.name(), loop.extent(), loop.reduction()});
   for (const auto& entry : described.accesses()) {
-    if (absl::Status status = addAccess(nest, entry); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addAccess(nest, entry));
   }
   return nest;
 }

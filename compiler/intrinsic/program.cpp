@@ -8,6 +8,7 @@
 #include "compiler/intrinsic/block_layout.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/target/validate_intrinsic.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::intrinsic {
 namespace {
@@ -194,27 +195,24 @@ class Writer {
 
 }  // namespace
 
-absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
-                                  const PhysicalMapping& mapping, size_t most) {
-  const absl::StatusOr<Nest> instruction = nestOf(intrinsic);
-  if (!instruction.ok()) return instruction.status();
-  int64_t block = 0;  // elements of an operand that one call takes, or the points that read them: windows overlap
-  for (size_t operand = 0; operand < mapping.operands.size(); ++operand) {
-    int64_t points = 1;
-    for (size_t i = 0; i < instruction->loops.size(); ++i) {
-      if (!instruction->accesses[operand].uses(static_cast<int>(i))) continue;
-      points = saturatedProduct(points, instruction->loops[i].extent);
-    }
-    block = std::max({block, points, mapping.operands[operand].block_elements});
+TESSERA_ASSIGN_OR_RETURN(auto instruction, nestOf(intrinsic));
+int64_t block = 0;  // elements of an operand that one call takes, or the points that read them: windows overlap
+for (size_t operand = 0; operand < mapping.operands.size(); ++operand) {
+  int64_t points = 1;
+  for (size_t i = 0; i < instruction.loops.size(); ++i) {
+    if (!instruction.accesses[operand].uses(static_cast<int>(i))) continue;
+    points = saturatedProduct(points, instruction.loops[i].extent);
   }
-  const int64_t copies = static_cast<int64_t>(mapping.operands.size() + intrinsic.transfers().size());
-  const int64_t calls = static_cast<int64_t>(std::min<size_t>(static_cast<size_t>(mapping.calls), most));
-  const int64_t moves = saturatedProduct(saturatedProduct(calls, block), copies);
-  if (moves > kMostMoves) {
-    return absl::ResourceExhaustedError(absl::StrCat("the program of ", mapping.calls, " calls moves about ", moves,
-                                                     " elements; at most ", kMostMoves, " are written out"));
-  }
-  return Writer(software, *instruction, intrinsic, matching, mapping, most).write();
+  block = std::max({block, points, mapping.operands[operand].block_elements});
+}
+const int64_t copies = static_cast<int64_t>(mapping.operands.size() + intrinsic.transfers().size());
+const int64_t calls = static_cast<int64_t>(std::min<size_t>(static_cast<size_t>(mapping.calls), most));
+const int64_t moves = saturatedProduct(saturatedProduct(calls, block), copies);
+if (moves > kMostMoves) {
+  return absl::ResourceExhaustedError(absl::StrCat("the program of ", mapping.calls, " calls moves about ", moves,
+                                                   " elements; at most ", kMostMoves, " are written out"));
+}
+return Writer(software, instruction, intrinsic, matching, mapping, most).write();
 }
 
 std::string print(const Program& program, size_t most) {

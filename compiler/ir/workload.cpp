@@ -2,7 +2,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/Operation.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::compiler {
 

@@ -3,7 +3,7 @@
 #include "gtest/gtest.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Parser/Parser.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::compiler {
 namespace {

@@ -14,7 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -185,7 +186,7 @@ double Bench::cycleSeconds() const {
 absl::Status Bench::sample(Series& series, bool first) {
   // A team's threads stay where they are; its caller has all cores to be on, as in a program that runs a model.
   const bool team = series.where == Series::Where::kTeam;
-  if (absl::Status status = runOn(team ? allowed_ : only(cpus_[0])); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(runOn(team ? allowed_ : only(cpus_[0])));
   const double cycle = cycleSeconds();
   Elapsed elapsed = once(series);
   if (first) {

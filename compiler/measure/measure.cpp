@@ -14,7 +14,8 @@
 #include "compiler/target/dot_product.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/target.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -60,24 +61,22 @@ Figure figureOf(const Formula& formula, const std::vector<Series>& series, int r
 
 }  // namespace
 
-absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
-  absl::StatusOr<v1::Target> host = detectHostTarget(options.paths);
-  if (!host.ok()) return host.status();
-  Measured measured{.target = *std::move(host)};
+TESSERA_ASSIGN_OR_RETURN(Measured> measureHost(const MeasureOptions& options) {
+  absl::StatusOr<v1::Target host, detectHostTarget(options.paths));
+  Measured measured{.target = std::move(host)};
   v1::Target& target = measured.target;
   target.set_name(options.name.empty() ? absl::StrCat(target.code().cpu(), "-measured") : options.name);
-  if (absl::Status status = problemStatus(target.name(), validateTarget(target)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(problemStatus(target.name(), validateTarget(target)));
   if (options.repetitions < kFewest)
     return absl::InvalidArgumentError(
         absl::StrCat("a median needs ", kFewest, " repetitions at least, not ", options.repetitions));
   const int multiply_add = ownMultiplyAdd(target);
 
-  absl::StatusOr<std::unique_ptr<Bench>> bench = Bench::of(target, options.paths);
-  if (!bench.ok()) return bench.status();
-  if ((*bench)->cores() < target.units(0).count())
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Bench> bench, Bench::of(target, options.paths));
+  if (bench->cores() < target.units(0).count())
     measured.left.push_back(
-        absl::StrCat("figures of all ", target.units(0).count(), " cores: this program may use ", (*bench)->cores()));
-  Probes probes = probesOf(target, **bench, multiply_add);
+        absl::StrCat("figures of all ", target.units(0).count(), " cores: this program may use ", bench->cores()));
+  Probes probes = probesOf(target, *bench, multiply_add);
   const int total = (options.repetitions + 1) * static_cast<int>(probes.series.size());
   const auto begun = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
@@ -90,7 +89,7 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
             absl::StrFormat("after %.0f s only %d of %d repetitions are done: this machine has other work to do",
                             passed(), rounds, options.repetitions));
       if (options.progress) options.progress(done++, total, series.what);
-      if (absl::Status status = (*bench)->sample(series, round < 0); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(bench->sample(series, round < 0));
     }
     rounds = round + 1;
   }
@@ -108,7 +107,7 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
     if (figure.isWritten()) setField(target, figure.field, rounded(figure.value.median));
     measured.figures.push_back(std::move(figure));
   }
-  if (absl::Status status = problemStatus(target.name(), validateTarget(target)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(problemStatus(target.name(), validateTarget(target)));
   return measured;
 }
 

@@ -7,7 +7,7 @@
 #include "compiler/measure/description.h"
 #include "compiler/target/chip.h"
 #include "compiler/target/target.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -5,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/target/digits.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::ptx {
 namespace {
@@ -16,21 +17,20 @@ absl::StatusOr<std::vector<std::pair<int64_t, int64_t>>> placesOf(
     const std::string& second, int64_t second_extent) {
   std::vector<std::pair<int64_t, int64_t>> places = {{0, 0}};
   for (const std::string& text : digits) {
-    const absl::StatusOr<Digit> digit = parseDigit(text);
-    if (!digit.ok()) return digit.status();
-    if (digit->iteration != first && digit->iteration != second) {
+    TESSERA_ASSIGN_OR_RETURN(const Digit digit, parseDigit(text));
+    if (digit.iteration != first && digit.iteration != second) {
       return absl::FailedPreconditionError(absl::StrCat("'", text, "' is no subscript of the operand"));
     }
-    const bool is_first = digit->iteration == first;
+    const bool is_first = digit.iteration == first;
     const int64_t extent = is_first ? first_extent : second_extent;
-    const int64_t values = digit->values > 0 ? digit->values : extent / digit->divisor;
-    if (values < 1 || digit->divisor * values > extent) {
+    const int64_t values = digit.values > 0 ? digit.values : extent / digit.divisor;
+    if (values < 1 || digit.divisor * values > extent) {
       return absl::FailedPreconditionError(absl::StrCat("'", text, "' goes beyond the iteration's ", extent));
     }
     std::vector<std::pair<int64_t, int64_t>> next;
     for (const auto& [row, column] : places) {
       for (int64_t value = 0; value < values; ++value) {
-        const int64_t add = value * digit->divisor;
+        const int64_t add = value * digit.divisor;
         next.emplace_back(row + (is_first ? add : 0), column + (is_first ? 0 : add));
       }
     }

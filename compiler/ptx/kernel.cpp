@@ -12,7 +12,8 @@
 #include "compiler/simulator/element.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::ptx {
 namespace {
@@ -85,9 +86,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   for (int64_t b = 0; b < checked.blocks; ++b) {
     launch.blocks.push_back(checked.blocks == 1 ? plan.grid() - 1 : b * (plan.grid() - 1) / (checked.blocks - 1));
   }
-  absl::StatusOr<Run> ran = run(absl::StrCat(heading(target), kernel.text), launch);
-  if (!ran.ok()) return ran.status();
-  checked.run = *std::move(ran);
+  TESSERA_ASSIGN_OR_RETURN(checked.run, run(absl::StrCat(heading(target), kernel.text), launch));
   const v1::DataType type = nest.accesses[0].dtype;
   std::vector<Number> found(numbers[0].size());
   simulator::decode(type, bytes[0].data(), found.size(), found.data());
@@ -209,11 +208,10 @@ absl::StatusOr<Kernel> kernelOf(const Nest& software, const v1::Target& target, 
   absl::Status found = forEachMapping(
       software, target, question,
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
-        absl::StatusOr<Plan> plan = planOf(nest, intrinsic, matching, target, options);
-        if (!plan.ok()) return plan.status();
+        TESSERA_ASSIGN_OR_RETURN(Plan plan, planOf(nest, intrinsic, matching, target, options));
         const int64_t width = sumBytes(intrinsic), widest = best.mappings == 0 ? 0 : sumBytes(best.plan.intrinsic);
         ++best.mappings;
-        if (width > widest || (width == widest && plan->cycles < best.plan.cycles)) best.plan = *std::move(plan);
+        if (width > widest || (width == widest && plan.cycles < best.plan.cycles)) best.plan = std::move(plan);
         return absl::OkStatus();
       });
   if (!found.ok()) return found;
@@ -237,12 +235,12 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
   absl::Status found = forEachMapping(
       software, target, question,
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
-        const absl::StatusOr<std::vector<PricedTile>> fitting = tilesOf(nest, intrinsic, matching, target, options);
-        if (!fitting.ok()) return fitting.status();
+        TESSERA_ASSIGN_OR_RETURN(const std::vector<PricedTile> fitting,
+                                 tilesOf(nest, intrinsic, matching, target, options));
         if (sumBytes(intrinsic) > widest) mappings.clear(), tiles.clear();
         widest = std::max(widest, sumBytes(intrinsic));
         if (sumBytes(intrinsic) < widest) return absl::OkStatus();
-        for (const PricedTile& tile : *fitting) tiles.emplace_back(tile, mappings.size());
+        for (const PricedTile& tile : fitting) tiles.emplace_back(tile, mappings.size());
         mappings.push_back({nest, intrinsic, matching});
         return absl::OkStatus();
       });
@@ -258,10 +256,9 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
     const auto& [tile, mapping] = tiles[order[count == 1 ? 0 : i * (tiles.size() - 1) / (count - 1)]];
     const Mapped& mapped = mappings[mapping];
     options.tile = tile.tile;
-    absl::StatusOr<Plan> plan = planOf(mapped.nest, mapped.intrinsic, mapped.matching, target, options);
-    if (!plan.ok()) return plan.status();
+    TESSERA_ASSIGN_OR_RETURN(Plan plan, planOf(mapped.nest, mapped.intrinsic, mapped.matching, target, options));
     Kernel& kernel = kernels.emplace_back();
-    kernel.plan = *std::move(plan);
+    kernel.plan = std::move(plan);
     kernel.name = absl::StrCat(name, i);
     kernel.text = write(kernel.plan, target, kernel.name);
     kernel.mappings = mappings.size();

@@ -7,7 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "compiler/ptx/machine_block.h"
 #include "compiler/simulator/element.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::ptx {
 
@@ -221,7 +222,7 @@ absl::StatusOr<Run> run(const std::string& text, const Launch& launch) {
   Run found;
   found.written.resize(launch.tensors.empty() ? 0 : launch.tensors[0]->size());
   for (int64_t block : launch.blocks) {
-    if (absl::Status status = Block(code, launch, block, found).execute(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(Block(code, launch, block, found).execute());
   }
   return found;
 }

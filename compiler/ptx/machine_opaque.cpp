@@ -5,7 +5,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/ptx/machine_block.h"
 #include "compiler/simulator/element.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 /// wmma: the manual does not say which thread has what, so that here each way of lying has an order of its own, and
 /// what was fetched in one and multiplied in another is another matrix.

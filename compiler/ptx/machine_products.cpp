@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/ptx/machine_block.h"
 #include "compiler/simulator/element.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::ptx {
 

@@ -11,7 +11,8 @@
 #include "compiler/target/chip.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/validate_intrinsic.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::ptx {
 namespace {
@@ -35,20 +36,19 @@ class Planner {
 
   absl::StatusOr<Plan> run() {
     if (options_.tile) {
-      if (absl::Status status = prepare(); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(prepare());
       if (!take(*options_.tile)) return fault("the tile does not fit the registers and the shared level");
       return std::move(plan_);
     }
-    const absl::StatusOr<std::vector<PricedTile>> all = tiles();
-    if (!all.ok()) return all.status();
-    take(std::min_element(all->begin(), all->end(), [](const PricedTile& one, const PricedTile& other) {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<PricedTile> all, tiles());
+    take(std::min_element(all.begin(), all.end(), [](const PricedTile& one, const PricedTile& other) {
            return one.cycles < other.cycles;
          })->tile);
     return std::move(plan_);
   }
 
   absl::StatusOr<std::vector<PricedTile>> tiles() {
-    if (absl::Status status = prepare(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(prepare());
     std::vector<PricedTile> fitting;
     for (const int groups_x : {1, 2, 4}) {
       for (const int groups_y : {1, 2, 4}) {
@@ -72,7 +72,7 @@ class Planner {
   absl::Status prepare() {
     for (absl::Status (Planner::*step)() : {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches,
                                             &Planner::drain, &Planner::epilogue}) {
-      if (absl::Status status = (this->*step)(); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR((this->*step)());
     }
     return absl::OkStatus();
   }
@@ -92,9 +92,8 @@ class Planner {
 
   /// Which iteration is whose.
   absl::Status iterations() {
-    const absl::StatusOr<Nest> instruction = intrinsic::nestOf(plan_.intrinsic);
-    if (!instruction.ok()) return instruction.status();
-    plan_.instruction = *instruction;
+    TESSERA_ASSIGN_OR_RETURN(const Nest instruction, intrinsic::nestOf(plan_.intrinsic));
+    plan_.instruction = instruction;
     const auto& v = plan_.intrinsic;
     if (!v.has_threads() || v.threads().assembly().empty()) {
       return fault("it is not described as threads execute it together");
@@ -102,21 +101,20 @@ class Planner {
     if (v.threads().threads() < 1 || !std::has_single_bit(static_cast<uint32_t>(v.threads().threads()))) {
       return fault("its threads are no power of two");
     }
-    const bool product = instruction->form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
-                         plan_.software.form == instruction->form && instruction->accesses.size() == 3 &&
-                         instruction->loops.size() == 3 && instruction->bounds.empty();
+    const bool product = instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
+                         plan_.software.form == instruction.form && instruction.accesses.size() == 3 &&
+                         instruction.loops.size() == 3 && instruction.bounds.empty();
     int kinds[3] = {-1, -1, -1};
     for (int i = 0; product && i < 3; ++i) {
-      const bool result = instruction->accesses[0].uses(i), left = instruction->accesses[1].uses(i);
-      const bool right = instruction->accesses[2].uses(i);
+      const bool result = instruction.accesses[0].uses(i), left = instruction.accesses[1].uses(i);
+      const bool right = instruction.accesses[2].uses(i);
       if (result && left != right) kinds[left ? 0 : 1] = i;
       if (!result && left && right) kinds[2] = i;
     }
     if (!product || *std::min_element(kinds, kinds + 3) < 0) return fault("it is no product of two matrices");
     plan_.x = kinds[0], plan_.y = kinds[1], plan_.r = kinds[2];
-    auto mapping = physicalMapping(plan_.software, plan_.intrinsic, plan_.matching, target_);
-    if (!mapping.ok()) return mapping.status();
-    plan_.mapping = *std::move(mapping);
+    TESSERA_ASSIGN_OR_RETURN(auto mapping, physicalMapping(plan_.software, plan_.intrinsic, plan_.matching, target_));
+    plan_.mapping = std::move(mapping);
     for (const intrinsic::Group& group : plan_.mapping.groups) {
       if (group.extent > kMostIndex) return fault("an iteration of the operator is too long for 32 bits");
       if (!std::has_single_bit(static_cast<uint64_t>(group.size))) return fault("its extents are no powers of two");
@@ -321,14 +319,13 @@ class Planner {
   }
 
   absl::Status epilogue() {
-    absl::StatusOr<std::vector<EpilogueStep>> steps = epilogueOf(plan_.software, options_.epilogue);
-    if (!steps.ok()) return steps.status();
+    TESSERA_ASSIGN_OR_RETURN(std::vector<EpilogueStep> steps, epilogueOf(plan_.software, options_.epilogue));
     std::vector<int> kept;
     for (int loop : plan_.mapping.outer) {
       if (!plan_.software.loops[static_cast<size_t>(loop)].reduction) kept.push_back(loop);
     }
     plan_.epilogue.clear();
-    for (EpilogueStep& step : *steps) {
+    for (EpilogueStep& step : steps) {
       Finish& finish = plan_.epilogue.emplace_back();
       static_cast<EpilogueStep&>(finish) = std::move(step);
       if (!finish.added) continue;

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "compiler/target/element_text.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::ptx {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/ptx/result_writer.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::ptx {
 namespace {

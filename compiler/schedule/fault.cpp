@@ -1,7 +1,7 @@
 #include "compiler/schedule/fault.h"
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 

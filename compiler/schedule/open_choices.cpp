@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::compiler {
 namespace {

@@ -7,7 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -99,7 +100,7 @@ absl::Status takeList(Line& line, char separator, const std::function<absl::Stat
     return line.faultAhead("a list is missing", absl::StrCat("values between '", std::string(1, separator), "'"));
   for (absl::string_view part : absl::StrSplit(line.take(), separator)) {
     if (part.empty()) return line.fault("an empty value in a list", "one value between two separators");
-    if (absl::Status status = read(part); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(read(part));
   }
   return absl::OkStatus();
 }
@@ -119,7 +120,7 @@ absl::Status readLoop(Line& line, v1::Loop& loop) {
     return line.fault("a loop is neither temporal nor spatial", accepted);
   }
   int64_t step = 0;
-  if (absl::Status status = readNumber(line, word.substr(slash + 1), step); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(readNumber(line, word.substr(slash + 1), step));
   loop.set_step(step);
   return absl::OkStatus();
 }
@@ -173,7 +174,7 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
   kernel.set_variant(std::string(line.take()));
   if (!line.take("nest")) return line.faultAhead("a kernel names its nest", "nest NUMBER");
   int32_t nest = 0;
-  if (absl::Status status = takeNumber(line, nest); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(takeNumber(line, nest));
   kernel.set_nest(nest);
   auto names = [&](auto* field) {
     return takeList(line, ',', [field](absl::string_view word) {
@@ -238,7 +239,7 @@ absl::Status readStage(Line& line, v1::Stage& stage) {
       int part = 0;
       status = takeList(line, '.', [&](absl::string_view word) {
         int32_t number = 0;
-        if (absl::Status read = readNumber(line, word, number); !read.ok()) return read;
+        TESSERA_RETURN_IF_ERROR(readNumber(line, word, number));
         if (part > 1) return line.fault("too many numbers", "NEST.STATEMENT");
         part++ == 0 ? stage.set_nest(number) : stage.set_statement(number);
         return absl::OkStatus();
@@ -254,7 +255,7 @@ absl::Status readStage(Line& line, v1::Stage& stage) {
     } else if (line.take("strides")) {
       status = takeList(line, ',', [&](absl::string_view word) {
         int64_t stride = 0;
-        if (absl::Status read = readNumber(line, word, stride); !read.ok()) return read;
+        TESSERA_RETURN_IF_ERROR(readNumber(line, word, stride));
         stage.add_strides(stride);
         return absl::OkStatus();
       });
@@ -286,7 +287,7 @@ absl::Status readTile(Line& line, v1::Tile& tile) {
   if (!line.take("[")) return line.faultAhead("a tile names its loops", "[LOOPS]");
   while (!line.take("]")) {
     if (line.done()) return line.faultAhead("the list of loops does not end", "]");
-    if (absl::Status status = readLoop(line, *tile.add_loops()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(readLoop(line, *tile.add_loops()));
   }
   if (const auto join = words::joinNamed(std::string(line.peek()))) {
     line.take();
@@ -307,7 +308,7 @@ class Parser {
       if (line.empty()) continue;
       if (line.indent() < static_cast<size_t>(place_.indent))
         return line.faultAhead("indented too little", absl::StrCat("at least ", place_.indent, " blanks"));
-      if (absl::Status status = read(line); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(read(line));
     }
     return std::move(schedule_);
   }

@@ -12,7 +12,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "compiler/schedule/text.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -164,30 +165,28 @@ absl::StatusOr<v1::Pins> parsePins(const std::string& text) {
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   for (size_t at = 0; at < lines.size(); ++at) {
     const int number = static_cast<int>(at) + 1;
-    absl::StatusOr<std::vector<Word>> words = wordsOf(number, lines[at]);
-    if (!words.ok()) return words.status();
-    if (words->empty()) continue;
-    const Word& first = words->front();
+    TESSERA_ASSIGN_OR_RETURN(std::vector<Word> words, wordsOf(number, lines[at]));
+    if (words.empty()) continue;
+    const Word& first = words.front();
     if (first.text == "choice") {
-      if (absl::Status status = readChoice(number, *words, pins); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(readChoice(number, words, pins));
       const v1::Choice& choice = pins.choices(pins.choices_size() - 1);
       if (!places.emplace(choice.kind(), choice.place(), choice.variant()).second)
-        return refuse(number, (*words)[2].column, "a place is decided twice", choice.place(), "one choice for each");
+        return refuse(number, words[2].column, "a place is decided twice", choice.place(), "one choice for each");
       continue;
     }
-    if (first.text != "workload" || words->size() != 2 || !isHash((*words)[1].text))
-      return refuse(number, words->back().column, "no statement", words->back().text, kStatements);
-    if (!hashes.insert((*words)[1].text).second)
-      return refuse(number, (*words)[1].column, "a workload is decided twice", (*words)[1].text, "one tree for each");
+    if (first.text != "workload" || words.size() != 2 || !isHash(words[1].text))
+      return refuse(number, words.back().column, "no statement", words.back().text, kStatements);
+    if (!hashes.insert(words[1].text).second)
+      return refuse(number, words[1].column, "a workload is decided twice", words[1].text, "one tree for each");
     size_t end = at + 1;
     while (end < lines.size() && (lines[end].empty() || lines[end][0] == ' ' || lines[end][0] == '#')) ++end;
     const std::string tree = absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(at) + 1,
                                            lines.begin() + static_cast<std::ptrdiff_t>(end), "\n");
-    absl::StatusOr<v1::Schedule> schedule = parseSchedule(tree, {.line = number + 1, .indent = kIndent});
-    if (!schedule.ok()) return schedule.status();
+    TESSERA_ASSIGN_OR_RETURN(v1::Schedule schedule, parseSchedule(tree, {.line = number + 1, .indent = kIndent}));
     v1::Pins::PinnedWorkload& workload = *pins.add_workloads();
-    workload.set_hash((*words)[1].text);
-    *workload.mutable_schedule() = *std::move(schedule);
+    workload.set_hash(words[1].text);
+    *workload.mutable_schedule() = std::move(schedule);
     at = end - 1;
   }
   return pins;

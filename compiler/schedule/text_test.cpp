@@ -7,7 +7,7 @@
 #include <random>
 
 #include "compiler/schedule/summary.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::search {
 namespace {
@@ -63,19 +64,18 @@ absl::StatusOr<CostModel> CostModel::fit(const std::vector<Example>& examples, i
     labels.push_back(static_cast<float>(example.log_speed));
   }
   std::vector<size_t> columns = telling(rows);
-  auto matrix = matrixOf(rows, columns);
-  if (!matrix.ok()) return matrix.status();
-  const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
-  absl::Status status = check(XGDMatrixSetFloatInfo(*matrix, "label", labels.data(), labels.size()));
+  TESSERA_ASSIGN_OR_RETURN(auto matrix, matrixOf(rows, columns));
+  const absl::Cleanup free = [&] { XGDMatrixFree(matrix); };
+  absl::Status status = check(XGDMatrixSetFloatInfo(matrix, "label", labels.data(), labels.size()));
   BoosterHandle booster = nullptr;
-  if (status.ok()) status = check(XGBoosterCreate(&*matrix, 1, &booster));
+  if (status.ok()) status = check(XGBoosterCreate(&matrix, 1, &booster));
   if (!status.ok()) return status;
   CostModel model(booster, std::move(columns));
   for (const auto& [name, value] : kParameters)
     if (status = check(XGBoosterSetParam(booster, name, value)); !status.ok()) return status;
   if (status = check(XGBoosterSetParam(booster, "seed", absl::StrCat(seed).c_str())); !status.ok()) return status;
   for (int round = 0; round < kRounds; ++round)
-    if (status = check(XGBoosterUpdateOneIter(booster, round, *matrix)); !status.ok()) return status;
+    if (status = check(XGBoosterUpdateOneIter(booster, round, matrix)); !status.ok()) return status;
   return model;
 }
 
@@ -94,12 +94,11 @@ CostModel::~CostModel() {
 
 absl::StatusOr<std::vector<float>> CostModel::predict(const std::vector<const Features*>& trees) const {
   if (trees.empty()) return std::vector<float>();
-  auto matrix = matrixOf(trees, columns_);
-  if (!matrix.ok()) return matrix.status();
-  const absl::Cleanup free = [&] { XGDMatrixFree(*matrix); };
+  TESSERA_ASSIGN_OR_RETURN(auto matrix, matrixOf(trees, columns_));
+  const absl::Cleanup free = [&] { XGDMatrixFree(matrix); };
   bst_ulong count = 0;
   const float* answer = nullptr;
-  absl::Status status = check(XGBoosterPredict(booster_, *matrix, 0, 0, 0, &count, &answer));
+  absl::Status status = check(XGBoosterPredict(booster_, matrix, 0, 0, 0, &count, &answer));
   if (!status.ok()) return status;
   return std::vector<float>(answer, answer + count);
 }

@@ -13,7 +13,7 @@
 #include "compiler/search/moves.h"
 #include "compiler/search/q_network.h"
 #include "compiler/search/search.h"
-#include "proto/search_methods.h"
+#include "proto/messages/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {

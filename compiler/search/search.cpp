@@ -12,7 +12,7 @@
 #include "compiler/search/draw.h"
 #include "compiler/search/methods.h"
 #include "compiler/search/transfer.h"
-#include "proto/search_methods.h"
+#include "proto/messages/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {

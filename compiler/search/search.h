@@ -109,7 +109,7 @@ class Search {
   int trials_ = 0;
 };
 
-/// INVALID_ARGUMENT for what is none of kSearchMethods (proto/search_methods.h).
+/// INVALID_ARGUMENT for what is none of kSearchMethods (proto/messages/search_methods.h).
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
                                                    const SearchOptions& options);
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start, uint64_t seed);

@@ -6,7 +6,7 @@
 
 #include "compiler/schedule/text.h"
 #include "compiler/search/search.h"
-#include "proto/search_methods.h"
+#include "proto/messages/search_methods.h"
 
 namespace tessera::compiler::search {
 namespace {

@@ -10,7 +10,8 @@
 #include "compiler/simulator/element.h"
 #include "compiler/simulator/interpreter.h"
 #include "compiler/target/element_text.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -185,8 +186,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
     tensors.emplace_back(static_cast<size_t>(buffer.bytes));
     encode(buffer.dtype, numbers.back().data(), count, tensors.back().data());
   }
-  const auto begun = execute(program, tensors, only);
-  if (!begun.ok()) return begun.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto begun, execute(program, tensors, only));
   const v1::DataType type = program.buffers[0].dtype;
   std::vector<Number> found(numbers[0].size());
   decode(type, tensors[0].data(), found.size(), found.data());
@@ -199,7 +199,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
   };
   const auto wanted = [&](int64_t element) {
     ++checked.of;
-    const bool there = (*begun)[static_cast<size_t>(element)];
+    const bool there = begun[static_cast<size_t>(element)];
     if (!there && !only) wrong(element, " is not computed");
     checked.results += there;
     return there;

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "compiler/target/element_text.h"
-#include "proto/element_size.h"
-#include "proto/float_value.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/float_value.h"
 
 namespace tessera::compiler::simulator {
 namespace {

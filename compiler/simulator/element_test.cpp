@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "proto/float_value.h"
+#include "proto/messages/float_value.h"
 
 namespace tessera::compiler::simulator {
 namespace {

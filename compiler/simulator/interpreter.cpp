@@ -10,7 +10,8 @@
 #include "compiler/simulator/instruction.h"
 #include "compiler/simulator/walk.h"
 #include "compiler/target/element_text.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -191,7 +192,7 @@ class Execution : public Machine {
         block[walks[i]] = place.first[walks[i]] + rest % place.count[walks[i]];
         rest /= place.count[walks[i]];
       }
-      if (absl::Status status = use(block, at - piece.first); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(use(block, at - piece.first));
     }
     return absl::OkStatus();
   }
@@ -244,16 +245,15 @@ class Execution : public Machine {
 
 absl::StatusOr<std::vector<bool>> execute(const Program& program, TensorBytes& tensors,
                                           const std::function<bool(size_t, int64_t)>& only) {
-  if (absl::Status status = checkBuffers(program); !status.ok()) return status;
-  auto instruction = instructionOf(program.choice.intrinsic, program.instruction);
-  if (!instruction.ok()) return instruction.status();
+  TESSERA_RETURN_IF_ERROR(checkBuffers(program));
+  TESSERA_ASSIGN_OR_RETURN(auto instruction, instructionOf(program.choice.intrinsic, program.instruction));
   std::vector<bool> begun(tensors[0].size() / static_cast<size_t>(elementBytes(program.buffers[0].dtype)), false);
-  Execution execution(program, **instruction, begun);
-  if (absl::Status status = execution.allocate(tensors); !status.ok()) return status;
+  Execution execution(program, *instruction, begun);
+  TESSERA_RETURN_IF_ERROR(execution.allocate(tensors));
   const int64_t tasks = tasksOf(program);
   for (int64_t unit = 0; unit < std::min(program.units, tasks); ++unit) {
     execution.forget();
-    if (absl::Status status = walk(program, unit, execution, only); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(walk(program, unit, execution, only));
   }
   execution.take(tensors);
   return begun;

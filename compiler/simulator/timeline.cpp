@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/simulator/walk.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -324,7 +325,7 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
     const Share share = shareOf(program, unit);
     if (share.first == share.end) break;
     UnitTime time(program, elements, timeline);
-    if (absl::Status status = walk(program, unit, time); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(walk(program, unit, time));
     if (time.end() <= timeline.cycles) continue;
     timeline.cycles = time.end();
     const auto [name, busy] = time.busiest();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -29,7 +30,7 @@ class Walker {
 
  private:
   absl::Status inside(size_t depth, int64_t task) {
-    if (absl::Status status = enter(depth); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(enter(depth));
     if (depth < program_.loops.size()) {
       const ProgramLoop& loop = program_.loops[depth];
       const int64_t first = place_.first[loop.dimension], count = place_.count[loop.dimension];

@@ -16,16 +16,17 @@
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/static_analysis.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/search/legality.h"
 #include "compiler/search/space_size.h"
 #include "compiler/space/expression_analysis.h"
 #include "compiler/space/operators.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
-#include "proto/cli11.h"
-#include "proto/failure_class.h"
-#include "proto/printable.h"
+#include "proto/messages/failure_class.h"
+#include "proto/support/cli11.h"
+#include "proto/support/printable.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::space {
 namespace {
@@ -82,9 +83,8 @@ absl::StatusOr<PlanResult> planned(const std::string& model, const Flags& flags)
       shape.add_shape(value);
     }
   }
-  auto target = targetNamed(flags.target);
-  if (!target.ok()) return target.status();
-  request.target = *target;
+  TESSERA_ASSIGN_OR_RETURN(auto target, targetNamed(flags.target));
+  request.target = target;
   return plan(request, [](const v1::Progress&) {});
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -18,7 +19,7 @@ class Reader {
     Affine affine;
     int64_t sign = take('-') ? -1 : 1;
     do {
-      if (absl::Status status = term(sign, affine); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(term(sign, affine));
       sign = take('+') ? 1 : take('-') ? -1 : 0;
     } while (sign != 0);
     std::erase_if(affine.terms, [](const auto& term) { return term.second == 0; });
@@ -103,7 +104,7 @@ absl::StatusOr<Affine> parseAffine(std::string_view text) {
   Reader reader(text);
   absl::StatusOr<Affine> sum = reader.sum();
   if (!sum.ok()) return sum;
-  if (absl::Status status = reader.expectEnd(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(reader.expectEnd());
   return sum;
 }
 
@@ -115,7 +116,7 @@ absl::StatusOr<Affine> parseBound(std::string_view text) {
   if (!reader.take('<')) return reader.fault("'<'");
   absl::StatusOr<Affine> right = reader.sum();
   if (!right.ok()) return right;
-  if (absl::Status status = reader.expectEnd(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(reader.expectEnd());
   for (const auto& [name, coefficient] : right->terms) {
     const auto same = std::find_if(left->terms.begin(), left->terms.end(),
                                    [&, &name = name](const auto& term) { return term.first == name; });

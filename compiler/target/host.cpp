@@ -18,7 +18,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compiler/target/target.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -220,7 +221,7 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
     unit.set_count(cores);
   }
   target.mutable_memory()->rbegin()->set_shared_by(cores);
-  if (absl::Status status = problemStatus("host", validateTarget(target)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(problemStatus("host", validateTarget(target)));
   return target;
 }
 

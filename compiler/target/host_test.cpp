@@ -16,7 +16,7 @@
 #include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"
 #include "compiler/target/tile_product.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

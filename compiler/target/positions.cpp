@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/text_parser.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -45,9 +46,8 @@ PositionedTarget::Position PositionedTarget::at(std::string path) const {
 
 absl::StatusOr<PositionedTarget> parseTargetWithPositions(const std::string& text) {
   TextFormat::ParseInfoTree tree;
-  absl::StatusOr<v1::Target> target = parseTargetText(text, &tree);
-  if (!target.ok()) return target.status();
-  PositionedTarget positioned{*std::move(target), {}};
+  TESSERA_ASSIGN_OR_RETURN(v1::Target target, parseTargetText(text, &tree));
+  PositionedTarget positioned{std::move(target), {}};
   walk(positioned.target, tree, "", positioned.fields);
   return positioned;
 }

@@ -10,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/target/text_parser.h"
-#include "proto/deterministic_bytes.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -68,7 +69,7 @@ absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::prot
 absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
   absl::StatusOr<v1::Target> target = parseTargetText(text);
   if (!target.ok()) return target;
-  if (absl::Status status = problemStatus(target->name(), validateTarget(*target)); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(problemStatus(target->name(), validateTarget(*target)));
   return target;
 }
 

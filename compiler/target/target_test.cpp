@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/target/builtin_texts.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

@@ -6,7 +6,8 @@
 #include "compiler/interpreter/random_array.h"
 #include "compiler/verification/plan_run.h"
 #include "llvm/ADT/DenseSet.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::verification {
 namespace {
@@ -189,16 +190,15 @@ absl::Status GraphCheck::rewritten(const std::string& rewrite, const ImportedMod
 
 absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel& model) {
   std::vector<Trace> traces;
-  auto outputs = runAfter(rewrite, model, traces);
-  if (!outputs.ok()) return outputs.status();
-  if (!*outputs) {
+  TESSERA_ASSIGN_OR_RETURN(auto outputs, runAfter(rewrite, model, traces));
+  if (!outputs) {
     // What follows would be held against what nobody computed.
     unavailable_ = steps_.back().skipped();
     return absl::OkStatus();
   }
   v1::VerifiedStep report = stepNamed(rewrite);
   lost_ = 0;
-  for (auto [before, after] : llvm::zip_equal(expected_, **outputs)) {
+  for (auto [before, after] : llvm::zip_equal(expected_, *outputs)) {
     double largest = 0, error = 0;
     if (!before.storage->element.isReal()) continue;
     llvm::SmallVector<double> values;
@@ -215,7 +215,7 @@ absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel
     if (largest > 0) lost_ = std::max(*lost_, error / largest);
   }
   steps_.push_back(report);
-  expected_ = **std::move(outputs);
+  expected_ = *std::move(outputs);
   for (const Array& input : inputs_) traces.push_back(traceOf(input));
   known_ = std::move(traces);
   return absl::OkStatus();

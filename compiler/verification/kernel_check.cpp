@@ -14,7 +14,8 @@
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/target/host.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::verification {
 namespace {
@@ -129,9 +130,7 @@ absl::StatusOr<Trial> KernelCheck::attempt(mlir::func::FuncOp func, interpreter:
   }
   interpreter::Options options;
   options.budget = &left;
-  absl::StatusOr<std::vector<Array>> results = interpreter::interpret(func, trial.arguments, options);
-  if (!results.ok()) return results.status();
-  trial.results = *std::move(results);
+  TESSERA_ASSIGN_OR_RETURN(trial.results, interpreter::interpret(func, trial.arguments, options));
   return trial;
 }
 
@@ -208,8 +207,7 @@ absl::Status KernelCheck::checkBuffers(mlir::func::FuncOp func) {
 }
 
 absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const {
-  auto loaded = codegen::LoadedUnit::load(built, unit_.code());
-  if (!loaded.ok()) return loaded.status();
+  TESSERA_ASSIGN_OR_RETURN(auto loaded, codegen::LoadedUnit::load(built, unit_.code()));
   for (const Trial& trial : trials_) {
     const size_t arguments = trial.arguments.size();
     std::vector<GuardedMemory> operands(arguments + trial.results.size());
@@ -227,7 +225,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
         std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
         operands[i].setWritable(false);
       }
-      std::string wrong = (*loaded)->runGuarded(operands, pieces, end);
+      std::string wrong = loaded->runGuarded(operands, pieces, end);
       if (!wrong.empty()) return wrong;
       std::vector<Array> found;
       for (size_t r = 0; r < trial.results.size(); ++r) {
@@ -244,7 +242,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
     std::vector<void*> pointers;
     for (std::string& content : contents) pointers.push_back(content.data());
     pointers.push_back(pointers[over_]);
-    (*loaded)->run(pointers, 1);
+    loaded->run(pointers, 1);
     const Array& expected = trial.results[0];
     const std::string text =
         compareAll(trial, {interpreter::fromBytes(expected.storage->element, expected.shape, contents[over_])}, report);
@@ -290,9 +288,8 @@ absl::Status KernelCheck::run() {
   codegen::registerCodegenDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
-  auto module = codegen::parseWorkload(context, unit_.ir());
-  if (!module.ok()) return module.status();
-  mlir::func::FuncOp func = *(*module)->getOps<mlir::func::FuncOp>().begin();
+  TESSERA_ASSIGN_OR_RETURN(auto module, codegen::parseWorkload(context, unit_.ir()));
+  mlir::func::FuncOp func = module->getOps<mlir::func::FuncOp>().begin();
   if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver)) over_ = static_cast<int>(over.getInt());
   if (absl::Status status = interpretWorkload(func); !status.ok()) {
     const std::string why = status.code() == absl::StatusCode::kOutOfRange
@@ -301,10 +298,10 @@ absl::Status KernelCheck::run() {
     for (const char* step : {"normalize", "bufferize", "kernel"}) skip(step, why);
     return absl::OkStatus();
   }
-  if (absl::Status status = codegen::normalizeTensors(func); !status.ok()) return status;
-  if (absl::Status status = checkNormalized(func); !status.ok()) return status;
-  if (absl::Status status = codegen::bufferizeWorkload(func); !status.ok()) return status;
-  if (absl::Status status = checkBuffers(func); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(codegen::normalizeTensors(func));
+  TESSERA_RETURN_IF_ERROR(checkNormalized(func));
+  TESSERA_RETURN_IF_ERROR(codegen::bufferizeWorkload(func));
+  TESSERA_RETURN_IF_ERROR(checkBuffers(func));
   return checkNative();
 }
 
@@ -313,7 +310,7 @@ absl::Status KernelCheck::run() {
 absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const v1::BuiltObject& built,
                                                           uint64_t seed) {
   KernelCheck check(unit, built, seed);
-  if (absl::Status status = check.run(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(check.run());
   return check.steps();
 }
 

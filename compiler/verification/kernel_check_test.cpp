@@ -3,7 +3,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "gmock/gmock.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler::verification {
 namespace {

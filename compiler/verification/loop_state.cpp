@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::verification {
 
@@ -44,42 +45,35 @@ absl::Status checkLoops(const v1::Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> LoopState::readInteger(int buffer, unsigned bits) const {
-  const absl::StatusOr<Place> place = places_.of(buffer);
-  if (!place.ok()) return place.status();
-  const absl::StatusOr<Array> array = memory_.read(*place, Element{Element::Kind::kInteger, bits}, {});
-  if (!array.ok()) return array.status();
-  const interpreter::Scalar value = array->at(array->offset);
-  if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
-  return value.integer;
+TESSERA_ASSIGN_OR_RETURN(auto place, places_.of(buffer));
+TESSERA_ASSIGN_OR_RETURN(const Array array, memory_.read(place, Element{Element::Kind::kInteger, bits}, {}));
+const interpreter::Scalar value = array.at(array.offset);
+if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+return value.integer;
 }
 
 absl::Status LoopState::writeInteger(int buffer, int64_t value) {
-  const absl::StatusOr<Place> place = places_.of(buffer);
-  if (!place.ok()) return place.status();
+  TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(buffer));
   Array array = interpreter::makeArray(Element{Element::Kind::kInteger, 64}, {});
   array.set(0, {0, value, 0});
-  return memory_.write(*place, array);
+  return memory_.write(place, array);
 }
 
 absl::Status LoopState::enter() {
   trips_ = loop_.most_iterations() > 0 ? loop_.most_iterations() : std::numeric_limits<int64_t>::max();
   if (loop_.has_trip_count()) {
-    const absl::StatusOr<int64_t> count = readInteger(loop_.trip_count(), 64);
-    if (!count.ok()) return count.status();
-    trips_ = std::clamp<int64_t>(*count, 0, trips_);
+    TESSERA_ASSIGN_OR_RETURN(const int64_t count, readInteger(loop_.trip_count(), 64));
+    trips_ = std::clamp<int64_t>(count, 0, trips_);
   }
   if (loop_.has_initial_condition() && trips_ > 0) {
-    const absl::StatusOr<int64_t> condition = readInteger(loop_.initial_condition(), 8);
-    if (!condition.ok()) return condition.status();
-    condition_ = *condition != 0;
+    TESSERA_ASSIGN_OR_RETURN(const int64_t condition, readInteger(loop_.initial_condition(), 8));
+    condition_ = condition != 0;
   }
   for (const v1::StepLoop::Scan& scan : loop_.scans()) {
-    const absl::StatusOr<Place> whole = places_.of(scan.whole());
-    if (!whole.ok()) return whole.status();
+    TESSERA_ASSIGN_OR_RETURN(const Place whole, places_.of(scan.whole()));
     if (!scan.written()) continue;
     // Parts that no iteration writes hold anything.
-    if (absl::Status status = memory_.poison(*whole); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(memory_.poison(whole));
   }
   return absl::OkStatus();
 }
@@ -90,40 +84,38 @@ int LoopState::holderAfter(const v1::StepLoop::Carried& carried, int64_t iterati
 }
 
 absl::Status LoopState::bindPart(const v1::StepLoop::Scan& scan) {
-  const absl::StatusOr<Place> whole = places_.of(scan.whole());
-  if (!whole.ok()) return whole.status();
+  TESSERA_ASSIGN_OR_RETURN(const Place whole, places_.of(scan.whole()));
   const int64_t most = loop_.most_iterations();
-  if (most <= 0 || whole->size_bytes % most != 0)
+  if (most <= 0 || whole.size_bytes % most != 0)
     return absl::InternalError(absl::StrCat("loop ", number_, " reads parts of what has no such parts"));
   return places_.bind(number_, scan.part(),
-                      whole->part(scan.reversed() ? most - 1 - ended_ : ended_, whole->size_bytes / most));
+                      whole.part(scan.reversed() ? most - 1 - ended_ : ended_, whole.size_bytes / most));
 }
 
 absl::Status LoopState::beginIteration() {
   if (loop_.has_iteration()) {
-    if (absl::Status status = writeInteger(loop_.iteration(), ended_); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(writeInteger(loop_.iteration(), ended_));
   }
   for (const v1::StepLoop::Carried& carried : loop_.carried()) {
     const absl::StatusOr<Place> before = places_.of(holderAfter(carried, ended_));
     const absl::StatusOr<Place> after = places_.of(holderAfter(carried, ended_ + 1));
     if (!before.ok()) return before.status();
     if (!after.ok()) return after.status();
-    if (absl::Status status = places_.bind(number_, carried.before(), *before); !status.ok()) return status;
-    if (absl::Status status = places_.bind(number_, carried.after(), *after); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(places_.bind(number_, carried.before(), *before));
+    TESSERA_RETURN_IF_ERROR(places_.bind(number_, carried.after(), *after));
     // What lies there is not needed any more, or the plan is wrong.
-    if (absl::Status status = memory_.poison(*after); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(memory_.poison(*after));
   }
   for (const v1::StepLoop::Scan& scan : loop_.scans()) {
-    if (absl::Status status = bindPart(scan); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(bindPart(scan));
   }
   return absl::OkStatus();
 }
 
 absl::Status LoopState::endIteration() {
   if (++ended_ == trips_ || !loop_.has_condition()) return absl::OkStatus();
-  const absl::StatusOr<int64_t> condition = readInteger(loop_.condition(), 8);
-  if (!condition.ok()) return condition.status();
-  condition_ = *condition != 0;
+  TESSERA_ASSIGN_OR_RETURN(const int64_t condition, readInteger(loop_.condition(), 8));
+  condition_ = condition != 0;
   return absl::OkStatus();
 }
 
@@ -131,10 +123,9 @@ absl::Status LoopState::leave() {
   for (const v1::StepLoop::Carried& carried : loop_.carried()) {
     const int holder = holderAfter(carried, ended_);
     if (holder != carried.result()) {
-      const absl::StatusOr<Place> from = places_.of(holder), to = places_.of(carried.result());
-      if (!from.ok()) return from.status();
+      TESSERA_ASSIGN_OR_RETURN(const Place from, places_.of(holder), to = places_.of(carried.result()));
       if (!to.ok()) return to.status();
-      if (absl::Status status = memory_.copy(*from, *to); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(memory_.copy(from, *to));
     }
     places_.release(carried.before());
     places_.release(carried.after());

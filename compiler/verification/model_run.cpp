@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::verification {
 

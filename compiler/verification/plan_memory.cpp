@@ -4,7 +4,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::verification {
 
@@ -71,14 +72,13 @@ absl::StatusOr<const PlanMemory::Bytes*> PlanMemory::section(const Place& place)
 
 absl::StatusOr<PlanMemory::Bytes> PlanMemory::load(const Place& place, int64_t size) const {
   if (place.kind == v1::Buffer::WEIGHT) return loadWeight(place, size);
-  const absl::StatusOr<const Bytes*> from = section(place);
-  if (!from.ok()) return from.status();
-  if (place.kind == v1::Buffer::OUTPUT && !(*from)->written)
+  TESSERA_ASSIGN_OR_RETURN(const const Bytes* from, section(place));
+  if (place.kind == v1::Buffer::OUTPUT && !from->written)
     return absl::InternalError("a step reads an output before it is written");
-  if (size > place.size_bytes || place.offset + place.size_bytes > static_cast<int64_t>((*from)->values.size()))
+  if (size > place.size_bytes || place.offset + place.size_bytes > static_cast<int64_t>(from->values.size()))
     return outside(place);
-  const auto first = (*from)->errors.begin() + place.offset;
-  return Bytes{(*from)->values.substr(place.offset, size), {first, first + size}, true};
+  const auto first = from->errors.begin() + place.offset;
+  return Bytes{from->values.substr(place.offset, size), {first, first + size}, true};
 }
 
 absl::StatusOr<PlanMemory::Bytes> PlanMemory::loadWeight(const Place& place, int64_t size) const {
@@ -97,8 +97,7 @@ absl::StatusOr<PlanMemory::Bytes> PlanMemory::loadWeight(const Place& place, int
 absl::Status PlanMemory::store(const Place& place, const Bytes& bytes) {
   if (place.kind == v1::Buffer::INPUT || place.kind == v1::Buffer::WEIGHT || place.kind == v1::Buffer::PREPARED)
     return absl::InternalError("a step writes to a weight or an input");
-  const absl::StatusOr<const Bytes*> found = section(place);
-  if (!found.ok()) return found.status();
+  TESSERA_ASSIGN_OR_RETURN(const const Bytes* found, section(place));
   Bytes& to = place.kind == v1::Buffer::ARENA ? arena_ : outputs_[static_cast<size_t>(place.index)];
   if (static_cast<int64_t>(bytes.values.size()) > place.size_bytes ||
       place.offset + place.size_bytes > static_cast<int64_t>(to.values.size())) {
@@ -115,10 +114,9 @@ absl::StatusOr<Array> PlanMemory::read(const Place& place, interpreter::Element 
   int64_t elements = 1;
   for (int64_t extent : shape) elements *= extent;
   const int64_t width = interpreter::elementBytes(element);
-  const absl::StatusOr<Bytes> bytes = load(place, elements * width);
-  if (!bytes.ok()) return bytes.status();
-  Array array = interpreter::fromBytes(element, shape, bytes->values);
-  for (int64_t i = 0; i < elements; ++i) array.storage->error[i] = bytes->errors[i * width];
+  TESSERA_ASSIGN_OR_RETURN(const Bytes bytes, load(place, elements * width));
+  Array array = interpreter::fromBytes(element, shape, bytes.values);
+  for (int64_t i = 0; i < elements; ++i) array.storage->error[i] = bytes.errors[i * width];
   return array;
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/verification/model_run.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::verification {
 namespace {
@@ -78,24 +79,19 @@ absl::Status PlanRun::runStep(const v1::Step& step, bool in_loop, std::vector<Ar
   std::vector<Array> arguments;
   for (int i = 0; i < count; ++i) {
     auto type = llvm::cast<mlir::RankedTensorType>(func.getArgumentTypes()[i]);
-    const absl::StatusOr<Place> place = places_.of(step.operands(i));
-    if (!place.ok()) return place.status();
-    absl::StatusOr<Array> argument =
-        memory_.read(*place, interpreter::elementOf(type.getElementType()), type.getShape());
-    if (!argument.ok()) return argument.status();
-    arguments.push_back(*std::move(argument));
+    TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(step.operands(i)));
+    TESSERA_ASSIGN_OR_RETURN(Array argument,
+                             memory_.read(place, interpreter::elementOf(type.getElementType()), type.getShape()));
+    arguments.push_back(std::move(argument));
   }
   if (in_loop) {
-    if (absl::Status status = charge(arguments); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(charge(arguments));
   }
-  absl::StatusOr<std::vector<Array>> found =
-      interpreter::interpret(func, std::move(arguments), in_loop ? options_of_loops_ : options_);
-  if (!found.ok()) return found.status();
-  results = *std::move(found);
+  TESSERA_ASSIGN_OR_RETURN(results,
+                           interpreter::interpret(func, std::move(arguments), in_loop ? options_of_loops_ : options_));
   for (size_t r = 0; r < results.size(); ++r) {
-    const absl::StatusOr<Place> place = places_.of(step.operands(count + static_cast<int>(r)));
-    if (!place.ok()) return place.status();
-    if (absl::Status status = memory_.write(*place, results[r]); !status.ok()) return status;
+    TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(step.operands(count + static_cast<int>(r))));
+    TESSERA_RETURN_IF_ERROR(memory_.write(place, results[r]));
   }
   return absl::OkStatus();
 }
@@ -103,12 +99,12 @@ absl::Status PlanRun::runStep(const v1::Step& step, bool in_loop, std::vector<Ar
 absl::Status PlanRun::runSteps(int first, int last, int loop, bool in_loop) {
   for (int at = first; at < last;) {
     if (loop < plan_.loops_size() && plan_.loops(loop).first_step() == at) {
-      if (absl::Status status = runLoop(loop); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(runLoop(loop));
       const v1::StepLoop& ended = plan_.loops(loop);
       at = ended.last_step();
       while (loop < plan_.loops_size() && plan_.loops(loop).first_step() < at) ++loop;
       if (in_loop || !observer_) continue;
-      if (absl::Status status = observeLoop(ended); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(observeLoop(ended));
       continue;
     }
     const v1::Step& step = plan_.steps(at);
@@ -137,10 +133,8 @@ absl::Status PlanRun::runLoop(int number) {
   return placed(state.leave());
 }
 
-absl::StatusOr<Array> PlanRun::readAs(int buffer, const v1::TensorSpec& spec) {
-  const absl::StatusOr<Place> place = places_.of(buffer);
-  if (!place.ok()) return place.status();
-  return memory_.read(*place, elementOf(spec), {spec.shape().data(), static_cast<size_t>(spec.shape_size())});
+TESSERA_ASSIGN_OR_RETURN(auto place, places_.of(buffer));
+return memory_.read(place, elementOf(spec), {spec.shape().data(), static_cast<size_t>(spec.shape_size())});
 }
 
 absl::Status PlanRun::observeLoop(const v1::StepLoop& loop) {
@@ -151,9 +145,8 @@ absl::Status PlanRun::observeLoop(const v1::StepLoop& loop) {
   }
   std::vector<Array> results;
   for (int buffer : buffers) {
-    absl::StatusOr<Array> result = readAs(buffer, plan_.buffers(buffer).spec());
-    if (!result.ok()) return result.status();
-    results.push_back(*std::move(result));
+    TESSERA_ASSIGN_OR_RETURN(Array result, readAs(buffer, plan_.buffers(buffer).spec()));
+    results.push_back(std::move(result));
   }
   observer_(loop.first_step(), loop.last_step(), results);
   return absl::OkStatus();
@@ -164,23 +157,21 @@ absl::StatusOr<std::vector<Array>> PlanRun::outputs() {
   for (int output = 0; output < plan_.outputs_size(); ++output) {
     const v1::TensorSpec& spec = plan_.outputs(output);
     const llvm::ArrayRef<int64_t> shape(spec.shape().data(), static_cast<size_t>(spec.shape_size()));
-    absl::StatusOr<Array> value = memory_.read(memory_.placeOfOutput(output), elementOf(spec), shape);
-    if (!value.ok()) return value.status();
-    outputs.push_back(*std::move(value));
+    TESSERA_ASSIGN_OR_RETURN(Array value, memory_.read(memory_.placeOfOutput(output), elementOf(spec), shape));
+    outputs.push_back(std::move(value));
   }
   for (const v1::RuntimeExtent& extent : plan_.runtime_extents()) {
     v1::TensorSpec spec;
     spec.set_dtype(v1::DATA_TYPE_I64);
-    absl::StatusOr<Array> value = readAs(extent.buffer(), spec);
-    if (!value.ok()) return value.status();
-    outputs.push_back(*std::move(value));
+    TESSERA_ASSIGN_OR_RETURN(Array value, readAs(extent.buffer(), spec));
+    outputs.push_back(std::move(value));
   }
   return outputs;
 }
 
 absl::StatusOr<std::vector<Array>> PlanRun::run() {
-  if (absl::Status status = parse(); !status.ok()) return status;
-  if (absl::Status status = runSteps(0, plan_.steps_size(), 0, false); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(parse());
+  TESSERA_RETURN_IF_ERROR(runSteps(0, plan_.steps_size(), 0, false));
   return outputs();
 }
 
@@ -191,10 +182,9 @@ absl::StatusOr<std::vector<Array>> runPlan(mlir::MLIRContext& context, const Pla
                                            const StepObserver& observer) {
   std::vector<Array> prepared;
   for (const PlannedGraph::PreparedWeight& weight : planned.prepared) {
-    absl::StatusOr<std::vector<Array>> value =
-        runPlan(context, {.plan = weight.plan, .weights = weight.weights}, {}, options, nullptr);
-    if (!value.ok()) return value.status();
-    prepared.push_back(std::move(value->front()));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<Array> value,
+                             runPlan(context, {.plan = weight.plan, .weights = weight.weights}, {}, options, nullptr));
+    prepared.push_back(std::move(value.front()));
   }
   return PlanRun(context, planned, inputs, prepared, options, observer).run();
 }

@@ -13,8 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/read_file.h"
+#include "proto/messages/project.h"
+#include "proto/support/read_file.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -145,12 +146,11 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Id
   };
   for (const auto& [path, use] : files) {
     if (!path.empty()) {
-      auto content = contentOf(path, use.first);
-      if (!content.ok()) return content.status();
-      if (!absl::StrContains(*content, "-----BEGIN ")) {  // gRPC would find no server to answer
+      TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(path, use.first));
+      if (!absl::StrContains(content, "-----BEGIN ")) {  // gRPC would find no server to answer
         return absl::InvalidArgumentError(absl::StrCat(use.first, ": ", path, " is no PEM file"));
       }
-      *use.second = *std::move(content);
+      *use.second = std::move(content);
     }
   }
   if (options.pem_cert_chain.empty() != options.pem_private_key.empty()) {
@@ -190,28 +190,20 @@ bool isLocalAddress(const std::string& address) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments) {
-  if (absl::Status status = checkAddress(address); !status.ok()) {
-    return status;
-  }
-  auto credentials = credentialsOf(identity);
-  if (!credentials.ok()) {
-    return credentials.status();
-  }
+  TESSERA_RETURN_IF_ERROR(checkAddress(address));
+  TESSERA_ASSIGN_OR_RETURN(auto credentials, credentialsOf(identity));
   std::string token = trimmed(identity.token);
   if (!identity.token_file.empty()) {
-    auto content = contentOf(identity.token_file, "token file");
-    if (!content.ok()) return content.status();
-    token = trimmed(*content);
+    TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(identity.token_file, "token file"));
+    token = trimmed(content);
   }
   const std::string from = identity.token_file.empty() ? "TESSERA_TOKEN" : identity.token_file;
-  if (absl::Status status = checkToken(token, from); !status.ok()) {
-    return status;
-  }
+  TESSERA_RETURN_IF_ERROR(checkToken(token, from));
   if (!isHeaderText(identity.project)) {
     return absl::InvalidArgumentError(absl::StrCat("there is no project '", identity.project, "'"));
   }
   if (token.empty() && identity.project.empty()) {
-    return grpc::CreateCustomChannel(address, *credentials, arguments);
+    return grpc::CreateCustomChannel(address, credentials, arguments);
   }
   if (!token.empty() && !identity.tls() && !isLocalAddress(address) && !identity.token_in_clear) {
     return absl::InvalidArgumentError(
@@ -222,7 +214,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<ShowIdentities>(
       std::make_shared<TokenSource>(std::move(token), identity.token_file), identity.project));
-  return grpc::experimental::CreateCustomChannelWithInterceptors(address, *credentials, arguments,
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
                                                                  std::move(interceptors));
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -80,7 +81,7 @@ absl::StatusOr<SigningKey> SigningKey::open(const std::string& path) {
     if (errno != ENOENT) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the signing key ", path));
     absl::StatusOr<SigningKey> made = ephemeral();
     if (!made.ok()) return made;
-    if (absl::Status status = store(made->key_, path); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(store(made->key_, path));
     return made;
   }
   struct stat facts{};

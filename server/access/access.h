@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "tessera/v1/admin_service.pb.h"
 
 /// Who may do what.

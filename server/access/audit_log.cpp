@@ -15,7 +15,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/util/json_util.h"
-#include "proto/printable.h"
+#include "proto/support/printable.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -90,11 +91,8 @@ std::string resourceOf(const google::protobuf::Message& message) {
 }
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path) {
-  auto file = openFile(path);
-  if (!file.ok()) {
-    return file.status();
-  }
-  return std::unique_ptr<AuditLog>(new AuditLog(path, *file));
+  TESSERA_ASSIGN_OR_RETURN(auto file, openFile(path));
+  return std::unique_ptr<AuditLog>(new AuditLog(path, file));
 }
 
 AuditLog::~AuditLog() {
@@ -103,13 +101,10 @@ AuditLog::~AuditLog() {
 }
 
 absl::Status AuditLog::reopen() {
-  auto file = openFile(path_);
-  if (!file.ok()) {
-    return file.status();
-  }
+  TESSERA_ASSIGN_OR_RETURN(auto file, openFile(path_));
   const std::lock_guard lock(mutex_);
-  std::swap(file_, *file);
-  ::close(*file);
+  std::swap(file_, file);
+  ::close(file);
   return absl::OkStatus();
 }
 

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/status_macros.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -55,10 +55,10 @@ bool letsStrangersIn(const Exposure& exposure) {
 bool showsMetricsToAll(const Exposure& exposure) { return exposure.insecure || areLoopback(exposure.metrics_listen); }
 
 absl::Status checkExposure(const Exposure& exposure) {
-  TESSERA_TRY(checkAddresses("--listen", exposure.listen, true));
-  TESSERA_TRY(checkAddresses("--worker-listen", exposure.worker_listen, true));
-  TESSERA_TRY(checkAddresses("--web-listen", exposure.web_listen, false));
-  TESSERA_TRY(checkAddresses("--metrics-listen", exposure.metrics_listen, false));
+  TESSERA_RETURN_IF_ERROR(checkAddresses("--listen", exposure.listen, true));
+  TESSERA_RETURN_IF_ERROR(checkAddresses("--worker-listen", exposure.worker_listen, true));
+  TESSERA_RETURN_IF_ERROR(checkAddresses("--web-listen", exposure.web_listen, false));
+  TESSERA_RETURN_IF_ERROR(checkAddresses("--metrics-listen", exposure.metrics_listen, false));
   if (exposure.tls || exposure.insecure) {
     return absl::OkStatus();
   }

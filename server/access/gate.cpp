@@ -10,8 +10,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -198,7 +198,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> Gate::take(const Caller& caller, Right r
                                     : ""));
   }
   if (caller.role != v1::WORKER && caller.role != v1::OPERATOR) {
-    TESSERA_TRY(quotas_.takeCall(caller.project));
+    TESSERA_RETURN_IF_ERROR(quotas_.takeCall(caller.project));
   }
   const auto held = static_cast<int64_t>(call.bytes);
   const std::string who = absl::StrCat(v1::Role_Name(caller.role), " ", caller.project, " ", caller.name);

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
-#include "proto/failure.h"
-#include "proto/project.h"
-#include "proto/read_file.h"
-#include "server/status_macros.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/project.h"
+#include "proto/support/read_file.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -46,7 +46,7 @@ absl::StatusOr<v1::Quotas> parse(const std::string& text) {
   if (!parser.ParseFromString(text, &quotas)) {
     return absl::InvalidArgumentError(error.text());
   }
-  TESSERA_TRY(check(quotas.default_(), "all others"));
+  TESSERA_RETURN_IF_ERROR(check(quotas.default_(), "all others"));
   std::map<std::string, int> seen;
   for (const v1::Quotas::Of& entry : quotas.of()) {
     if (!isProjectName(entry.project())) {
@@ -56,7 +56,7 @@ absl::StatusOr<v1::Quotas> parse(const std::string& text) {
     if (++seen[entry.project()] > 1) {
       return absl::InvalidArgumentError(absl::StrCat("project ", entry.project(), " has two quotas"));
     }
-    TESSERA_TRY(check(entry.quota(), entry.project()));
+    TESSERA_RETURN_IF_ERROR(check(entry.quota(), entry.project()));
   }
   return quotas;
 }

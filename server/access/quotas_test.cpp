@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {

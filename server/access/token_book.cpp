@@ -6,8 +6,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
-#include "server/status_macros.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -24,8 +24,8 @@ std::string newSecret(IdSource& ids) {
 
 absl::Status TokenBook::load() {
   std::vector<storage::StoredToken> tokens;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(tokens, reader.tokens());
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(tokens, reader.tokens());
     return absl::OkStatus();
   }));
   const std::unique_lock lock(mutex_);
@@ -48,7 +48,7 @@ absl::StatusOr<v1::CreateTokenResponse> TokenBook::create(const v1::CreateTokenR
     token.set_expire_time_us(token.create_time_us() + request.lifetime_us());
   }
   const std::string hash = sha256Hex(response.secret());
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) { return tx.putToken({token, hash}); }));
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) { return tx.putToken({token, hash}); }));
   const std::unique_lock lock(mutex_);
   by_hash_[hash] = token;
   return response;
@@ -64,7 +64,8 @@ absl::StatusOr<v1::AccessToken> TokenBook::revoke(const std::string& id) {
   v1::AccessToken token = found->second;
   if (token.revoke_time_us() == 0) {
     token.set_revoke_time_us(clock_.nowMicros());
-    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) { return tx.putToken({token, found->first}); }));
+    TESSERA_RETURN_IF_ERROR(
+        store_.transact([&](storage::Transaction& tx) { return tx.putToken({token, found->first}); }));
     found->second = token;
   }
   return token;

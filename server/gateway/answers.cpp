@@ -9,13 +9,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "server/gateway/event_stream.h"
 #include "server/gateway/page_files.h"
 #include "server/gateway/reports.h"
 #include "server/gateway/transcoding.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server::gateway {
 namespace {
@@ -181,9 +181,9 @@ absl::Status Answers::call(const Match& match, const httplib::Request& request, 
   if (!call) {
     return crowded("calls");
   }
-  TESSERA_ASSIGN(const auto asked, requestOf(match, request.params, request.body));
+  TESSERA_ASSIGN_OR_RETURN(const auto asked, requestOf(match, request.params, request.body));
   const auto answered = responseOf(*match.route);
-  TESSERA_TRY(upstream_.call(match.route->method, caller, *asked, *answered));
+  TESSERA_RETURN_IF_ERROR(upstream_.call(match.route->method, caller, *asked, *answered));
   std::string json = toJson(*answered);
   if (json.size() <= WebLimits::kLargeBytes) {
     response.set_content(json, kJson);
@@ -206,21 +206,21 @@ absl::Status Answers::report(const Match& match, const WebCaller& caller, httpli
   const auto read = match.route->shape == Shape::kReport ? reportJson
                     : match.route->shape == Shape::kPlan ? planJson
                                                          : timelineJson;
-  TESSERA_ASSIGN(std::string json, read(upstream_, caller, id));
+  TESSERA_ASSIGN_OR_RETURN(std::string json, read(upstream_, caller, id));
   sendLarge(response, std::move(json), std::move(place));
   return absl::OkStatus();
 }
 
 absl::Status Answers::watch(const Match& match, const httplib::Request& request, const WebCaller& caller,
                             httplib::Response& response) {
-  TESSERA_ASSIGN(const int64_t cursor, cursorOf(request));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t cursor, cursorOf(request));
   std::shared_ptr<void> place = watchers_.take(caller.address);
   if (!place) {
     return absl::ResourceExhaustedError("too many watch jobs already; try again, or ask for the job itself");
   }
   const auto stream = std::make_shared<EventStream>(upstream_, caller, match.variables.front().second, cursor);
   stream->wait(kFirstEvent);
-  TESSERA_TRY(stream->status());
+  TESSERA_RETURN_IF_ERROR(stream->status());
   response.set_header("X-Accel-Buffering", "no");
   const auto sent = std::make_shared<std::chrono::steady_clock::time_point>(std::chrono::steady_clock::now());
   response.set_chunked_content_provider(

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/status_macros.h"
 
 namespace tessera::server::gateway {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/support/status_macros.h"
 #include "server/gateway/web_limits.h"
-#include "server/status_macros.h"
 
 namespace tessera::server::gateway {
 namespace {
@@ -118,8 +118,8 @@ HostNames hostNames(HostNames names) {
 }
 
 absl::Status checkDoor(const httplib::Request& request, const HostNames& names) {
-  TESSERA_TRY(checkHost(request, names));
-  TESSERA_TRY(checkOrigin(request));
+  TESSERA_RETURN_IF_ERROR(checkHost(request, names));
+  TESSERA_RETURN_IF_ERROR(checkOrigin(request));
   if (request.path.size() > WebLimits::kMaxPathBytes || request.params.size() > WebLimits::kMaxParameters) {
     return absl::InvalidArgumentError(absl::StrCat("a path has at most ", WebLimits::kMaxPathBytes,
                                                    " bytes, a query at most ", WebLimits::kMaxParameters,
@@ -133,7 +133,7 @@ absl::Status checkDoor(const httplib::Request& request, const HostNames& names) 
   if (!text) {
     return absl::InvalidArgumentError("paths and parameters are UTF-8");
   }
-  TESSERA_TRY(checkLength(request));
+  TESSERA_RETURN_IF_ERROR(checkLength(request));
   if (request.method == "POST") {
     return checkBody(request);
   }

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "server/gateway/answers.h"
 #include "server/gateway/connection.h"
 #include "server/gateway/listener.h"
-#include "server/status_macros.h"
 
 namespace tessera::server::gateway {
 namespace {
@@ -22,11 +22,11 @@ class HttpGateway : public Gateway {
   absl::Status open() {
     std::shared_ptr<SSL_CTX> tls;
     if (options_.tls) {
-      TESSERA_ASSIGN(tls, tlsContext(*options_.tls));
+      TESSERA_ASSIGN_OR_RETURN(tls, tlsContext(*options_.tls));
     }
     for (std::string address : options_.listen) {
       listeners_.push_back(makeListener(answers_, tls, options_.limits));
-      TESSERA_TRY(listeners_.back()->open(address, "--web-listen"));
+      TESSERA_RETURN_IF_ERROR(listeners_.back()->open(address, "--web-listen"));
       addresses_.push_back(address);
     }
     return absl::OkStatus();
@@ -55,7 +55,7 @@ class HttpGateway : public Gateway {
 absl::StatusOr<std::unique_ptr<Gateway>> Gateway::start(const WebOptions& options,
                                                         std::shared_ptr<grpc::Channel> services) {
   auto gateway = std::make_unique<HttpGateway>(options, std::move(services));
-  TESSERA_TRY(gateway->open());
+  TESSERA_RETURN_IF_ERROR(gateway->open());
   return gateway;
 }
 

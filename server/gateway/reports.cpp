@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/job_timeline.h"
-#include "proto/plan_view.h"
+#include "proto/messages/job_timeline.h"
+#include "proto/messages/plan_view.h"
+#include "proto/support/status_macros.h"
 #include "server/gateway/blob_entry.h"
 #include "server/gateway/event_stream.h"
 #include "server/gateway/transcoding.h"
 #include "server/gateway/web_limits.h"
-#include "server/status_macros.h"
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/job.pb.h"
@@ -39,7 +39,7 @@ absl::StatusOr<v1::Job> jobOf(Upstream& upstream, const WebCaller& caller, const
   v1::GetJobRequest request;
   request.set_id(id);
   v1::GetJobResponse response;
-  TESSERA_TRY(upstream.call("tessera.v1.JobService.GetJob", caller, request, response));
+  TESSERA_RETURN_IF_ERROR(upstream.call("tessera.v1.JobService.GetJob", caller, request, response));
   return std::move(*response.mutable_job());
 }
 
@@ -51,7 +51,7 @@ constexpr std::chrono::milliseconds kFirstEvent{2000};
 }  // namespace
 
 absl::StatusOr<std::string> reportJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
-  TESSERA_ASSIGN(const v1::Job job, jobOf(upstream, caller, job_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(upstream, caller, job_id));
   if (!job.has_analyze_result()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_id, " has no report: it is ",
@@ -65,7 +65,8 @@ absl::StatusOr<std::string> reportJson(Upstream& upstream, const WebCaller& call
                                                      "shows all of it"));
   }
   // What a worker said of its size is no bound.
-  TESSERA_ASSIGN(const std::string bytes, upstream.read(caller, report.sha256(), 0, WebLimits::kMaxReportBytes));
+  TESSERA_ASSIGN_OR_RETURN(const std::string bytes,
+                           upstream.read(caller, report.sha256(), 0, WebLimits::kMaxReportBytes));
   const std::string what = absl::StrCat("the report of job ", job_id);
   return job.analyze().question() == v1::AnalyzeSpec::CHECK ? asJson<v1::CheckReport>(bytes, what)
                                                             : asJson<v1::Explanation>(bytes, what);
@@ -75,12 +76,13 @@ absl::StatusOr<std::string> planJson(Upstream& upstream, const WebCaller& caller
   v1::GetArtifactRequest request;
   request.set_id(artifact_id);
   v1::GetArtifactResponse response;
-  TESSERA_TRY(upstream.call("tessera.v1.ArtifactService.GetArtifact", caller, request, response));
+  TESSERA_RETURN_IF_ERROR(upstream.call("tessera.v1.ArtifactService.GetArtifact", caller, request, response));
   const v1::Digest& file = response.artifact().blob();
   const auto read = [&](int64_t offset, int64_t length) {
     return upstream.read(caller, file.sha256(), offset, length);
   };
-  TESSERA_ASSIGN(const std::string bytes, entryOf(file.size_bytes(), read, "plan.pb", WebLimits::kMaxReportBytes));
+  TESSERA_ASSIGN_OR_RETURN(const std::string bytes,
+                           entryOf(file.size_bytes(), read, "plan.pb", WebLimits::kMaxReportBytes));
   v1::Explanation explanation;
   if (!explanation.mutable_plan()->ParseFromString(bytes)) {
     return damaged(absl::StrCat("the plan of artifact ", artifact_id));
@@ -93,7 +95,7 @@ absl::StatusOr<std::string> planJson(Upstream& upstream, const WebCaller& caller
 }
 
 absl::StatusOr<std::string> timelineJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
-  TESSERA_ASSIGN(const v1::Job job, jobOf(upstream, caller, job_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(upstream, caller, job_id));
   const bool over = job.end_time_us() != 0;
   EventStream stream(upstream, caller, job_id, 0);
   const auto until = std::chrono::steady_clock::now() + WebLimits::kCallPatience;
@@ -104,7 +106,7 @@ absl::StatusOr<std::string> timelineJson(Upstream& upstream, const WebCaller& ca
        patience = kSilence) {
     events = stream.take();
     if (!events) {
-      TESSERA_TRY(stream.status());
+      TESSERA_RETURN_IF_ERROR(stream.status());
       break;
     }
     for (v1::JobEvent& event : *events) {

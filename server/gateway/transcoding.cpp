@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "server/gateway/web_limits.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server::gateway {
 namespace {
@@ -150,10 +150,10 @@ absl::StatusOr<std::unique_ptr<pb::Message>> requestOf(const Match& match, const
     }
   }
   for (const auto& [name, value] : query) {
-    TESSERA_TRY(setField(*request, name, value));
+    TESSERA_RETURN_IF_ERROR(setField(*request, name, value));
   }
   for (const auto& [name, value] : match.variables) {
-    TESSERA_TRY(setField(*request, name, value));
+    TESSERA_RETURN_IF_ERROR(setField(*request, name, value));
   }
   return request;
 }

@@ -5,7 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "tessera/v1/blob_service.pb.h"
 #include "tessera/v1/job.pb.h"
 
@@ -17,11 +18,8 @@ using testing::HasSubstr;
 template <typename Request>
 absl::StatusOr<Request> asked(const char* verb, const char* path, const Parameters& query,
                               const std::string& body = "") {
-  auto request = requestOf(*match(verb, path), query, body);
-  if (!request.ok()) {
-    return request.status();
-  }
-  return dynamic_cast<Request&>(**request);
+  TESSERA_ASSIGN_OR_RETURN(auto request, requestOf(*match(verb, path), query, body));
+  return dynamic_cast<Request&>(*request);
 }
 
 TEST(Transcoding, ParametersGoByEitherName) {

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "proto/failure.h"
-#include "proto/project.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/project.h"
 #include "server/access/gate.h"
 #include "server/gateway/web_limits.h"
 #include "tessera/v1/blob_service.grpc.pb.h"

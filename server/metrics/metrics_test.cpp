@@ -13,8 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {

@@ -9,11 +9,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/gateway/answers.h"
 #include "server/gateway/connection.h"
 #include "server/gateway/listener.h"
 #include "server/metrics/store_facts.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -80,11 +80,11 @@ class HttpMonitoring : public Monitoring, private gateway::HttpService {
   absl::Status open() {
     std::shared_ptr<SSL_CTX> tls;
     if (options_.tls) {
-      TESSERA_ASSIGN(tls, gateway::tlsContext(*options_.tls));
+      TESSERA_ASSIGN_OR_RETURN(tls, gateway::tlsContext(*options_.tls));
     }
     for (std::string address : options_.listen) {
       listeners_.push_back(gateway::makeListener(*this, tls, limits_));
-      TESSERA_TRY(listeners_.back()->open(address, "--metrics-listen"));
+      TESSERA_RETURN_IF_ERROR(listeners_.back()->open(address, "--metrics-listen"));
       addresses_.push_back(address);
     }
     return absl::OkStatus();
@@ -194,7 +194,7 @@ absl::StatusOr<std::unique_ptr<Monitoring>> Monitoring::start(const MonitoringOp
                                                               storage::Store& store, storage::BlobStore& blobs,
                                                               const Quotas& quotas, Clock& clock, Executor& executor) {
   auto monitoring = std::make_unique<HttpMonitoring>(options, metrics, store, blobs, quotas, clock, executor);
-  TESSERA_TRY(monitoring->open());
+  TESSERA_RETURN_IF_ERROR(monitoring->open());
   return monitoring;
 }
 

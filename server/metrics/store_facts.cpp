@@ -13,10 +13,10 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/metrics/metrics.h"
 #include "server/scheduler/step.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -59,8 +59,8 @@ void addByKind(MetricFamily& family, const std::map<int, double>& values) {
 }
 
 absl::Status addQueue(storage::Reader& reader, int64_t now_us, std::vector<MetricFamily>& families) {
-  TESSERA_ASSIGN(const std::vector<storage::QueueDepth> depths, reader.queueDepths());
-  TESSERA_ASSIGN(const std::vector<v1::Task> leased, reader.leasedTasks());
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::QueueDepth> depths, reader.queueDepths());
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> leased, reader.leasedTasks());
   std::map<int, double> ready, age, leases;
   for (const storage::QueueDepth& depth : depths) {
     ready[depth.kind] = static_cast<double>(depth.ready);
@@ -83,7 +83,7 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
   storage::ListQuery query;
   query.page_size = 1000;
   do {
-    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
     for (const v1::Worker& worker : page.items) {
       states[worker.state()] += 1;
       slots += worker.state() == v1::Worker::LOST ? 0 : worker.slots();
@@ -149,7 +149,7 @@ MetricFamily refusalsOf(const MetricFamily& limits, const Quotas& quotas) {
 
 /// What each project has, those that use most by name.
 absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vector<MetricFamily>& families) {
-  TESSERA_ASSIGN(std::vector<storage::Usage> usages, reader.usages());
+  TESSERA_ASSIGN_OR_RETURN(std::vector<storage::Usage> usages, reader.usages());
   std::sort(usages.begin(), usages.end(), [](const storage::Usage& a, const storage::Usage& b) {
     const auto weight = [](const storage::Usage& usage) {
       return std::tuple(-(usage.queued_jobs + usage.running_jobs), -usage.blob_bytes, usage.project);
@@ -220,19 +220,19 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
   std::vector<MetricFamily> families;
   const int64_t now_us = clock_.nowMicros();
   const std::lock_guard lock(mutex_);
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_TRY(addQueue(reader, now_us, families));
-    TESSERA_TRY(addWorkers(reader, families));
-    TESSERA_TRY(addProjects(reader, quotas_, families));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(addQueue(reader, now_us, families));
+    TESSERA_RETURN_IF_ERROR(addWorkers(reader, families));
+    TESSERA_RETURN_IF_ERROR(addProjects(reader, quotas_, families));
     if (now_us >= totals_until_us_) {
-      TESSERA_ASSIGN(totals_, reader.blobTotals());
+      TESSERA_ASSIGN_OR_RETURN(totals_, reader.blobTotals());
       totals_until_us_ = now_us + kTotalsLifetime;
     }
     return absl::OkStatus();
   }));
   families.push_back(single("tessera_blobs", "Blobs, as of at most a minute ago.", static_cast<double>(totals_.blobs)));
   families.push_back(single("tessera_blob_bytes", "All of them together.", static_cast<double>(totals_.bytes)));
-  TESSERA_ASSIGN(const int64_t free, blobs_.freeBytes());
+  TESSERA_ASSIGN_OR_RETURN(const int64_t free, blobs_.freeBytes());
   families.push_back(
       single("tessera_disk_free_bytes", "What can still be written where blobs lie.", static_cast<double>(free)));
   return families;

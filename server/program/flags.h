@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 #include "server/access/gate.h"
 
 namespace tessera::server {

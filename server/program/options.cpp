@@ -11,11 +11,11 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "proto/read_file.h"
-#include "proto/worker_exit.h"
+#include "proto/support/read_file.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/worker_exit.h"
 #include "server/access/exposure.h"
 #include "server/gateway/connection.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::StatusOr<std::string> contentOf(const std::string& path) {
-  TESSERA_ASSIGN(std::string content, readFile(path));
+  TESSERA_ASSIGN_OR_RETURN(std::string content, readFile(path));
   return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat(path, " is empty")))
                          : content;
 }
@@ -41,13 +41,13 @@ absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
     return std::nullopt;
   }
   Tls tls;
-  TESSERA_ASSIGN(tls.certificate, contentOf(flags.tls_certificate));
-  TESSERA_ASSIGN(tls.private_key, contentOf(flags.tls_key));
+  TESSERA_ASSIGN_OR_RETURN(tls.certificate, contentOf(flags.tls_certificate));
+  TESSERA_ASSIGN_OR_RETURN(tls.private_key, contentOf(flags.tls_key));
   if (asks) {
-    TESSERA_ASSIGN(tls.client_authority, contentOf(flags.tls_client_authority));
+    TESSERA_ASSIGN_OR_RETURN(tls.client_authority, contentOf(flags.tls_client_authority));
   }
   tls.need_certificate = flags.need_certificate;
-  TESSERA_TRY(gateway::tlsContext(tls).status());  // gRPC would listen with any file, and nobody get in
+  TESSERA_RETURN_IF_ERROR(gateway::tlsContext(tls).status());  // gRPC would listen with any file, and nobody get in
   return tls;
 }
 
@@ -92,11 +92,11 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.web_listen = flags.web_listen;
   options.web_hosts = flags.web_hosts;
   options.private_listen = privateAddress(flags.data_dir);
-  TESSERA_ASSIGN(options.tls, tlsOf(flags));
+  TESSERA_ASSIGN_OR_RETURN(options.tls, tlsOf(flags));
   options.metrics_listen = flags.metrics_listen;
   const Exposure exposure{flags.listen,         flags.worker_listen,     flags.web_listen,
                           flags.metrics_listen, options.tls.has_value(), flags.insecure};
-  TESSERA_TRY(checkExposure(exposure));
+  TESSERA_RETURN_IF_ERROR(checkExposure(exposure));
   options.metrics_need_token = flags.need_credential || !showsMetricsToAll(exposure);
   options.gate.strangers = letsStrangersIn(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
   options.gate.max_calls = flags.max_calls;

@@ -11,13 +11,13 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/retention/losses.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/marks.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/uses.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -81,7 +81,7 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
   const auto note = [&](const Stored& stored) -> absl::Status {
     bool counts = !living || !isOver(stored);
     if (!counts && stored.kind == Kind::kJob) {
-      TESSERA_ASSIGN(counts, reader.isPinned(Kind::kJob, stored.id));
+      TESSERA_ASSIGN_OR_RETURN(counts, reader.isPinned(Kind::kJob, stored.id));
     }
     if (!counts) {
       return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
@@ -96,21 +96,22 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
     };
     markAll(*stored.message);
     if (stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
-      TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions, reader.versionsAfter(stored.id, 0, INT_MAX));
+      TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> versions,
+                               reader.versionsAfter(stored.id, 0, INT_MAX));
       std::ranges::for_each(versions, markAll);
     }
     if (stored.kind == Kind::kAction && static_cast<const v1::Action*>(stored.message)->has_search()) {
-      TESSERA_ASSIGN(const std::vector<v1::SearchEntry> log, reader.searchLog(stored.id));
+      TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> log, reader.searchLog(stored.id));
       std::ranges::for_each(log, markAll);
     }
     return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
   };
   for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask}) {
-    TESSERA_TRY(reader.forEach(kind, note));
+    TESSERA_RETURN_IF_ERROR(reader.forEach(kind, note));
   }
   if (!living) {
     for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kRecord}) {
-      TESSERA_TRY(reader.forEach(kind, note));
+      TESSERA_RETURN_IF_ERROR(reader.forEach(kind, note));
     }
   }
   return absl::OkStatus();
@@ -124,11 +125,11 @@ absl::Status Collector::chooseJobs(storage::Reader& reader, const v1::RetentionP
     if (!isOver(stored) || (stored.time_us >= jobs_before && stored.time_us >= events_before)) {
       return absl::OkStatus();
     }
-    TESSERA_ASSIGN(const bool pinned, reader.isPinned(Kind::kJob, stored.id));
+    TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(Kind::kJob, stored.id));
     if (pinned) {
       return absl::OkStatus();
     }
-    TESSERA_ASSIGN(const int64_t count, reader.eventCount(stored.id));
+    TESSERA_ASSIGN_OR_RETURN(const int64_t count, reader.eventCount(stored.id));
     if (stored.time_us < jobs_before) {
       jobs.push_back({Kind::kJob, stored.id, count});
     } else if (count > 0) {
@@ -145,9 +146,9 @@ absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t 
   const int64_t before = cutoff(now_us, keep_us);
   int64_t bytes = 0;
   std::vector<std::pair<int64_t, Victim>> others;  // by last use
-  TESSERA_TRY(reader.forEach(kind, [&](const Stored& stored) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(reader.forEach(kind, [&](const Stored& stored) -> absl::Status {
     bytes += bytesOf(stored);
-    TESSERA_ASSIGN(const bool pinned, reader.isPinned(kind, stored.id));
+    TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(kind, stored.id));
     bool wanted = pinned || living.contains(stored.id);
     forEachSha256(*stored.message, [&](const std::string& name) { wanted = wanted || living.contains(name); });
     Victim victim{kind, stored.id, bytesOf(stored)};
@@ -184,7 +185,7 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   query.top = kFastestKept;
   query.page_size = 1000;
   do {
-    TESSERA_ASSIGN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
     for (const storage::BestGroup& group : page.items) {
       for (const v1::TuningRecord& record : group.records) {
         fastest.insert(record.id());
@@ -207,17 +208,17 @@ absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t use
     if (stopping_) {
       return absl::CancelledError("the server stops");
     }
-    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (size_t i = first; i < std::min(victims.size(), first + kBatch); ++i) {
         const Victim& victim = victims[i];
-        TESSERA_ASSIGN(const bool pinned, tx.isPinned(victim.kind, victim.id));
+        TESSERA_ASSIGN_OR_RETURN(const bool pinned, tx.isPinned(victim.kind, victim.id));
         bool wanted = pinned;
         if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject || victim.kind == Kind::kHold) {
           const auto used = tx.lastUse(victim.kind, victim.id);
           wanted = wanted || (used.ok() && *used >= used_before_us);
         }
         if (!wanted) {
-          TESSERA_TRY(tx.erase(victim.kind, victim.id));
+          TESSERA_RETURN_IF_ERROR(tx.erase(victim.kind, victim.id));
         }
       }
       return absl::OkStatus();
@@ -233,13 +234,14 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
   }
   const int64_t used_before_us = clock_.nowMicros() - kLeastKeepUs;
   std::vector<Victim> jobs, events, artifacts, objects, records;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     Names living;
-    TESSERA_TRY(mark(reader, true, living));
-    TESSERA_TRY(chooseJobs(reader, policy, jobs, events));
-    TESSERA_TRY(
+    TESSERA_RETURN_IF_ERROR(mark(reader, true, living));
+    TESSERA_RETURN_IF_ERROR(chooseJobs(reader, policy, jobs, events));
+    TESSERA_RETURN_IF_ERROR(
         chooseByUse(reader, Kind::kArtifact, policy.artifacts_us(), policy.artifact_bytes(), living, artifacts));
-    TESSERA_TRY(chooseByUse(reader, Kind::kObject, policy.objects_us(), policy.object_bytes(), living, objects));
+    TESSERA_RETURN_IF_ERROR(
+        chooseByUse(reader, Kind::kObject, policy.objects_us(), policy.object_bytes(), living, objects));
     return chooseRecords(reader, policy.records_us(), records);
   }));
   v1::CollectGarbageResponse response;
@@ -254,18 +256,18 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
   }
   if (!dry_run) {
     for (const std::vector<Victim>& those : {jobs, artifacts, objects, records}) {
-      TESSERA_TRY(eraseAll(those, used_before_us));
+      TESSERA_RETURN_IF_ERROR(eraseAll(those, used_before_us));
     }
     for (size_t first = 0; first < events.size(); first += kBatch) {
-      TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+      TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
         for (size_t i = first; i < std::min(events.size(), first + kBatch); ++i) {
-          TESSERA_TRY(tx.eraseEvents(events[i].id));
+          TESSERA_RETURN_IF_ERROR(tx.eraseEvents(events[i].id));
         }
         return absl::OkStatus();
       }));
     }
   }
-  TESSERA_TRY(sweepBlobs(policy, dry_run, response));
+  TESSERA_RETURN_IF_ERROR(sweepBlobs(policy, dry_run, response));
   return response;
 }
 
@@ -276,11 +278,11 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
   }
   const int64_t used_before_us = cutoff(clock_.nowMicros(), policy.blobs_us());
   std::vector<Victim> victims, holds;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     Names named;
-    TESSERA_TRY(mark(reader, false, named));
+    TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
     // A project that needs a blob no more counts it no more, though another may go on with it.
-    TESSERA_TRY(reader.forEach(Kind::kHold, [&](const Stored& stored) {
+    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kHold, [&](const Stored& stored) {
       const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
       if (!named.contains(stored.id) && !named.contains(storage::holdKey("", sha256)) &&
           stored.time_us < used_before_us) {
@@ -288,7 +290,7 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
       }
       return absl::OkStatus();
     }));
-    TESSERA_TRY(reader.forEach(Kind::kBlob, [&](const Stored& stored) {
+    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kBlob, [&](const Stored& stored) {
       if (!named.contains(stored.id) && stored.time_us < used_before_us) {
         victims.push_back({Kind::kBlob, stored.id, bytesOf(stored)});
       } else {
@@ -317,9 +319,9 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     }
     return absl::OkStatus();
   }
-  TESSERA_TRY(eraseAll(holds, used_before_us));
-  TESSERA_TRY(eraseBlobs(victims, used_before_us, response));
-  TESSERA_ASSIGN(const int partials, blobs_.removeStalePartials());
+  TESSERA_RETURN_IF_ERROR(eraseAll(holds, used_before_us));
+  TESSERA_RETURN_IF_ERROR(eraseBlobs(victims, used_before_us, response));
+  TESSERA_ASSIGN_OR_RETURN(const int partials, blobs_.removeStalePartials());
   response.set_partials(partials);
   return absl::OkStatus();
 }
@@ -331,7 +333,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
       return absl::CancelledError("the server stops");
     }
     std::vector<Victim> lost;
-    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       lost.clear();
       for (size_t i = first; i < std::min(victims.size(), first + kBlobBatch); ++i) {
         const auto used = tx.lastUse(Kind::kBlob, victims[i].id);
@@ -341,16 +343,16 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
         if (used.ok() && *used >= used_before_us) {
           continue;  // wanted since the snapshot
         }
-        TESSERA_TRY(tx.loseBlob(victims[i].id));
+        TESSERA_RETURN_IF_ERROR(tx.loseBlob(victims[i].id));
         lost.push_back(victims[i]);
       }
       return absl::OkStatus();
     }));
     int64_t count = 0, bytes = 0;
-    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       count = bytes = 0;
       for (const Victim& victim : lost) {
-        TESSERA_ASSIGN(const bool sent_again, tx.hasBlob(victim.id));
+        TESSERA_ASSIGN_OR_RETURN(const bool sent_again, tx.hasBlob(victim.id));
         if (sent_again) {
           continue;
         }
@@ -358,8 +360,8 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
         if (absl::IsAborted(removed)) {
           continue;  // somebody sends it just now
         }
-        TESSERA_TRY(removed);
-        TESSERA_TRY(tx.erase(Kind::kBlob, victim.id));
+        TESSERA_RETURN_IF_ERROR(removed);
+        TESSERA_RETURN_IF_ERROR(tx.erase(Kind::kBlob, victim.id));
         ++count;
         bytes += victim.bytes;
       }
@@ -376,7 +378,7 @@ namespace {
 /// A pin says that something is wanted whatever else is: who deletes it takes the pin away first, and knows of it.
 absl::Status refusePinned(storage::Reader& reader, Kind kind, const std::string& key, const char* what,
                           const std::string& id) {
-  TESSERA_ASSIGN(const bool pinned, reader.isPinned(kind, key));
+  TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(kind, key));
   return pinned ? absl::FailedPreconditionError(
                       absl::StrCat(what, " ", id, " is pinned; `tessera admin unpin --", what, " ", id, "` first"))
                 : absl::OkStatus();
@@ -389,19 +391,19 @@ absl::Status Collector::erase(const v1::DeleteRequest& request, const std::strin
     const auto needed = [](const std::string& why) { return absl::FailedPreconditionError(why); };
     switch (request.what_case()) {
       case v1::DeleteRequest::kJobId: {
-        TESSERA_ASSIGN(const v1::Job job, tx.getJob(request.job_id()));
+        TESSERA_ASSIGN_OR_RETURN(const v1::Job job, tx.getJob(request.job_id()));
         if (!isTerminal(job.state())) {
           return needed(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()), "; cancel it first"));
         }
-        TESSERA_TRY(refusePinned(tx, Kind::kJob, job.id(), "job", job.id()));
+        TESSERA_RETURN_IF_ERROR(refusePinned(tx, Kind::kJob, job.id(), "job", job.id()));
         return tx.erase(Kind::kJob, job.id());
       }
       case v1::DeleteRequest::kArtifactId: {
-        TESSERA_TRY(tx.getArtifact(project, request.artifact_id()).status());
+        TESSERA_RETURN_IF_ERROR(tx.getArtifact(project, request.artifact_id()).status());
         const std::string key = storage::storedKey(project, request.artifact_id());
-        TESSERA_TRY(refusePinned(tx, Kind::kArtifact, key, "artifact", request.artifact_id()));
+        TESSERA_RETURN_IF_ERROR(refusePinned(tx, Kind::kArtifact, key, "artifact", request.artifact_id()));
         Names living;
-        TESSERA_TRY(mark(tx, true, living));
+        TESSERA_RETURN_IF_ERROR(mark(tx, true, living));
         if (living.contains(request.artifact_id())) {
           return needed(absl::StrCat("a living job needs artifact ", request.artifact_id()));
         }
@@ -413,10 +415,10 @@ absl::Status Collector::erase(const v1::DeleteRequest& request, const std::strin
         if (compiler::findBuiltinTarget(request.target_name()) != nullptr) {
           return needed(absl::StrCat("target ", request.target_name(), " is part of this release"));
         }
-        TESSERA_TRY(tx.getTarget(project, request.target_name()).status());
+        TESSERA_RETURN_IF_ERROR(tx.getTarget(project, request.target_name()).status());
         return tx.erase(Kind::kTarget, storage::storedKey(project, request.target_name()));
       case v1::DeleteRequest::kWorkerId: {
-        TESSERA_ASSIGN(const v1::Worker worker, tx.getWorker(request.worker_id()));
+        TESSERA_ASSIGN_OR_RETURN(const v1::Worker worker, tx.getWorker(request.worker_id()));
         if (worker.state() != v1::Worker::LOST || worker.task_ids_size() > 0) {
           return needed(absl::StrCat("worker ", worker.id(), " is ", v1::Worker::State_Name(worker.state())));
         }
@@ -441,12 +443,13 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
   };
   std::vector<v1::Digest> rows;
   std::vector<std::string> gone;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kRecord}) {
-      TESSERA_TRY(reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // that each can be read
+      TESSERA_RETURN_IF_ERROR(
+          reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // that each can be read
     }
     Names named;
-    TESSERA_TRY(mark(reader, false, named));
+    TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
     const auto needs = [&](const Stored& stored) -> absl::Status {
       const v1::Digest& digest = stored.kind == Kind::kArtifact
                                      ? static_cast<const v1::Artifact*>(stored.message)->blob()
@@ -473,14 +476,14 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
       return absl::OkStatus();
     };
     for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kBlob}) {
-      TESSERA_TRY(reader.forEach(kind, needs));
+      TESSERA_RETURN_IF_ERROR(reader.forEach(kind, needs));
     }
     return absl::OkStatus();
   }));
   for (const std::string& sha256 : gone) {
-    TESSERA_TRY(noteLoss(store_, blobs_, sha256).status());
+    TESSERA_RETURN_IF_ERROR(noteLoss(store_, blobs_, sha256).status());
   }
-  TESSERA_ASSIGN(const std::vector<std::string> damaged, blobs_.damaged());
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> damaged, blobs_.damaged());
   for (const std::string& sha256 : damaged) {
     problem(absl::StrCat("blob ", sha256, " was damaged on disk and set aside; upload it again"));
   }
@@ -494,7 +497,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
         problem(std::string(whole.message()));
       }
       if (absl::IsNotFound(whole) || absl::IsDataLoss(whole)) {
-        TESSERA_TRY(noteLoss(store_, blobs_, digest.sha256()).status());
+        TESSERA_RETURN_IF_ERROR(noteLoss(store_, blobs_, digest.sha256()).status());
       }
     }
     response.set_blobs(response.blobs() + 1);

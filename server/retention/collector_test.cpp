@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <set>
 
-#include "proto/project.h"
-#include "server/status_macros.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 #include "storage/stored_key.h"
 
@@ -214,7 +214,7 @@ TEST_F(Collection, BytesThatNoRowSpeaksOfGoWhenTheyAreOld) {
   EXPECT_TRUE(bench_.blobs->contains(row->sha256()));
   ASSERT_TRUE(bench_.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {
-                    TESSERA_TRY(tx.eraseBlobBytes(row->sha256()));
+                    TESSERA_RETURN_IF_ERROR(tx.eraseBlobBytes(row->sha256()));
                     return tx.putBlobBytes(row->sha256(), small, time(nullptr) - 30 * 3600);
                   })
                   .ok());
@@ -233,7 +233,7 @@ TEST_F(Collection, WhatWasMeasuredOfChoicesStaysAlsoWhereItWasSlower) {
                       record.set_id(std::to_string(i));
                       record.set_mode(i == 11 ? "choice" : "search");
                       record.set_median_ms(1 + i);
-                      TESSERA_TRY(tx.putRecord(record));
+                      TESSERA_RETURN_IF_ERROR(tx.putRecord(record));
                     }
                     return absl::OkStatus();
                   })
@@ -255,7 +255,7 @@ TEST_F(Collection, TheFastestRecordsOfEachGroupStay) {
                       record.set_workload_hash(i < 10 ? "often" : "seldom");
                       record.set_median_ms(20 - i);
                       record.set_outcome(i == 9 ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED);
-                      TESSERA_TRY(tx.putRecord(record));
+                      TESSERA_RETURN_IF_ERROR(tx.putRecord(record));
                     }
                     return absl::OkStatus();
                   })
@@ -300,10 +300,11 @@ TEST_F(Collection, AJobsVersionsAndASearchsKnownTreesKeepTheirBlobsForTheirProje
   const v1::Digest known = bench_.put("what is known"), version = bench_.put("an artifact"), idle = bench_.put("idle");
   ASSERT_TRUE(bench_.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {
-                    for (const v1::Digest& digest : {known, version, idle}) TESSERA_TRY(tx.putBlob(digest, "vision"));
+                    for (const v1::Digest& digest : {known, version, idle})
+                      TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, "vision"));
                     v1::SearchEntry entry;
                     *entry.mutable_known() = known;
-                    TESSERA_TRY(tx.appendToSearch(search, entry));
+                    TESSERA_RETURN_IF_ERROR(tx.appendToSearch(search, entry));
                     v1::ArtifactVersion row;
                     row.set_job_id(job->id());
                     row.set_number(9);
@@ -320,7 +321,7 @@ TEST_F(Collection, AJobsVersionsAndASearchsKnownTreesKeepTheirBlobsForTheirProje
     bool held = false;
     EXPECT_TRUE(bench_.store
                     ->read([&](storage::Reader& reader) -> absl::Status {
-                      TESSERA_ASSIGN(held, reader.holdsBlob(project, digest.sha256()));
+                      TESSERA_ASSIGN_OR_RETURN(held, reader.holdsBlob(project, digest.sha256()));
                       return absl::OkStatus();
                     })
                     .ok());

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/retention/losses.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -24,7 +24,7 @@ void Scrubber::tell(const std::string& sha256, const std::string& why, Found& fo
 
 absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
   std::vector<std::string> gone;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) {
     return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
       if (!wait(0)) {
         return stopped();
@@ -32,7 +32,7 @@ absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
       if (!absl::IsNotFound(blobs_.size(stored.id).status())) {
         return absl::OkStatus();
       }
-      TESSERA_ASSIGN(const bool there, reader.hasBlob(stored.id));
+      TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(stored.id));
       if (there) {
         gone.push_back(stored.id);
       }
@@ -41,7 +41,7 @@ absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
   }));
   for (const std::string& sha256 : gone) {
     // Asked again: what a collection deletes meanwhile is missed by nobody.
-    TESSERA_ASSIGN(const bool lost, noteLoss(store_, blobs_, sha256));
+    TESSERA_ASSIGN_OR_RETURN(const bool lost, noteLoss(store_, blobs_, sha256));
     if (lost) {
       tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found);
     }
@@ -51,12 +51,12 @@ absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
 
 absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
   Found found;
-  TESSERA_TRY(findGone(wait, found));
+  TESSERA_RETURN_IF_ERROR(findGone(wait, found));
   absl::Status unread;
   const auto pause = [&](int64_t bytes) {
     return wait(static_cast<double>(bytes) / static_cast<double>(bytes_per_second_)) ? absl::OkStatus() : stopped();
   };
-  TESSERA_TRY(blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t) -> absl::Status {
     bool cancelled = false;
     absl::Status whole = blobs_.get(sha256, 0, 0, [&](std::string_view chunk) {
       const absl::Status paused = pause(static_cast<int64_t>(chunk.size()));
@@ -81,7 +81,7 @@ absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
     unread.Update(whole);
     return absl::OkStatus();
   }));
-  TESSERA_TRY(unread);
+  TESSERA_RETURN_IF_ERROR(unread);
   return found;
 }
 

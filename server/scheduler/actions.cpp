@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "google/protobuf/util/message_differencer.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/searches.h"
 #include "server/scheduler/tasks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -28,16 +28,16 @@ void copyProgress(const v1::Action& action, v1::Job& job) {
 absl::Status releaseTasks(Step& step, const v1::Action& action) {
   const std::string& action_id = action.id();
   for (const std::string& search : action.tune().searches()) {
-    TESSERA_TRY(leaveSearch(step, search, action_id));
+    TESSERA_RETURN_IF_ERROR(leaveSearch(step, search, action_id));
   }
-  TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
   for (v1::Task& task : tasks) {
     if (task.state() != v1::Task::READY && task.state() != v1::Task::LEASED) {
       continue;
     }
-    TESSERA_ASSIGN(const std::vector<v1::Action> others, livingActionsOf(step, task.id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> others, livingActionsOf(step, task.id()));
     if (others.empty()) {
-      TESSERA_TRY(cancelTask(step, task));
+      TESSERA_RETURN_IF_ERROR(cancelTask(step, task));
     }
   }
   return absl::OkStatus();
@@ -50,10 +50,10 @@ bool isLiving(const v1::Action& action) {
 }
 
 absl::StatusOr<std::vector<v1::Action>> livingActionsOf(Step& step, const std::string& task_id) {
-  TESSERA_ASSIGN(const std::vector<std::string> ids, step.tx.actionsOfTask(task_id));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> ids, step.tx.actionsOfTask(task_id));
   std::vector<v1::Action> result;
   for (const std::string& id : ids) {
-    TESSERA_ASSIGN(v1::Action action, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(id));
     if (isLiving(action)) {
       result.push_back(std::move(action));
     }
@@ -67,7 +67,7 @@ absl::Status startAction(Step& step, v1::Action& action) {
   }
   action.set_state(v1::Job::RUNNING);
   action.set_start_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return forLivingJobs(step, action.id(),
                        [&](v1::Job& job) { return changeState(step, job, v1::Job::RUNNING, nullptr); });
 }
@@ -86,10 +86,10 @@ absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& pr
     return step.tx.putAction(action);
   }
   action.set_progress_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return forLivingJobs(step, action.id(), [&](v1::Job& job) -> absl::Status {
     copyProgress(action, job);
-    TESSERA_TRY(step.tx.updateJob(job));
+    TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
     v1::JobEvent event;
     *event.mutable_progress() = progress;
     return appendEvent(step, job.id(), std::move(event));
@@ -113,7 +113,7 @@ absl::Status succeedAction(Step& step, v1::Action& action, const std::function<v
   for (const v1::PhaseTime& phase : action.phases()) {
     step.effects.seen.phases.push_back({phase.phase(), phase.wall_ms() / 1e3});
   }
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return forLivingJobs(step, action.id(), [&](v1::Job& job) {
     copyProgress(action, job);
     fill_result(job);
@@ -125,8 +125,8 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
   action.set_state(v1::Job::FAILED);
   action.set_end_time_us(step.now_us);
   *action.mutable_failure() = failure;
-  TESSERA_TRY(step.tx.putAction(action));
-  TESSERA_TRY(forLivingJobs(step, action.id(), [&](v1::Job& job) {
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(forLivingJobs(step, action.id(), [&](v1::Job& job) {
     copyProgress(action, job);
     return changeState(step, job, v1::Job::FAILED, &failure);
   }));
@@ -135,21 +135,21 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
 
 absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
                       const std::function<bool(const v1::Job&)>& concerned) {
-  TESSERA_ASSIGN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
   if (std::all_of(jobs.begin(), jobs.end(), concerned)) {
     return failAction(step, action, failure);
   }
   for (v1::Job job : jobs) {
     if (concerned(job)) {
       copyProgress(action, job);
-      TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+      TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id) {
-  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(action_id));
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
@@ -158,7 +158,7 @@ absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id) {
   }
   action.set_state(v1::Job::CANCELLED);
   action.set_end_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return releaseTasks(step, action);
 }
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/project.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/access/quotas.h"
 #include "server/action_key.h"
 #include "server/canonical.h"
@@ -20,7 +21,6 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/scheduler/versions.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -62,8 +62,8 @@ absl::StatusOr<std::optional<v1::Artifact>> cachedArtifact(storage::Reader& read
     note(Lookup::kNew);
     return std::nullopt;
   }
-  TESSERA_TRY(artifact.status());
-  TESSERA_ASSIGN(const bool present, reader.hasBlob(artifact->blob().sha256()));
+  TESSERA_RETURN_IF_ERROR(artifact.status());
+  TESSERA_ASSIGN_OR_RETURN(const bool present, reader.hasBlob(artifact->blob().sha256()));
   note(present ? Lookup::kStored : Lookup::kDamaged);
   return present ? std::optional(*std::move(artifact)) : std::nullopt;
 }
@@ -99,7 +99,7 @@ v1::Job newJob(const Admission& admission, int64_t now_us, const Rules& rules) {
 
 /// Stores a new job with the event of its first state; of one that ends as it begins eventsOf() knows it.
 absl::Status insertJob(Step& step, const Admission& admission, const v1::Job& job, const std::string& action_id) {
-  TESSERA_TRY(step.tx.insertJob(job, admission.request_hash, action_id));
+  TESSERA_RETURN_IF_ERROR(step.tx.insertJob(job, admission.request_hash, action_id));
   if (isTerminal(job.state())) {
     return absl::OkStatus();
   }
@@ -135,7 +135,7 @@ absl::Status answerFromCache(Step& step, const Admission& admission, const v1::A
 /// Work in flight that the job may share: what was begun without the cache serves everybody, what was begun with it
 /// only who allows that.
 absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Admission& admission) {
-  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(admission.key));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(admission.key));
   for (const v1::Action& action : living) {
     if (action.skip_cache() || !admission.request.skip_cache()) {
       return action;
@@ -152,9 +152,10 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   bool raised = job.run_timeout_us() > action.run_timeout_us();
   action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   if (job.priority() >= action.priority()) {
-    TESSERA_ASSIGN(const int64_t turn, step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
+    TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+                             step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
     if (job.priority() > action.priority() || turn < action.turn()) {
-      TESSERA_TRY(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
+      TESSERA_RETURN_IF_ERROR(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
       action.set_turn(turn);
       raised = true;
@@ -170,21 +171,21 @@ absl::Status join(Step& step, const Admission& admission, v1::Action action, v1:
   } else if (!absl::IsNotFound(other.status())) {
     return other.status();
   }
-  TESSERA_TRY(insertJob(step, admission, job, action.id()));
+  TESSERA_RETURN_IF_ERROR(insertJob(step, admission, job, action.id()));
   if (action.state() == v1::Job::RUNNING) {
     *job.mutable_progress() = action.progress();
     *job.mutable_phases() = action.phases();
-    TESSERA_TRY(changeState(step, job, v1::Job::RUNNING, nullptr));
-    TESSERA_ASSIGN(job, step.tx.getJob(job.id()));
+    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::RUNNING, nullptr));
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job.id()));
   }
-  TESSERA_ASSIGN(const bool raised, raise(step, action, job));
+  TESSERA_ASSIGN_OR_RETURN(const bool raised, raise(step, action, job));
   if (!raised) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(step.tx.putAction(action));
-  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
   for (const v1::Task& task : tasks) {
-    TESSERA_TRY(shareTask(step, action, task));
+    TESSERA_RETURN_IF_ERROR(shareTask(step, action, task));
   }
   return absl::OkStatus();
 }
@@ -193,7 +194,7 @@ absl::Status join(Step& step, const Admission& admission, v1::Action action, v1:
 template <typename Spec>
 absl::Status beginRun(Step& step, const v1::Action& action, v1::TaskKind kind, const Spec& run, v1::TaskSpec spec) {
   spec.set_kind(kind);
-  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), run.artifact_id()));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), run.artifact_id()));
   *spec.add_inputs() = artifact.blob();
   for (const v1::TensorValue& input : run.inputs()) {
     if (input.has_blob()) {
@@ -224,7 +225,7 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
   action.set_job_id(job.id());
   action.set_create_time_us(step.now_us);
   action.set_priority(job.priority());
-  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t turn, step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
   action.set_turn(turn);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(admission.request.skip_cache());
@@ -239,8 +240,8 @@ absl::Status startNew(Step& step, const Admission& admission, const v1::Job& job
     *action.mutable_compile() = job.tune().compile();
     *action.mutable_target() = admission.target;
   }
-  TESSERA_TRY(step.tx.putAction(action));
-  TESSERA_TRY(insertJob(step, admission, job, action.id()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(insertJob(step, admission, job, action.id()));
   v1::TaskSpec spec;
   if (job.has_compile()) {
     return beginCompile(step, action);
@@ -264,11 +265,11 @@ absl::Status announcePosition(Step& step, const std::string& action_id, const v1
   if (job.state() != v1::Job::QUEUED) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
   if (tasks.empty() || tasks.front().state() != v1::Task::READY) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const int position, step.tx.queuePosition(tasks.front().id()));
+  TESSERA_ASSIGN_OR_RETURN(const int position, step.tx.queuePosition(tasks.front().id()));
   v1::JobEvent event;
   event.mutable_queue()->set_position(position);
   return appendEvent(step, job.id(), std::move(event));
@@ -282,7 +283,7 @@ absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State 
   }
   constexpr int64_t kSoonUs = 5'000'000;  // jobs end all the time
   const v1::Quota quota = step.rules.quota_of(project);
-  TESSERA_ASSIGN(const storage::Usage usage, step.tx.usageOf(project));
+  TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, step.tx.usageOf(project));
   const char* fix = "wait for some of the project's jobs to end, or cancel some";
   if (quota.queued_jobs() > 0 && state == v1::Job::QUEUED && usage.queued_jobs >= quota.queued_jobs()) {
     return quotaExceeded(project, "queued_jobs", quota.queued_jobs(), static_cast<double>(usage.queued_jobs), kSoonUs,
@@ -305,7 +306,7 @@ absl::Status holdInputs(Step& step, const Admission& admission, const std::funct
   if (!store_files || failureOf(status).reason() != v1::Failure::MISSING_BLOB) {
     return status;
   }
-  TESSERA_TRY(store_files());
+  TESSERA_RETURN_IF_ERROR(store_files());
   return requireInputs(own, admission.request);
 }
 
@@ -313,7 +314,7 @@ absl::Status holdInputs(Step& step, const Admission& admission, const std::funct
 absl::Status admit(Step& step, Admission& admission, const std::function<absl::Status()>& store_files, v1::Job& job) {
   auto earlier = step.tx.getJobByRequestId(admission.project, admission.request.request_id());
   if (earlier.ok()) {
-    TESSERA_ASSIGN(const std::string hash, step.tx.getRequestHash(earlier->id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::string hash, step.tx.getRequestHash(earlier->id()));
     if (hash != admission.request_hash) {
       return absl::AlreadyExistsError(absl::StrCat("request_id ", admission.request.request_id(), " made job ",
                                                    earlier->id(),
@@ -325,45 +326,45 @@ absl::Status admit(Step& step, Admission& admission, const std::function<absl::S
   if (!absl::IsNotFound(earlier.status())) {
     return earlier.status();
   }
-  TESSERA_TRY(nameArtifact(step.tx, admission.project, admission.request));
+  TESSERA_RETURN_IF_ERROR(nameArtifact(step.tx, admission.project, admission.request));
   const v1::CreateJobRequest& request = admission.request;
   const bool runs = request.has_execute() || request.has_profile();  // perhaps of an artifact that has a name only now
-  TESSERA_TRY(noteUses(step, admission.project, runs ? namedIn(request) : admission.names));
-  TESSERA_TRY(holdInputs(step, admission, store_files));
+  TESSERA_RETURN_IF_ERROR(noteUses(step, admission.project, runs ? namedIn(request) : admission.names));
+  TESSERA_RETURN_IF_ERROR(holdInputs(step, admission, store_files));
   job = newJob(admission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (job.has_compile()) {
     Lookup lookup = Lookup::kSkipped;
     if (!admission.request.skip_cache()) {
-      TESSERA_ASSIGN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, admission.key, &lookup));
+      TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Artifact> hit, cachedArtifact(step.tx, admission.key, &lookup));
       if (hit) {
         step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
-        TESSERA_TRY(noteUses(step, admission.project, *hit));
+        TESSERA_RETURN_IF_ERROR(noteUses(step, admission.project, *hit));
         return answerFromCache(step, admission, *hit, job);
       }
     }
-    TESSERA_ASSIGN(const std::optional<v1::Action> living, shareable(step, admission));
+    TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Action> living, shareable(step, admission));
     step.effects.seen.answers.push_back({Cache::kArtifact, living ? Lookup::kInFlight : lookup});
     if (living) {
-      TESSERA_TRY(checkQuotas(step, admission.project, living->state()));
+      TESSERA_RETURN_IF_ERROR(checkQuotas(step, admission.project, living->state()));
       return join(step, admission, *living, job);
     }
   }
-  TESSERA_TRY(checkQuotas(step, admission.project, v1::Job::QUEUED));
-  TESSERA_TRY(startNew(step, admission, job));
-  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(job.id()));
+  TESSERA_RETURN_IF_ERROR(checkQuotas(step, admission.project, v1::Job::QUEUED));
+  TESSERA_RETURN_IF_ERROR(startNew(step, admission, job));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job.id()));
   return announcePosition(step, action_id, job);
 }
 
 /// What the job would be; nothing is stored.
 absl::StatusOr<v1::Job> tried(storage::Store& store, Admission& admission, int64_t now_us, const Rules& rules) {
   v1::Job job;
-  TESSERA_TRY(store.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_TRY(nameArtifact(reader, admission.project, admission.request));
-    TESSERA_TRY(requireInputs({reader, admission.project}, admission.request));
+  TESSERA_RETURN_IF_ERROR(store.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(nameArtifact(reader, admission.project, admission.request));
+    TESSERA_RETURN_IF_ERROR(requireInputs({reader, admission.project}, admission.request));
     job = newJob(admission, now_us, rules);
     if (admission.request.has_compile() && !admission.request.skip_cache()) {
-      TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, admission.key));
+      TESSERA_ASSIGN_OR_RETURN(const auto hit, cachedArtifact(reader, admission.key));
       if (hit) {
         fillFromCache(*hit, job);
       }
@@ -392,7 +393,7 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   }
   complete(admission, ids_);
   v1::Job job;
-  TESSERA_TRY(transact([&](Step& step) { return admit(step, admission, store_files, job); }));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) { return admit(step, admission, store_files, job); }));
   return job;
 }
 
@@ -425,8 +426,8 @@ void Scheduler::createJobThen(v1::CreateJobRequest request, const v1::Target& ta
 
 absl::StatusOr<v1::ArtifactVersion> Scheduler::chooseVersion(const std::string& job_id, int number) {
   v1::ArtifactVersion version;
-  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN(version, server::chooseVersion(step, job_id, number));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(version, server::chooseVersion(step, job_id, number));
     return absl::OkStatus();
   }));
   return version;
@@ -439,11 +440,11 @@ absl::StatusOr<v1::ExplainKeyResponse> Scheduler::explainKey(const v1::CompileSp
   v1::ExplainKeyResponse response;
   response.set_action_key(key);
   response.mutable_components()->Assign(components.begin(), components.end());
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const auto hit, cachedArtifact(reader, key));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const auto hit, cachedArtifact(reader, key));
     response.set_hit(hit.has_value());
     // Candidates share at least one component; compiler and schema are shared by nearly all.
-    TESSERA_ASSIGN(const std::vector<v1::Action> actions, reader.nearestActions(project, components, 200));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions, reader.nearestActions(project, components, 200));
     size_t fewest = components.size() + 1;
     for (const v1::Action& action : actions) {
       // By name: an action of an earlier release may lack a component.

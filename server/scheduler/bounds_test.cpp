@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "server/testing/scheduler_bench.h"
 #include "storage/sqlite/database.h"
 

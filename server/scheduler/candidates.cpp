@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/compile_steps.h"
 #include "server/scheduler/search_log.h"
 #include "server/scheduler/tasks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -34,7 +34,7 @@ std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
 /// The file goes when this is durable: a trial whose end is undone by a crash still has its inputs.
 absl::Status dropBlob(Step& step, const v1::Digest& blob) {
   if (!blob.sha256().empty()) {
-    TESSERA_TRY(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
+    TESSERA_RETURN_IF_ERROR(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
     step.effects.dropped_blobs.push_back(blob.sha256());
   }
   return absl::OkStatus();
@@ -62,32 +62,32 @@ std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, con
 }
 
 absl::Status dropCandidate(Step& step, const v1::Candidate& candidate) {
-  TESSERA_TRY(dropBlob(step, candidate.unit()));
+  TESSERA_RETURN_IF_ERROR(dropBlob(step, candidate.unit()));
   return dropBlob(step, candidate.object());
 }
 
 absl::Status cancelTasks(Step& step, const std::string& search_id) {
-  TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(search_id));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(search_id));
   for (v1::Task& task : tasks) {
     if (task.state() == v1::Task::READY || task.state() == v1::Task::LEASED) {
-      TESSERA_TRY(cancelTask(step, task));
+      TESSERA_RETURN_IF_ERROR(cancelTask(step, task));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status dissolve(Step& step, const v1::Action& search) {
-  TESSERA_TRY(cancelTasks(step, search.id()));
+  TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
   for (const v1::SearchState::Trial& trial : search.search().trials()) {
     if (isOpen(trial)) {
-      TESSERA_TRY(dropCandidate(step, trial.candidate()));
+      TESSERA_RETURN_IF_ERROR(dropCandidate(step, trial.candidate()));
     }
   }
-  TESSERA_TRY(dropCandidate(step, search.search().best()));
-  TESSERA_ASSIGN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
+  TESSERA_RETURN_IF_ERROR(dropCandidate(step, search.search().best()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
   for (const v1::SearchEntry& entry : entries) {
     if (entry.has_known()) {
-      TESSERA_TRY(dropBlob(step, entry.known()));
+      TESSERA_RETURN_IF_ERROR(dropBlob(step, entry.known()));
     }
   }
   return step.tx.erase(storage::Kind::kAction, search.id());

@@ -7,15 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "proto/median.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/knowledge.h"
 #include "server/scheduler/searches.h"
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/versions.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -45,8 +45,8 @@ v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
 /// Leaves a choice out where a record says that it is not faster; whether one says that it is.
 absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& trial) {
   const int threads = std::max(1, action.tune().spec().threads());
-  TESSERA_ASSIGN(const v1::TuningRecord answer,
-                 knownAnswer(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
+  TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
+                           knownAnswer(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
   if (answer.id().empty()) {
     return false;
   }
@@ -67,7 +67,7 @@ absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
   while (tune.choices_tried() < tune.choices_size()) {
     Trial& next = *tune.mutable_choices(tune.choices_tried());
     if (next.untaken().empty()) {
-      TESSERA_TRY(askRecords(step, action, next).status());
+      TESSERA_RETURN_IF_ERROR(askRecords(step, action, next).status());
     }
     if (next.untaken().empty() && step.now_us >= tune.choices_end_us()) {
       next.set_untaken("the part of the budget that is for choices was used up");
@@ -82,14 +82,14 @@ absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
 
 absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
-  TESSERA_ASSIGN(const bool more, advance(step, action));
+  TESSERA_ASSIGN_OR_RETURN(const bool more, advance(step, action));
   if (more) {
     const v1::OpenChoice& open = tune.choices(tune.choices_tried()).open();
-    TESSERA_TRY(noteProgress(step, action, progressOf(tune, nameOf(open)), false));
+    TESSERA_RETURN_IF_ERROR(noteProgress(step, action, progressOf(tune, nameOf(open)), false));
     v1::Pins pins;
     pinTaken(tune, pins);
     pins.mutable_choices()->MergeFrom(open.choices());
-    TESSERA_TRY(compileTuned(step, action, pins));
+    TESSERA_RETURN_IF_ERROR(compileTuned(step, action, pins));
     return Choosing::kGoesOn;
   }
   if (!tune.has_chosen_artifact()) {
@@ -97,9 +97,9 @@ absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   }
   tune.set_stage(v1::TuneState::CONFIRMING_CHOICES);
   *action.mutable_plan() = tune.chosen_plan();
-  TESSERA_TRY(measureModel(step, action, {.baseline = tune.default_artifact(), .candidate = tune.chosen_artifact()},
-                           kComparingRuns));
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(measureModel(
+      step, action, {.baseline = tune.default_artifact(), .candidate = tune.chosen_artifact()}, kComparingRuns));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return Choosing::kGoesOn;
 }
 
@@ -118,14 +118,15 @@ absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::stri
   tune.set_choices_tried(tune.choices_tried() + 1);
   const std::string outcome =
       trial.ms() > 0 ? absl::StrFormat("%.4f ms, %.4f ms before", trial.ms(), trial.before_ms()) : why_not;
-  TESSERA_TRY(noteProgress(step, action, progressOf(tune, absl::StrCat(nameOf(trial.open()), ": ", outcome)), false));
+  TESSERA_RETURN_IF_ERROR(
+      noteProgress(step, action, progressOf(tune, absl::StrCat(nameOf(trial.open()), ": ", outcome)), false));
   return tryNext(step, action);
 }
 
 /// The same of what was measured, and stores that.
 absl::StatusOr<Choosing> left(Step& step, v1::Action& action, const v1::TuningRecord& record,
                               const std::string& why_not) {
-  TESSERA_TRY(step.tx.putRecord(record));
+  TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
   return decided(step, action, why_not);
 }
 
@@ -194,12 +195,12 @@ absl::StatusOr<Choosing> confirmed(Step& step, v1::Action& action, const v1::Tas
   *tune.mutable_units() = tune.chosen_units();
   v1::Pins pins;
   pinTaken(tune, pins);
-  TESSERA_ASSIGN(*tune.mutable_pins(), printedPins(step, action, pins));
+  TESSERA_ASSIGN_OR_RETURN(*tune.mutable_pins(), printedPins(step, action, pins));
   for (const v1::TuningRecord& record : tune.unconfirmed()) {
-    TESSERA_TRY(step.tx.putRecord(record));
+    TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
   }
   tune.clear_unconfirmed();
-  TESSERA_TRY(choicesConfirmed(step, action, result));
+  TESSERA_RETURN_IF_ERROR(choicesConfirmed(step, action, result));
   return Choosing::kChanged;
 }
 
@@ -210,7 +211,7 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
   for (const v1::OpenChoice& open : plan.open_choices()) {
     Trial trial;
     *trial.mutable_open() = open;
-    TESSERA_ASSIGN(const bool known_faster, askRecords(step, action, trial));
+    TESSERA_ASSIGN_OR_RETURN(const bool known_faster, askRecords(step, action, trial));
     (known_faster ? faster : others).push_back(std::move(trial));
   }
   v1::TuneState& tune = *action.mutable_tune();
@@ -254,7 +255,8 @@ absl::Status choiceAssembled(Step& step, v1::Action& action) {
   // Until all that are taken are confirmed, the job's artifact is the default's.
   resultIs(tune.default_artifact(), action);
   const v1::Digest& plan = tune.has_chosen_artifact() ? tune.chosen_plan() : tune.base_plan();
-  TESSERA_TRY(measureModel(step, action, {.baseline = before, .candidate = made, .plan = plan}, kComparingRuns));
+  TESSERA_RETURN_IF_ERROR(
+      measureModel(step, action, {.baseline = before, .candidate = made, .plan = plan}, kComparingRuns));
   return step.tx.putAction(action);
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -88,9 +89,8 @@ class Choices : public testing::Test {
                       storage::ListQuery query;
                       query.page_size = 100;
                       query.filter = "mode = choice";
-                      const auto page = reader.listRecords(query);
-                      if (!page.ok()) return page.status();
-                      for (const v1::TuningRecord& record : page->items) {
+                      TESSERA_ASSIGN_OR_RETURN(const auto page, reader.listRecords(query));
+                      for (const v1::TuningRecord& record : page.items) {
                         const std::string& summary = record.workload_summary();
                         speeds[summary.substr(summary.find(": ") + 2)] = record.outcome() == v1::TuningRecord::PASSED
                                                                              ? record.baseline_ms() / record.median_ms()

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/choices.h"
@@ -15,7 +16,6 @@
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -40,7 +40,7 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
     if (build.task_id().empty()) {
       continue;
     }
-    TESSERA_ASSIGN(const v1::Task task, step.tx.getTask(build.task_id()));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Task task, step.tx.getTask(build.task_id()));
     const int64_t start = std::max(task.first_start_us(), action.start_time_us());
     first = count == 0 ? start : std::min(first, start);
     last = std::max(last, task.end_time_us());
@@ -61,7 +61,7 @@ absl::Status addOrJoin(Step& step, const v1::Action& action, v1::TaskSpec spec) 
 
 /// ASSEMBLE, as soon as every object is there.
 absl::Status beginAssembly(Step& step, v1::Action& action) {
-  TESSERA_TRY(noteBuildPhase(step, action));
+  TESSERA_RETURN_IF_ERROR(noteBuildPhase(step, action));
   v1::TaskSpec spec;
   spec.set_kind(v1::ASSEMBLE);
   v1::AssembleTask* assemble = spec.mutable_assemble();
@@ -73,11 +73,11 @@ absl::Status beginAssembly(Step& step, v1::Action& action) {
     *spec.add_inputs() = action.weights();
   }
   for (const v1::Action::BuildRef& build : action.builds()) {
-    TESSERA_ASSIGN(const v1::Digest object, step.tx.getObject(build.build_key()));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Digest object, step.tx.getObject(build.build_key()));
     *assemble->add_objects() = object;
     *spec.add_inputs() = object;
   }
-  TESSERA_TRY(addOrJoin(step, action, std::move(spec)));
+  TESSERA_RETURN_IF_ERROR(addOrJoin(step, action, std::move(spec)));
   return noteProgress(step, action, progressOf("assemble", 0, 1), false);
 }
 
@@ -90,33 +90,33 @@ absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const st
   if (absl::IsNotFound(object.status())) {
     return Lookup::kNew;
   }
-  TESSERA_TRY(object.status());
-  TESSERA_TRY(noteUse(step.tx, storage::Kind::kObject, key, step.now_us));
-  TESSERA_ASSIGN(const bool whole, claimBlob(step, object->sha256()));
+  TESSERA_RETURN_IF_ERROR(object.status());
+  TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kObject, key, step.now_us));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, object->sha256()));
   return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
 /// Makes what other projects' builds came to this project's, where that is allowed and there is any.
 absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std::string& key, const v1::Digest& unit) {
-  TESSERA_ASSIGN(const std::optional<v1::Digest> object, reproducedObject(step, unit));
+  TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Digest> object, reproducedObject(step, unit));
   if (!object) {
     return false;
   }
-  TESSERA_ASSIGN(const bool whole, claimBlob(step, object->sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, object->sha256()));
   if (!whole) {
     return false;
   }
-  TESSERA_TRY(step.tx.putBlob(*object, projectOf(action), step.now_us));
-  TESSERA_TRY(step.tx.putObject(key, *object));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kObject, key, step.now_us));
+  TESSERA_RETURN_IF_ERROR(step.tx.putBlob(*object, projectOf(action), step.now_us));
+  TESSERA_RETURN_IF_ERROR(step.tx.putObject(key, *object));
+  TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kObject, key, step.now_us));
   return true;
 }
 
 /// Finds, joins or creates what builds one unit.
 absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
-  TESSERA_ASSIGN(Lookup lookup, findObject(step, action, build.build_key()));
+  TESSERA_ASSIGN_OR_RETURN(Lookup lookup, findObject(step, action, build.build_key()));
   if (lookup == Lookup::kNew || lookup == Lookup::kDamaged) {
-    TESSERA_ASSIGN(const bool shared, takeShared(step, action, build.build_key(), unit));
+    TESSERA_ASSIGN_OR_RETURN(const bool shared, takeShared(step, action, build.build_key(), unit));
     lookup = shared ? Lookup::kShared : lookup;
   }
   if (lookup == Lookup::kStored || lookup == Lookup::kShared) {
@@ -131,8 +131,8 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   *spec.mutable_build()->mutable_unit() = unit;
   *spec.add_inputs() = unit;
   bool joined = false;
-  TESSERA_ASSIGN(const v1::Task task,
-                 shareOrAddTask(step, action, std::move(spec), build.build_key(), nullptr, joined));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task task,
+                           shareOrAddTask(step, action, std::move(spec), build.build_key(), nullptr, joined));
   lookup = joined ? Lookup::kInFlight : lookup;
   build.set_task_id(task.id());
   step.effects.seen.answers.push_back({Cache::kObject, lookup});
@@ -142,7 +142,7 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
 
 /// Suggests them to the action's next plan.
 absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
-  TESSERA_ASSIGN(*action.mutable_compile()->mutable_pins(), printedPins(step, action, pins));
+  TESSERA_ASSIGN_OR_RETURN(*action.mutable_compile()->mutable_pins(), printedPins(step, action, pins));
   action.mutable_compile()->set_pin_use(v1::SUGGESTIONS);
   return absl::OkStatus();
 }
@@ -155,37 +155,37 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   const v1::Knowledge& knowledge = compile.options().knowledge();
   v1::Pins pins;
   if (action.known_choices().empty()) {
-    TESSERA_ASSIGN(const std::vector<v1::Choice> choices,
-                   knownChoices(step.tx, projectOf(action), knowledge, action.target(), plan));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Choice> choices,
+                             knownChoices(step.tx, projectOf(action), knowledge, action.target(), plan));
     if (!choices.empty()) {
       action.mutable_known_choices()->Assign(choices.begin(), choices.end());
       *pins.mutable_choices() = action.known_choices();
-      TESSERA_TRY(suggest(step, action, pins));
-      TESSERA_TRY(step.tx.putAction(action));
-      TESSERA_TRY(beginCompile(step, action));
+      TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
+      TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+      TESSERA_RETURN_IF_ERROR(beginCompile(step, action));
       return false;
     }
   }
-  TESSERA_ASSIGN(pins, knownTrees(step.tx, projectOf(action), knowledge, action.target(), plan));
+  TESSERA_ASSIGN_OR_RETURN(pins, knownTrees(step.tx, projectOf(action), knowledge, action.target(), plan));
   *pins.mutable_choices() = action.known_choices();
   action.set_knows(true);
   compile.mutable_options()->clear_knowledge();
   if (!pins.workloads().empty()) {
-    TESSERA_TRY(suggest(step, action, pins));
+    TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
   }
   if (!action.skip_cache()) {
     const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version);
     auto artifact = step.tx.artifactByKey(key);
     if (artifact.ok()) {
-      TESSERA_TRY(noteUse(step.tx, storage::Kind::kArtifact, storage::storedKey(projectOf(action), artifact->id()),
-                          step.now_us));
-      TESSERA_ASSIGN(const bool whole, claimBlob(step, artifact->blob().sha256()));
+      TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kArtifact,
+                                      storage::storedKey(projectOf(action), artifact->id()), step.now_us));
+      TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, artifact->blob().sha256()));
       if (whole) {
         action.mutable_result()->set_artifact_id(artifact->id());
         *action.mutable_result()->mutable_artifact() = artifact->blob();
         action.mutable_result()->set_workloads(plan.units_size());
         action.mutable_result()->set_workloads_reused(plan.units_size());
-        TESSERA_TRY(
+        TESSERA_RETURN_IF_ERROR(
             succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); }));
         return false;
       }
@@ -196,8 +196,8 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   if (pins.workloads().empty()) {
     return true;
   }
-  TESSERA_TRY(step.tx.putAction(action));
-  TESSERA_TRY(beginCompile(step, action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(beginCompile(step, action));
   return false;
 }
 
@@ -217,8 +217,8 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
       : action.knows() ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version)
                        : action.key());
   artifact.set_create_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putArtifact(artifact));
-  TESSERA_TRY(
+  TESSERA_RETURN_IF_ERROR(step.tx.putArtifact(artifact));
+  TESSERA_RETURN_IF_ERROR(
       step.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), step.now_us));
   v1::CompileResult* result = action.mutable_result();
   result->set_artifact_id(artifact.id());
@@ -236,13 +236,13 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
 /// the attempt could not know; then that one stays. In either case it counts as reused.
 absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const std::string& worker_id,
                         const v1::Digest& object, bool known) {
-  TESSERA_ASSIGN(const Lookup lookup, findObject(step, action, build.build_key()));
+  TESSERA_ASSIGN_OR_RETURN(const Lookup lookup, findObject(step, action, build.build_key()));
   step.effects.seen.answers.push_back({Cache::kObject, lookup});
   if (known || lookup == Lookup::kStored) {
     action.set_builds_reused(action.builds_reused() + 1);
   }
   if (lookup != Lookup::kStored) {
-    TESSERA_TRY(fileObject(step, worker_id, build.build_key(), build.unit(), object));
+    TESSERA_RETURN_IF_ERROR(fileObject(step, worker_id, build.build_key(), build.unit(), object));
   }
   action.set_builds_done(action.builds_done() + 1);
   *action.add_builds() = std::move(build);
@@ -253,8 +253,8 @@ absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef bui
 
 absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
                         const v1::Digest& object) {
-  TESSERA_TRY(step.tx.putObject(build_key, object));
-  TESSERA_TRY(noteReproduction(step, worker_id, unit, object));
+  TESSERA_RETURN_IF_ERROR(step.tx.putObject(build_key, object));
+  TESSERA_RETURN_IF_ERROR(noteReproduction(step, worker_id, unit, object));
   return step.tx.touch(storage::Kind::kObject, build_key, step.now_us);
 }
 
@@ -361,13 +361,13 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   const v1::PlanTaskResult& plan = task.result().plan();
   if (wantsKnowledge(action.compile())) {
-    TESSERA_ASSIGN(const bool goes_on, takeKnowledge(step, action, plan));
+    TESSERA_ASSIGN_OR_RETURN(const bool goes_on, takeKnowledge(step, action, plan));
     if (!goes_on) {
       return absl::OkStatus();
     }
   }
   if (action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING) {
-    TESSERA_TRY(noteOpenChoices(step, plan, action));
+    TESSERA_RETURN_IF_ERROR(noteOpenChoices(step, plan, action));
   }
   // One process does both, and the rest of a small model; its CPU time is filed under "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
@@ -390,17 +390,18 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
       continue;
     }
     if (unit.object_file().empty()) {
-      TESSERA_TRY(requestObject(step, action, std::move(build), digest));
+      TESSERA_RETURN_IF_ERROR(requestObject(step, action, std::move(build), digest));
     } else {
-      TESSERA_TRY(takeObject(step, action, std::move(build), task.worker_id(),
-                             fileDigest(task.result(), unit.object_file()), unit.object_known()));
+      TESSERA_RETURN_IF_ERROR(takeObject(step, action, std::move(build), task.worker_id(),
+                                         fileDigest(task.result(), unit.object_file()), unit.object_known()));
     }
   }
   if (plan.has_assembled()) {
     notePhase(action, "build", plan.build_ms(), 0, action.builds_size());
     notePhase(action, "assemble", plan.assemble_ms(), 0, 1);
-    TESSERA_TRY(noteProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false));
-    TESSERA_TRY(noteProgress(step, action, progressOf("assemble", 0, 1), false));
+    TESSERA_RETURN_IF_ERROR(
+        noteProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false));
+    TESSERA_RETURN_IF_ERROR(noteProgress(step, action, progressOf("assemble", 0, 1), false));
     return publish(step, action, task.result(), plan.assembled());
   }
   if (action.builds_done() == action.builds_size()) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/support/status_macros.h"
 #include "server/scheduler/workers.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -33,7 +33,7 @@ absl::Status HostCores::look() {
     return absl::OkStatus();
   }
   looked_ = true;
-  TESSERA_ASSIGN(std::vector<v1::Task> leased, reader_.leasedTasks());
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> leased, reader_.leasedTasks());
   const std::string host = hostOf(worker_);
   for (v1::Task& task : leased) {
     searching_ = searching_ || isOfSearch(task);
@@ -41,14 +41,14 @@ absl::Status HostCores::look() {
       here_.push_back(std::move(task));
     }
   }
-  TESSERA_ASSIGN(const std::vector<v1::Task> proposing, reader_.readySince(v1::SEARCH, now_us_, 1));
-  TESSERA_ASSIGN(const std::vector<v1::Task> waiting, reader_.readySince(v1::MEASURE, now_us_, kLook));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> proposing, reader_.readySince(v1::SEARCH, now_us_, 1));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> waiting, reader_.readySince(v1::MEASURE, now_us_, kLook));
   searching_ = searching_ || !proposing.empty() || !waiting.empty();
   for (const v1::Task& task : waiting) {
     if (now_us_ - task.ready_time_us() < kPatienceUs || !takesWholeHost(task)) {
       continue;
     }
-    TESSERA_ASSIGN(const bool could, suits(reader_, worker_, task));
+    TESSERA_ASSIGN_OR_RETURN(const bool could, suits(reader_, worker_, task));
     whole_host_is_wanted_ = whole_host_is_wanted_ || could;
   }
   return absl::OkStatus();
@@ -83,7 +83,7 @@ absl::StatusOr<std::optional<CoreGrant>> HostCores::place(const v1::Task& task) 
   if (worker_.measuring_cores() == 0) {
     return measurement ? std::nullopt : std::optional(CoreGrant{});
   }
-  TESSERA_TRY(look());
+  TESSERA_RETURN_IF_ERROR(look());
   if (measurement && !takesWholeHost(task)) {
     return placeMeasurement(threadsOf(task));
   }

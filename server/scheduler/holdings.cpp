@@ -3,11 +3,11 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/project.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/run_checks.h"
 #include "server/scheduler/versions.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -18,7 +18,7 @@ absl::Status requireBlob(const Holdings& own, const v1::Digest& digest, const st
     return size.status();
   }
   // To name a digest is not to have what it is of.
-  TESSERA_ASSIGN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
   v1::Failure failure;
   if (size.ok() && held) {
     // Whoever shares the work reads the blob under this digest: one client's mistake must not become everybody's.
@@ -50,15 +50,15 @@ absl::StatusOr<v1::Artifact> requireArtifact(const Holdings& own, const Spec& sp
     return absl::NotFoundError(
         absl::StrCat(field, ".artifact_id: no artifact ", spec.artifact_id(), "; ListArtifacts names those there are"));
   }
-  TESSERA_TRY(artifact.status());
-  TESSERA_TRY(requireBlob(own, artifact->blob(), absl::StrCat(field, ".artifact_id")));
+  TESSERA_RETURN_IF_ERROR(artifact.status());
+  TESSERA_RETURN_IF_ERROR(requireBlob(own, artifact->blob(), absl::StrCat(field, ".artifact_id")));
   for (int i = 0; i < spec.inputs_size(); ++i) {
     if (spec.inputs(i).has_blob()) {
-      TESSERA_TRY(requireBlob(own, spec.inputs(i).blob(), absl::StrCat(field, ".inputs[", i, "].blob")));
+      TESSERA_RETURN_IF_ERROR(requireBlob(own, spec.inputs(i).blob(), absl::StrCat(field, ".inputs[", i, "].blob")));
     }
   }
-  TESSERA_TRY(checkRunInputs(absl::StrCat(field, ".inputs"), artifact->manifest(), spec.inputs(),
-                             std::is_same_v<Spec, v1::ProfileSpec>));
+  TESSERA_RETURN_IF_ERROR(checkRunInputs(absl::StrCat(field, ".inputs"), artifact->manifest(), spec.inputs(),
+                                         std::is_same_v<Spec, v1::ProfileSpec>));
   return artifact;
 }
 
@@ -71,20 +71,20 @@ absl::Status nameArtifactOf(storage::Reader& reader, const std::string& project,
   if (absl::IsNotFound(job.status()) || (job.ok() && projectOf(*job) != project)) {
     return absl::NotFoundError(absl::StrCat("no job ", spec.job_id(), "; ListJobs names those there are"));
   }
-  TESSERA_TRY(job.status());
-  TESSERA_ASSIGN(const v1::ArtifactVersion version, versionToRun(reader, *job, spec.version()));
+  TESSERA_RETURN_IF_ERROR(job.status());
+  TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactVersion version, versionToRun(reader, *job, spec.version()));
   spec.set_artifact_id(version.artifact_id());
   spec.set_version(version.number());
   return absl::OkStatus();
 }
 
 absl::Status requireModel(const Holdings& own, const v1::CompileSpec& spec) {
-  TESSERA_TRY(requireBlob(own, spec.model(), "compile.model"));
+  TESSERA_RETURN_IF_ERROR(requireBlob(own, spec.model(), "compile.model"));
   if (spec.has_pins()) {
-    TESSERA_TRY(requireBlob(own, spec.pins(), "compile.pins"));
+    TESSERA_RETURN_IF_ERROR(requireBlob(own, spec.pins(), "compile.pins"));
   }
   for (const auto& [location, digest] : spec.external_data()) {
-    TESSERA_TRY(requireBlob(own, digest, absl::StrCat("compile.external_data[", location, "]")));
+    TESSERA_RETURN_IF_ERROR(requireBlob(own, digest, absl::StrCat("compile.external_data[", location, "]")));
   }
   return absl::OkStatus();
 }

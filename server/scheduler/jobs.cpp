@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "server/status_macros.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -46,7 +46,7 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
     *job.mutable_failure() = *failure;
     *event.mutable_state()->mutable_failure() = *failure;
   }
-  TESSERA_TRY(step.tx.updateJob(job));
+  TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
   if (isTerminal(state)) {
     noteEnd(step, job);
   }
@@ -55,7 +55,7 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
 
 absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, const v1::Job& job, int64_t cursor,
                                                    int limit) {
-  TESSERA_ASSIGN(std::vector<v1::JobEvent> events, reader.eventsAfter(job.id(), cursor, limit));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::JobEvent> events, reader.eventsAfter(job.id(), cursor, limit));
   if (events.empty() && cursor == 0 && isTerminal(job.state())) {
     v1::JobEvent& only = events.emplace_back();
     only.set_job_id(job.id());
@@ -75,9 +75,9 @@ absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent eve
 
 absl::Status forLivingJobs(Step& step, const std::string& action_id,
                            const std::function<absl::Status(v1::Job&)>& change) {
-  TESSERA_ASSIGN(std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action_id));
   for (v1::Job& job : jobs) {
-    TESSERA_TRY(change(job));
+    TESSERA_RETURN_IF_ERROR(change(job));
   }
   return absl::OkStatus();
 }

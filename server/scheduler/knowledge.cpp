@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
 #include "server/scheduler/trial_records.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, co
   list.page_size = look;
   list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kLeastGain);
   list.order_by = "speed desc";
-  TESSERA_ASSIGN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
+  TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   std::erase_if(page.items, [](const v1::TuningRecord& record) { return !hasTree(record); });
   return std::move(page.items);
 }
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
     absl::StrAppend(&list.filter, " AND create_time <= ", query.until_us);
   }
   list.order_by = order_by;
-  TESSERA_ASSIGN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
+  TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   const std::string chip = compiler::targetHash(query.target);
   std::erase_if(page.items, [&](const v1::TuningRecord& record) {
     return !record.target_hash().empty() && record.target_hash() != chip;
@@ -127,8 +127,8 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
 /// Those of them with a tree that were timed and did not fail.
 absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by) {
-  TESSERA_ASSIGN(std::vector<v1::TuningRecord> records,
-                 filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records,
+                           filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
   std::erase_if(records, [](const v1::TuningRecord& record) { return failed(record) || !hasTree(record); });
   return records;
 }
@@ -172,10 +172,10 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
       most -= most > 0 && add(record, same_workload, true, seen, known) ? 1 : 0;
     }
   };
-  TESSERA_ASSIGN(const std::vector<v1::TuningRecord> records, timed(reader, query, "", "median_ms"));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> records, timed(reader, query, "", "median_ms"));
   addUpTo(kOfWorkload, true, records);
   const std::string chip = compiler::targetHash(query.target), threads = absl::StrCat(" AND threads = ", query.threads);
-  TESSERA_ASSIGN(
+  TESSERA_ASSIGN_OR_RETURN(
       std::vector<v1::TuningRecord> elsewhere,
       faster(reader, query.project,
              absl::StrCat("workload = ", quoted(query.workload_hash), threads, " AND NOT chip = ", quoted(chip)),
@@ -184,8 +184,8 @@ absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const Knowle
   addUpTo(kOfOtherChips, true, elsewhere);
   std::string first = quoted(summary.substr(0, summary.find(' ')));
   first.insert(first.size() - 1, "*");
-  TESSERA_ASSIGN(std::vector<v1::TuningRecord> similar,
-                 faster(reader, query.project, absl::StrCat("summary = ", first, threads), kLookSimilar));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> similar,
+                           faster(reader, query.project, absl::StrCat("summary = ", first, threads), kLookSimilar));
   std::erase_if(similar, [&](const v1::TuningRecord& record) {
     return record.workload_hash() == query.workload_hash || !shapeDistance(summary, record.workload_summary());
   });
@@ -209,7 +209,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
       best = record;
     }
   };
-  TESSERA_ASSIGN(
+  TESSERA_ASSIGN_OR_RETURN(
       const std::vector<v1::TuningRecord> confirmations,
       filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kLookConfirmed));
   std::set<std::string> judged;
@@ -225,9 +225,10 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
   if (!best.id().empty()) {
     return best;
   }
-  TESSERA_ASSIGN(const std::vector<v1::TuningRecord> trials,
-                 timed(reader, query, absl::StrCat(" AND outcome = PASSED AND speed > 0 AND mode != ", kConfirmedMode),
-                       "speed desc"));
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::vector<v1::TuningRecord> trials,
+      timed(reader, query, absl::StrCat(" AND outcome = PASSED AND speed > 0 AND mode != ", kConfirmedMode),
+            "speed desc"));
   for (const v1::TuningRecord& record : trials) {
     if (speedOf(record) >= leastGainUnconfirmed(record, least_gain) &&
         !judged.contains(canonicalBytes(record.schedule()))) {
@@ -238,8 +239,8 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
 }
 
 absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query) {
-  TESSERA_ASSIGN(const std::vector<v1::TuningRecord> answers,
-                 filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kLook));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> answers,
+                           filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kLook));
   return answers.empty() ? v1::TuningRecord() : answers.front();
 }
 
@@ -258,8 +259,8 @@ absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, co
                                                      const v1::PlanTaskResult& plan) {
   std::vector<v1::Choice> choices;
   for (const v1::OpenChoice& open : plan.open_choices()) {
-    TESSERA_ASSIGN(const v1::TuningRecord answer,
-                   knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
+    TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
+                             knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
     if (saysFaster(answer)) {
       choices.insert(choices.end(), open.choices().begin(), open.choices().end());
     }
@@ -275,8 +276,8 @@ absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& 
     if (!seen.insert(unit.workload_hash()).second) {
       continue;
     }
-    TESSERA_ASSIGN(const v1::TuningRecord best,
-                   bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kLeastGain));
+    TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord best,
+                             bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kLeastGain));
     if (!best.id().empty()) {
       compiler::pinWorkload(pins, unit.workload_hash(), unit.summary(), best.schedule());
     }

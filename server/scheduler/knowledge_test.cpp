@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "proto/support/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -182,10 +183,8 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
   v1::KnownTrees known;
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
-                    auto found =
-                        worthTrying(reader, {kDefaultProject, "a", target, 1}, "conv2d 3x3 s1 64->64 56x56 + relu");
-                    if (!found.ok()) return found.status();
-                    known = *std::move(found);
+                    TESSERA_ASSIGN_OR_RETURN(known, worthTrying(reader, {kDefaultProject, "a", target, 1},
+                                                                "conv2d 3x3 s1 64->64 56x56 + relu"));
                     return absl::OkStatus();
                   })
                   .ok());

@@ -6,15 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "proto/project.h"
-#include "proto/sandbox_measures.h"
+#include "proto/messages/project.h"
+#include "proto/messages/sandbox_measures.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/cores.h"
 #include "server/scheduler/scheduler.h"
 #include "server/scheduler/search_log.h"
 #include "server/scheduler/tasks.h"
 #include "server/scheduler/workers.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -66,14 +66,14 @@ class FullProjects {
     if (!rules_.quota_of || task.attempt() > 0) {
       return false;
     }
-    TESSERA_ASSIGN(const bool full, isFull(projectOf(task)));
+    TESSERA_ASSIGN_OR_RETURN(const bool full, isFull(projectOf(task)));
     if (!full) {
       return false;
     }
     // Only what no running job waits for: those go on, or they would never end.
-    TESSERA_ASSIGN(const std::vector<std::string> actions, reader_.actionsOfTask(task.id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> actions, reader_.actionsOfTask(task.id()));
     for (const std::string& id : actions) {
-      TESSERA_ASSIGN(const v1::Action action, reader_.getAction(id));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action action, reader_.getAction(id));
       if (action.state() == v1::Job::RUNNING) {
         return false;
       }
@@ -90,7 +90,7 @@ class FullProjects {
     const int most = rules_.quota_of(project).running_jobs();
     bool full = false;
     if (most > 0) {
-      TESSERA_ASSIGN(const storage::Usage usage, reader_.usageOf(project));
+      TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, reader_.usageOf(project));
       full = usage.running_jobs >= most;
     }
     return full_[project] = full;
@@ -129,7 +129,7 @@ absl::Status noteStart(Step& step, v1::Action& action, v1::TaskKind kind) {
   if (action.has_search()) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(startAction(step, action));
+  TESSERA_RETURN_IF_ERROR(startAction(step, action));
   if (kind == v1::BUILD || kind == v1::ASSEMBLE || kind == v1::MEASURE) {
     return absl::OkStatus();
   }
@@ -141,7 +141,7 @@ absl::Status noteStart(Step& step, v1::Action& action, v1::TaskKind kind) {
 
 /// Leases `task` to `worker`; both are stored, and the jobs behind the task learn of it.
 absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
-  TESSERA_ASSIGN(const std::optional<CoreGrant> placed, cores.place(task));
+  TESSERA_ASSIGN_OR_RETURN(const std::optional<CoreGrant> placed, cores.place(task));
   if (!placed) {
     return absl::InternalError(absl::StrCat("task ", task.id(), " was chosen for a host that has no cores for it"));
   }
@@ -163,12 +163,12 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_run_start_us(0);
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
   task.set_lease_secret(step.ids.secret());
-  TESSERA_TRY(step.tx.putTask(task));
-  TESSERA_TRY(step.tx.turnServed(task.priority(), task.turn()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  TESSERA_RETURN_IF_ERROR(step.tx.turnServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
-  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
-    TESSERA_TRY(noteStart(step, action, task.spec().kind()));
+    TESSERA_RETURN_IF_ERROR(noteStart(step, action, task.spec().kind()));
   }
   lease.set_task_id(task.id());
   lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
@@ -185,7 +185,8 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
     lease.set_known_steps(projectOf(actions.front()));
   }
   if (task.spec().has_search() && !actions.empty()) {
-    TESSERA_ASSIGN(*lease.mutable_task()->mutable_search()->mutable_log(), searchLogOf(step.tx, actions.front().id()));
+    TESSERA_ASSIGN_OR_RETURN(*lease.mutable_task()->mutable_search()->mutable_log(),
+                             searchLogOf(step.tx, actions.front().id()));
   }
   return absl::OkStatus();
 }
@@ -221,16 +222,16 @@ absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task t
     task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
   }
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
-  TESSERA_TRY(step.tx.putLeasedTask(task, task.fencing_token()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
   if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
     worker->set_last_seen_us(step.now_us);
     worker->set_state(stateOf(*worker, step.now_us));
-    TESSERA_TRY(step.tx.putWorker(*worker));
+    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(*worker));
   }
   if (carriesProgress(task, request)) {
-    TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
     for (v1::Action& action : actions) {
-      TESSERA_TRY(noteProgress(step, action, request.progress(), true));
+      TESSERA_RETURN_IF_ERROR(noteProgress(step, action, request.progress(), true));
     }
   }
   return absl::OkStatus();
@@ -254,20 +255,20 @@ bool isLocal(const std::string& prefix, const std::string& worker_id) {
 
 /// Gives back every task the worker holds, as lost with it.
 absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
-  TESSERA_ASSIGN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
   for (const v1::Task& task : tasks) {
     if (task.worker_id() != worker_id) {
       continue;
     }
     // The end of one before may have cancelled it.
-    TESSERA_ASSIGN(v1::Task now, step.tx.getTask(task.id()));
+    TESSERA_ASSIGN_OR_RETURN(v1::Task now, step.tx.getTask(task.id()));
     if (now.state() != v1::Task::LEASED) {
       continue;
     }
     v1::Failure failure;
     failure.set_reason(v1::Failure::LEASE_LOST);
     failure.set_message(why);
-    TESSERA_TRY(attemptFailed(step, std::move(now), std::move(failure), {}));
+    TESSERA_RETURN_IF_ERROR(attemptFailed(step, std::move(now), std::move(failure), {}));
   }
   return absl::OkStatus();
 }
@@ -281,8 +282,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
                                                       request.compiler_version(), ", this server ",
                                                       rules_.compiler_version, "; install the same release on both"));
   }
-  TESSERA_TRY(checkSandbox(rules_.required_sandbox, request));
-  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(checkSandbox(rules_.required_sandbox, request));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
     v1::Worker worker;
     auto known = step.tx.getWorker(request.worker_id());
     if (known.ok()) {
@@ -292,8 +293,9 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
       }
       const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
       if (!same_process) {
-        TESSERA_TRY(loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
-        TESSERA_ASSIGN(known, step.tx.getWorker(request.worker_id()));
+        TESSERA_RETURN_IF_ERROR(
+            loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
+        TESSERA_ASSIGN_OR_RETURN(known, step.tx.getWorker(request.worker_id()));
       }
       worker = *std::move(known);
     } else if (!absl::IsNotFound(known.status())) {
@@ -336,8 +338,8 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   v1::LeaseTaskResponse response;
   // A look first: waiting workers ask often, and a look costs no commit.
   bool worth_a_try = false;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
     const int64_t now_us = clock_.nowMicros();
     v1::Worker worker = known;
     noteSelfCheck(worker, trouble);
@@ -355,9 +357,9 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   if (!worth_a_try) {
     return response;
   }
-  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
     response.Clear();
-    TESSERA_ASSIGN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
+    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
     worker.set_last_seen_us(step.now_us);
     noteSelfCheck(worker, trouble);
     worker.set_state(stateOf(worker, step.now_us));
@@ -366,7 +368,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
       HostCores cores(step.tx, worker, step.now_us);
       auto task = step.tx.claimReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
       if (task.ok()) {
-        TESSERA_TRY(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
+        TESSERA_RETURN_IF_ERROR(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
       } else if (!absl::IsNotFound(task.status())) {
         return task.status();
       }
@@ -380,7 +382,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
 bool Scheduler::tasksWait() {
   int64_t ready = 0;
   const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(ready, reader.queueLength());
+    TESSERA_ASSIGN_OR_RETURN(ready, reader.queueLength());
     return absl::OkStatus();
   });
   return !status.ok() || ready > 0;
@@ -390,7 +392,7 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
   v1::HeartbeatResponse response;
   // Most heartbeats change nothing: the lease is written again when a third of it is used up.
   bool must_write = false;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     const auto task = reader.getTask(request.task_id());
     response.set_verdict(verdictFor(task, request));
     if (response.verdict() == v1::HeartbeatResponse::GO_ON) {
@@ -400,7 +402,7 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
     return absl::OkStatus();
   }));
   if (must_write) {
-    TESSERA_TRY(transact([&](Step& step) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
       auto task = step.tx.getTask(request.task_id());
       response.set_verdict(verdictFor(task, request));
       return response.verdict() == v1::HeartbeatResponse::GO_ON ? prolong(step, request, *std::move(task))
@@ -412,12 +414,12 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
 
 absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, bool drain) {
   v1::Worker worker;
-  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN(worker, step.tx.getWorker(worker_id));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(worker, step.tx.getWorker(worker_id));
     if (drain || worker.state() == v1::Worker::DRAINING) {
       worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
       worker.set_state(stateOf(worker, step.now_us));
-      TESSERA_TRY(step.tx.putWorker(worker));
+      TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
       step.effects.tasks_ready += worker.slots();  // a waiting worker looks again
     }
     return absl::OkStatus();
@@ -427,7 +429,7 @@ absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, 
 
 absl::Status Scheduler::workerGone(const std::string& worker_id) {
   return transact([&](Step& step) -> absl::Status {
-    TESSERA_TRY(loseLeases(step, worker_id, absl::StrCat("worker ", worker_id, " ended")));
+    TESSERA_RETURN_IF_ERROR(loseLeases(step, worker_id, absl::StrCat("worker ", worker_id, " ended")));
     auto worker = step.tx.getWorker(worker_id);
     if (!worker.ok()) {
       return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
@@ -441,16 +443,16 @@ absl::Status Scheduler::workerGone(const std::string& worker_id) {
 
 absl::Status Scheduler::recover(const std::string& local_prefix) {
   return transact([&](Step& step) -> absl::Status {
-    TESSERA_TRY(resetWorkerTimes(step));
-    TESSERA_ASSIGN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
+    TESSERA_RETURN_IF_ERROR(resetWorkerTimes(step));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
     for (v1::Task& task : tasks) {
       if (isLocal(local_prefix, task.worker_id())) {
         // Ended with the server itself: neither a crash nor a loss on the task's account.
         v1::Failure failure;
         failure.set_reason(v1::Failure::LEASE_LOST);
         failure.set_message("the server restarted, and its local workers with it");
-        TESSERA_TRY(announceAttempt(step, task, &failure));
-        TESSERA_TRY(requeueTask(step, task));
+        TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
+        TESSERA_RETURN_IF_ERROR(requeueTask(step, task));
       } else {
         // The clock may have been set while the server was down: neither the lease nor the run is measured across it.
         task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
@@ -458,7 +460,7 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
         if (task.run_start_us() > 0) {
           task.set_run_start_us(step.now_us);
         }
-        TESSERA_TRY(step.tx.putTask(task));
+        TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
       }
     }
     return absl::OkStatus();

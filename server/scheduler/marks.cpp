@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 
 namespace tessera::server {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
-#include "proto/project.h"
-#include "server/status_macros.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -41,7 +41,7 @@ double deviationOf(const v1::ProfileResult::KernelTime& kernel) {
 absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::Task& task) {
   const v1::ProfileSpec& spec = task.spec().profile();
   const v1::ProfileResult& profile = task.result().profile();
-  TESSERA_ASSIGN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), spec.artifact_id()));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), spec.artifact_id()));
   v1::TuningRecord record;
   record.set_project(projectOf(action));
   record.set_target_name(artifact.manifest().target_name());
@@ -72,7 +72,7 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
     record.set_median_ms(kernel.median_ms());
     record.set_mad_ms(deviationOf(kernel));
     record.set_flops(kernel.flops());
-    TESSERA_TRY(step.tx.putRecord(record));
+    TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
   }
   return absl::OkStatus();
 }

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/candidates.h"
@@ -18,7 +19,6 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/uses.h"
 #include "server/scheduler/workers.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -40,7 +40,7 @@ absl::Status putEnclosed(storage::BlobStore& blobs, const std::vector<v1::Output
     v1::Digest digest;
     digest.set_sha256(file.digest().sha256());
     digest.set_size_bytes(static_cast<int64_t>(file.data().size()));
-    TESSERA_TRY(blobs.put(digest, file.data()));
+    TESSERA_RETURN_IF_ERROR(blobs.put(digest, file.data()));
   }
   return absl::OkStatus();
 }
@@ -71,13 +71,13 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
     }
   }
   for (const v1::Digest& digest : digests) {
-    TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
-    TESSERA_ASSIGN(const int64_t size, sizeOfOutput(step, digest.sha256()));
+    TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
+    TESSERA_ASSIGN_OR_RETURN(const int64_t size, sizeOfOutput(step, digest.sha256()));
     if (size != digest.size_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",
                                                      digest.size_bytes(), " as the result says"));
     }
-    TESSERA_TRY(step.tx.putBlob(digest, project, step.now_us));
+    TESSERA_RETURN_IF_ERROR(step.tx.putBlob(digest, project, step.now_us));
   }
   return absl::OkStatus();
 }
@@ -88,7 +88,7 @@ absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
             static_cast<double>(task.end_time_us() - task.first_start_us()) / 1000.0, task.cpu_ms(), 1);
   action.mutable_progress()->set_done(1);
   if (task.spec().kind() == v1::PROFILE) {
-    TESSERA_TRY(fileProfileRecords(step, action, task));
+    TESSERA_RETURN_IF_ERROR(fileProfileRecords(step, action, task));
   }
   return succeedAction(step, action, [&](v1::Job& job) {
     if (task.spec().kind() == v1::EXECUTE) {
@@ -125,7 +125,7 @@ absl::Status advance(Step& step, v1::Action& action, const v1::Task& task) {
 absl::Status blameCrashes(Step& step, const v1::Task& task) {
   for (const std::string& id : task.crashed_on()) {
     if (id != task.worker_id()) {
-      TESSERA_TRY(
+      TESSERA_RETURN_IF_ERROR(
           noteFault(step, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
     }
   }
@@ -133,23 +133,23 @@ absl::Status blameCrashes(Step& step, const v1::Task& task) {
 }
 
 absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
-  TESSERA_TRY(requireOutputs(step, projectOf(task), result));
-  TESSERA_TRY(blameCrashes(step, task));
-  TESSERA_TRY(announceAttempt(step, task, nullptr));
-  TESSERA_TRY(detachWorker(step, task));
+  TESSERA_RETURN_IF_ERROR(requireOutputs(step, projectOf(task), result));
+  TESSERA_RETURN_IF_ERROR(blameCrashes(step, task));
+  TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, nullptr));
+  TESSERA_RETURN_IF_ERROR(detachWorker(step, task));
   task.set_state(v1::Task::DONE);
   task.set_end_time_us(step.now_us);
   task.set_lease_expiry_us(0);
   task.clear_failure();
   *task.mutable_result() = result;
-  TESSERA_TRY(step.tx.putLeasedTask(task, task.fencing_token()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
   if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
     const v1::Digest object = fileDigest(result, result.build().object_file());
-    TESSERA_TRY(fileObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
+    TESSERA_RETURN_IF_ERROR(fileObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
   }
-  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
-    TESSERA_TRY(advance(step, action, task));
+    TESSERA_RETURN_IF_ERROR(advance(step, action, task));
   }
   return absl::OkStatus();
 }
@@ -171,7 +171,7 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
 
 absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
                   const v1::Digest& reproducer) {
-  TESSERA_ASSIGN(v1::Task task, step.tx.getTask(request.task_id()));
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(request.task_id()));
   const std::string hash = sha256Hex(canonicalBytes(request));
   if (task.last_report_hash() == hash) {
     return absl::OkStatus();
@@ -185,7 +185,7 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
   }
   task.set_last_report_hash(hash);
   task.set_cpu_ms(task.cpu_ms() + result.usage().cpu_ms());
-  TESSERA_TRY(countForWorker(step, request.worker_id(), result.has_failure()));
+  TESSERA_RETURN_IF_ERROR(countForWorker(step, request.worker_id(), result.has_failure()));
   return result.has_failure() ? attemptFailed(step, std::move(task), result.failure(), reproducer)
                               : attemptSucceeded(step, std::move(task), result);
 }
@@ -196,27 +196,28 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& sent) {
   v1::ReportTaskRequest request = sent;
   std::vector<v1::OutputFile> enclosed = takeEnclosed(*request.mutable_result());
   v1::Task task;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     auto known = reader.getTask(request.task_id());
     if (absl::IsNotFound(known.status())) {
       return absl::AbortedError(absl::StrCat("there is no task ", request.task_id(),
                                              " any more: what it was for has ended; the result is discarded"));
     }
-    TESSERA_TRY(known.status());
+    TESSERA_RETURN_IF_ERROR(known.status());
     task = *std::move(known);
     return absl::OkStatus();
   }));
   v1::TaskResult result = request.result();
   if (task.spec().has_search() || isOfTrial(task.spec())) {
     // They are read before they are taken.
-    TESSERA_TRY(store_.transact([&](storage::Transaction&) { return putEnclosed(blobs_, enclosed); }));
+    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction&) { return putEnclosed(blobs_, enclosed); }));
     enclosed.clear();
   }
   if (task.spec().has_search()) {  // a row has no log: the lease had it
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const std::vector<std::string> searches, reader.actionsOfTask(task.id()));
+    TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> searches, reader.actionsOfTask(task.id()));
       if (!searches.empty()) {
-        TESSERA_ASSIGN(*task.mutable_spec()->mutable_search()->mutable_log(), searchLogOf(reader, searches.front()));
+        TESSERA_ASSIGN_OR_RETURN(*task.mutable_spec()->mutable_search()->mutable_log(),
+                                 searchLogOf(reader, searches.front()));
       }
       return absl::OkStatus();
     }));
@@ -246,7 +247,7 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& sent) {
     reproducer = storeReproducer(task.spec());
   }
   return transact([&](Step& step) -> absl::Status {
-    TESSERA_TRY(putEnclosed(step.blobs, enclosed));
+    TESSERA_RETURN_IF_ERROR(putEnclosed(step.blobs, enclosed));
     return file(step, request, result, reproducer);
   });
 }

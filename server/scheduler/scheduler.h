@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "server/clock.h"
 #include "server/executor.h"
 #include "server/scheduler/rules.h"

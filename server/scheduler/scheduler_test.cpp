@@ -6,7 +6,7 @@
 #include <csignal>
 #include <tuple>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "server/retention/losses.h"
 #include "server/testing/scheduler_bench.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/status_macros.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -28,7 +28,7 @@ v1::SearchLog::Batch withSpeeds(const v1::SearchState& state, v1::SearchLog::Bat
 }  // namespace
 
 absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id) {
-  TESSERA_ASSIGN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
   Heard heard;
   for (const v1::SearchEntry& entry : entries) {
     if (entry.has_batch()) {
@@ -50,12 +50,12 @@ absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search
 }
 
 absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
-  TESSERA_ASSIGN(Heard heard, heardOf(reader, search_id));
+  TESSERA_ASSIGN_OR_RETURN(Heard heard, heardOf(reader, search_id));
   const auto search = reader.getAction(search_id);
   if (absl::IsNotFound(search.status())) {  // it is over
     return std::move(heard.log);
   }
-  TESSERA_TRY(search.status());
+  TESSERA_RETURN_IF_ERROR(search.status());
   int first = 0;
   for (const v1::SearchLog::Batch& batch : search->search().log().batches()) {
     *heard.log.add_batches() = withSpeeds(search->search(), batch, first);

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/median.h"
-#include "proto/project.h"
-#include "proto/search_methods.h"
+#include "proto/messages/project.h"
+#include "proto/messages/search_methods.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/candidates.h"
@@ -21,7 +22,6 @@
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/versions.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -92,7 +92,7 @@ bool isOver(const v1::SearchState& state) {
 absl::Status feedWaiting(Step& step, const v1::Action& search) {
   const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
   for (const std::string& tune : waiting) {
-    TESSERA_TRY(feedSearches(step, tune));
+    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
   }
   return absl::OkStatus();
 }
@@ -100,13 +100,13 @@ absl::Status feedWaiting(Step& step, const v1::Action& search) {
 absl::Status awaitTurn(Step& step, v1::Action search) {
   search.mutable_search()->set_stage(v1::SearchState::WAITING);
   search.mutable_search()->clear_task_id();
-  TESSERA_TRY(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   return feedWaiting(step, search);
 }
 
 /// The search is over: who waited for it has its outcome, and nothing is left of it.
 absl::Status finish(Step& step, v1::Action search) {
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
   v1::SearchState& state = *search.mutable_search();
   const bool improved = heard.confirmed.has_schedule();
   state.mutable_told()->set_improved(improved);
@@ -119,11 +119,11 @@ absl::Status finish(Step& step, v1::Action search) {
   }
   const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
   for (const std::string& tune : waiting) {
-    TESSERA_TRY(searchEnded(step, tune, search));
+    TESSERA_RETURN_IF_ERROR(searchEnded(step, tune, search));
   }
-  TESSERA_TRY(dissolve(step, search));
+  TESSERA_RETURN_IF_ERROR(dissolve(step, search));
   for (const std::string& tune : waiting) {
-    TESSERA_TRY(feedSearches(step, tune));
+    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
   }
   return absl::OkStatus();
 }
@@ -132,14 +132,14 @@ absl::Status finish(Step& step, v1::Action search) {
 absl::Status confirm(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   state.set_stage(v1::SearchState::CONFIRMING);
-  TESSERA_ASSIGN(const v1::Task task, addMeasurement(step, search, state.best().object(), kConfirmTimes));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task task, addMeasurement(step, search, state.best().object(), kConfirmTimes));
   state.set_task_id(task.id());
   return step.tx.putAction(search);
 }
 
 absl::Status conclude(Step& step, v1::Action search) {
   const v1::SearchState& state = search.search();
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
   const bool known = canonicalBytes(heard.confirmed.schedule()) == canonicalBytes(state.best().schedule());
   const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
   return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
@@ -148,7 +148,7 @@ absl::Status conclude(Step& step, v1::Action search) {
 /// Whether somebody can use a tree before the search is over.
 absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
   for (const std::string& tune : state.wanted_by()) {
-    TESSERA_ASSIGN(const bool early, takesTreesEarly(step, tune));
+    TESSERA_ASSIGN_OR_RETURN(const bool early, takesTreesEarly(step, tune));
     if (early) {
       return true;
     }
@@ -162,7 +162,7 @@ absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
   if (!state.best().has_object() || state.best_speed() < kWorthConfirming) {
     return false;
   }
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
   return state.best_speed() < kWorthConfirming * heard.confirmed.speed() ? false : wantedEarly(step, state);
 }
 
@@ -171,14 +171,14 @@ absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
 absl::Status endBatches(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   while (oldestIsOver(state)) {
-    TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
-    TESSERA_TRY(appendOldest(step, search));
+    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+    TESSERA_RETURN_IF_ERROR(appendOldest(step, search));
     const double gained =
         state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
     state.set_batch_gain((state.batch_gain() + gained) / 2);
   }
   if (!state.log().batches().empty()) {
-    TESSERA_TRY(step.tx.putAction(search));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
     return feedWaiting(step, search);
   }
   if (!state.task_id().empty()) {  // the next one is being proposed already
@@ -188,7 +188,7 @@ absl::Status endBatches(Step& step, v1::Action search) {
   if (isOver(state)) {
     return conclude(step, std::move(search));
   }
-  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, search));
+  TESSERA_ASSIGN_OR_RETURN(const bool due, confirmationIsDue(step, search));
   return due ? confirm(step, std::move(search)) : awaitTurn(step, std::move(search));
 }
 
@@ -222,10 +222,10 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
     state.set_best_speed(speed);
     *told.mutable_best() = state.best().schedule();
   }
-  TESSERA_TRY(dropCandidate(step, loser));
+  TESSERA_RETURN_IF_ERROR(dropCandidate(step, loser));
   told.set_best_ms(told.default_ms() / state.best_speed());
-  TESSERA_TRY(step.tx.putAction(search));
-  TESSERA_TRY(tellTrial(step, search, failure));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(tellTrial(step, search, failure));
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
@@ -252,10 +252,10 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
     *spec.mutable_build()->mutable_unit() = unit;
     spec.mutable_build()->set_candidate(true);
     *spec.add_inputs() = unit;
-    TESSERA_ASSIGN(const v1::Task build, addSearchTask(step, search, std::move(spec), true));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Task build, addSearchTask(step, search, std::move(spec), true));
     trial.set_task_id(build.id());
   }
-  TESSERA_TRY(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
@@ -267,9 +267,9 @@ absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
   *trial->mutable_candidate()->mutable_object() = fileDigest(task.result(), task.result().build().object_file());
   trial->set_build_ms(static_cast<double>(step.now_us - task.start_time_us()) / 1000.0);
   trial->set_measuring(true);
-  TESSERA_ASSIGN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
   trial->set_task_id(measurement.id());
-  TESSERA_TRY(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   return isBuilding(search.search()) ? absl::OkStatus() : feedWaiting(step, search);
 }
 
@@ -282,15 +282,15 @@ double speedOf(const v1::MeasureTaskResult& measured) {
 /// The best was measured once more. Who wants the search takes its tree if it stands, and the search goes on or ends.
 absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
   v1::SearchEntry entry;
   v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
   *confirmation.mutable_schedule() = state.best().schedule();
   confirmation.set_speed(speed);
   confirmation.set_stands(speed >= leastGain(state.rules()));
-  TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+  TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
   if (!confirmation.stands()) {  // it was luck, or it is wrong
-    TESSERA_TRY(dropCandidate(step, state.best()));
+    TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
     state.clear_best();
     state.set_best_speed(std::max(1.0, heard.confirmed.speed()));
     state.mutable_told()->set_best_ms(state.told().default_ms() / state.best_speed());
@@ -302,7 +302,7 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
   if (confirmation.stands() && speed > heard.confirmed.speed()) {
     for (const std::string& tune : waiting) {
-      TESSERA_TRY(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
+      TESSERA_RETURN_IF_ERROR(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
     }
   }
   if (isOver(state)) {
@@ -320,7 +320,8 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
                              &result};
   v1::TuneResult::Workload& told = *state.mutable_told();
   if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
-    TESSERA_TRY(fileTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
+    TESSERA_RETURN_IF_ERROR(
+        fileTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
     if (!wrong) {
       told.set_default_ms(medianOf(result.baseline_ms()));
       told.set_best_ms(medianOf(result.candidate_ms()));
@@ -331,8 +332,8 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   if (trial == nullptr) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(), trial->build_ms(),
-                        kSearchMode, outcome));
+  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                    trial->build_ms(), kSearchMode, outcome));
   if (wrong) {
     told.set_wrong(told.wrong() + 1);
   } else {
@@ -345,9 +346,9 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
 absl::Status failJobsBehind(Step& step, const v1::Action& search, const v1::Failure& failure) {
   const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
   for (const std::string& id : waiting) {
-    TESSERA_ASSIGN(v1::Action tune, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action tune, step.tx.getAction(id));
     if (isLiving(tune)) {
-      TESSERA_TRY(failAction(step, tune, failure));  // which leaves the search
+      TESSERA_RETURN_IF_ERROR(failAction(step, tune, failure));  // which leaves the search
     }
   }
   return absl::OkStatus();
@@ -369,7 +370,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
                               .add(absl::StrCat(method, spec.ignore_records() ? " afresh" : ""))
                               .add(canonicalBytes(spec.measuring()))
                               .finish();
-  TESSERA_ASSIGN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
   // One that tries nothing more has the trials of those who began it, not of who comes now.
   const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
     return !other.search().closing() &&
@@ -381,10 +382,10 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
     search.mutable_search()->add_wanted_by(tune.id());
     search.mutable_search()->set_trials_wanted(std::max(search.search().trials_wanted(), trials));
     search.set_priority(std::max(search.priority(), tune.priority()));
-    TESSERA_TRY(step.tx.putAction(search));
-    TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
     if (heard.confirmed.has_schedule()) {
-      TESSERA_TRY(
+      TESSERA_RETURN_IF_ERROR(
           treeConfirmed(step, tune.id(), unit.workload_hash(), heard.confirmed.schedule(), heard.confirmed.speed()));
     }
     return search.id();
@@ -404,7 +405,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_summary(unit.summary());
   *state.mutable_unit() = unit.unit();
   *state.mutable_plan() = tune.tune().base_plan();
-  TESSERA_ASSIGN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
+  TESSERA_ASSIGN_OR_RETURN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
   state.set_method(method);
   state.set_seed(spec.seed());
   state.set_threads(threads);
@@ -418,18 +419,18 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_start_time_us(step.now_us);
   state.set_flops(flops);
   state.mutable_told()->set_hash(unit.workload_hash());
-  TESSERA_TRY(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   if (!spec.ignore_records()) {
-    TESSERA_ASSIGN(
+    TESSERA_ASSIGN_OR_RETURN(
         v1::KnownTrees known,
         worthTrying(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
     if (!known.trees().empty()) {
       known.set_search(search.id());
       v1::SearchEntry entry;
-      TESSERA_ASSIGN(*entry.mutable_known(), step.blobs.put(known.SerializeAsString()));
-      TESSERA_TRY(step.tx.putBlob(entry.known(), projectOf(search), step.now_us));
-      TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, entry.known().sha256(), step.now_us));
-      TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+      TESSERA_ASSIGN_OR_RETURN(*entry.mutable_known(), step.blobs.put(known.SerializeAsString()));
+      TESSERA_RETURN_IF_ERROR(step.tx.putBlob(entry.known(), projectOf(search), step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, entry.known().sha256(), step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
     }
   }
   return search.id();
@@ -453,20 +454,21 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
       state.told().trials() + openTrials(state) >= state.trials_wanted()) {
     return false;
   }
-  TESSERA_ASSIGN(const bool due, confirmationIsDue(step, search));
+  TESSERA_ASSIGN_OR_RETURN(const bool due, confirmationIsDue(step, search));
   return !due;
 }
 
 absl::Status beginBatch(Step& step, v1::Action search, int most) {
   v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN(const int64_t turn, step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+                           step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
   search.set_turn(turn);
   v1::TaskSpec spec;
   spec.set_kind(v1::SEARCH);
   v1::SearchTask& task = *spec.mutable_search();
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
-  TESSERA_ASSIGN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
   task.set_seed(state.seed() + static_cast<uint64_t>(heard.begun_anew));
   if (heard.begun_anew > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
@@ -480,7 +482,7 @@ absl::Status beginBatch(Step& step, v1::Action search, int most) {
   if (state.log().batches().empty()) {
     state.set_stage(v1::SearchState::PROPOSING);
   }
-  TESSERA_ASSIGN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
   state.set_task_id(added.id());
   return step.tx.putAction(search);
 }
@@ -489,7 +491,7 @@ absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task)
   // What came of it is in the search and its records; the tasks of all trials stay until the search goes.
   v1::Task short_task = task;
   short_task.clear_result();
-  TESSERA_TRY(step.tx.putTask(short_task));
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(short_task));
   switch (task.spec().kind()) {
     case v1::SEARCH:
       return proposed(step, std::move(search), task);
@@ -512,7 +514,7 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
     // No host that is there proposes what the one before did: floating-point numbers differ. Only the memory is lost.
     v1::SearchEntry entry;
     entry.set_begun_anew(true);
-    TESSERA_TRY(step.tx.appendToSearch(search.id(), entry));
+    TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
     return awaitTurn(step, std::move(search));
   }
   if (failure.reason() == v1::Failure::NO_WORKER) {  // for a long time: what was found before stands
@@ -535,8 +537,8 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
     return absl::OkStatus();
   }
   count(*state.mutable_told(), *outcome);
-  TESSERA_TRY(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(), trial->build_ms(),
-                        kSearchMode, {*outcome, failure.message(), nullptr}));
+  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                    trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
   return endTrial(step, std::move(search), task.id(), 0, failure.message());
 }
 
@@ -546,10 +548,10 @@ absl::Status closeSearch(Step& step, v1::Action search) {
   if (state.stage() == v1::SearchState::CONFIRMING) {
     return step.tx.putAction(search);
   }
-  TESSERA_TRY(cancelTasks(step, search.id()));
+  TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
   for (const Trial& trial : state.trials()) {
     if (isOpen(trial)) {
-      TESSERA_TRY(dropCandidate(step, trial.candidate()));
+      TESSERA_RETURN_IF_ERROR(dropCandidate(step, trial.candidate()));
     }
   }
   state.clear_trials();
@@ -563,7 +565,7 @@ absl::Status leaveSearch(Step& step, const std::string& search_id, const std::st
   if (absl::IsNotFound(search.status())) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(search.status());
+  TESSERA_RETURN_IF_ERROR(search.status());
   auto* waiting = search->mutable_search()->mutable_wanted_by();
   waiting->erase(std::remove(waiting->begin(), waiting->end(), tune_id), waiting->end());
   return waiting->empty() ? dissolve(step, *search) : step.tx.putAction(*search);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
 #include "server/limits.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -49,7 +49,7 @@ absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1
   }
   const std::string key = keyOf(step, unit);
   const std::string who = witnessOf(step, worker_id);
-  TESSERA_ASSIGN(v1::Reproduction reproduction, known(step, key));
+  TESSERA_ASSIGN_OR_RETURN(v1::Reproduction reproduction, known(step, key));
   const bool told = std::any_of(
       reproduction.witnesses().begin(), reproduction.witnesses().end(),
       [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
@@ -73,7 +73,7 @@ absl::StatusOr<std::optional<v1::Digest>> reproducedObject(Step& step, const v1:
   if (!step.rules.share_reproduced) {
     return std::nullopt;
   }
-  TESSERA_ASSIGN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
   // One worker may stand there twice only where it disagrees with itself.
   if (reproduction.witnesses_size() < 2 || !agree(reproduction)) {
     return std::nullopt;

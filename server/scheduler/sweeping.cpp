@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/scheduler.h"
@@ -11,7 +12,6 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/versions.h"
 #include "server/scheduler/workers.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -34,7 +34,7 @@ bool silent(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
 }
 
 absl::Status endOverdueTask(Step& step, const std::string& id) {
-  TESSERA_ASSIGN(v1::Task task, step.tx.getTask(id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
   if (task.state() != v1::Task::LEASED) {
     return absl::OkStatus();
   }
@@ -55,7 +55,7 @@ absl::Status endOverdueTask(Step& step, const std::string& id) {
 }
 
 absl::Status endUnstartedJob(Step& step, const std::string& id) {
-  TESSERA_ASSIGN(v1::Job job, step.tx.getJob(id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
   if (job.state() != v1::Job::QUEUED || job.queue_deadline_us() == 0 || job.queue_deadline_us() > step.now_us) {
     return absl::OkStatus();
   }
@@ -64,25 +64,25 @@ absl::Status endUnstartedJob(Step& step, const std::string& id) {
   failure.set_message(
       absl::StrCat("waited longer than ", (job.queue_deadline_us() - job.create_time_us()) / 1000, " ms for a worker"));
   failure.set_fix("raise queue_timeout_us, or add workers");
-  TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
-  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(id));
+  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
   return cancelActionIfUnwanted(step, action_id);
 }
 
 absl::Status endLateJob(Step& step, const std::string& id) {
-  TESSERA_ASSIGN(v1::Job job, step.tx.getJob(id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
   if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > step.now_us) {
     return absl::OkStatus();
   }
   v1::Failure failure;
-  TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(id));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
   if (job.has_tune()) {
-    TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Action action, step.tx.getAction(action_id));
     if (!action.tune().default_artifact_id().empty()) {
-      TESSERA_TRY(publishUnlessPublished(step, action));
+      TESSERA_RETURN_IF_ERROR(publishUnlessPublished(step, action));
       *job.mutable_tune_result() = tuneResult(action);  // the newest version, which was compared
       job.mutable_tune_result()->set_note("the job's deadline came before all that was found could be compared");
-      TESSERA_TRY(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
+      TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
       return cancelActionIfUnwanted(step, action_id);
     }
   }
@@ -90,16 +90,16 @@ absl::Status endLateJob(Step& step, const std::string& id) {
   failure.set_message(absl::StrCat("did not end within ", (job.deadline_us() - job.create_time_us()) / 1000,
                                    " ms, waiting and running"));
   failure.set_fix("raise total_timeout_us, or add workers");
-  TESSERA_TRY(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
   return cancelActionIfUnwanted(step, action_id);
 }
 
 absl::Status endStrandedTask(Step& step, const std::string& id) {
-  TESSERA_ASSIGN(v1::Task task, step.tx.getTask(id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
   if (task.state() != v1::Task::READY) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const bool wanted, somebodyCanRun(step.tx, task));
+  TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(step.tx, task));
   if (wanted) {
     return absl::OkStatus();
   }
@@ -123,10 +123,10 @@ absl::Status tunings(storage::Reader& reader, int64_t now_us, std::vector<std::s
   query.page_size = 1000;
   query.filter = "state = RUNNING AND kind = TUNE";
   do {
-    TESSERA_ASSIGN(const storage::Page<v1::Job> page, reader.listJobs(query));
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Job> page, reader.listJobs(query));
     for (const v1::Job& job : page.items) {
-      TESSERA_ASSIGN(const std::string action_id, reader.getActionOfJob(job.id()));
-      TESSERA_ASSIGN(const v1::Action action, reader.getAction(action_id));
+      TESSERA_ASSIGN_OR_RETURN(const std::string action_id, reader.getActionOfJob(job.id()));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action action, reader.getAction(action_id));
       if (action.tune().stage() == v1::TuneState::SEARCHING && action.tune().budget_end_us() <= now_us) {
         ids.push_back(action_id);
       }
@@ -137,7 +137,7 @@ absl::Status tunings(storage::Reader& reader, int64_t now_us, std::vector<std::s
 }
 
 absl::Status loseWorker(Step& step, const std::string& id) {
-  TESSERA_ASSIGN(v1::Worker worker, step.tx.getWorker(id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, step.tx.getWorker(id));
   if (!silent(worker, step.rules, step.now_us)) {
     return absl::OkStatus();
   }
@@ -149,7 +149,7 @@ absl::Status silentWorkers(storage::Reader& reader, const Rules& rules, int64_t 
   storage::ListQuery query;
   query.page_size = 1000;
   do {
-    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
     for (const v1::Worker& worker : page.items) {
       if (silent(worker, rules, now_us)) {
         ids.push_back(worker.id());
@@ -170,10 +170,11 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
   next_stranded_look_us_ = now_us + rules_.no_worker_us / 8;
   std::map<std::string, Stranded> still;
   for (int kind = v1::TaskKind_MIN; kind <= v1::TaskKind_MAX; ++kind) {
-    TESSERA_ASSIGN(const std::vector<v1::Task> tasks,
-                   reader.readySince(static_cast<v1::TaskKind>(kind), now_us - rules_.no_worker_us / 2, kStrandedLook));
+    TESSERA_ASSIGN_OR_RETURN(
+        const std::vector<v1::Task> tasks,
+        reader.readySince(static_cast<v1::TaskKind>(kind), now_us - rules_.no_worker_us / 2, kStrandedLook));
     for (const v1::Task& task : tasks) {
-      TESSERA_ASSIGN(const bool wanted, somebodyCanRun(reader, task));
+      TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(reader, task));
       if (!wanted) {
         Stranded& entry = still[task.id()];
         const auto known = stranded_.find(task.id());
@@ -211,18 +212,18 @@ absl::Status Scheduler::sweep() {
   Overdue stranded{&endStrandedTask, {}};
   Overdue budgets{&endBudget, {}};
   Overdue workers{&loseWorker, {}};
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const std::vector<v1::Task> leased, reader.leasedTasks());
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> leased, reader.leasedTasks());
     for (const v1::Task& task : leased) {
       const bool lost = leaseLost(task, now_us) && now_us >= leases_stand_until_us_;
       if (lost || ranTooLong(task, rules_, now_us)) {
         tasks.ids.push_back(task.id());
       }
     }
-    TESSERA_ASSIGN(unstarted.ids, reader.jobsPastQueueDeadline(now_us));
-    TESSERA_ASSIGN(late.ids, reader.jobsPastDeadline(now_us));
-    TESSERA_TRY(findStranded(reader, now_us, stranded.ids));
-    TESSERA_TRY(tunings(reader, now_us, budgets.ids));
+    TESSERA_ASSIGN_OR_RETURN(unstarted.ids, reader.jobsPastQueueDeadline(now_us));
+    TESSERA_ASSIGN_OR_RETURN(late.ids, reader.jobsPastDeadline(now_us));
+    TESSERA_RETURN_IF_ERROR(findStranded(reader, now_us, stranded.ids));
+    TESSERA_RETURN_IF_ERROR(tunings(reader, now_us, budgets.ids));
     return now_us >= leases_stand_until_us_ ? silentWorkers(reader, rules_, now_us, workers.ids) : absl::OkStatus();
   }));
   absl::Status outcome;
@@ -241,7 +242,7 @@ absl::Status Scheduler::sweep() {
 absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
   absl::Status together = transact([&](Step& step) -> absl::Status {
     for (const std::string& id : ids) {
-      TESSERA_TRY(end(step, id));
+      TESSERA_RETURN_IF_ERROR(end(step, id));
     }
     return absl::OkStatus();
   });
@@ -260,22 +261,22 @@ absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status
 
 absl::StatusOr<v1::Job> Scheduler::cancelJob(const std::string& job_id) {
   v1::Job job;
-  TESSERA_TRY(transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN(job, step.tx.getJob(job_id));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
     if (isTerminal(job.state())) {
       return absl::OkStatus();
     }
     v1::Failure failure;
     failure.set_reason(v1::Failure::CANCELLED);
     failure.set_message("cancelled on request");
-    TESSERA_ASSIGN(const std::string action_id, step.tx.getActionOfJob(job_id));
+    TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job_id));
     if (job.has_tune()) {
-      TESSERA_ASSIGN(const v1::Action action, step.tx.getAction(action_id));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action action, step.tx.getAction(action_id));
       *job.mutable_tune_result() = tuneResult(action);
     }
-    TESSERA_TRY(changeState(step, job, v1::Job::CANCELLED, &failure));
-    TESSERA_TRY(cancelActionIfUnwanted(step, action_id));
-    TESSERA_ASSIGN(job, step.tx.getJob(job_id));
+    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::CANCELLED, &failure));
+    TESSERA_RETURN_IF_ERROR(cancelActionIfUnwanted(step, action_id));
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
     return absl::OkStatus();
   }));
   return job;

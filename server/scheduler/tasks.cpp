@@ -8,15 +8,15 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "proto/failure_class.h"
-#include "proto/project.h"
+#include "proto/messages/failure_class.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/jobs.h"
 #include "server/scheduler/searches.h"
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/workers.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -27,7 +27,7 @@ constexpr int kWaitersOfHost = 16;  // that are woken when a host is free again
 absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
   const bool leased = task.state() == v1::Task::LEASED;
   if (leased) {
-    TESSERA_TRY(detachWorker(step, task));
+    TESSERA_RETURN_IF_ERROR(detachWorker(step, task));
     task.set_lease_expiry_us(0);
   }
   task.set_state(state);
@@ -128,9 +128,9 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
 absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& failure) {
   const int64_t had = task.spec().run_timeout_us();
   int64_t longest = had;
-  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (const v1::Action& action : actions) {
-    TESSERA_ASSIGN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
     for (const v1::Job& job : jobs) {
       longest = std::max(longest, job.run_timeout_us());
     }
@@ -140,7 +140,8 @@ absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& fa
   }
   task.mutable_spec()->set_run_timeout_us(longest);
   for (v1::Action& action : actions) {
-    TESSERA_TRY(failJobs(step, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
+    TESSERA_RETURN_IF_ERROR(
+        failJobs(step, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
   }
   return true;
 }
@@ -170,8 +171,8 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   if (needs != nullptr) {
     *task.mutable_needs() = *needs;
   }
-  TESSERA_TRY(step.tx.putTask(task));
-  TESSERA_TRY(step.tx.linkTask(action.id(), task.id()));
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), task.id()));
   ++step.effects.tasks_ready;
   return task;
 }
@@ -183,9 +184,9 @@ absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1
   if (absl::IsNotFound(living.status())) {
     return addTask(step, action, std::move(spec), key, needs);
   }
-  TESSERA_TRY(living.status());
-  TESSERA_TRY(step.tx.linkTask(action.id(), living->id()));
-  TESSERA_TRY(shareTask(step, action, *living));
+  TESSERA_RETURN_IF_ERROR(living.status());
+  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), living->id()));
+  TESSERA_RETURN_IF_ERROR(shareTask(step, action, *living));
   return living;
 }
 
@@ -217,7 +218,7 @@ absl::Status detachWorker(Step& step, const v1::Task& task) {
   if (absl::IsNotFound(worker.status())) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(worker.status());
+  TESSERA_RETURN_IF_ERROR(worker.status());
   if (task.cores() != v1::CORE_USE_UNSPECIFIED) {
     // Something may have waited for these cores; for a whole host, each of its workers.
     step.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
@@ -231,7 +232,7 @@ absl::Status detachWorker(Step& step, const v1::Task& task) {
 }
 
 absl::Status requeueTask(Step& step, v1::Task& task) {
-  TESSERA_TRY(endLease(step, task, v1::Task::READY));
+  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::READY));
   ++step.effects.tasks_ready;
   return absl::OkStatus();
 }
@@ -258,7 +259,7 @@ absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure
   step.effects.seen.attempts.push_back({task.spec().kind(),
                                         failure != nullptr ? failure->reason() : v1::Failure::REASON_UNSPECIFIED,
                                         seconds(step.now_us - task.start_time_us())});
-  TESSERA_ASSIGN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (const v1::Action& action : actions) {
     // A search has no jobs; those of the tune actions that want it are told.
     std::vector<std::string> owners(action.search().wanted_by().begin(), action.search().wanted_by().end());
@@ -266,7 +267,8 @@ absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure
       owners.push_back(action.id());
     }
     for (const std::string& owner : owners) {
-      TESSERA_TRY(forLivingJobs(step, owner, [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
+      TESSERA_RETURN_IF_ERROR(
+          forLivingJobs(step, owner, [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
     }
   }
   return absl::OkStatus();
@@ -277,10 +279,10 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
     failure.set_reason(v1::Failure::INTERNAL);
   }
   const v1::Failure before = std::exchange(*task.mutable_failure(), failure);
-  TESSERA_TRY(announceAttempt(step, task, &failure));
-  TESSERA_TRY(blame(step, task, failure));
+  TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
+  TESSERA_RETURN_IF_ERROR(blame(step, task, failure));
   if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
-    TESSERA_ASSIGN(const bool extended, extendRun(step, task, failure));
+    TESSERA_ASSIGN_OR_RETURN(const bool extended, extendRun(step, task, failure));
     if (extended) {
       return requeueTask(step, task);
     }
@@ -288,7 +290,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && task.spec().kind() != v1::EXECUTE &&
       task.spec().kind() != v1::PROFILE) {
     // A search goes over hosts whose processors differ: another one may be like the one that began.
-    TESSERA_ASSIGN(const bool another, anotherLives(step.tx, task, task.worker_id()));
+    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(step.tx, task, task.worker_id()));
     if (another) {
       addOnce(*task.mutable_avoid(), task.worker_id());
       return requeueTask(step, task);
@@ -300,8 +302,8 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   }
   // Its file is asked for again: a collection may have taken one that was there before, of the same content.
   if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
-    TESSERA_TRY(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
-    TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
+    TESSERA_RETURN_IF_ERROR(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
+    TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
     *final->mutable_reproducer() = reproducer;
   }
   return failTask(step, std::move(task), *final);
@@ -309,15 +311,15 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
 
 absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure) {
   *task.mutable_failure() = failure;
-  TESSERA_TRY(endLease(step, task, v1::Task::FAILED));
-  TESSERA_ASSIGN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::FAILED));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
     if (action.has_search()) {
-      TESSERA_TRY(searchTaskFailed(step, std::move(action), task, failure));
+      TESSERA_RETURN_IF_ERROR(searchTaskFailed(step, std::move(action), task, failure));
     } else if (action.has_tune()) {
-      TESSERA_TRY(tuneTaskFailed(step, std::move(action), task, failure));
+      TESSERA_RETURN_IF_ERROR(tuneTaskFailed(step, std::move(action), task, failure));
     } else {
-      TESSERA_TRY(failAction(step, action, failure));
+      TESSERA_RETURN_IF_ERROR(failAction(step, action, failure));
     }
   }
   return absl::OkStatus();

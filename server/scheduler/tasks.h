@@ -47,9 +47,9 @@ bool showsNewestLease(const v1::Task& task, const Request& request) {
 absl::Status requeueTask(Step& step, v1::Task& task);
 absl::Status cancelTask(Step& step, v1::Task& task);
 
-/// An attempt ended with `failure`: retries it (proto/failure_class.h says when and where), or fails the task and every
-/// action that waits for it.
-/// `reproducer` is the blob of the serialized TaskSpec (its `inputs` name all it reads), where there is one.
+/// An attempt ended with `failure`: retries it (proto/messages/failure_class.h says when and where), or fails the task
+/// and every action that waits for it. `reproducer` is the blob of the serialized TaskSpec (its `inputs` name all it
+/// reads), where there is one.
 absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
 
 /// READY or LEASED -> FAILED, and every action that waits for it.

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
-#include "proto/median.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/median.h"
 #include "server/scheduler/step.h"
 
 namespace tessera::server {

@@ -12,7 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/action_key.h"
 #include "server/scheduler/actions.h"
 #include "server/scheduler/choices.h"
@@ -23,7 +24,6 @@
 #include "server/scheduler/trial_records.h"
 #include "server/scheduler/tuning_progress.h"
 #include "server/scheduler/versions.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -50,8 +50,8 @@ bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
 /// Times the steps of the artifact of `action.plan`.
 absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifact) {
   action.mutable_tune()->set_stage(v1::TuneState::TIMING);
-  TESSERA_TRY(noteProgress(step, action, phaseProgress("time"), false));
-  TESSERA_TRY(measureModel(step, action, {.baseline = artifact}, kTimingRuns));
+  TESSERA_RETURN_IF_ERROR(noteProgress(step, action, phaseProgress("time"), false));
+  TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = artifact}, kTimingRuns));
   return step.tx.putAction(action);
 }
 
@@ -119,12 +119,12 @@ absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& actio
   const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
   tune.clear_searches();
   for (const std::string& id : searches) {
-    TESSERA_ASSIGN(const v1::Action search, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Action search, step.tx.getAction(id));
     if (wanted.contains(search.search().workload_hash())) {
       kept.insert(search.search().workload_hash());
       tune.add_searches(id);
     } else {
-      TESSERA_TRY(leaveSearch(step, id, action.id()));
+      TESSERA_RETURN_IF_ERROR(leaveSearch(step, id, action.id()));
     }
   }
   return kept;
@@ -145,13 +145,14 @@ absl::Status beginSearches(Step& step, v1::Action& action) {
       workload.set_untuned("the plan has no unit to build of it");
     }
   }
-  TESSERA_ASSIGN(const std::set<std::string> kept, keepSearches(step, action));
+  TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> kept, keepSearches(step, action));
   for (Workload& workload : *tune.mutable_workloads()) {
     if (!workload.untuned().empty() || kept.contains(workload.hash()) || workload.trials() > 0) {
       continue;
     }
     bool shared = false;
-    TESSERA_ASSIGN(*tune.add_searches(), joinSearch(step, action, *units[workload.hash()], workload.flops(), shared));
+    TESSERA_ASSIGN_OR_RETURN(*tune.add_searches(),
+                             joinSearch(step, action, *units[workload.hash()], workload.flops(), shared));
     workload.set_shared(shared);
   }
   return step.tx.putAction(action);
@@ -159,9 +160,9 @@ absl::Status beginSearches(Step& step, v1::Action& action) {
 
 absl::Status beginSearching(Step& step, v1::Action& action) {
   action.mutable_tune()->set_stage(v1::TuneState::SEARCHING);
-  TESSERA_TRY(beginSearches(step, action));
-  TESSERA_TRY(noteProgress(step, action, searchProgress(action.tune()), false));
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
+  TESSERA_RETURN_IF_ERROR(noteProgress(step, action, searchProgress(action.tune()), false));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return feedSearches(step, action.id());
 }
 
@@ -181,9 +182,9 @@ absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
     return beginSearching(step, action);
   }
   // Beside the choices, of which most change little or nothing.
-  TESSERA_TRY(beginSearches(step, action));
-  TESSERA_ASSIGN(const Choosing state, beginChoosing(step, action));
-  TESSERA_TRY(afterChoosing(step, action, state));
+  TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
+  TESSERA_ASSIGN_OR_RETURN(const Choosing state, beginChoosing(step, action));
+  TESSERA_RETURN_IF_ERROR(afterChoosing(step, action, state));
   return feedSearches(step, action.id());
 }
 
@@ -194,7 +195,7 @@ absl::StatusOr<int> searchesAtOnce(Step& step, bool beside) {
   storage::ListQuery query;
   query.page_size = 1000;
   query.filter = "state = IDLE OR state = BUSY";
-  TESSERA_ASSIGN(const storage::Page<v1::Worker> page, step.tx.listWorkers(query));
+  TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, step.tx.listWorkers(query));
   for (const v1::Worker& worker : page.items) {
     slots += worker.slots();
   }
@@ -252,25 +253,25 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version));
   // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
   tune.set_budget_end_us(job.deadline_us());
-  TESSERA_TRY(beginSeries(step, job, mode));
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(beginSeries(step, job, mode));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return beginCompile(step, action);
 }
 
 absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, const v1::Pins& pins) {
-  TESSERA_ASSIGN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_TRY(step.tx.putBlob(text, projectOf(action), step.now_us));
-  TESSERA_TRY(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+  TESSERA_ASSIGN_OR_RETURN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
+  TESSERA_RETURN_IF_ERROR(step.tx.putBlob(text, projectOf(action), step.now_us));
+  TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
   return text;
 }
 
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
   // Each has a turn of its own: what others need to begin goes before a job's further tries.
-  TESSERA_ASSIGN(const int64_t turn,
-                 step.tx.takeTurn(action.priority(), clientOf(projectOf(action), action.tune().client())));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+                           step.tx.takeTurn(action.priority(), clientOf(projectOf(action), action.tune().client())));
   action.set_turn(turn);
   v1::CompileSpec& compile = *action.mutable_compile();
-  TESSERA_ASSIGN(*compile.mutable_pins(), printedPins(step, action, pins));
+  TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(step, action, pins));
   action.mutable_tune()->set_tuned_key(
       actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version));
   action.clear_plan();
@@ -278,7 +279,7 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
   action.clear_builds();
   action.set_builds_done(0);
   action.set_builds_reused(0);
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return beginCompile(step, action);
 }
 
@@ -311,7 +312,7 @@ absl::Status tuneAssembled(Step& step, v1::Action& action) {
   const int64_t budget_us = tune.spec().budget_us() > 0 ? tune.spec().budget_us() : kDefaultBudgetUs;
   const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
-  TESSERA_TRY(defaultCompiled(step, action));
+  TESSERA_RETURN_IF_ERROR(defaultCompiled(step, action));
   return timeSteps(step, action, tune.default_artifact());
 }
 
@@ -322,14 +323,14 @@ absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) 
   if (!isChoosing(action.tune())) {
     return versionMeasured(step, action, task);
   }
-  TESSERA_ASSIGN(const Choosing state, choiceMeasured(step, action, task));
+  TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceMeasured(step, action, task));
   return afterChoosing(step, action, state);
 }
 
 absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
   const v1::TuneState& tune = action.tune();
   if (isChoosing(tune)) {
-    TESSERA_ASSIGN(const Choosing state, choiceFailed(step, action, task, failure));
+    TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceFailed(step, action, task, failure));
     return afterChoosing(step, action, state);
   }
   if (tune.stage() != v1::TuneState::COMPILING && tune.stage() != v1::TuneState::TIMING) {
@@ -339,7 +340,7 @@ absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task,
 }
 
 absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search) {
-  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
@@ -351,23 +352,23 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
 }
 
 absl::Status feedSearches(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
   const bool beside = isBeforeSearching(tune);
   if (!beside) {
-    TESSERA_TRY(growArtifact(step, tune_id));
+    TESSERA_RETURN_IF_ERROR(growArtifact(step, tune_id));
   }
   if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(const int at_once, searchesAtOnce(step, beside));
+  TESSERA_ASSIGN_OR_RETURN(const int at_once, searchesAtOnce(step, beside));
   int open = at_once, timed = 0;
   std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
-    TESSERA_ASSIGN(v1::Action search, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action search, step.tx.getAction(id));
     const bool waits = search.search().stage() == v1::SearchState::WAITING;
     open -= waits ? 0 : 1;
     timed += isTimedOnly(search.search()) ? 1 : 0;
@@ -377,7 +378,8 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
   // Measurements wait for the cores that hosts lend. Whose trials all do leaves its place to another, so that there is
   // something to build meanwhile, and to time behind them; where none waits, its own next batch may be proposed ahead.
   const int behind = beside ? 0 : std::min(timed, at_once);
-  TESSERA_ASSIGN(const int most, searchesToFeed(step, action, static_cast<int>(waiting.size()), open + behind));
+  TESSERA_ASSIGN_OR_RETURN(const int most,
+                           searchesToFeed(step, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
   for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
@@ -387,10 +389,10 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
       if (begun >= until) {
         break;
       }
-      TESSERA_ASSIGN(const bool may, mayPropose(step, search));
+      TESSERA_ASSIGN_OR_RETURN(const bool may, mayPropose(step, search));
       if (may) {
         ++begun;
-        TESSERA_TRY(beginBatch(step, std::move(search), beside ? kBatchBeside : kBatch));
+        TESSERA_RETURN_IF_ERROR(beginBatch(step, std::move(search), beside ? kBatchBeside : kBatch));
       }
     }
   }
@@ -398,14 +400,14 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
 }
 
 absl::Status endBudget(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
   if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING || tune.budget_end_us() > step.now_us) {
     return absl::OkStatus();
   }
   if (tune.note().empty()) {
     tune.set_note("the budget was used up before all trials");
-    TESSERA_TRY(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   }
   const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
   for (const std::string& id : searches) {
@@ -413,20 +415,21 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
     if (absl::IsNotFound(search.status())) {
       continue;
     }
-    TESSERA_TRY(search.status());
+    TESSERA_RETURN_IF_ERROR(search.status());
     if (search->search().wanted_by_size() == 1) {
       if (!search->search().closing()) {
-        TESSERA_TRY(closeSearch(step, *std::move(search)));
+        TESSERA_RETURN_IF_ERROR(closeSearch(step, *std::move(search)));
       }
       continue;
     }
     // Others have more time: what is best now is taken along, and the last comparison has the say.
     v1::SearchState& state = *search->mutable_search();
     if (state.best_speed() > 1 && state.best().has_object()) {
-      TESSERA_TRY(treeConfirmed(step, tune_id, state.workload_hash(), state.best().schedule(), state.best_speed()));
+      TESSERA_RETURN_IF_ERROR(
+          treeConfirmed(step, tune_id, state.workload_hash(), state.best().schedule(), state.best_speed()));
     }
-    TESSERA_TRY(searchEnded(step, tune_id, *search));
-    TESSERA_TRY(leaveSearch(step, id, tune_id));
+    TESSERA_RETURN_IF_ERROR(searchEnded(step, tune_id, *search));
+    TESSERA_RETURN_IF_ERROR(leaveSearch(step, id, tune_id));
   }
   return feedSearches(step, tune_id);
 }
@@ -434,7 +437,7 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
 absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure) {
   const v1::SearchState& state = search.search();
   for (const std::string& id : state.wanted_by()) {
-    TESSERA_ASSIGN(v1::Action action, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(id));
     if (!isLiving(action)) {
       continue;
     }
@@ -442,12 +445,12 @@ absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& 
     if (!isBeforeSearching(action.tune())) {
       *action.mutable_progress() = searchProgress(action.tune());
     }
-    TESSERA_TRY(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
     v1::JobEvent event;
     *event.mutable_tune() = trialProgress(action, state.workload_hash(), failure, step.now_us);
-    TESSERA_TRY(forLivingJobs(step, id, [&](v1::Job& job) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(forLivingJobs(step, id, [&](v1::Job& job) -> absl::Status {
       *job.mutable_progress() = action.progress();
-      TESSERA_TRY(step.tx.updateJob(job));
+      TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
       return appendEvent(step, job.id(), event);
     }));
   }

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "proto/support/status_macros.h"
 #include "server/scheduler/marks.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -13,12 +13,12 @@ absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::st
   if (absl::IsNotFound(before.status())) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(before.status());
+  TESSERA_RETURN_IF_ERROR(before.status());
   return now_us - *before > kUseGrainUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
 }
 
 absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
-  TESSERA_TRY(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
+  TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
   return step.tx.hasBlob(sha256);
 }
 
@@ -30,10 +30,10 @@ std::set<std::string> namedIn(const google::protobuf::Message& message) {
 
 absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names) {
   for (const std::string& name : names) {
-    TESSERA_ASSIGN(const std::vector<storage::Kind> stale,
-                   step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
+                             step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
     for (const storage::Kind kind : stale) {
-      TESSERA_TRY(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
     }
   }
   return absl::OkStatus();

@@ -9,8 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/pins.h"
-#include "proto/median.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
 #include "server/action_key.h"
 #include "server/canonical.h"
 #include "server/scheduler/actions.h"
@@ -20,7 +21,6 @@
 #include "server/scheduler/tuning.h"
 #include "server/scheduler/tuning_progress.h"
 #include "server/scheduler/uses.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -129,9 +129,9 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   version.set_job_id(series.job_id());
   version.set_number(series.versions());
   version.set_create_time_us(step.now_us);
-  TESSERA_TRY(step.tx.putVersion(version));
-  TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(series.job_id()));
-  TESSERA_TRY(noteUses(step, projectOf(job), namedIn(version)));
+  TESSERA_RETURN_IF_ERROR(step.tx.putVersion(version));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(series.job_id()));
+  TESSERA_RETURN_IF_ERROR(noteUses(step, projectOf(job), namedIn(version)));
   step.effects.changed_jobs.insert(series.job_id());
   return step.tx.putSeries(series);
 }
@@ -148,8 +148,8 @@ absl::Status publish(Step& step, Series& series) {
 }
 
 absl::StatusOr<v1::ArtifactVersion> versionNumbered(storage::Reader& reader, const Series& series, int number) {
-  TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> found,
-                 reader.versionsAfter(series.job_id(), int64_t{number} - 1, 1));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> found,
+                           reader.versionsAfter(series.job_id(), int64_t{number} - 1, 1));
   if (found.empty() || found[0].number() != number) {
     return absl::NotFoundError(
         absl::StrCat("tune job ", series.job_id(), " has no version ", number, "; it has ",
@@ -161,7 +161,7 @@ absl::StatusOr<v1::ArtifactVersion> versionNumbered(storage::Reader& reader, con
 absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVersion&), storage::Reader& reader,
                                                const Series& series) {
   for (int number = series.versions(); number > 0; --number) {
-    TESSERA_ASSIGN(v1::ArtifactVersion version, versionNumbered(reader, series, number));
+    TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion version, versionNumbered(reader, series, number));
     if (fits(version)) {
       return version;
     }
@@ -177,12 +177,12 @@ int originOf(const v1::ArtifactVersion& version) {
 }
 
 absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
-  TESSERA_ASSIGN(const v1::Job job, step.tx.getJob(version.job_id()));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(version.job_id()));
   absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
   if (!known.ok() && !absl::IsNotFound(known)) {
     return known;
   }
-  TESSERA_ASSIGN(const bool present, claimBlob(step, version.artifact().sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool present, claimBlob(step, version.artifact().sha256()));
   if (!known.ok() || !present) {
     return absl::FailedPreconditionError(
         absl::StrCat("version ", version.number(), " of tune job ", version.job_id(), ": its artifact ",
@@ -201,7 +201,7 @@ absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const 
   }
   *series.mutable_trying() = trees;
   series.set_stage(Series::COMPILING);
-  TESSERA_TRY(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
   return compileTuned(step, action, pins);
 }
 
@@ -217,7 +217,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
     }
   }
   if (series.versions() == 0) {
-    TESSERA_TRY(publish(step, series));
+    TESSERA_RETURN_IF_ERROR(publish(step, series));
   }
   for (Workload& workload : *tune.mutable_workloads()) {
     const auto used = std::find_if(series.published().begin(), series.published().end(),
@@ -238,8 +238,8 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
 absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   series.set_stage(Series::IDLE);
   series.clear_trying();
-  TESSERA_TRY(step.tx.putSeries(series));
-  TESSERA_TRY(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return feedSearches(step, action.id());
 }
 
@@ -278,14 +278,14 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
       return tryTheRest(step, action, series);
     }
     series.set_stage(Series::LOOKING);
-    TESSERA_TRY(step.tx.putSeries(series));
-    TESSERA_TRY(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
+    TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+    TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
     return step.tx.putAction(action);
   }
   take(task.spec().measure().candidate(), result, action, series);
   *tune.mutable_pins() = action.compile().pins();
   *series.mutable_published() = series.trying();
-  TESSERA_TRY(publish(step, series));
+  TESSERA_RETURN_IF_ERROR(publish(step, series));
   return tryTheRest(step, action, series);
 }
 
@@ -329,26 +329,26 @@ absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode) {
 }
 
 absl::Status defaultCompiled(Step& step, const v1::Action& tune) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   series.set_artifact_id(tune.tune().default_artifact_id());
   *series.mutable_artifact() = tune.tune().default_artifact();
   return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
 }
 
 absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   take(tune.tune().chosen_artifact(), result, tune, series);
   return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
 }
 
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
-  TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
   return isLiving(tune) && !isBeforeSearching(tune.tune()) && series.mode() != v1::STATIC;
 }
 
 absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open) {
-  TESSERA_ASSIGN(const Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
   if (series.mode() != v1::SYNC) {
     return open;
   }
@@ -360,8 +360,8 @@ absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiti
 
 absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed) {
-  TESSERA_ASSIGN(const v1::Action tune, step.tx.getAction(tune_id));
-  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   auto& trees = *series.mutable_trees();
   auto place =
       std::find_if(trees.begin(), trees.end(), [&](const Tree& tree) { return tree.workload_hash() == workload_hash; });
@@ -378,24 +378,24 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
 }
 
 absl::Status growArtifact(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN(v1::Action action, step.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
   if (!isLiving(action) || isBeforeSearching(tune)) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   const bool over = tune.searches().empty();
   if (over && tune.stage() == v1::TuneState::SEARCHING) {
     notePhase(action, "search", static_cast<double>(step.now_us - tune.search_start_us()) / 1000.0, 0, 0);
     tune.set_stage(v1::TuneState::COMPILING_TUNED);
-    TESSERA_TRY(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   }
   if (series.stage() != Series::IDLE || (!over && series.mode() == v1::STATIC)) {
     return absl::OkStatus();
   }
   if (!over && series.mode() == v1::SYNC) {
     for (const std::string& id : tune.searches()) {
-      TESSERA_ASSIGN(const v1::Action search, step.tx.getAction(id));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action search, step.tx.getAction(id));
       if (search.search().stage() != v1::SearchState::WAITING) {
         return absl::OkStatus();
       }
@@ -412,25 +412,25 @@ absl::Status growArtifact(Step& step, const std::string& tune_id) {
 }
 
 absl::Status versionAssembled(Step& step, v1::Action& action) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   const v1::Digest made = action.result().artifact();
   // Until it has been compared, the job's artifact is the one before.
   resultIs(series.artifact(), action);
   series.set_stage(Series::COMPARING);
-  TESSERA_TRY(step.tx.putSeries(series));
-  TESSERA_TRY(noteProgress(step, action, phaseProgress("compare"), false));
-  TESSERA_TRY(
+  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(noteProgress(step, action, phaseProgress("compare"), false));
+  TESSERA_RETURN_IF_ERROR(
       measureModel(step, action, {.baseline = action.tune().default_artifact(), .candidate = made}, kComparingRuns));
   return step.tx.putAction(action);
 }
 
 absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   return series.stage() == Series::LOOKING ? looked(step, action, series, task) : compared(step, action, series, task);
 }
 
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, action));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   v1::TuneState& tune = *action.mutable_tune();
   const std::vector<Tree> added = newcomers(series);
   if (added.empty()) {
@@ -451,7 +451,7 @@ absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& fa
 }
 
 absl::Status publishUnlessPublished(Step& step, const v1::Action& tune) {
-  TESSERA_ASSIGN(Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   return series.versions() == 0 ? publish(step, series) : absl::OkStatus();
 }
 
@@ -480,15 +480,15 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
 }
 
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
-  TESSERA_ASSIGN(Series series, step.tx.getSeries(job_id));
+  TESSERA_ASSIGN_OR_RETURN(Series series, step.tx.getSeries(job_id));
   const auto by_the_job = [](const v1::ArtifactVersion& version) { return version.same_as() == 0; };
-  TESSERA_ASSIGN(v1::ArtifactVersion version,
-                 number > 0 ? versionNumbered(step.tx, series, number) : newestThat(by_the_job, step.tx, series));
-  TESSERA_TRY(requireArtifact(step, version));
-  TESSERA_ASSIGN(v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
+  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion version, number > 0 ? versionNumbered(step.tx, series, number)
+                                                                   : newestThat(by_the_job, step.tx, series));
+  TESSERA_RETURN_IF_ERROR(requireArtifact(step, version));
+  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
   series.set_chosen(number > 0 ? originOf(version) : 0);
   if (originOf(current) == originOf(version)) {
-    TESSERA_TRY(step.tx.putSeries(series));
+    TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
     return current;
   }
   if (series.versions() >= kMostVersions) {
@@ -498,7 +498,7 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   }
   version.set_same_as(originOf(version));
   version.set_held(false);
-  TESSERA_TRY(appendVersion(step, series, version));
+  TESSERA_RETURN_IF_ERROR(appendVersion(step, series, version));
   return versionNumbered(step.tx, series, series.versions());
 }
 

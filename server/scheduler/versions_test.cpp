@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/status_macros.h"
+#include "proto/support/status_macros.h"
 #include "server/testing/scheduler_bench.h"
 #include "storage/stored_key.h"
 
@@ -55,9 +55,7 @@ class Versions : public testing::Test {
     Answer answer{};
     EXPECT_TRUE(bench.store
                     ->read([&](storage::Reader& reader) -> absl::Status {
-                      auto found = ask(reader);
-                      if (!found.ok()) return found.status();
-                      answer = *std::move(found);
+                      TESSERA_ASSIGN_OR_RETURN(answer, ask(reader));
                       return absl::OkStatus();
                     })
                     .ok());
@@ -351,7 +349,7 @@ TEST_F(Versions, ChoicesAddVersionsUpToABound) {
                       v1::ArtifactVersion version = made[number % 2 == 1 ? 0 : 1];
                       version.set_same_as(version.number());
                       version.set_number(number);
-                      TESSERA_TRY(tx.putVersion(version));
+                      TESSERA_RETURN_IF_ERROR(tx.putVersion(version));
                     }
                     series.set_versions(kMostVersions - 1);
                     series.set_chosen(1);

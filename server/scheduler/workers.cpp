@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/target/host.h"
-#include "server/status_macros.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -20,9 +20,9 @@ absl::Status forWorkers(storage::Reader& reader, const std::function<absl::Statu
   storage::ListQuery query;
   query.page_size = 1000;
   do {
-    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
     for (const v1::Worker& worker : page.items) {
-      TESSERA_ASSIGN(const bool more, visit(worker));
+      TESSERA_ASSIGN_OR_RETURN(const bool more, visit(worker));
       if (!more) {
         return absl::OkStatus();
       }
@@ -35,7 +35,7 @@ absl::Status forWorkers(storage::Reader& reader, const std::function<absl::Statu
 /// Whether a worker for which `wanted` holds is there and takes work.
 absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
   bool found = false;
-  TESSERA_TRY(forWorkers(reader, [&](const v1::Worker& worker) {
+  TESSERA_RETURN_IF_ERROR(forWorkers(reader, [&](const v1::Worker& worker) {
     const bool takes_work = worker.state() == v1::Worker::IDLE || worker.state() == v1::Worker::BUSY;
     found = takes_work && wanted(worker);
     return !found;
@@ -95,7 +95,7 @@ absl::Status noteFault(Step& step, const std::string& worker_id, const std::stri
   if (absl::IsNotFound(worker.status())) {
     return absl::OkStatus();
   }
-  TESSERA_TRY(worker.status());
+  TESSERA_RETURN_IF_ERROR(worker.status());
   worker->set_faults(worker->faults() + 1);
   worker->set_faults_in_a_row(worker->faults_in_a_row() + 1);
   worker->set_trouble(why);
@@ -110,7 +110,7 @@ absl::Status noteFault(Step& step, const std::string& worker_id, const std::stri
 
 absl::Status resetWorkerTimes(Step& step) {
   std::vector<v1::Worker> changed;
-  TESSERA_TRY(forWorkers(step.tx, [&](v1::Worker worker) {
+  TESSERA_RETURN_IF_ERROR(forWorkers(step.tx, [&](v1::Worker worker) {
     const int64_t pause_us = pauseAfter(step.rules, worker.faults_in_a_row());
     const int64_t paused_until_us = std::min(worker.suspended_until_us(), step.now_us + pause_us);
     const int64_t seen_us = std::min(worker.last_seen_us(), step.now_us);
@@ -122,7 +122,7 @@ absl::Status resetWorkerTimes(Step& step) {
     return true;
   }));
   for (const v1::Worker& worker : changed) {
-    TESSERA_TRY(step.tx.putWorker(worker));
+    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
   }
   return absl::OkStatus();
 }
@@ -155,7 +155,7 @@ absl::StatusOr<bool> suits(storage::Reader& reader, const v1::Worker& worker, co
   if (!contains(task.avoid(), worker.id())) {
     return true;
   }
-  TESSERA_ASSIGN(const bool another, anotherLives(reader, task, worker.id()));
+  TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(reader, task, worker.id()));
   return !another;
 }
 

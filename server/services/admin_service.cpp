@@ -2,10 +2,10 @@
 
 #include <map>
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -16,17 +16,17 @@ grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext*
   return answer(
       context, gate_, Right::kAdminister, executor_, *request,
       [this, request, response](const Caller& caller) -> absl::Status {
-        TESSERA_TRY(checkText("name", request->name(), Limits::kMaxClientLength, false));
-        TESSERA_TRY(checkRange("role", request->role(), v1::READER, v1::Role_MAX));
-        TESSERA_TRY(checkRange("lifetime_us", request->lifetime_us(), 0, Limits::kMaxTokenLifetimeUs));
+        TESSERA_RETURN_IF_ERROR(checkText("name", request->name(), Limits::kMaxClientLength, false));
+        TESSERA_RETURN_IF_ERROR(checkRange("role", request->role(), v1::READER, v1::Role_MAX));
+        TESSERA_RETURN_IF_ERROR(checkRange("lifetime_us", request->lifetime_us(), 0, Limits::kMaxTokenLifetimeUs));
         if (!request->project().empty() && !isProjectName(request->project())) {
           return fieldError("project", request->project(), "a lower-case letter, then at most 62 of a-z, 0-9, '-'");
         }
         v1::CreateTokenRequest complete = *request;
         if (complete.project().empty()) {
-          TESSERA_ASSIGN(*complete.mutable_project(), oneProject(caller));
+          TESSERA_ASSIGN_OR_RETURN(*complete.mutable_project(), oneProject(caller));
         }
-        TESSERA_ASSIGN(*response, tokens_.create(complete));
+        TESSERA_ASSIGN_OR_RETURN(*response, tokens_.create(complete));
         return absl::OkStatus();
       },
       response);
@@ -46,8 +46,8 @@ grpc::ServerUnaryReactor* AdminService::RevokeToken(grpc::CallbackServerContext*
                                                     const v1::RevokeTokenRequest* request,
                                                     v1::RevokeTokenResponse* response) {
   return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
-    TESSERA_ASSIGN(*response->mutable_token(), tokens_.revoke(request->id()));
+    TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
+    TESSERA_ASSIGN_OR_RETURN(*response->mutable_token(), tokens_.revoke(request->id()));
     return absl::OkStatus();
   });
 }
@@ -60,9 +60,9 @@ grpc::ServerUnaryReactor* AdminService::CollectGarbage(grpc::CallbackServerConte
     for (const int64_t keep_us :
          {policy.jobs_us(), policy.events_us(), policy.artifacts_us(), policy.objects_us(), policy.records_us(),
           policy.blobs_us(), policy.artifact_bytes(), policy.object_bytes()}) {
-      TESSERA_TRY(checkRange("policy", keep_us, 0, INT64_MAX));
+      TESSERA_RETURN_IF_ERROR(checkRange("policy", keep_us, 0, INT64_MAX));
     }
-    TESSERA_ASSIGN(*response, collector_.collect(policy, request->dry_run()));
+    TESSERA_ASSIGN_OR_RETURN(*response, collector_.collect(policy, request->dry_run()));
     return absl::OkStatus();
   });
 }
@@ -71,7 +71,7 @@ grpc::ServerUnaryReactor* AdminService::VerifyStorage(grpc::CallbackServerContex
                                                       const v1::VerifyStorageRequest* request,
                                                       v1::VerifyStorageResponse* response) {
   return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_ASSIGN(*response, collector_.verify(request->read_blobs()));
+    TESSERA_ASSIGN_OR_RETURN(*response, collector_.verify(request->read_blobs()));
     return absl::OkStatus();
   });
 }
@@ -80,7 +80,7 @@ grpc::ServerUnaryReactor* AdminService::Delete(grpc::CallbackServerContext* cont
                                                v1::DeleteResponse* response) {
   return answer(context, gate_, Right::kAdminister, executor_, *request,
                 [this, request](const Caller& caller) -> absl::Status {
-                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
                   return collector_.erase(*request, project);
                 });
 }
@@ -91,13 +91,13 @@ grpc::ServerUnaryReactor* AdminService::Pin(grpc::CallbackServerContext* context
       context, gate_, Right::kAdminister, executor_, *request, [this, request](const Caller& caller) -> absl::Status {
         const bool job = request->what_case() == v1::PinRequest::kJobId;
         const std::string& id = job ? request->job_id() : request->artifact_id();
-        TESSERA_TRY(checkText(job ? "job_id" : "artifact_id", id, Limits::kMaxNameLength, false));
+        TESSERA_RETURN_IF_ERROR(checkText(job ? "job_id" : "artifact_id", id, Limits::kMaxNameLength, false));
         return store_.transact([&](storage::Transaction& tx) -> absl::Status {
           if (job) {
-            TESSERA_TRY(tx.getJob(id).status());
+            TESSERA_RETURN_IF_ERROR(tx.getJob(id).status());
             return tx.setPin(storage::Kind::kJob, id, !request->unpin());
           }
-          TESSERA_TRY(artifactOf(tx, caller, id).status());
+          TESSERA_RETURN_IF_ERROR(artifactOf(tx, caller, id).status());
           return tx.setPin(storage::Kind::kArtifact, storage::storedKey(caller.project, id), !request->unpin());
         });
       });
@@ -111,8 +111,8 @@ grpc::ServerUnaryReactor* AdminService::ListQuotas(grpc::CallbackServerContext* 
     for (const auto& [project, quota] : quotas_.named()) {
       projects[project].project = project;
     }
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(const std::vector<storage::Usage> usages, reader.usages());
+    TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Usage> usages, reader.usages());
       for (const storage::Usage& usage : usages) {
         projects[usage.project] = usage;
       }

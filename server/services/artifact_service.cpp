@@ -1,10 +1,10 @@
 #include "server/services/artifact_service.h"
 
 #include "compiler/target/host.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerContext* context,
@@ -12,9 +12,9 @@ grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerConte
                                                        v1::GetArtifactResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkSha256("id", request->id()));
+                  TESSERA_RETURN_IF_ERROR(checkSha256("id", request->id()));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(*response->mutable_artifact(), artifactOf(reader, caller, request->id()));
+                    TESSERA_ASSIGN_OR_RETURN(*response->mutable_artifact(), artifactOf(reader, caller, request->id()));
                     return absl::OkStatus();
                   });
                 });
@@ -25,10 +25,10 @@ grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerCon
                                                          v1::ListArtifactsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const storage::Page<v1::Artifact> page,
-                                   reader.listArtifacts(listQuery(*request, scopeOf(caller))));
+                    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Artifact> page,
+                                             reader.listArtifacts(listQuery(*request, scopeOf(caller))));
                     response->mutable_artifacts()->Assign(page.items.begin(), page.items.end());
                     response->set_next_page_token(page.next_page_token);
                     return absl::OkStatus();
@@ -39,19 +39,19 @@ grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerContext* context,
                                                          const v1::CheckArtifactRequest* request,
                                                          v1::CheckArtifactResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
-                [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkSha256("id", request->id()));
-                  TESSERA_TRY(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
-                  return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const v1::Artifact artifact, artifactOf(reader, caller, request->id()));
-                    const std::vector<v1::Failure> problems =
-                        compiler::hostProblems(artifact.manifest().code(), request->host());
-                    response->set_compatible(problems.empty());
-                    response->mutable_problems()->Assign(problems.begin(), problems.end());
-                    return absl::OkStatus();
-                  });
-                });
+  return answer(
+      context, gate_, Right::kLook, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_RETURN_IF_ERROR(checkSha256("id", request->id()));
+        TESSERA_RETURN_IF_ERROR(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
+        return store_.read([&](storage::Reader& reader) -> absl::Status {
+          TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, artifactOf(reader, caller, request->id()));
+          const std::vector<v1::Failure> problems = compiler::hostProblems(artifact.manifest().code(), request->host());
+          response->set_compatible(problems.empty());
+          response->mutable_problems()->Assign(problems.begin(), problems.end());
+          return absl::OkStatus();
+        });
+      });
 }
 
 }  // namespace tessera::server

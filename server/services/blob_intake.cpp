@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/scheduler/uses.h"
 #include "server/services/blob_row.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -19,20 +19,21 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
   const bool all = seesAllBlobs(caller);
   // A project keeps a blob by its own reference and by the blob's: what was used longer ago counts. A worker has none.
   const auto useOf = [&](storage::Reader& reader, const std::string& sha256) -> absl::StatusOr<int64_t> {
-    TESSERA_ASSIGN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
+    TESSERA_ASSIGN_OR_RETURN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
     if (!all) {
-      TESSERA_ASSIGN(const int64_t held_us, reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256)));
+      TESSERA_ASSIGN_OR_RETURN(const int64_t held_us,
+                               reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256)));
       used_us = std::min(used_us, held_us);
     }
     return used_us;
   };
   const int64_t now_us = clock_.nowMicros();
   std::set<std::string> present, stale;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const std::string& sha256 : sha256s) {
       // A file without its row (a crash came between the two) counts as missing: uploading it again
       // ends at once and files the row.
-      TESSERA_ASSIGN(const bool there, reader.hasBlob(sha256));
+      TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(sha256));
       const auto used_us = useOf(reader, sha256);
       if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {
         return used_us.status();
@@ -45,13 +46,13 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
   }));
   if (!stale.empty()) {
     // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
-    TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (const std::string& sha256 : stale) {
-        TESSERA_TRY(noteUse(tx, Kind::kBlob, sha256, now_us));
+        TESSERA_RETURN_IF_ERROR(noteUse(tx, Kind::kBlob, sha256, now_us));
         if (!all) {
-          TESSERA_TRY(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
+          TESSERA_RETURN_IF_ERROR(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
         }
-        TESSERA_ASSIGN(const bool there, tx.hasBlob(sha256));
+        TESSERA_ASSIGN_OR_RETURN(const bool there, tx.hasBlob(sha256));
         if (there && useOf(tx, sha256).ok()) {
           present.insert(sha256);
         }
@@ -63,7 +64,7 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
 }
 
 absl::Status BlobIntake::checkBytes(const Sent& blob) const {
-  TESSERA_TRY(checkDigest(blob.field, blob.digest, limits_.max_blob_bytes));
+  TESSERA_RETURN_IF_ERROR(checkDigest(blob.field, blob.digest, limits_.max_blob_bytes));
   if (blob.digest.size_bytes() != static_cast<int64_t>(blob.data.size())) {
     return fieldError(absl::StrCat(blob.field, ".size_bytes"), absl::StrCat(blob.digest.size_bytes()),
                       absl::StrCat(blob.data.size(), ", the bytes that came"));
@@ -75,9 +76,9 @@ absl::Status BlobIntake::checkBytes(const Sent& blob) const {
 }
 
 absl::Status BlobIntake::storeFile(const std::string& project, const Sent& blob) {
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const bool held, project.empty() ? reader.hasBlob(blob.digest.sha256())
-                                                    : reader.holdsBlob(project, blob.digest.sha256()));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const bool held, project.empty() ? reader.hasBlob(blob.digest.sha256())
+                                                              : reader.holdsBlob(project, blob.digest.sha256()));
     return held ? absl::OkStatus()
                 : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest.size_bytes());
   }));
@@ -88,7 +89,7 @@ absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob)
   // Part of the caller's transaction, of which one that fails leaves nothing.
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     if (blobs_.becomesRow(blob.digest.size_bytes())) {
-      TESSERA_TRY(blobs_.put(blob.digest, blob.data));
+      TESSERA_RETURN_IF_ERROR(blobs_.put(blob.digest, blob.data));
     }
     return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project, blob.digest,
                       blobs_.unfinishedBytes(project, ""));  // those before it count by now
@@ -97,7 +98,7 @@ absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob)
 
 absl::Status BlobIntake::check(const std::vector<Sent>& sent) const {
   for (const Sent& blob : sent) {
-    TESSERA_TRY(checkBytes(blob));
+    TESSERA_RETURN_IF_ERROR(checkBytes(blob));
   }
   return absl::OkStatus();
 }
@@ -110,9 +111,9 @@ bool BlobIntake::becomeRows(const std::vector<Sent>& sent) const {
 absl::Status BlobIntake::storeWithin(const std::string& project, const std::vector<Sent>& sent) {
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     for (const Sent& blob : sent) {
-      TESSERA_ASSIGN(const bool held, tx.holdsBlob(project, blob.digest.sha256()));
+      TESSERA_ASSIGN_OR_RETURN(const bool held, tx.holdsBlob(project, blob.digest.sha256()));
       if (!held) {
-        TESSERA_TRY(storeRows(project, blob));
+        TESSERA_RETURN_IF_ERROR(storeRows(project, blob));
       }
     }
     return absl::OkStatus();
@@ -122,7 +123,7 @@ absl::Status BlobIntake::storeWithin(const std::string& project, const std::vect
 absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& caller, const std::vector<Sent>& sent) {
   std::string project;
   if (caller.role != v1::WORKER) {
-    TESSERA_ASSIGN(project, oneProject(caller));
+    TESSERA_ASSIGN_OR_RETURN(project, oneProject(caller));
   }
   std::vector<Outcome> outcomes;
   std::vector<std::string> sound;
@@ -133,7 +134,7 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
     }
   }
   // Most often all are there: that is one look.
-  TESSERA_ASSIGN(const std::set<std::string> present, claimPresent(caller, sound));
+  TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> present, claimPresent(caller, sound));
   std::vector<size_t> fresh;
   for (size_t i = 0; i < sent.size(); ++i) {
     if (!outcomes[i].status.ok()) {
@@ -151,7 +152,7 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
     return outcomes;
   }
   // The files are durable; only now may rows speak of them.
-  TESSERA_TRY(store_.transact([&](storage::Transaction&) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction&) -> absl::Status {
     for (const size_t i : fresh) {
       outcomes[i].status = storeRows(project, sent[i]);
     }

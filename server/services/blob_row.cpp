@@ -1,7 +1,7 @@
 #include "server/services/blob_row.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/status_macros.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::server {
 
@@ -11,7 +11,7 @@ absl::Status checkRoom(Quotas& quotas, storage::Reader& reader, const std::strin
   if (limit == 0) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN(storage::Usage usage, reader.usageOf(project));
+  TESSERA_ASSIGN_OR_RETURN(storage::Usage usage, reader.usageOf(project));
   usage.blob_bytes += unfinished;
   return usage.blob_bytes + more <= limit ? absl::OkStatus() : outOfBytes(project, limit, usage);
 }
@@ -22,12 +22,12 @@ absl::Status putBlobRow(storage::Transaction& tx, storage::BlobStore& blobs, Quo
     return absl::AbortedError(absl::StrCat("blob ", digest.sha256(), " was there and is not any more; send it again"));
   }
   if (!project.empty()) {
-    TESSERA_ASSIGN(const bool held, tx.holdsBlob(project, digest.sha256()));
+    TESSERA_ASSIGN_OR_RETURN(const bool held, tx.holdsBlob(project, digest.sha256()));
     if (!held) {  // others of the project may have sent something meanwhile
-      TESSERA_TRY(checkRoom(quotas, tx, project, unfinished, digest.size_bytes()));
+      TESSERA_RETURN_IF_ERROR(checkRoom(quotas, tx, project, unfinished, digest.size_bytes()));
     }
   }
-  TESSERA_TRY(tx.putBlob(digest, project, now_us));
+  TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, project, now_us));
   return tx.touch(storage::Kind::kBlob, digest.sha256(), now_us);
 }
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/scheduler/uses.h"
 #include "server/services/blob_row.h"
@@ -12,7 +13,6 @@
 #include "server/services/download_call.h"
 #include "server/services/own.h"
 #include "server/services/upload_call.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -22,15 +22,16 @@ grpc::ServerUnaryReactor* BlobService::FindMissingBlobs(grpc::CallbackServerCont
   return answer(
       context, gate_, Right::kFetch, executor_, *request,
       [this, request, response](const Caller& caller) -> absl::Status {
-        TESSERA_TRY(checkRange("digests (count)", request->digests_size(), 0, Limits::kMaxDigests));
+        TESSERA_RETURN_IF_ERROR(checkRange("digests (count)", request->digests_size(), 0, Limits::kMaxDigests));
         for (int i = 0; i < request->digests_size(); ++i) {
-          TESSERA_TRY(checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
+          TESSERA_RETURN_IF_ERROR(
+              checkDigest(absl::StrCat("digests[", i, "]"), request->digests(i), limits_.max_blob_bytes));
         }
         std::vector<std::string> asked;
         for (const v1::Digest& digest : request->digests()) {
           asked.push_back(digest.sha256());
         }
-        TESSERA_ASSIGN(const std::set<std::string> present, intake_.claimPresent(caller, asked));
+        TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> present, intake_.claimPresent(caller, asked));
         for (const v1::Digest& digest : request->digests()) {
           if (!present.contains(digest.sha256())) {
             *response->add_missing() = digest;
@@ -45,12 +46,12 @@ grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* 
                                                    v1::QueryUploadResponse* response) {
   return answer(context, gate_, Right::kStore, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
-                  TESSERA_ASSIGN(const std::set<std::string> present,
-                                 intake_.claimPresent(caller, {request->digest().sha256()}));
+                  TESSERA_RETURN_IF_ERROR(checkDigest("digest", request->digest(), limits_.max_blob_bytes));
+                  TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> present,
+                                           intake_.claimPresent(caller, {request->digest().sha256()}));
                   const bool trusted = caller.role == v1::WORKER;
                   const storage::BlobStore::Sender sender{trusted ? "" : caller.project, !trusted && present.empty()};
-                  TESSERA_ASSIGN(const int64_t committed, blobs_.committedBytes(request->digest(), sender));
+                  TESSERA_ASSIGN_OR_RETURN(const int64_t committed, blobs_.committedBytes(request->digest(), sender));
                   response->set_committed_bytes(committed);
                   response->set_complete(!present.empty());
                   return absl::OkStatus();
@@ -70,27 +71,28 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* BlobService::UploadBlob(grpc::Ca
 grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerContext* context,
                                                         const v1::BatchUpdateBlobsRequest* request,
                                                         v1::BatchUpdateBlobsResponse* response) {
-  return answer(context, gate_, Right::kStore, executor_, *request,
-                [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkRange("blobs (count)", request->blobs_size(), 0, Limits::kMaxBatchBlobs));
-                  int64_t bytes = 0;
-                  std::vector<BlobIntake::Sent> sent;
-                  for (const auto& blob : request->blobs()) {
-                    bytes += static_cast<int64_t>(blob.data().size());
-                    sent.push_back({"digest", blob.digest(), blob.data()});
-                  }
-                  TESSERA_TRY(checkRange("blobs (bytes)", bytes, 0, Limits::kMaxBatchBytes));
-                  TESSERA_ASSIGN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
-                  for (size_t i = 0; i < outcomes.size(); ++i) {
-                    v1::BatchUpdateBlobsResponse::Answer& one = *response->add_answers();
-                    *one.mutable_digest() = sent[i].digest;
-                    one.set_existed(outcomes[i].existed);
-                    if (!outcomes[i].status.ok()) {
-                      *one.mutable_status() = rpcStatusOf(outcomes[i].status);
-                    }
-                  }
-                  return absl::OkStatus();
-                });
+  return answer(
+      context, gate_, Right::kStore, executor_, *request,
+      [this, request, response](const Caller& caller) -> absl::Status {
+        TESSERA_RETURN_IF_ERROR(checkRange("blobs (count)", request->blobs_size(), 0, Limits::kMaxBatchBlobs));
+        int64_t bytes = 0;
+        std::vector<BlobIntake::Sent> sent;
+        for (const auto& blob : request->blobs()) {
+          bytes += static_cast<int64_t>(blob.data().size());
+          sent.push_back({"digest", blob.digest(), blob.data()});
+        }
+        TESSERA_RETURN_IF_ERROR(checkRange("blobs (bytes)", bytes, 0, Limits::kMaxBatchBytes));
+        TESSERA_ASSIGN_OR_RETURN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
+        for (size_t i = 0; i < outcomes.size(); ++i) {
+          v1::BatchUpdateBlobsResponse::Answer& one = *response->add_answers();
+          *one.mutable_digest() = sent[i].digest;
+          one.set_existed(outcomes[i].existed);
+          if (!outcomes[i].status.ok()) {
+            *one.mutable_status() = rpcStatusOf(outcomes[i].status);
+          }
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<v1::DownloadBlobResponse>* BlobService::DownloadBlob(grpc::CallbackServerContext* context,

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <string>
 
-#include "proto/failure.h"
-#include "proto/sha256.h"
+#include "proto/messages/failure.h"
+#include "proto/support/sha256.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {

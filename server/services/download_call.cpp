@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/limits.h"
 #include "server/request_checks.h"
 #include "server/retention/losses.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -41,20 +41,20 @@ void DownloadCall::OnCancel() {
 
 absl::Status DownloadCall::begin() {
   begun_ = true;
-  TESSERA_TRY(checkSha256("sha256", request_.sha256()));
+  TESSERA_RETURN_IF_ERROR(checkSha256("sha256", request_.sha256()));
   int64_t size = 0;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
     const auto stored = reader.blobSize(request_.sha256());
     if (!may_read || absl::IsNotFound(stored.status())) {
       return notThere("blob", request_.sha256());  // in the same words of what is another's
     }
-    TESSERA_TRY(stored.status());
+    TESSERA_RETURN_IF_ERROR(stored.status());
     size = *stored;
     return absl::OkStatus();
   }));
-  TESSERA_TRY(checkRange("offset", request_.offset(), 0, size));
-  TESSERA_TRY(checkRange("limit", request_.limit(), 0, INT64_MAX));
+  TESSERA_RETURN_IF_ERROR(checkRange("offset", request_.offset(), 0, size));
+  TESSERA_RETURN_IF_ERROR(checkRange("limit", request_.limit(), 0, INT64_MAX));
   next_ = request_.offset();
   end_ = request_.limit() == 0 ? size : next_ + std::min(request_.limit(), size - next_);
   if (next_ == 0 && end_ == size) {
@@ -69,7 +69,7 @@ absl::Status DownloadCall::readChunk() {
   data->clear();
   const int64_t length = std::min<int64_t>(end_ - next_, Limits::kMaxChunkBytes);
   if (length > 0) {
-    TESSERA_TRY(blobs_.get(request_.sha256(), next_, length, [&](std::string_view chunk) {
+    TESSERA_RETURN_IF_ERROR(blobs_.get(request_.sha256(), next_, length, [&](std::string_view chunk) {
       data->append(chunk);
       return absl::OkStatus();
     }));

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"

@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -55,7 +55,7 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
   if (task.has_failure()) {
     *info.mutable_failure() = task.failure();
   }
-  TESSERA_ASSIGN(const storage::LivingJobs jobs, reader.livingJobsOfTask(task.id(), kMostJobs));
+  TESSERA_ASSIGN_OR_RETURN(const storage::LivingJobs jobs, reader.livingJobsOfTask(task.id(), kMostJobs));
   info.set_jobs(jobs.count);
   info.mutable_job_ids()->Assign(jobs.first.begin(), jobs.first.end());
   return info;
@@ -68,9 +68,10 @@ grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext*
                                                     v1::ListWorkersResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const storage::Page<v1::Worker> page, reader.listWorkers(listQuery(*request, "")));
+                    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page,
+                                             reader.listWorkers(listQuery(*request, "")));
                     for (const v1::Worker& worker : page.items) {
                       *response->add_workers() = shownTo(reader, caller, worker);
                     }
@@ -85,9 +86,9 @@ grpc::ServerUnaryReactor* FleetService::GetWorker(grpc::CallbackServerContext* c
                                                   v1::GetWorkerResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxWorkerIdLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxWorkerIdLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(v1::Worker worker, reader.getWorker(request->id()));
+                    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, reader.getWorker(request->id()));
                     *response->mutable_worker() = shownTo(reader, caller, std::move(worker));
                     return absl::OkStatus();
                   });
@@ -99,12 +100,12 @@ grpc::ServerUnaryReactor* FleetService::ListTasks(grpc::CallbackServerContext* c
                                                   v1::ListTasksResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const storage::Page<v1::Task> page,
-                                   reader.listTasks(listQuery(*request, scopeOf(caller))));
+                    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Task> page,
+                                             reader.listTasks(listQuery(*request, scopeOf(caller))));
                     for (const v1::Task& task : page.items) {
-                      TESSERA_ASSIGN(*response->add_tasks(), infoOf(reader, task));
+                      TESSERA_ASSIGN_OR_RETURN(*response->add_tasks(), infoOf(reader, task));
                     }
                     response->set_next_page_token(page.next_page_token);
                     return absl::OkStatus();
@@ -116,8 +117,9 @@ grpc::ServerUnaryReactor* FleetService::DrainWorker(grpc::CallbackServerContext*
                                                     const v1::DrainWorkerRequest* request,
                                                     v1::DrainWorkerResponse* response) {
   return answer(context, gate_, Right::kAdminister, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkText("worker_id", request->worker_id(), Limits::kMaxWorkerIdLength, false));
-    TESSERA_ASSIGN(*response->mutable_worker(), scheduler_.drainWorker(request->worker_id(), request->drain()));
+    TESSERA_RETURN_IF_ERROR(checkText("worker_id", request->worker_id(), Limits::kMaxWorkerIdLength, false));
+    TESSERA_ASSIGN_OR_RETURN(*response->mutable_worker(),
+                             scheduler_.drainWorker(request->worker_id(), request->drain()));
     return absl::OkStatus();
   });
 }

@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "proto/failure.h"
-#include "proto/printable.h"
+#include "proto/messages/failure.h"
+#include "proto/support/printable.h"
 
 namespace tessera::server {
 

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/limits.h"
 #include "server/record_checks.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -37,7 +37,7 @@ void ImportCall::OnCancel() {
 }
 
 absl::Status ImportCall::take() {
-  TESSERA_TRY(checkRange("records (count)", message_.records_size(), 0, Limits::kMaxRecords));
+  TESSERA_RETURN_IF_ERROR(checkRange("records (count)", message_.records_size(), 0, Limits::kMaxRecords));
   validate_only_ = validate_only_ || message_.validate_only();
   std::vector<v1::TuningRecord> records;
   for (v1::TuningRecord& record : *message_.mutable_records()) {
@@ -56,10 +56,10 @@ absl::Status ImportCall::take() {
     return absl::OkStatus();
   }
   int64_t imported = 0;
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
     imported = 0;
     for (const v1::TuningRecord& record : records) {
-      TESSERA_ASSIGN(const bool stored, tx.mergeRecord(record));
+      TESSERA_ASSIGN_OR_RETURN(const bool stored, tx.mergeRecord(record));
       imported += stored ? 1 : 0;
     }
     return absl::OkStatus();

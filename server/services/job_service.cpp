@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/target.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
 #include "server/services/watch_call.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -93,41 +93,42 @@ bool JobService::preparesAtOnce(const v1::CreateJobRequest& request) const {
 }
 
 absl::Status JobService::takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller) {
-  TESSERA_ASSIGN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<BlobIntake::Outcome> outcomes, intake_.take(caller, sent));
   for (const BlobIntake::Outcome& outcome : outcomes) {
-    TESSERA_TRY(outcome.status);
+    TESSERA_RETURN_IF_ERROR(outcome.status);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Job> JobService::submit(const v1::CreateJobRequest& request, const Caller& caller,
                                            v1::TuneMode mode) {
-  TESSERA_ASSIGN(Submission submission, prepare(request, caller));
+  TESSERA_ASSIGN_OR_RETURN(Submission submission, prepare(request, caller));
   return scheduler_.createJob(std::move(submission.request), submission.targetOrNone(), submission.project, mode,
                               submission.store_files);
 }
 
 absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRequest& request, const Caller& caller) {
-  TESSERA_TRY(checkCreateJob(request, limits_));
-  TESSERA_TRY(checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
-  TESSERA_ASSIGN(const std::string project, oneProject(caller));
+  TESSERA_RETURN_IF_ERROR(checkCreateJob(request, limits_));
+  TESSERA_RETURN_IF_ERROR(
+      checkRange("priority", request.priority(), -Limits::kMaxPriority, highestPriority(caller.role)));
+  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
   std::shared_ptr<const v1::Target> target;
   if (request.has_compile()) {
-    TESSERA_ASSIGN(target, targets_.resolve(project, request.compile().target()));
-    TESSERA_TRY(checkCoded("compile.target", *target));
+    TESSERA_ASSIGN_OR_RETURN(target, targets_.resolve(project, request.compile().target()));
+    TESSERA_RETURN_IF_ERROR(checkCoded("compile.target", *target));
   } else if (request.has_analyze()) {
-    TESSERA_ASSIGN(target, targets_.resolve(project, request.analyze().compile().target()));
+    TESSERA_ASSIGN_OR_RETURN(target, targets_.resolve(project, request.analyze().compile().target()));
   } else if (request.has_tune()) {
-    TESSERA_ASSIGN(target, targets_.resolve(project, request.tune().compile().target()));
-    TESSERA_TRY(checkCoded("tune.compile.target", *target));
+    TESSERA_ASSIGN_OR_RETURN(target, targets_.resolve(project, request.tune().compile().target()));
+    TESSERA_RETURN_IF_ERROR(checkCoded("tune.compile.target", *target));
   }
   const std::vector<BlobIntake::Sent> sent = sentWith(request);
   std::function<absl::Status()> store_files;
   if (!request.validate_only() && intake_.becomeRows(sent)) {
-    TESSERA_TRY(intake_.check(sent));
+    TESSERA_RETURN_IF_ERROR(intake_.check(sent));
     store_files = [this, project, sent] { return intake_.storeWithin(project, sent); };
   } else {
-    TESSERA_TRY(takeFiles(sent, caller));
+    TESSERA_RETURN_IF_ERROR(takeFiles(sent, caller));
   }
   v1::CreateJobRequest named = request;
   named.clear_files();
@@ -144,9 +145,9 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
                                              v1::GetJobResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(*response->mutable_job(), jobOf(reader, caller, request->id()));
+                    TESSERA_ASSIGN_OR_RETURN(*response->mutable_job(), jobOf(reader, caller, request->id()));
                     return absl::OkStatus();
                   });
                 });
@@ -156,9 +157,10 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                v1::ListJobsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(storage::Page<v1::Job> page, reader.listJobs(listQuery(*request, scopeOf(caller))));
+                    TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::Job> page,
+                                             reader.listJobs(listQuery(*request, scopeOf(caller))));
                     for (v1::Job& job : page.items) {
                       *response->add_jobs() = forList(std::move(job));
                     }
@@ -180,8 +182,8 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
 /// Strangers cannot be told apart, so their jobs are all of theirs; nobody else's are.
 absl::Status JobService::checkOwner(const std::string& job_id, const Caller& caller) {
   v1::Job job;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(job, jobOf(reader, caller, job_id));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(job, jobOf(reader, caller, job_id));
     return absl::OkStatus();
   }));
   if (caller.role == v1::OPERATOR) {
@@ -197,9 +199,9 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
                                                 const v1::CancelJobRequest* request, v1::CancelJobResponse* response) {
   return answer(context, gate_, Right::kSubmit, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
-                  TESSERA_TRY(checkOwner(request->id(), caller));
-                  TESSERA_ASSIGN(*response->mutable_job(), scheduler_.cancelJob(request->id()));
+                  TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkOwner(request->id(), caller));
+                  TESSERA_ASSIGN_OR_RETURN(*response->mutable_job(), scheduler_.cancelJob(request->id()));
                   return absl::OkStatus();
                 });
 }
@@ -209,10 +211,10 @@ grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* co
                                                  v1::ExplainKeyResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkCompileSpec(request->compile(), limits_));
-                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
-                  TESSERA_ASSIGN(const auto target, targets_.resolve(project, request->compile().target()));
-                  TESSERA_ASSIGN(*response, scheduler_.explainKey(request->compile(), *target, project));
+                  TESSERA_RETURN_IF_ERROR(checkCompileSpec(request->compile(), limits_));
+                  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN_OR_RETURN(const auto target, targets_.resolve(project, request->compile().target()));
+                  TESSERA_ASSIGN_OR_RETURN(*response, scheduler_.explainKey(request->compile(), *target, project));
                   return absl::OkStatus();
                 });
 }

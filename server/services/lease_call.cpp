@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -41,9 +41,9 @@ void LeaseCall::OnDone() {
 
 absl::Status LeaseCall::begin() {
   begun_ = true;
-  TESSERA_TRY(checkText("worker_id", request_.worker_id(), Limits::kMaxWorkerIdLength, false));
-  TESSERA_TRY(checkText("trouble", request_.trouble(), Limits::kMaxTroubleLength, true));
-  TESSERA_TRY(checkRange("wait_us", request_.wait_us(), 0, Limits::kMaxTimeoutUs));
+  TESSERA_RETURN_IF_ERROR(checkText("worker_id", request_.worker_id(), Limits::kMaxWorkerIdLength, false));
+  TESSERA_RETURN_IF_ERROR(checkText("trouble", request_.trouble(), Limits::kMaxTroubleLength, true));
+  TESSERA_RETURN_IF_ERROR(checkRange("wait_us", request_.wait_us(), 0, Limits::kMaxTimeoutUs));
   // Half a lease at most: asking again is an idle worker's sign of life.
   const int64_t wait_us = std::min(request_.wait_us(), scheduler_.rules().lease_us / 2);
   expired_ = wait_us == 0;

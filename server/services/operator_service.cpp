@@ -1,8 +1,8 @@
 #include "server/services/operator_service.h"
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -10,8 +10,8 @@ grpc::ServerUnaryReactor* OperatorService::ListOperators(grpc::CallbackServerCon
                                                          const v1::ListOperatorsRequest* request,
                                                          v1::ListOperatorsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkList(*request));
-    TESSERA_ASSIGN(*response, operators_.list(listQuery(*request, "")));
+    TESSERA_RETURN_IF_ERROR(checkList(*request));
+    TESSERA_ASSIGN_OR_RETURN(*response, operators_.list(listQuery(*request, "")));
     return absl::OkStatus();
   });
 }

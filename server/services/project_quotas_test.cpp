@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "server/testing/project_bench.h"
 
 namespace tessera::server {

@@ -2,12 +2,12 @@
 
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "server/record_checks.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/import_call.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -50,10 +50,10 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
   }
 
   absl::Status fetch() {
-    TESSERA_TRY(checkText("filter", query_.filter, Limits::kMaxFilterLength, true));
+    TESSERA_RETURN_IF_ERROR(checkText("filter", query_.filter, Limits::kMaxFilterLength, true));
     next_ = 0;
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(page_, reader.listRecords(query_));
+    TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN_OR_RETURN(page_, reader.listRecords(query_));
       return absl::OkStatus();
     }));
     query_.page_token = page_.next_page_token;
@@ -104,10 +104,10 @@ grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext
                                                      v1::ListRecordsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const storage::Page<v1::TuningRecord> page,
-                                   reader.listRecords(listQuery(*request, scopeOf(caller))));
+                    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::TuningRecord> page,
+                                             reader.listRecords(listQuery(*request, scopeOf(caller))));
                     response->mutable_records()->Assign(page.items.begin(), page.items.end());
                     response->set_next_page_token(page.next_page_token);
                     return absl::OkStatus();
@@ -120,9 +120,9 @@ grpc::ServerUnaryReactor* RecordService::GetRecord(grpc::CallbackServerContext* 
                                                    v1::GetRecordResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("id", request->id(), Limits::kMaxNameLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(*response->mutable_record(), recordOf(reader, caller, request->id()));
+                    TESSERA_ASSIGN_OR_RETURN(*response->mutable_record(), recordOf(reader, caller, request->id()));
                     return absl::OkStatus();
                   });
                 });
@@ -133,9 +133,9 @@ grpc::ServerUnaryReactor* RecordService::BestRecords(grpc::CallbackServerContext
                                                      v1::BestRecordsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkBestRecords(*request));
+                  TESSERA_RETURN_IF_ERROR(checkBestRecords(*request));
                   storage::BestQuery query;
-                  TESSERA_ASSIGN(query.project, oneProject(caller));
+                  TESSERA_ASSIGN_OR_RETURN(query.project, oneProject(caller));
                   query.workloads.assign(request->workload_hashes().begin(), request->workload_hashes().end());
                   query.target = request->target_name();
                   query.chip = request->target_hash();
@@ -144,7 +144,7 @@ grpc::ServerUnaryReactor* RecordService::BestRecords(grpc::CallbackServerContext
                   query.page_size = request->page_size();
                   query.page_token = request->page_token();
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
+                    TESSERA_ASSIGN_OR_RETURN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
                     for (const storage::BestGroup& found : page.items) {
                       v1::BestRecordsResponse::Group& group = *response->add_groups();
                       group.set_workload_hash(found.workload);
@@ -164,12 +164,12 @@ grpc::ServerUnaryReactor* RecordService::RecordStatistics(grpc::CallbackServerCo
                                                           v1::RecordStatisticsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("filter", request->filter(), Limits::kMaxFilterLength, true));
-                  TESSERA_TRY(checkText("group_by", request->group_by(), Limits::kMaxNameLength, true));
+                  TESSERA_RETURN_IF_ERROR(checkText("filter", request->filter(), Limits::kMaxFilterLength, true));
+                  TESSERA_RETURN_IF_ERROR(checkText("group_by", request->group_by(), Limits::kMaxNameLength, true));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN(const std::vector<storage::RecordGroup> groups,
-                                   reader.recordStatistics(scopeOf(caller), request->filter(), request->group_by(),
-                                                           kMostGroups + 1));
+                    TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::RecordGroup> groups,
+                                             reader.recordStatistics(scopeOf(caller), request->filter(),
+                                                                     request->group_by(), kMostGroups + 1));
                     for (const storage::RecordGroup& found : groups) {
                       if (response->groups_size() == kMostGroups) {
                         response->set_more(true);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "server/services/grpc_status.h"
 #include "server/testing/service_bench.h"
 

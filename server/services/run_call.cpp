@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -30,9 +30,9 @@ void RunCall::OnDone() {
 }
 
 absl::Status RunCall::begin() {
-  TESSERA_TRY(checkCreateJob(request_, limits_));
-  TESSERA_ASSIGN(const std::string project, oneProject(caller_));
-  TESSERA_ASSIGN(const v1::Job job, scheduler_.createJob(request_, {}, project));
+  TESSERA_RETURN_IF_ERROR(checkCreateJob(request_, limits_));
+  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller_));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, scheduler_.createJob(request_, {}, project));
   job_id_ = job.id();
   ticket().concerns(job_id_);
   subscription_ = scheduler_.wakeups().onJob(job_id_, poker());
@@ -60,7 +60,7 @@ void RunCall::advance() {
   }
   v1::Job job;
   const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(job, reader.getJob(job_id_));
+    TESSERA_ASSIGN_OR_RETURN(job, reader.getJob(job_id_));
     return absl::OkStatus();
   });
   if (!status.ok()) {

@@ -1,9 +1,9 @@
 #include "server/services/signing_service.h"
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -21,12 +21,12 @@ grpc::ServerUnaryReactor* SigningService::SignArtifact(grpc::CallbackServerConte
                                                        v1::SignArtifactResponse* response) {
   return answer(context, gate_, Right::kFetch, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkSha256("artifact_id", request->artifact_id()));
+                  TESSERA_RETURN_IF_ERROR(checkSha256("artifact_id", request->artifact_id()));
                   // A blob that somebody uploaded is no artifact: only what this service's workers assembled has a row.
-                  TESSERA_TRY(store_.read([&](storage::Reader& reader) {
+                  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) {
                     return artifactOf(reader, caller, request->artifact_id()).status();
                   }));
-                  TESSERA_ASSIGN(*response->mutable_signature(), key_.sign(request->artifact_id()));
+                  TESSERA_ASSIGN_OR_RETURN(*response->mutable_signature(), key_.sign(request->artifact_id()));
                   response->set_public_key(key_.publicKey());
                   return absl::OkStatus();
                 });

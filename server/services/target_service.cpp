@@ -1,9 +1,9 @@
 #include "server/services/target_service.h"
 
 #include "compiler/target/target.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -12,9 +12,9 @@ grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* 
                                                    v1::GetTargetResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("name", request->name(), Limits::kMaxNameLength, false));
-                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
-                  TESSERA_ASSIGN(*response, targets_.get(project, request->name()));
+                  TESSERA_RETURN_IF_ERROR(checkText("name", request->name(), Limits::kMaxNameLength, false));
+                  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN_OR_RETURN(*response, targets_.get(project, request->name()));
                   return absl::OkStatus();
                 });
 }
@@ -24,8 +24,8 @@ grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext
                                                      v1::ListTargetsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkList(*request));
-                  TESSERA_ASSIGN(*response, targets_.list(listQuery(*request, scopeOf(caller))));
+                  TESSERA_RETURN_IF_ERROR(checkList(*request));
+                  TESSERA_ASSIGN_OR_RETURN(*response, targets_.list(listQuery(*request, scopeOf(caller))));
                   return absl::OkStatus();
                 });
 }
@@ -47,8 +47,8 @@ grpc::ServerUnaryReactor* TargetService::RegisterTarget(grpc::CallbackServerCont
                                                         v1::RegisterTargetResponse* response) {
   return answer(context, gate_, Right::kSubmit, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_ASSIGN(const std::string project, oneProject(caller));
-                  TESSERA_ASSIGN(*response, targets_.add(project, request->target()));
+                  TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
+                  TESSERA_ASSIGN_OR_RETURN(*response, targets_.add(project, request->target()));
                   return absl::OkStatus();
                 });
 }

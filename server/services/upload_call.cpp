@@ -3,10 +3,10 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/limits.h"
 #include "server/request_checks.h"
 #include "server/services/blob_row.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -58,29 +58,29 @@ void UploadCall::readNext() {
 
 absl::Status UploadCall::begin() {
   begun_ = true;
-  TESSERA_TRY(checkDigest("digest", message_.digest(), limits_.max_blob_bytes));
+  TESSERA_RETURN_IF_ERROR(checkDigest("digest", message_.digest(), limits_.max_blob_bytes));
   digest_ = message_.digest();
   ticket().concerns(digest_.sha256());
   const bool trusted = caller_.role == v1::WORKER;
   bool may_read = trusted;
   if (!trusted) {
-    TESSERA_ASSIGN(project_, oneProject(caller_));
-    TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN(may_read, reader.holdsBlob(project_, digest_.sha256()));
+    TESSERA_ASSIGN_OR_RETURN(project_, oneProject(caller_));
+    TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN_OR_RETURN(may_read, reader.holdsBlob(project_, digest_.sha256()));
       return may_read ? absl::OkStatus()
                       : checkRoom(quotas_, reader, project_, blobs_.unfinishedBytes(project_, digest_.sha256()),
                                   digest_.size_bytes());
     }));
   }
   if (may_read) {
-    TESSERA_TRY(checkSizeOfStored(digest_));
+    TESSERA_RETURN_IF_ERROR(checkSizeOfStored(digest_));
   }
-  TESSERA_TRY(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
+  TESSERA_RETURN_IF_ERROR(checkRange("offset", message_.offset(), 0, digest_.size_bytes()));
   existed_ = may_read && blobs_.contains(digest_.sha256());
   if (message_.parts_size() > 0 || !message_.placed().empty()) {
     return beginFromFiles();
   }
-  TESSERA_ASSIGN(upload_, blobs_.startUpload(digest_, message_.offset(), {project_, !may_read}));
+  TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startUpload(digest_, message_.offset(), {project_, !may_read}));
   received_ = message_.offset();
   return absl::OkStatus();
 }
@@ -98,7 +98,7 @@ absl::Status UploadCall::beginFromFiles() {
     return fieldError(field, "set beside an offset or another source", "the one source of the bytes");
   }
   if (!message_.placed().empty()) {
-    TESSERA_ASSIGN(upload_, blobs_.startPlaced(digest_, message_.placed()));
+    TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startPlaced(digest_, message_.placed()));
     received_ = digest_.size_bytes();
     return absl::OkStatus();
   }
@@ -108,7 +108,7 @@ absl::Status UploadCall::beginFromFiles() {
   }
   using Hashed = storage::BlobStore::Hashed;
   const Hashed hashed = caller_.name == kLocalWorkers ? Hashed::kHere : Hashed::kByAnybody;
-  TESSERA_ASSIGN(upload_, blobs_.startComposed(digest_, parts, hashed));  // which has looked at their sizes
+  TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startComposed(digest_, parts, hashed));  // which has looked at their sizes
   for (const storage::BlobStore::Part& part : parts) {
     received_ += part.sha256.empty() ? 0 : part.bytes;
   }
@@ -117,9 +117,10 @@ absl::Status UploadCall::beginFromFiles() {
 
 absl::Status UploadCall::take() {
   if (!begun_) {
-    TESSERA_TRY(begin());
+    TESSERA_RETURN_IF_ERROR(begin());
   }
-  TESSERA_TRY(checkRange("data (bytes)", static_cast<int64_t>(message_.data().size()), 0, Limits::kMaxChunkBytes));
+  TESSERA_RETURN_IF_ERROR(
+      checkRange("data (bytes)", static_cast<int64_t>(message_.data().size()), 0, Limits::kMaxChunkBytes));
   received_ += static_cast<int64_t>(message_.data().size());
   return existed_ ? absl::OkStatus() : upload_->write(message_.data());
 }
@@ -136,9 +137,9 @@ absl::Status UploadCall::complete() {
   // Of a blob that existed this makes sure that it stays: its writer may have ended before. A file is durable before a
   // row speaks of it; bytes that become a row are so together with that one.
   const bool together = blobs_.becomesRow(digest_.size_bytes());
-  TESSERA_TRY(together ? absl::OkStatus() : upload_->commit());
-  TESSERA_TRY(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-    TESSERA_TRY(together ? upload_->commit() : absl::OkStatus());
+  TESSERA_RETURN_IF_ERROR(together ? absl::OkStatus() : upload_->commit());
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(together ? upload_->commit() : absl::OkStatus());
     return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project_, digest_, 0);
   }));
   *response_->mutable_digest() = digest_;

@@ -5,11 +5,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/own.h"
 #include "server/services/watch_versions_call.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -35,8 +35,8 @@ grpc::ServerUnaryReactor* VersionsService::CreateTuning(grpc::CallbackServerCont
         if (!request->job().has_tune()) {
           return absl::InvalidArgumentError("job: CreateTuning makes TUNE jobs; set job.tune");
         }
-        TESSERA_TRY(checkRange("mode", request->mode(), v1::TuneMode_MIN, v1::TuneMode_MAX));
-        TESSERA_ASSIGN(*response->mutable_job(), jobs_.submit(request->job(), caller, request->mode()));
+        TESSERA_RETURN_IF_ERROR(checkRange("mode", request->mode(), v1::TuneMode_MIN, v1::TuneMode_MAX));
+        TESSERA_ASSIGN_OR_RETURN(*response->mutable_job(), jobs_.submit(request->job(), caller, request->mode()));
         return absl::OkStatus();
       },
       response);
@@ -47,16 +47,16 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
                                                                 v1::ListArtifactVersionsResponse* response) {
   return answer(context, gate_, Right::kLook, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
-                  TESSERA_TRY(checkPageSize(request->page_size()));
-                  TESSERA_ASSIGN(const int last, lastOfPageBefore(request->page_token()));
+                  TESSERA_RETURN_IF_ERROR(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkPageSize(request->page_size()));
+                  TESSERA_ASSIGN_OR_RETURN(const int last, lastOfPageBefore(request->page_token()));
                   const int size = request->page_size() == 0 ? 50 : std::min(request->page_size(), 1000);
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_TRY(jobOf(reader, caller, request->job_id()).status());
-                    TESSERA_ASSIGN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
+                    TESSERA_RETURN_IF_ERROR(jobOf(reader, caller, request->job_id()).status());
+                    TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
                     response->set_mode(series.mode());
-                    TESSERA_ASSIGN(const std::vector<v1::ArtifactVersion> versions,
-                                   reader.versionsAfter(request->job_id(), last, size));
+                    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> versions,
+                                             reader.versionsAfter(request->job_id(), last, size));
                     response->mutable_versions()->Assign(versions.begin(), versions.end());
                     if (!versions.empty() && versions.back().number() < series.versions()) {
                       response->set_next_page_token(absl::StrCat(versions.back().number()));
@@ -80,11 +80,11 @@ grpc::ServerUnaryReactor* VersionsService::ChooseArtifactVersion(grpc::CallbackS
                                                                  v1::ChooseArtifactVersionResponse* response) {
   return answer(context, gate_, Right::kSubmit, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
-                  TESSERA_TRY(checkRange("number", request->number(), 0, INT_MAX));
-                  TESSERA_TRY(jobs_.checkOwner(request->job_id(), caller));
-                  TESSERA_ASSIGN(*response->mutable_version(),
-                                 scheduler_.chooseVersion(request->job_id(), request->number()));
+                  TESSERA_RETURN_IF_ERROR(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
+                  TESSERA_RETURN_IF_ERROR(checkRange("number", request->number(), 0, INT_MAX));
+                  TESSERA_RETURN_IF_ERROR(jobs_.checkOwner(request->job_id(), caller));
+                  TESSERA_ASSIGN_OR_RETURN(*response->mutable_version(),
+                                           scheduler_.chooseVersion(request->job_id(), request->number()));
                   return absl::OkStatus();
                 });
 }

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -31,12 +31,12 @@ WatchCall::WatchCall(Caller caller, Wakeups& wakeups, storage::Store& store, Exe
       cursor_(request_.cursor()) {}
 
 absl::StatusOr<WatchCall::Batch> WatchCall::fetch() {
-  TESSERA_TRY(checkRange("cursor", request_.cursor(), 0, INT64_MAX));
+  TESSERA_RETURN_IF_ERROR(checkRange("cursor", request_.cursor(), 0, INT64_MAX));
   Batch batch;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.id()));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(reader, caller(), request_.id()));
     batch.job_ended = isTerminal(job.state());
-    TESSERA_ASSIGN(std::vector<v1::JobEvent> events, eventsOf(reader, job, cursor_, kEventsAtOnce));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::JobEvent> events, eventsOf(reader, job, cursor_, kEventsAtOnce));
     batch.cut = std::ssize(events) == kEventsAtOnce;
     for (v1::JobEvent& event : events) {
       cursor_ = event.sequence();

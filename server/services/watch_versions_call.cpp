@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/scheduler/jobs.h"
 #include "server/services/own.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 namespace {
@@ -33,15 +33,15 @@ WatchVersionsCall::WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::S
       cursor_(request_.cursor()) {}
 
 absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
-  TESSERA_TRY(checkRange("cursor", request_.cursor(), 0, INT_MAX));
+  TESSERA_RETURN_IF_ERROR(checkRange("cursor", request_.cursor(), 0, INT_MAX));
   Batch batch;
-  TESSERA_TRY(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const v1::Job job, jobOf(reader, caller(), request_.job_id()));
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(reader, caller(), request_.job_id()));
     if (!job.has_tune()) {
       return absl::InvalidArgumentError(absl::StrCat("job_id: ", job.id(), " is no TUNE job: it has no versions"));
     }
     batch.job_ended = isTerminal(job.state());
-    TESSERA_ASSIGN(std::vector<v1::ArtifactVersion> versions, versionsToSend(reader));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::ArtifactVersion> versions, versionsToSend(reader));
     batch.cut = std::ssize(versions) == kVersionsAtOnce;
     for (v1::ArtifactVersion& version : versions) {
       batch.messages.emplace_back().mutable_version()->Swap(&version);
@@ -54,7 +54,7 @@ absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
 absl::StatusOr<std::vector<v1::ArtifactVersion>> WatchVersionsCall::versionsToSend(storage::Reader& reader) {
   std::vector<v1::ArtifactVersion> chosen, some;
   do {
-    TESSERA_ASSIGN(some, reader.versionsAfter(request_.job_id(), cursor_, kVersionsAtOnce));
+    TESSERA_ASSIGN_OR_RETURN(some, reader.versionsAfter(request_.job_id(), cursor_, kVersionsAtOnce));
     if (!some.empty()) {
       cursor_ = some.back().number();
     }

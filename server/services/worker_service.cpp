@@ -2,11 +2,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/lease_call.h"
-#include "server/status_macros.h"
 
 namespace tessera::server {
 
@@ -15,13 +15,13 @@ grpc::ServerUnaryReactor* WorkerService::RegisterWorker(grpc::CallbackServerCont
                                                         v1::RegisterWorkerResponse* response) {
   return answer(context, gate_, Right::kWork, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
-                  TESSERA_TRY(checkWorker(*request));
+                  TESSERA_RETURN_IF_ERROR(checkWorker(*request));
                   if (absl::StartsWith(request->worker_id(), kLocalWorkerPrefix) && caller.name != kLocalWorkers) {
                     return absl::PermissionDeniedError(
                         absl::StrCat("worker_id: names that begin with ", kLocalWorkerPrefix,
                                      " are those of the server's own workers; name yours otherwise (--id)"));
                   }
-                  TESSERA_ASSIGN(*response, scheduler_.registerWorker(*request, caller.name));
+                  TESSERA_ASSIGN_OR_RETURN(*response, scheduler_.registerWorker(*request, caller.name));
                   return operators_.announce(*request);
                 });
 }
@@ -41,8 +41,8 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
                                                    const v1::HeartbeatRequest* request,
                                                    v1::HeartbeatResponse* response) {
   return answer(context, gate_, Right::kWork, executor_, *request, [this, request, response]() -> absl::Status {
-    TESSERA_TRY(checkHeartbeat(*request));
-    TESSERA_ASSIGN(*response, scheduler_.heartbeat(*request));
+    TESSERA_RETURN_IF_ERROR(checkHeartbeat(*request));
+    TESSERA_ASSIGN_OR_RETURN(*response, scheduler_.heartbeat(*request));
     return absl::OkStatus();
   });
 }
@@ -51,9 +51,9 @@ grpc::ServerUnaryReactor* WorkerService::ReportTask(grpc::CallbackServerContext*
                                                     const v1::ReportTaskRequest* request,
                                                     v1::ReportTaskResponse* response) {
   return answer(context, gate_, Right::kWork, executor_, *request, [this, request]() -> absl::Status {
-    TESSERA_TRY(checkReport(*request, limits_));
+    TESSERA_RETURN_IF_ERROR(checkReport(*request, limits_));
     v1::ReportTaskRequest report = *request;
-    TESSERA_TRY(storeEnclosed(*report.mutable_result()));
+    TESSERA_RETURN_IF_ERROR(storeEnclosed(*report.mutable_result()));
     return scheduler_.reportTask(report);
   });
 }
@@ -71,7 +71,7 @@ absl::Status WorkerService::storeEnclosed(v1::TaskResult& result) {
                         absl::StrCat("those of its digest, ", file.digest().sha256()));
     }
     if (!blobs_.becomesRow(found.size_bytes())) {
-      TESSERA_TRY(blobs_.put(found, file.data()));
+      TESSERA_RETURN_IF_ERROR(blobs_.put(found, file.data()));
       file.clear_data();
     }
   }

@@ -1,6 +1,7 @@
 #include "server/simulation/client.h"
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/scheduler/jobs.h"
 
 namespace tessera::server::simulation {
@@ -91,12 +92,9 @@ void Client::upload() {
   const std::string bytes = wanted_.model;
   caller_.call<absl::Status>(
       [this, bytes]() -> absl::Status {
-        const auto digest = world_.blobs().put(bytes);
-        if (!digest.ok()) {
-          return digest.status();
-        }
+        TESSERA_ASSIGN_OR_RETURN(const auto digest, world_.blobs().put(bytes));
         // The row comes in an event of its own; the caller asks once more and hears that it is there.
-        const v1::Digest& row = *digest;
+        const v1::Digest& row = digest;
         world_.send(true, [this, row] {
           const absl::Status status = world_.store().transact([&](storage::Transaction& tx) -> absl::Status {
             // What was uploaded before a crash may not be there after it.

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "proto/support/status_macros.h"
+
 namespace tessera::server::simulation {
 namespace {
 
@@ -144,11 +146,8 @@ void Worker::finish() {
 }
 
 absl::Status Worker::answerUpload(const std::string& bytes) {
-  const auto digest = world_.blobs().put(bytes);
-  if (!digest.ok()) {
-    return digest.status();
-  }
-  return world_.store().transact([&](storage::Transaction& tx) { return tx.putBlob(*digest, ""); });
+  TESSERA_ASSIGN_OR_RETURN(const auto digest, world_.blobs().put(bytes));
+  return world_.store().transact([&](storage::Transaction& tx) { return tx.putBlob(digest, ""); });
 }
 
 void Worker::uploadOutputs() {
@@ -159,7 +158,7 @@ void Worker::uploadOutputs() {
   caller_.call<absl::Status>(
       [this, outputs]() -> absl::Status {
         for (const std::string& bytes : outputs) {
-          if (absl::Status status = answerUpload(bytes); !status.ok()) return status;
+          TESSERA_RETURN_IF_ERROR(answerUpload(bytes));
         }
         return absl::OkStatus();
       },

@@ -1,6 +1,6 @@
 #include "server/simulation/world.h"
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "server/testing/scheduler_bench.h"
 #include "storage/memory_store.h"
 

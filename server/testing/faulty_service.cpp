@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "server/retention/collector.h"
 #include "server/scheduler/jobs.h"
-#include "server/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -49,7 +49,7 @@ FaultyService::~FaultyService() { close(); }
 
 absl::Status FaultyService::open() {
   auto store = storage::openSqliteStore(absl::StrCat(kFolder, "/tessera.db"), options_);
-  TESSERA_TRY(store.status());
+  TESSERA_RETURN_IF_ERROR(store.status());
   store_ = *std::move(store);
   storage::BlobStoreOptions blob_options;
   blob_options.files = files_.get();
@@ -121,16 +121,16 @@ void FaultyService::run(const Faults& faults) {
 
 absl::Status FaultyService::upload(const std::string& bytes) {
   const v1::Digest digest = digestOf(bytes);
-  TESSERA_ASSIGN(const int64_t committed, blobs_->committedBytes(digest));
-  TESSERA_ASSIGN(const auto upload, blobs_->startUpload(digest, committed));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t committed, blobs_->committedBytes(digest));
+  TESSERA_ASSIGN_OR_RETURN(const auto upload, blobs_->startUpload(digest, committed));
   for (auto at = static_cast<size_t>(committed); at < bytes.size(); at += 8'000) {
-    TESSERA_TRY(upload->write(std::string_view(bytes).substr(at, 8'000)));
+    TESSERA_RETURN_IF_ERROR(upload->write(std::string_view(bytes).substr(at, 8'000)));
   }
   const bool together = blobs_->becomesRow(digest.size_bytes());
-  TESSERA_TRY(together ? absl::OkStatus() : upload->commit());
-  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) -> absl::Status {
-    TESSERA_TRY(together ? upload->commit() : absl::OkStatus());
-    TESSERA_TRY(tx.putBlob(digest, kDefaultProject, clock_.nowMicros()));
+  TESSERA_RETURN_IF_ERROR(together ? absl::OkStatus() : upload->commit());
+  TESSERA_RETURN_IF_ERROR(store_->transact([&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(together ? upload->commit() : absl::OkStatus());
+    TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, kDefaultProject, clock_.nowMicros()));
     return tx.touch(storage::Kind::kBlob, digest.sha256(), clock_.nowMicros());
   }));
   uploaded_[digest.sha256()] = bytes;
@@ -146,7 +146,7 @@ absl::Status FaultyService::create(const v1::CreateJobRequest& request) {
   scheduler_->createJobThen(
       request, target, kDefaultProject, nullptr, [] { return false; }, executor,
       [&](absl::StatusOr<v1::Job> job) { answer.set_value(std::move(job)); });
-  TESSERA_ASSIGN(const v1::Job job, answer.get_future().get());
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, answer.get_future().get());
   const auto [known, fresh] = job_ids_.emplace(request.request_id(), job.id());
   if (!fresh && known->second != job.id()) {
     wrong(absl::StrCat("request ", request.request_id(), " made ", known->second, " and then ", job.id()));
@@ -163,9 +163,9 @@ absl::Status FaultyService::compile(const std::string& request_id, const std::st
 }
 
 absl::Status FaultyService::execute(const std::string& request_id, const std::string& compiled_by) {
-  TESSERA_ASSIGN(const v1::Job compiled, job(compiled_by));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job compiled, job(compiled_by));
   const std::string tensor(9'000, 't');
-  TESSERA_TRY(upload(tensor));
+  TESSERA_RETURN_IF_ERROR(upload(tensor));
   v1::CreateJobRequest request;
   request.set_request_id(request_id);
   request.mutable_execute()->set_artifact_id(compiled.compile_result().artifact_id());
@@ -178,15 +178,15 @@ absl::Status FaultyService::execute(const std::string& request_id, const std::st
 }
 
 absl::Status FaultyService::cancel(const std::string& request_id) {
-  TESSERA_ASSIGN(const v1::Job job, scheduler_->cancelJob(job_ids_.at(request_id)));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, scheduler_->cancelJob(job_ids_.at(request_id)));
   promised_[job.id()] = job;
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Job> FaultyService::job(const std::string& request_id) {
   v1::Job job;
-  TESSERA_TRY(store_->read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(job, reader.getJob(job_ids_.at(request_id)));
+  TESSERA_RETURN_IF_ERROR(store_->read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(job, reader.getJob(job_ids_.at(request_id)));
     return absl::OkStatus();
   }));
   promised_[job.id()] = job;
@@ -199,11 +199,11 @@ absl::Status FaultyService::workOnce(bool& idle) {
     request.set_worker_id(kWorker);
     request.set_pid(1);
     request.set_compiler_version(scheduler_->rules().compiler_version);
-    TESSERA_TRY(scheduler_->registerWorker(request).status());
+    TESSERA_RETURN_IF_ERROR(scheduler_->registerWorker(request).status());
     registered_ = true;
   }
   if (lease_.task_id().empty()) {
-    TESSERA_ASSIGN(const v1::LeaseTaskResponse response, scheduler_->leaseTask(kWorker));
+    TESSERA_ASSIGN_OR_RETURN(const v1::LeaseTaskResponse response, scheduler_->leaseTask(kWorker));
     lease_ = response.lease();
     idle = lease_.task_id().empty();
     return absl::OkStatus();
@@ -240,8 +240,8 @@ absl::Status FaultyService::workOnce(bool& idle) {
       file.set_data(made->second);
     }
   }
-  TESSERA_TRY(status);
-  TESSERA_TRY(scheduler_->heartbeat({}).status());
+  TESSERA_RETURN_IF_ERROR(status);
+  TESSERA_RETURN_IF_ERROR(scheduler_->heartbeat({}).status());
   status = scheduler_->reportTask(report);
   if (status.ok() || absl::IsAborted(status)) {
     lease_.Clear();
@@ -255,17 +255,17 @@ absl::Status FaultyService::work() {
   for (int pass = 0; pass < 400; ++pass) {
     bool all_ended = true;
     for (const auto& [request, id] : job_ids_) {
-      TESSERA_ASSIGN(const v1::Job current, job(request));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Job current, job(request));
       all_ended = all_ended && isTerminal(current.state());
     }
     if (all_ended) {
       return absl::OkStatus();
     }
     bool idle = false;
-    TESSERA_TRY(workOnce(idle));
+    TESSERA_RETURN_IF_ERROR(workOnce(idle));
     if (idle) {
       clock_.advance(scheduler_->rules().lease_us + 1);
-      TESSERA_TRY(scheduler_->sweep());
+      TESSERA_RETURN_IF_ERROR(scheduler_->sweep());
     }
   }
   wrong("work goes on and on");
@@ -273,7 +273,7 @@ absl::Status FaultyService::work() {
 }
 
 absl::Status FaultyService::endedAs(const std::string& request_id, v1::Job::State state) {
-  TESSERA_ASSIGN(const v1::Job current, job(request_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job current, job(request_id));
   if (current.state() != state) {
     wrong(absl::StrCat(request_id, " ended as ", v1::Job::State_Name(current.state()), ": ",
                        current.failure().message()));
@@ -282,12 +282,12 @@ absl::Status FaultyService::endedAs(const std::string& request_id, v1::Job::Stat
 }
 
 absl::Status FaultyService::pinArtifactOf(const std::string& request_id) {
-  TESSERA_ASSIGN(const v1::Job compiled, job(request_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job compiled, job(request_id));
   const std::string& id = compiled.compile_result().artifact_id();
-  TESSERA_TRY(store_->transact([&](storage::Transaction& tx) {
+  TESSERA_RETURN_IF_ERROR(store_->transact([&](storage::Transaction& tx) {
     return tx.setPin(storage::Kind::kArtifact, storage::storedKey(kDefaultProject, id), true);
   }));
-  TESSERA_ASSIGN(pinned_[id], read(id));
+  TESSERA_ASSIGN_OR_RETURN(pinned_[id], read(id));
   return absl::OkStatus();
 }
 
@@ -311,7 +311,7 @@ absl::Status FaultyService::collect() {
 
 absl::Status FaultyService::isGone(const std::string& bytes) {
   return store_->read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN(const bool there, reader.hasBlob(digestOf(bytes).sha256()));
+    TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(digestOf(bytes).sha256()));
     if (there) {
       wrong("a blob that nothing names was not collected");
     }
@@ -358,7 +358,7 @@ std::vector<std::function<absl::Status()>> FaultyService::steps() {
 
 absl::StatusOr<std::string> FaultyService::read(const std::string& sha256) {
   std::string bytes;
-  TESSERA_TRY(blobs_->get(sha256, 0, 0, [&](std::string_view chunk) {
+  TESSERA_RETURN_IF_ERROR(blobs_->get(sha256, 0, 0, [&](std::string_view chunk) {
     bytes += chunk;
     return absl::OkStatus();
   }));
@@ -368,7 +368,7 @@ absl::StatusOr<std::string> FaultyService::read(const std::string& sha256) {
 void FaultyService::verify(const std::string& when) {
   const absl::Status status = store_->read([&](storage::Reader& reader) -> absl::Status {
     for (const auto& [sha256, bytes] : uploaded_) {
-      TESSERA_ASSIGN(const bool known, reader.hasBlob(sha256));
+      TESSERA_ASSIGN_OR_RETURN(const bool known, reader.hasBlob(sha256));
       const auto found = read(sha256);
       if (!known || !found.ok() || *found != bytes) {
         wrong(absl::StrCat(when, ": blob ", sha256.substr(0, 8), " was acknowledged; row ", known, ", file ",

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {

@@ -5,7 +5,7 @@
 
 #include "compiler/target/target.h"
 #include "proto/channel/identity.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "proto/version/version.h"
 #include "storage/sqlite_store.h"
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "proto/support/status_macros.h"
 #include "storage/conformance/samples.h"
 
 namespace tessera::storage {
@@ -109,10 +110,9 @@ TEST_P(StoreConformance, ReadModifyWriteLosesNoUpdate) {
     threads.emplace_back([&] {
       for (int i = 0; i < kEach; ++i) {
         absl::Status status = store_->transact([](Transaction& t) -> absl::Status {
-          absl::StatusOr<v1::Task> task = t.getTask("t");
-          if (!task.ok()) return task.status();
-          task->set_fencing_token(task->fencing_token() + 1);
-          return t.putTask(*task);
+          TESSERA_ASSIGN_OR_RETURN(v1::Task task, t.getTask("t"));
+          task.set_fencing_token(task.fencing_token() + 1);
+          return t.putTask(task);
         });
         EXPECT_TRUE(status.ok()) << status;
       }

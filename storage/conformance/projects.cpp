@@ -1,7 +1,7 @@
 // What is one project's is nobody else's: names, lists, references to blobs, what is used.
 #include <gmock/gmock.h>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/conformance/samples.h"
 #include "storage/stored_key.h"
 

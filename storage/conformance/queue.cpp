@@ -2,7 +2,8 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "storage/conformance/samples.h"
 
 namespace tessera::storage {
@@ -478,8 +479,7 @@ TEST_P(StoreConformance, EventsAreNumberedWithoutGapsUnderConcurrency) {
           v1::JobEvent event;
           event.set_job_id("j");
           event.set_time_us(thread);
-          absl::StatusOr<int64_t> sequence = t.appendEvent(event);
-          if (!sequence.ok()) return sequence.status();
+          TESSERA_ASSIGN_OR_RETURN(int64_t sequence, t.appendEvent(event));
           return fails ? absl::CancelledError("on purpose") : absl::OkStatus();
         });
         EXPECT_EQ(status.ok(), !fails) << status;

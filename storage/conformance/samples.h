@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/store_conformance.h"
 
 /// Small entities for the conformance suite.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "proto/support/status_macros.h"
 #include "storage/filter_check.h"
 
 namespace tessera::storage {
@@ -73,14 +74,12 @@ class CheckedExpression : public RowFilter {
   absl::Status check(const Expression& expression, const Entity& entity) {
     kind_ = expression.kind;
     if (kind_ == Expression::Kind::kComparison) {
-      absl::StatusOr<CheckedComparison> checked = checkComparison(expression.comparison, entity);
-      if (!checked.ok()) return checked.status();
-      comparison_ = *std::move(checked);
+      TESSERA_ASSIGN_OR_RETURN(comparison_, checkComparison(expression.comparison, entity));
       column_ = indexOf(entity, comparison_.field);
     }
     for (const Expression& child : expression.children) {
       children_.emplace_back();
-      if (absl::Status status = children_.back().check(child, entity); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(children_.back().check(child, entity));
     }
     return absl::OkStatus();
   }
@@ -107,12 +106,10 @@ class CheckedExpression : public RowFilter {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity) {
-  absl::StatusOr<Expression> parsed = parseFilter(filter);
-  if (!parsed.ok()) return parsed.status();
-  auto checked = std::make_unique<CheckedExpression>();
-  if (absl::Status status = checked->check(*parsed, entity); !status.ok()) return status;
-  return checked;
+TESSERA_ASSIGN_OR_RETURN(auto parsed, parseFilter(filter));
+auto checked = std::make_unique<CheckedExpression>();
+TESSERA_RETURN_IF_ERROR(checked->check(parsed, entity));
+return checked;
 }
 
 bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/support/status_macros.h"
 #include "storage/columns.h"
 #include "storage/entity.h"
 #include "storage/list_query.h"
@@ -42,37 +43,33 @@ inline size_t bytesOf(const StoredTarget& stored) { return stored.target.ByteSiz
 
 /// `messageOf(row)` answers the message of a table's row.
 template <typename Message, typename Row, typename MessageOf>
-absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, const Entity& entity,
-                                          const ListQuery& query, const std::string& token_key, MessageOf messageOf) {
-  absl::StatusOr<std::unique_ptr<RowFilter>> filter = makeRowFilter(query.filter, entity);
-  if (!filter.ok()) return filter.status();
-  absl::StatusOr<ListOrder> list = resolveOrder(query, entity, token_key);
-  if (!list.ok()) return list.status();
-  struct Found {
-    std::vector<Value> by;
-    const Message* message;
-  };
-  std::vector<Found> found;
-  for (const auto& [key, row] : table.rows()) {
-    const Message& message = messageOf(*row);
-    const std::vector<Value> columns = columnsOf(message);
-    if (!(*filter)->matches(columns) || !isOf(query.project, entity, columns)) continue;
-    Found item{orderColumns(*list, entity, columns), &message};
-    if (!list->has_last || comesBefore(list->order, list->last, item.by)) found.push_back(std::move(item));
+TESSERA_ASSIGN_OR_RETURN(auto filter, makeRowFilter(query.filter, entity));
+TESSERA_ASSIGN_OR_RETURN(ListOrder list, resolveOrder(query, entity, token_key));
+struct Found {
+  std::vector<Value> by;
+  const Message* message;
+};
+std::vector<Found> found;
+for (const auto& [key, row] : table.rows()) {
+  const Message& message = messageOf(*row);
+  const std::vector<Value> columns = columnsOf(message);
+  if (!filter->matches(columns) || !isOf(query.project, entity, columns)) continue;
+  Found item{orderColumns(list, entity, columns), &message};
+  if (!list.has_last || comesBefore(list.order, list.last, item.by)) found.push_back(std::move(item));
+}
+std::sort(found.begin(), found.end(),
+          [&](const Found& a, const Found& b) { return comesBefore(list.order, a.by, b.by); });
+Page<Message> page;
+size_t bytes = 0;
+for (size_t i = 0; i < found.size(); ++i) {
+  if (static_cast<int>(page.items.size()) == list.page_size || bytes >= kMemoryPageBytes) {
+    page.next_page_token = makePageToken(list.fingerprint, found[i - 1].by, token_key);
+    break;
   }
-  std::sort(found.begin(), found.end(),
-            [&](const Found& a, const Found& b) { return comesBefore(list->order, a.by, b.by); });
-  Page<Message> page;
-  size_t bytes = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (static_cast<int>(page.items.size()) == list->page_size || bytes >= kMemoryPageBytes) {
-      page.next_page_token = makePageToken(list->fingerprint, found[i - 1].by, token_key);
-      break;
-    }
-    page.items.push_back(*found[i].message);
-    bytes += bytesOf(*found[i].message);
-  }
-  return page;
+  page.items.push_back(*found[i].message);
+  bytes += bytesOf(*found[i].message);
+}
+return page;
 }
 
 }  // namespace tessera::storage

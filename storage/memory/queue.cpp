@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/memory/transaction.h"
 
 namespace tessera::storage {

@@ -1,6 +1,7 @@
 // What a collection asks and deletes.
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "storage/memory/transaction.h"
 #include "storage/stored_key.h"
 
@@ -27,7 +28,7 @@ absl::Status visitAll(const Table<std::string, Row>& table, Kind kind, FactsOf&&
                       const std::function<absl::Status(const Stored&)>& visit) {
   for (const auto& [id, row] : table.rows()) {
     const std::pair<int64_t, const google::protobuf::Message*> facts = factsOf(id, *row);
-    if (absl::Status status = visit({kind, id, facts.first, facts.second}); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(visit({kind, id, facts.first, facts.second}));
   }
   return absl::OkStatus();
 }
@@ -77,7 +78,7 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
         const std::string id = holdKey(key.first, key.second);
         digest.set_sha256(key.second);
         digest.set_size_bytes(*size);
-        if (absl::Status status = visit({kind, id, use(id), &digest}); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(visit({kind, id, use(id), &digest}));
       }
       return absl::OkStatus();
     default:

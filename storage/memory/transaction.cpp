@@ -1,8 +1,9 @@
 #include "storage/memory/transaction.h"
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
@@ -36,7 +37,7 @@ void MemoryTransaction::indexJob(const Tables::JobRow& row, bool present) {
 
 absl::Status MemoryTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
                                           const std::string& action_id) {
-  if (absl::Status status = needId(job.id(), "Job.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(job.id(), "Job.id"));
   if (tables_.jobs.contains(job.id()) ||
       (!job.request_id().empty() && tables_.job_by_request.contains({projectOf(job), job.request_id()}))) {
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id(), " or its request_id is taken"));
@@ -105,7 +106,7 @@ void MemoryTransaction::indexAction(const Tables::ActionRow& row, bool present) 
 }
 
 absl::Status MemoryTransaction::putAction(const v1::Action& action) {
-  if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(action.id(), "Action.id"));
   const Tables::ActionRow* known = tables_.actions.find(action.id());
   for (const v1::KeyComponent& component : action.components()) {
     const std::pair<std::string, std::string> key(action.id(), component.name());
@@ -143,7 +144,7 @@ void MemoryTransaction::indexTask(const Tables::TaskRow& row, bool present) {
 }
 
 absl::Status MemoryTransaction::putTask(const v1::Task& task) {
-  if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(task.id(), "Task.id"));
   const Tables::TaskRow* known = tables_.tasks.find(task.id());
   if (known != nullptr) indexTask(*known, false);
   Tables::TaskRow row{task, known != nullptr ? known->row : tables_.next_row++};
@@ -163,19 +164,19 @@ absl::Status MemoryTransaction::linkTask(const std::string& action_id, const std
 }
 
 absl::Status MemoryTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
-  if (absl::Status status = needId(build_key, "build_key"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(build_key, "build_key"));
   tables_.objects.put(build_key, object);
   return absl::OkStatus();
 }
 
 absl::Status MemoryTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
-  if (absl::Status status = needId(key, "key"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(key, "key"));
   tables_.reproductions.put(key, reproduction);
   return absl::OkStatus();
 }
 
 absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
-  if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(artifact.id(), "Artifact.id"));
   const std::string id = storedKey(projectOf(artifact), artifact.id());
   tables_.artifacts.put(id, artifact);
   if (artifact.action_key().empty()) return absl::OkStatus();
@@ -187,13 +188,13 @@ absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
 }
 
 absl::Status MemoryTransaction::putTarget(const std::string& project, const v1::Target& target) {
-  if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(target.name(), "Target.name"));
   tables_.targets.put(storedKey(project, target.name()), StoredTarget{target, project});
   return absl::OkStatus();
 }
 
 absl::Status MemoryTransaction::putWorker(const v1::Worker& worker) {
-  if (absl::Status status = needId(worker.id(), "Worker.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(worker.id(), "Worker.id"));
   tables_.workers.put(worker.id(), worker);
   return absl::OkStatus();
 }
@@ -228,7 +229,7 @@ absl::Status MemoryTransaction::eraseBlobBytes(const std::string& sha256) {
 }
 
 absl::Status MemoryTransaction::putToken(const StoredToken& token) {
-  if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(token.token.id(), "AccessToken.id"));
   for (const auto& [id, other] : tables_.tokens.rows()) {
     if (id != token.token.id() && other->sha256 == token.sha256) {
       return absl::AlreadyExistsError(absl::StrCat("token ", id, " has this secret"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/sqlite/migrations.h"
 #include "storage/sqlite/rows.h"
 #include "storage/sqlite/transaction.h"
@@ -19,9 +20,8 @@ constexpr int64_t kApplicationId = 0x54535241;
 
 absl::StatusOr<int64_t> number(Database& database, const char* sql) {
   Statement statement = database.prepareOnce(sql);
-  absl::StatusOr<bool> row = statement.step();
-  if (!row.ok()) return row.status();
-  return *row ? statement.integer(0) : 0;
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  return row ? statement.integer(0) : 0;
 }
 
 /// Moves records that cannot be read out of the way: one bad row must not keep all others from being upgraded.
@@ -34,9 +34,8 @@ absl::Status setUnreadableAside(Database& database) {
   {
     Statement rows = database.prepareOnce("SELECT body, id FROM records");
     while (true) {
-      absl::StatusOr<bool> row = rows.step();
-      if (!row.ok()) return row.status();
-      if (!*row) break;
+      TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+      if (!row) break;
       if (!messageOf<v1::TuningRecord>(rows).ok()) ids.emplace_back(rows.bytes(1));
     }
   }
@@ -54,18 +53,16 @@ absl::Status setUnreadableAside(Database& database) {
 /// Fills in the columns of records that their table did not have before.
 absl::Status refileRecords(Database& database) {
   constexpr int kAtOnce = 1000;
-  if (absl::Status status = setUnreadableAside(database); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(setUnreadableAside(database));
   const std::string token_key;
   SqliteTransaction transaction(database, token_key);
   std::vector<v1::TuningRecord> records;
   do {
     // What was filed has its content's hash and is not found again.
-    absl::StatusOr<std::vector<v1::TuningRecord>> found = allMessages<v1::TuningRecord>(
-        std::move(database.prepareOnce("SELECT body FROM records WHERE content = '' LIMIT ?").bind(kAtOnce)));
-    if (!found.ok()) return found.status();
-    records = *std::move(found);
-    for (const v1::TuningRecord& record : records)
-      if (absl::Status status = transaction.putRecord(record); !status.ok()) return status;
+    TESSERA_ASSIGN_OR_RETURN(
+        records, allMessages<v1::TuningRecord>(std::move(
+                     database.prepareOnce("SELECT body FROM records WHERE content = '' LIMIT ?").bind(kAtOnce))));
+    for (const v1::TuningRecord& record : records) TESSERA_RETURN_IF_ERROR(transaction.putRecord(record));
   } while (!records.empty());
   return absl::OkStatus();
 }
@@ -77,7 +74,7 @@ absl::Status runCode(Database& database, const Migration& migration) {
 }
 
 absl::Status apply(Database& database, const Migration& migration) {
-  if (absl::Status status = database.execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(database.execute("BEGIN IMMEDIATE"));
   absl::Status status = database.execute(migration.sql);
   if (status.ok()) status = runCode(database, migration);
   if (status.ok()) {
@@ -105,13 +102,11 @@ absl::Status othersContent(const std::string& why) {
 }  // namespace
 
 absl::Status migrate(Database& database) {
-  absl::StatusOr<int64_t> owner = number(database, "PRAGMA application_id");
-  if (!owner.ok()) return owner.status();
-  absl::StatusOr<int64_t> tables = number(database, "SELECT count(*) FROM sqlite_master");
-  if (!tables.ok()) return tables.status();
-  if (*tables > 0 && *owner != kApplicationId) {
+  TESSERA_ASSIGN_OR_RETURN(int64_t owner, number(database, "PRAGMA application_id"));
+  TESSERA_ASSIGN_OR_RETURN(int64_t tables, number(database, "SELECT count(*) FROM sqlite_master"));
+  if (tables > 0 && owner != kApplicationId) {
     return othersContent(absl::StrCat(database.path(), ": this database belongs to another program (application id ",
-                                      *owner, "); name another file or an empty folder"));
+                                      owner, "); name another file or an empty folder"));
   }
   absl::Status status = database.execute(
       "BEGIN IMMEDIATE;"
@@ -123,16 +118,15 @@ absl::Status migrate(Database& database) {
     database.rollback();
     return status;
   }
-  absl::StatusOr<int64_t> version = number(database, "SELECT max(version) FROM schema_version");
-  if (!version.ok()) return version.status();
+  TESSERA_ASSIGN_OR_RETURN(int64_t version, number(database, "SELECT max(version) FROM schema_version"));
   const int newest = migrations().back().version;
-  if (*version > newest) {
-    return othersContent(absl::StrCat(database.path(), ": written by a newer release (schema ", *version,
+  if (version > newest) {
+    return othersContent(absl::StrCat(database.path(), ": written by a newer release (schema ", version,
                                       ", this release knows up to ", newest,
                                       "); run that release, or restore a backup from before the upgrade"));
   }
   for (const Migration& migration : migrations()) {
-    if (migration.version <= *version) continue;
+    if (migration.version <= version) continue;
     if (status = apply(database, migration); !status.ok()) return status;
   }
   return absl::OkStatus();

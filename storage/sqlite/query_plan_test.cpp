@@ -1,7 +1,7 @@
 // The query planner must answer every read from an index, with 100,000 rows as with one.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
 #include "storage/conformance/samples.h"
 #include "storage/list_query.h"
 #include "storage/scratch_folder.h"

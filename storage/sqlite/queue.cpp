@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "proto/support/status_macros.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"
 
@@ -62,9 +63,8 @@ absl::StatusOr<std::vector<Oldest>> oldestOf(Database& database, const Part& par
   std::vector<Oldest> all;
   for (int64_t below = highest + 1;; below = all.back().priority) {
     Statement next = part.bind(database.prepare(sql::kNextReadyPriority));
-    absl::StatusOr<bool> row = next.bind(below).step();
-    if (!row.ok()) return row.status();
-    if (!*row) return all;
+    TESSERA_ASSIGN_OR_RETURN(bool row, next.bind(below).step());
+    if (!row) return all;
     all.push_back({next.integer(0), next.integer(1)});
   }
 }
@@ -76,9 +76,8 @@ absl::Status addPartsOf(Database& database, v1::TaskKind kind,
   for (const bool starting : {false, true}) {
     for (std::string project;;) {
       Statement next = database.prepare(sql::kNextReadyProject);
-      absl::StatusOr<bool> row = next.bind(static_cast<int>(kind)).bind(starting).bind(project).step();
-      if (!row.ok()) return row.status();
-      if (!*row) break;
+      TESSERA_ASSIGN_OR_RETURN(bool row, next.bind(static_cast<int>(kind)).bind(starting).bind(project).step());
+      if (!row) break;
       project = std::string(next.bytes(0));
       if (!starting || !may_not_begin || !may_not_begin(project)) parts.push_back({kind, starting, project});
     }
@@ -99,7 +98,7 @@ absl::StatusOr<std::vector<Part>> partsOf(Database& database, const QueueQuery& 
   }
   std::vector<Part> parts;
   for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
-    if (absl::Status status = addPartsOf(database, kind, may_not_begin, parts); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addPartsOf(database, kind, may_not_begin, parts));
   }
   return parts;
 }
@@ -152,9 +151,8 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     if (first == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
     absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
     if (!task.ok() || accepts(query, *task)) return task;
-    absl::StatusOr<bool> row = first->advance();
-    if (!row.ok()) return row.status();
-    if (!*row) std::get<4>(first->rank) = 0;  // rows count from 1: this queue has ended
+    TESSERA_ASSIGN_OR_RETURN(bool row, first->advance());
+    if (!row) std::get<4>(first->rank) = 0;  // rows count from 1: this queue has ended
   }
 }
 
@@ -168,19 +166,16 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
   const int64_t since_us = query.now_us - query.ageing_us;
   auto best = rank(first.priority(), first.ready_time_us());
   for (const Part& part : parts) {
-    absl::StatusOr<std::vector<Oldest>> oldest = oldestOf(database, part, first.priority());
-    if (!oldest.ok()) return oldest.status();
+    TESSERA_ASSIGN_OR_RETURN(std::vector<Oldest> oldest, oldestOf(database, part, first.priority()));
     int refused = 0;
-    for (const auto [priority, ready_us] : *oldest) {
+    for (const auto [priority, ready_us] : oldest) {
       if (ready_us > since_us || rank(priority, ready_us) <= best) continue;
       Statement rows = part.byAge(database, priority, since_us, -1);
       while (refused < QueueQuery::kRefusedForAge) {
-        absl::StatusOr<bool> row = rows.step();
-        if (!row.ok()) return row.status();
-        if (!*row || rank(priority, rows.integer(1)) <= best) break;
-        absl::StatusOr<v1::Task> task = taskOf(database, rows);
-        if (!task.ok()) return task.status();
-        if (accepts(query, *task)) {
+        TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+        if (!row || rank(priority, rows.integer(1)) <= best) break;
+        TESSERA_ASSIGN_OR_RETURN(v1::Task task, taskOf(database, rows));
+        if (accepts(query, task)) {
           best = rank(priority, rows.integer(1));
           break;
         }
@@ -193,24 +188,20 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
 
 }  // namespace
 
-absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query) {
-  absl::StatusOr<std::vector<Part>> parts = partsOf(database, query);
-  if (!parts.ok()) return parts.status();
-  absl::StatusOr<v1::Task> first = firstFrom(database, query, *parts, kAnyPriority);
-  if (!first.ok() || query.ageing_us <= 0) return first;
-  absl::StatusOr<int64_t> aged = agedPriority(database, query, *parts, *first);
-  if (!aged.ok()) return aged.status();
-  return *aged == first->priority() ? first : firstFrom(database, query, *parts, *aged);
+TESSERA_ASSIGN_OR_RETURN(auto parts, partsOf(database, query));
+absl::StatusOr<v1::Task> first = firstFrom(database, query, parts, kAnyPriority);
+if (!first.ok() || query.ageing_us <= 0) return first;
+TESSERA_ASSIGN_OR_RETURN(int64_t aged, agedPriority(database, query, parts, *first));
+return aged == first->priority() ? first : firstFrom(database, query, parts, aged);
 }
 
 absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKind kind, int64_t since_us, int limit) {
   std::vector<Part> parts;
-  if (absl::Status status = addPartsOf(database, kind, {}, parts); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(addPartsOf(database, kind, {}, parts));
   std::vector<v1::Task> oldest;
   for (const Part& part : parts) {
-    absl::StatusOr<std::vector<Oldest>> priorities = oldestOf(database, part, kAnyPriority);
-    if (!priorities.ok()) return priorities.status();
-    for (const auto [priority, ready_us] : *priorities) {
+    TESSERA_ASSIGN_OR_RETURN(std::vector<Oldest> priorities, oldestOf(database, part, kAnyPriority));
+    for (const auto [priority, ready_us] : priorities) {
       if (ready_us > since_us) continue;
       absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, priority, since_us, limit));
       if (!tasks.ok()) return tasks;
@@ -229,17 +220,15 @@ absl::StatusOr<std::vector<QueueDepth>> depths(Database& database) {
   std::vector<QueueDepth> depths;
   Statement counts = database.prepare(sql::kQueueDepths);
   while (true) {
-    absl::StatusOr<bool> row = counts.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return depths;
+    TESSERA_ASSIGN_OR_RETURN(bool row, counts.step());
+    if (!row) return depths;
     QueueDepth depth{static_cast<v1::TaskKind>(counts.integer(0)), counts.integer(1),
                      std::numeric_limits<int64_t>::max()};
     std::vector<Part> parts;
-    if (absl::Status status = addPartsOf(database, depth.kind, {}, parts); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addPartsOf(database, depth.kind, {}, parts));
     for (const Part& part : parts) {
-      absl::StatusOr<std::vector<Oldest>> priorities = oldestOf(database, part, kAnyPriority);
-      if (!priorities.ok()) return priorities.status();
-      for (const Oldest& oldest : *priorities) depth.oldest_ready_us = std::min(depth.oldest_ready_us, oldest.ready_us);
+      TESSERA_ASSIGN_OR_RETURN(std::vector<Oldest> priorities, oldestOf(database, part, kAnyPriority));
+      for (const Oldest& oldest : priorities) depth.oldest_ready_us = std::min(depth.oldest_ready_us, oldest.ready_us);
     }
     depths.push_back(depth);
   }

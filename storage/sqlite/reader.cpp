@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "proto/support/status_macros.h"
 #include "storage/entity.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/queue.h"
@@ -18,32 +19,27 @@ namespace {
 absl::StatusOr<std::vector<std::string>> texts(Statement statement) {
   std::vector<std::string> found;
   while (true) {
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return found;
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    if (!row) return found;
     found.emplace_back(statement.bytes(0));
   }
 }
 
-absl::StatusOr<std::string> oneText(Statement statement, const std::string& what) {
-  absl::StatusOr<bool> row = statement.step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", what));
-  return std::string(statement.bytes(0));
+TESSERA_ASSIGN_OR_RETURN(auto row, statement.step());
+if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+return std::string(statement.bytes(0));
 }
 
-absl::StatusOr<int64_t> count(Statement statement) {
-  absl::StatusOr<bool> row = statement.step();
-  if (!row.ok()) return row.status();
+TESSERA_ASSIGN_OR_RETURN(int64_t> count(Statement statement) {
+  absl::StatusOr<bool row, statement.step());
   return statement.integer(0);
 }
 
 absl::StatusOr<std::vector<Usage>> usagesOf(Statement row) {
   std::vector<Usage> found;
   while (true) {
-    absl::StatusOr<bool> more = row.step();
-    if (!more.ok()) return more.status();
-    if (!*more) return found;
+    TESSERA_ASSIGN_OR_RETURN(bool more, row.step());
+    if (!more) return found;
     found.push_back({std::string(row.bytes(0)), row.integer(1), row.integer(2), row.integer(3), row.integer(4)});
   }
 }
@@ -51,7 +47,8 @@ absl::StatusOr<std::vector<Usage>> usagesOf(Statement row) {
 /// Of each key component, this many actions at least are looked at.
 constexpr int kMinCandidates = 64;
 
-std::string quoted(const char* entity, const std::string& id) { return absl::StrCat(entity, " \"", id, "\""); }
+std::string quoted(const char* entity, const std::string& id) {
+  return absl::StrCat(entity, " \"", id, "\""); }
 
 }  // namespace
 
@@ -141,9 +138,8 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
     Statement row = database_.prepare(sql::kActionsByComponent);
     row.bind(sharedComponent(project, component)).bind(std::max(limit, kMinCandidates));
     while (true) {
-      absl::StatusOr<bool> more = row.step();
-      if (!more.ok()) return more.status();
-      if (!*more) break;
+      TESSERA_ASSIGN_OR_RETURN(bool more, row.step());
+      if (!more) break;
       Candidate& candidate = by_id[std::string(row.bytes(0))];
       ++candidate.shared;
       candidate.create_time = row.integer(1);
@@ -206,13 +202,11 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(con
 }
 
 template <typename Interface>
-absl::StatusOr<LivingJobs> SqliteReader<Interface>::livingJobsOfTask(const std::string& task_id, int most) {
-  absl::StatusOr<int64_t> all = count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id)));
-  if (!all.ok()) return all.status();
-  absl::StatusOr<std::vector<std::string>> first =
-      texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0))));
-  if (!first.ok()) return first.status();
-  return LivingJobs{*all, *std::move(first)};
+TESSERA_ASSIGN_OR_RETURN(auto all, count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id))));
+TESSERA_ASSIGN_OR_RETURN(
+    std::vector<std::string> first,
+    texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0)))));
+return LivingJobs{all, std::move(first)};
 }
 
 template <typename Interface>
@@ -229,13 +223,11 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::readySince(v1::Ta
 template <typename Interface>
 absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& task_id) {
   Statement task = database_.prepare(sql::kTaskRank);
-  absl::StatusOr<bool> row = task.bind(task_id).step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
+  TESSERA_ASSIGN_OR_RETURN(bool row, task.bind(task_id).step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
   if (task.integer(0) != v1::Task::READY) return 0;
-  absl::StatusOr<int64_t> ready = count(std::move(database_.prepare(sql::kReadyFrom).bind(task.integer(1))));
-  if (!ready.ok()) return ready.status();
-  return static_cast<int>(*ready - 1);
+  TESSERA_ASSIGN_OR_RETURN(int64_t ready, count(std::move(database_.prepare(sql::kReadyFrom).bind(task.integer(1)))));
+  return static_cast<int>(ready - 1);
 }
 
 template <typename Interface>
@@ -263,9 +255,8 @@ absl::StatusOr<BlobTotals> SqliteReader<Interface>::blobTotals() {
 template <typename Interface>
 absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string& build_key) {
   Statement object = database_.prepare(sql::kObject);
-  absl::StatusOr<bool> row = object.bind(build_key).step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("object with build key", build_key)));
+  TESSERA_ASSIGN_OR_RETURN(bool row, object.bind(build_key).step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("object with build key", build_key)));
   v1::Digest digest;
   digest.set_sha256(std::string(object.bytes(0)));
   digest.set_size_bytes(object.integer(1));
@@ -304,11 +295,10 @@ template <typename Interface>
 absl::StatusOr<Page<StoredTarget>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
   // The project is a term of every order, and so a column of every row.
   const auto read = [](const Statement& row, const ListPlan& plan) -> absl::StatusOr<StoredTarget> {
-    absl::StatusOr<v1::Target> target = messageOf<v1::Target>(row);
-    if (!target.ok()) return target.status();
+    TESSERA_ASSIGN_OR_RETURN(v1::Target target, messageOf<v1::Target>(row));
     int column = 1;
     while (plan.order[static_cast<size_t>(column - 1)].field->name != "project") ++column;
-    return StoredTarget{*std::move(target), std::string(row.bytes(column))};
+    return StoredTarget{std::move(target), std::string(row.bytes(column))};
   };
   return pageOf<StoredTarget>(database_, token_key_, targetEntity(), query, read);
 }
@@ -337,9 +327,8 @@ absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256)
 template <typename Interface>
 absl::StatusOr<int64_t> SqliteReader<Interface>::blobSize(const std::string& sha256) {
   Statement size = database_.prepare(sql::kBlobSize);
-  absl::StatusOr<bool> row = size.bind(sha256).step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
+  TESSERA_ASSIGN_OR_RETURN(bool row, size.bind(sha256).step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
   return size.integer(0);
 }
 
@@ -351,9 +340,8 @@ absl::StatusOr<std::string> SqliteReader<Interface>::blobBytes(const std::string
 template <typename Interface>
 absl::StatusOr<int64_t> SqliteReader<Interface>::blobBytesSize(const std::string& sha256) {
   Statement size = database_.prepare(sql::kBlobBytesSize);
-  absl::StatusOr<bool> row = size.bind(sha256).step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("row of bytes of blob", sha256)));
+  TESSERA_ASSIGN_OR_RETURN(bool row, size.bind(sha256).step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("row of bytes of blob", sha256)));
   return size.integer(0);
 }
 
@@ -363,9 +351,8 @@ absl::StatusOr<std::vector<RowBlob>> SqliteReader<Interface>::rowBlobsAfter(cons
   Statement rows = database_.prepare(sql::kRowBlobsAfter);
   rows.bind(sha256).bind(limit);
   while (true) {
-    absl::StatusOr<bool> row = rows.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return found;
+    TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+    if (!row) return found;
     found.push_back({std::string(rows.bytes(0)), rows.integer(1), rows.integer(2)});
   }
 }
@@ -381,10 +368,9 @@ absl::StatusOr<bool> SqliteReader<Interface>::holdsBlob(const std::string& proje
 }
 
 template <typename Interface>
-absl::StatusOr<Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
-  absl::StatusOr<std::vector<Usage>> found = usagesOf(std::move(database_.prepare(sql::kUsage).bind(project)));
-  if (!found.ok()) return found.status();
-  return found->empty() ? Usage{project} : found->front();
+TESSERA_ASSIGN_OR_RETURN(Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
+  absl::StatusOr<std::vector<Usage> found, usagesOf(std::move(database_.prepare(sql::kUsage).bind(project))));
+  return found.empty() ? Usage{project} : found.front();
 }
 
 template <typename Interface>
@@ -397,12 +383,10 @@ absl::StatusOr<std::vector<StoredToken>> SqliteReader<Interface>::tokens() {
   std::vector<StoredToken> found;
   Statement statement = database_.prepare(sql::kTokens);
   while (true) {
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return found;
-    absl::StatusOr<v1::AccessToken> token = messageOf<v1::AccessToken>(statement);
-    if (!token.ok()) return token.status();
-    found.push_back({*std::move(token), std::string(statement.bytes(1))});
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    if (!row) return found;
+    TESSERA_ASSIGN_OR_RETURN(v1::AccessToken token, messageOf<v1::AccessToken>(statement));
+    found.push_back({std::move(token), std::string(statement.bytes(1))});
   }
 }
 

@@ -1,7 +1,8 @@
 // The tuning database in SQLite.
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/columns.h"
 #include "storage/filter_sql.h"
 #include "storage/record_facts.h"
@@ -15,14 +16,13 @@ namespace {
 
 absl::StatusOr<std::optional<GroupKey>> nextGroup(Database& database, const GroupKey& behind) {
   Statement statement = database.prepare(sql::kNextRecordGroup);
-  absl::StatusOr<bool> row = statement.bind(behind.project)
-                                 .bind(behind.workload)
-                                 .bind(behind.target)
-                                 .bind(behind.chip)
-                                 .bind(behind.threads)
-                                 .step();
-  if (!row.ok()) return row.status();
-  if (!*row) return std::nullopt;
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.bind(behind.project)
+                                         .bind(behind.workload)
+                                         .bind(behind.target)
+                                         .bind(behind.chip)
+                                         .bind(behind.threads)
+                                         .step());
+  if (!row) return std::nullopt;
   return GroupKey{std::string(statement.bytes(0)), std::string(statement.bytes(1)), std::string(statement.bytes(2)),
                   std::string(statement.bytes(3)), statement.integer(4)};
 }
@@ -77,32 +77,25 @@ absl::StatusOr<Page<BestGroup>> SqliteReader<Interface>::bestRecords(const BestQ
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& project,
-                                                                                   const std::string& filter,
-                                                                                   const std::string& group_by,
-                                                                                   int limit) {
-  absl::StatusOr<const Field*> field = groupField(group_by);
-  if (!field.ok()) return field.status();
-  absl::StatusOr<Condition> condition = compileFilter(filter, recordEntity());
-  if (!condition.ok()) return condition.status();
-  restrictTo(project, recordEntity(), *condition);
-  const std::string column = *field == nullptr ? "''" : (*field)->column();
-  Statement statement = database_.prepareOnce(absl::StrCat(
-      "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
-      "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
-      "max(create_time) FROM records WHERE ",
-      condition->sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
-  for (const Value& value : condition->values) statement.bind(value);
-  statement.bind(limit);
-  std::vector<RecordGroup> groups;
-  while (true) {
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return groups;
-    groups.push_back({groupText(*field, statement.value(0)), statement.integer(1), statement.integer(2),
-                      statement.integer(3), statement.real(4), statement.real(5), statement.integer(6),
-                      statement.integer(7)});
-  }
+TESSERA_ASSIGN_OR_RETURN(auto field, groupField(group_by));
+TESSERA_ASSIGN_OR_RETURN(Condition condition, compileFilter(filter, recordEntity()));
+restrictTo(project, recordEntity(), condition);
+const std::string column = field == nullptr ? "''" : field->column();
+Statement statement = database_.prepareOnce(absl::StrCat(
+    "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
+    "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
+    "max(create_time) FROM records WHERE ",
+    condition.sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
+for (const Value& value : condition.values) statement.bind(value);
+statement.bind(limit);
+std::vector<RecordGroup> groups;
+while (true) {
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  if (!row) return groups;
+  groups.push_back({groupText(field, statement.value(0)), statement.integer(1), statement.integer(2),
+                    statement.integer(3), statement.real(4), statement.real(5), statement.integer(6),
+                    statement.integer(7)});
+}
 }
 
 template absl::StatusOr<v1::TuningRecord> SqliteReader<Reader>::getRecord(const std::string&);
@@ -123,13 +116,12 @@ absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
 
 absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
-  absl::StatusOr<bool> known = isKnown(database_, record, content);
-  if (!known.ok()) return known.status();
-  if (*known) return false;
-  absl::StatusOr<bool> taken = database_.prepare(sql::kRecord).bind(record.id()).step();
-  if (!taken.ok()) return taken.status();
-  if (record.id().empty() || *taken) record.set_id(idOfMerged(projectOf(record), content));
-  if (absl::Status status = putColumns(database_, completed(std::move(record))); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(bool known, isKnown(database_, record, content));
+  if known
+    return false;
+  TESSERA_ASSIGN_OR_RETURN(bool taken, database_.prepare(sql::kRecord).bind(record.id()).step());
+  if (record.id().empty() || taken) record.set_id(idOfMerged(projectOf(record), content));
+  TESSERA_RETURN_IF_ERROR(putColumns(database_, completed(std::move(record))));
   return true;
 }
 

@@ -2,7 +2,8 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"
 #include "storage/sqlite/transaction.h"
@@ -51,9 +52,8 @@ absl::Status visitAll(Database& database, Statement rows, Kind kind,
                       const std::function<absl::Status(const Stored&)>& visit) {
   Message message;
   while (true) {
-    absl::StatusOr<bool> row = rows.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+    if (!row) return absl::OkStatus();
     Stored stored{kind, std::string(rows.bytes(0)), rows.integer(1), &message};
     if constexpr (std::is_same_v<Message, v1::Digest>) {
       message.set_sha256(std::string(rows.bytes(2)));
@@ -66,9 +66,9 @@ absl::Status visitAll(Database& database, Statement rows, Kind kind,
       }
     }
     if constexpr (std::is_same_v<Message, v1::Task>) {
-      if (absl::Status status = addParts(database, message); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(addParts(database, message));
     }
-    if (absl::Status status = visit(stored); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(visit(stored));
   }
 }
 
@@ -100,9 +100,8 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::s
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->last_use == nullptr) return notOf(kind, "last use");
   Statement row = database_.prepare(queries->last_use);
-  absl::StatusOr<bool> found = bindKey(row, kind, id).step();
-  if (!found.ok()) return found.status();
-  if (!*found) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
+  TESSERA_ASSIGN_OR_RETURN(bool found, bindKey(row, kind, id).step());
+  if (!found) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
   return row.integer(0);
 }
 
@@ -114,9 +113,8 @@ absl::StatusOr<std::vector<Kind>> SqliteReader<Interface>::usedBefore(const std:
   rows.bind(name).bind(project).bind(storedKey(project, name)).bind(time_us);
   rows.bind(static_cast<int>(Kind::kBlob)).bind(static_cast<int>(Kind::kHold)).bind(static_cast<int>(Kind::kArtifact));
   while (true) {
-    absl::StatusOr<bool> found = rows.step();
-    if (!found.ok()) return found.status();
-    if (!*found) return kinds;
+    TESSERA_ASSIGN_OR_RETURN(bool found, rows.step());
+    if (!found) return kinds;
     kinds.push_back(static_cast<Kind>(rows.integer(0)));
   }
 }
@@ -129,8 +127,7 @@ absl::StatusOr<bool> SqliteReader<Interface>::isPinned(Kind kind, const std::str
 template <typename Interface>
 absl::StatusOr<int64_t> SqliteReader<Interface>::eventCount(const std::string& job_id) {
   Statement row = database_.prepare(sql::kEventCount);
-  absl::StatusOr<bool> found = row.bind(job_id).step();
-  if (!found.ok()) return found.status();
+  TESSERA_ASSIGN_OR_RETURN(bool found, row.bind(job_id).step());
   return row.integer(0);
 }
 
@@ -138,16 +135,15 @@ absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
   if (kind == Kind::kJob) return eraseJob(id);
   if (kind == Kind::kAction) {
     Statement job = database_.prepare(sql::kAnyJobOfAction);
-    absl::StatusOr<bool> wanted = job.bind(id).step();
-    if (!wanted.ok()) return wanted.status();
-    return *wanted ? notOf(kind, "end of their own: they go with their job") : eraseAction(id);
+    TESSERA_ASSIGN_OR_RETURN(bool wanted, job.bind(id).step());
+    return wanted ? notOf(kind, "end of their own: they go with their job") : eraseAction(id);
   }
   if (kind == Kind::kArtifact) {
     absl::Status status = database_.prepare(sql::kEraseArtifactKeys).bind(id).run();
     return status.ok() ? database_.prepare(sql::kEraseArtifact).bind(id).run() : status;
   }
   if (kind == Kind::kBlob) {
-    if (absl::Status status = database_.prepare(sql::kEraseHolds).bind(id).run(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(database_.prepare(sql::kEraseHolds).bind(id).run());
   }
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->erase == nullptr) return notOf(kind, "end of their own: they go with their job");
@@ -169,20 +165,17 @@ absl::Status SqliteTransaction::eraseJob(const std::string& id) {
   if (status.ok()) status = database_.prepare(sql::kEraseJob).bind(id).run();
   if (!status.ok() || action->empty()) return status;
   Statement other = database_.prepare(sql::kAnyJobOfAction);
-  absl::StatusOr<bool> wanted = other.bind(*action).step();
-  if (!wanted.ok()) return wanted.status();
-  return *wanted ? absl::OkStatus() : eraseAction(*action);
+  TESSERA_ASSIGN_OR_RETURN(bool wanted, other.bind(*action).step());
+  return wanted ? absl::OkStatus() : eraseAction(*action);
 }
 
 absl::Status SqliteTransaction::eraseAction(const std::string& id) {
-  absl::StatusOr<std::vector<v1::Task>> tasks = tasksOfAction(id);
-  if (!tasks.ok()) return tasks.status();
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, tasksOfAction(id));
   absl::Status status = database_.prepare(sql::kEraseLinks).bind(id).run();
-  for (const v1::Task& task : *tasks) {
+  for (const v1::Task& task : tasks) {
     if (!status.ok()) return status;
-    absl::StatusOr<std::vector<std::string>> others = actionsOfTask(task.id());
-    if (!others.ok()) return others.status();
-    if (others->empty()) status = database_.prepare(sql::kEraseTask).bind(task.id()).run();
+    TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> others, actionsOfTask(task.id()));
+    if (others.empty()) status = database_.prepare(sql::kEraseTask).bind(task.id()).run();
   }
   if (status.ok()) status = database_.prepare(sql::kEraseLog).bind(id).run();
   const absl::StatusOr<v1::Action> action = getAction(id);

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "storage/list_query.h"
 #include "storage/sqlite/database.h"
 #include "storage/sqlite/queries.h"
@@ -31,23 +32,19 @@ absl::StatusOr<Message> messageOf(const Statement& row) {
 
 /// The single row; NOT_FOUND naming `what` when there is none.
 template <typename Message>
-absl::StatusOr<Message> oneMessage(Statement statement, const std::string& what) {
-  absl::StatusOr<bool> row = statement.step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", what));
-  return messageOf<Message>(statement);
+TESSERA_ASSIGN_OR_RETURN(auto row, statement.step());
+if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+return messageOf<Message>(statement);
 }
 
 template <typename Message>
 absl::StatusOr<std::vector<Message>> allMessages(Statement statement) {
   std::vector<Message> messages;
   while (true) {
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return messages;
-    absl::StatusOr<Message> message = messageOf<Message>(statement);
-    if (!message.ok()) return message.status();
-    messages.push_back(*std::move(message));
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    if (!row) return messages;
+    TESSERA_ASSIGN_OR_RETURN(Message message, messageOf<Message>(statement));
+    messages.push_back(std::move(message));
   }
 }
 
@@ -56,9 +53,8 @@ inline absl::Status addParts(Database& database, v1::Task& task) {
   Statement part = database.prepare(sql::kTaskParts);
   part.bind(task.id());
   while (true) {
-    absl::StatusOr<bool> row = part.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(bool row, part.step());
+    if (!row) return absl::OkStatus();
     const std::string_view body = part.bytes(0);
     if (!task.MergeFromString({body.data(), body.size()})) {
       return absl::DataLossError(
@@ -71,14 +67,13 @@ inline absl::Status addParts(Database& database, v1::Task& task) {
 inline absl::StatusOr<v1::Task> taskOf(Database& database, const Statement& row) {
   absl::StatusOr<v1::Task> task = messageOf<v1::Task>(row);
   if (!task.ok()) return task;
-  if (absl::Status status = addParts(database, *task); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(addParts(database, *task));
   return task;
 }
 
 inline absl::StatusOr<v1::Task> oneTask(Database& database, Statement statement, const std::string& what) {
-  absl::StatusOr<bool> row = statement.step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
   return taskOf(database, statement);
 }
 
@@ -86,7 +81,7 @@ inline absl::StatusOr<std::vector<v1::Task>> allTasks(Database& database, Statem
   absl::StatusOr<std::vector<v1::Task>> tasks = allMessages<v1::Task>(std::move(statement));
   if (!tasks.ok()) return tasks;
   for (v1::Task& task : *tasks) {
-    if (absl::Status status = addParts(database, task); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addParts(database, task));
   }
   return tasks;
 }
@@ -99,29 +94,24 @@ inline size_t sizeOf(const StoredTarget& item) { return item.target.ByteSizeLong
 
 /// `read(row, plan)` makes an item of a row: column 0 is the message, those of the plan's order follow.
 template <typename Item, typename Read>
-absl::StatusOr<Page<Item>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
-                                  const ListQuery& query, Read read) {
-  absl::StatusOr<ListPlan> plan = planList(query, entity, token_key);
-  if (!plan.ok()) return plan.status();
-  Statement statement = database.prepareOnce(plan->sql);
-  for (const Value& value : plan->values) statement.bind(value);
-  Page<Item> page;
-  std::vector<Value> last;
-  size_t bytes = 0;
-  while (true) {
-    absl::StatusOr<bool> row = statement.step();
-    if (!row.ok()) return row.status();
-    if (!*row) return page;
-    if (static_cast<int>(page.items.size()) == plan->page_size || bytes >= kPageBytes) break;
-    absl::StatusOr<Item> item = read(statement, *plan);
-    if (!item.ok()) return item.status();
-    bytes += sizeOf(*item);
-    page.items.push_back(*std::move(item));
-    last.clear();
-    for (size_t i = 0; i < plan->order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
-  }
-  page.next_page_token = makePageToken(plan->fingerprint, last, token_key);
-  return page;
+TESSERA_ASSIGN_OR_RETURN(auto plan, planList(query, entity, token_key));
+Statement statement = database.prepareOnce(plan.sql);
+for (const Value& value : plan.values) statement.bind(value);
+Page<Item> page;
+std::vector<Value> last;
+size_t bytes = 0;
+while (true) {
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  if (!row) return page;
+  if (static_cast<int>(page.items.size()) == plan.page_size || bytes >= kPageBytes) break;
+  TESSERA_ASSIGN_OR_RETURN(Item item, read(statement, plan));
+  bytes += sizeOf(item);
+  page.items.push_back(std::move(item));
+  last.clear();
+  for (size_t i = 0; i < plan.order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
+}
+page.next_page_token = makePageToken(plan.fingerprint, last, token_key);
+return page;
 }
 
 template <typename Message>

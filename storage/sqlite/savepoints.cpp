@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "storage/sqlite/database.h"
 
 namespace tessera::storage {
@@ -21,7 +22,7 @@ absl::Status Savepoints::beforeWrite() {
   }
   // They have the same name: SQLite means the innermost.
   for (; open_ < begun_; ++open_) {
-    if (absl::Status status = database_.prepare("SAVEPOINT part").run(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(database_.prepare("SAVEPOINT part").run());
   }
   return absl::OkStatus();
 }

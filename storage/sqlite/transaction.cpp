@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/project.h"
-#include "proto/sha256.h"
+#include "proto/messages/project.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/columns.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"
@@ -48,7 +49,7 @@ absl::Status needId(const std::string& id, const char* field) {
 
 absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
                                           const std::string& action_id) {
-  if (absl::Status status = needId(job.id(), "Job.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(job.id(), "Job.id"));
   Statement insert = database_.prepare(sql::kInsertJob);
   insert.bind(job.id()).bind(job.request_id()).bind(request_hash);
   if (action_id.empty()) {
@@ -72,8 +73,7 @@ absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
 
 absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   Statement last = database_.prepare(sql::kLastSequence);
-  absl::StatusOr<bool> row = last.bind(event.job_id()).step();
-  if (!row.ok()) return row.status();
+  TESSERA_ASSIGN_OR_RETURN(bool row, last.bind(event.job_id()).step());
   const int64_t sequence = last.integer(0) + 1;  // max() of nothing is NULL, which reads as 0
   event.set_sequence(sequence);
   absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
@@ -85,7 +85,7 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
 }
 
 absl::Status SqliteTransaction::putAction(const v1::Action& action) {
-  if (absl::Status status = needId(action.id(), "Action.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(action.id(), "Action.id"));
   const auto write = [&](const char* sql) {
     return put(database_, sql, action, action.id(), action.key(), action.state(), action.create_time_us());
   };
@@ -106,8 +106,7 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
 
 absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
   Statement last = database_.prepare(sql::kLastEntry);
-  absl::StatusOr<bool> row = last.bind(search_id).step();
-  if (!row.ok()) return row.status();
+  TESSERA_ASSIGN_OR_RETURN(bool row, last.bind(search_id).step());
   return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
 }
 
@@ -120,7 +119,7 @@ absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
 }
 
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
-  if (absl::Status status = needId(task.id(), "Task.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(task.id(), "Task.id"));
   v1::Task row = task, spec, result;
   if (row.has_spec()) spec.mutable_spec()->Swap(row.mutable_spec());
   if (row.has_result()) result.mutable_result()->Swap(row.mutable_result());
@@ -173,18 +172,18 @@ absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std
 }
 
 absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
-  if (absl::Status status = needId(build_key, "build_key"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(build_key, "build_key"));
   return database_.prepare(sql::kPutObject).bind(build_key).bind(object.sha256()).bind(object.size_bytes()).run();
 }
 
 absl::Status SqliteTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
-  if (absl::Status status = needId(key, "key"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(key, "key"));
   const std::string object = reproduction.witnesses().empty() ? "" : reproduction.witnesses(0).object().sha256();
   return put(database_, sql::kPutReproduction, reproduction, key, object);
 }
 
 absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
-  if (absl::Status status = needId(artifact.id(), "Artifact.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(artifact.id(), "Artifact.id"));
   const std::string project = projectOf(artifact), key = storedKey(project, artifact.id());
   absl::Status status = put(database_, sql::kPutArtifact, artifact, key, artifact.id(), artifact.manifest().name(),
                             artifact.manifest().target_name(), artifact.manifest().model_sha256(), artifact.job_id(),
@@ -198,13 +197,13 @@ absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
 }
 
 absl::Status SqliteTransaction::putTarget(const std::string& project, const v1::Target& target) {
-  if (absl::Status status = needId(target.name(), "Target.name"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(target.name(), "Target.name"));
   return put(database_, sql::kPutTarget, target, storedKey(project, target.name()), target.name(), target.summary(),
              target.family(), project);
 }
 
 absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
-  if (absl::Status status = needId(worker.id(), "Worker.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(worker.id(), "Worker.id"));
   return put(database_, sql::kPutWorker, worker, worker.id(), worker.state(), worker.host().hostname(),
              worker.compiler_version(), worker.last_seen_us());
 }
@@ -242,7 +241,7 @@ absl::Status SqliteTransaction::eraseBlobBytes(const std::string& sha256) {
 }
 
 absl::Status SqliteTransaction::putToken(const StoredToken& token) {
-  if (absl::Status status = needId(token.token.id(), "AccessToken.id"); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(needId(token.token.id(), "AccessToken.id"));
   return put(database_, sql::kPutToken, token.token, token.token.id(), token.sha256);
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "storage/blob_store.h"
 #include "storage/conformance/samples.h"
 #include "storage/scratch_folder.h"

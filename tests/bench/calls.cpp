@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/latency.h"
 #include "clients/cpp/channel.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 using Clock = std::chrono::steady_clock;
 using namespace tessera;

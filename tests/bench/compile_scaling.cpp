@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 
 /// One way of compiling a model, loaded, for benchmarks that hold several against each other by turns.

@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "clients/cli/latency.h"
 #include "clients/cpp/compile.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace {
 

@@ -12,12 +12,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
-#include "proto/deterministic_bytes.h"
-#include "proto/sha256.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/support/sha256.h"
 
 namespace tessera {
 namespace {

@@ -18,7 +18,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/text.h"
-#include "proto/project.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
 #include "storage/sqlite_store.h"
 
 namespace tessera {
@@ -81,17 +82,17 @@ struct Question {
 };
 
 absl::StatusOr<size_t> list(storage::Reader& reader, const std::string& filter, const char* order, int size) {
-  const auto page = reader.listRecords(
-      {.page_size = size, .page_token = "", .filter = filter, .order_by = order, .project = kDefaultProject});
-  if (!page.ok()) return page.status();
-  return page->items.size();
+  TESSERA_ASSIGN_OR_RETURN(
+      const auto page,
+      reader.listRecords(
+          {.page_size = size, .page_token = "", .filter = filter, .order_by = order, .project = kDefaultProject}));
+  return page.items.size();
 }
 
 absl::StatusOr<size_t> best(storage::Reader& reader, const storage::BestQuery& query) {
-  const auto page = reader.bestRecords(query);
-  if (!page.ok()) return page.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto page, reader.bestRecords(query));
   size_t records = 0;
-  for (const storage::BestGroup& group : page->items) records += group.records.size();
+  for (const storage::BestGroup& group : page.items) records += group.records.size();
   return records;
 }
 
@@ -144,7 +145,7 @@ void fill(storage::Store& store, int64_t records) {
   for (int64_t from = 0; from < records; from += kAtOnce) {
     const absl::Status status = store.transact([&](storage::Transaction& tx) -> absl::Status {
       for (int64_t number = from; number < std::min(records, from + kAtOnce); ++number)
-        if (absl::Status put = tx.putRecord(recordOf(number, *tree, random)); !put.ok()) return put;
+        TESSERA_RETURN_IF_ERROR(tx.putRecord(recordOf(number, *tree, random)));
       return absl::OkStatus();
     });
     if (!status.ok()) fail(status);

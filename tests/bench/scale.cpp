@@ -24,7 +24,7 @@
 #include "clients/cpp/channel.h"
 #include "clients/cpp/transfer.h"
 #include "proto/channel/identity.h"
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "proto/version/version.h"
 #include "server/retention/collector.h"
 #include "server/retention/scrubber.h"

@@ -32,7 +32,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "compiler/codegen/static_analysis.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 #include "compiler/schedule/text.h"
 #include "compiler/search/draw.h"

@@ -17,10 +17,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/driver/warm_up.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
-#include "compiler/warm_up.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -38,24 +39,20 @@ absl::StatusOr<v1::Target> targetOf(const std::string& name) {
 absl::Status build(const std::vector<std::string>& request) {
   compiler::PlanRequest wanted;
   wanted.model_path = request[0];
-  auto target = targetOf(request[1]);
-  if (!target.ok()) return target.status();
-  wanted.target = *std::move(target);
+  TESSERA_ASSIGN_OR_RETURN(wanted.target, targetOf(request[1]));
   int level = 0;
   if (!absl::SimpleAtoi(request[2], &level)) return absl::InvalidArgumentError("the level is no number");
   wanted.spec.mutable_options()->set_opt_level(level);
   wanted.weights_path = request[3] + ".weights";
-  auto planned = compiler::plan(wanted, [](const v1::Progress&) {});
-  if (!planned.ok()) return planned.status();
+  TESSERA_ASSIGN_OR_RETURN(auto planned, compiler::plan(wanted, [](const v1::Progress&) {}));
   compiler::AssembleRequest whole;
   whole.name = "cases";
-  for (const v1::BuildUnit& unit : planned->units) {
-    auto built = compiler::build(unit);
-    if (!built.ok()) return built.status();
-    whole.objects.push_back(*std::move(built));
+  for (const v1::BuildUnit& unit : planned.units) {
+    TESSERA_ASSIGN_OR_RETURN(auto built, compiler::build(unit));
+    whole.objects.push_back(std::move(built));
   }
-  whole.plan = std::move(planned->plan);
-  if (planned->has_weights) whole.weights_path = wanted.weights_path;
+  whole.plan = std::move(planned.plan);
+  if (planned.has_weights) whole.weights_path = wanted.weights_path;
   whole.artifact_path = request[3];
   return compiler::assemble(whole).status();
 }

@@ -15,7 +15,7 @@
 #include "compiler/import/import.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace {

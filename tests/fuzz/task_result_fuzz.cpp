@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "server/scheduler/compile_steps.h"
 #include "workers/progress_stream.h"
 

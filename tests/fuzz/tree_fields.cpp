@@ -15,11 +15,11 @@
 #include "absl/strings/numbers.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/testing/tree_mutations.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/target.h"
-#include "proto/deterministic_bytes.h"
-#include "proto/failure.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/messages/failure.h"
 
 namespace tessera {
 namespace {

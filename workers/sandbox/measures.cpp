@@ -9,7 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/sandbox_measures.h"
+#include "proto/messages/sandbox_measures.h"
+#include "proto/support/status_macros.h"
 #include "workers/sandbox/sandbox.h"
 
 namespace tessera::worker {
@@ -84,10 +85,9 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
     user.set_detail(
         absl::StrCat("tasks have the worker's own", geteuid() == 0 ? "" : "; another takes root", " (--sandbox-user)"));
   } else {
-    const auto named = userNamed(wishes.user);
-    if (!named.ok()) return named.status();
-    plan.isolation.uid = named->uid;
-    plan.isolation.gid = named->gid;
+    TESSERA_ASSIGN_OR_RETURN(const auto named, userNamed(wishes.user));
+    plan.isolation.uid = named.uid;
+    plan.isolation.gid = named.gid;
     if (const absl::Status possible = tryIsolation(plan.isolation); !possible.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("tasks cannot run as ", wishes.user, ": ", possible.message(),
                                                         "; that takes a worker that root has started"));

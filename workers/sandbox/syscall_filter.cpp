@@ -16,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 #include "workers/sandbox/sandbox.h"
 #include "workers/sandbox/syscall_tables.h"
 
@@ -162,10 +163,10 @@ absl::StatusOr<Profile> parseProfile(std::string_view name) {
 std::string_view profileName(Profile profile) { return profile == Profile::kCompile ? "compile" : "execute"; }
 
 absl::StatusOr<int> enterCompileProfile(const std::string& scratch) {
-  if (absl::Status status = dropPrivileges(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(dropPrivileges());
   auto landlock_abi = confineFiles(scratch);
   if (!landlock_abi.ok()) return landlock_abi;
-  if (absl::Status status = filterSystemCalls(Profile::kCompile); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(filterSystemCalls(Profile::kCompile));
   return landlock_abi;
 }
 

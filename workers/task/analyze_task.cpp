@@ -1,4 +1,5 @@
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 
@@ -11,8 +12,7 @@ constexpr const char* kReport = "report.pb";
 
 absl::StatusOr<v1::TaskResult> runAnalyzeTask(const TaskContext& task) {
   const v1::AnalyzeSpec& spec = task.spec().analyze().spec();
-  auto request = planRequestFor(task, spec.compile(), task.spec().analyze().target());
-  if (!request.ok()) return request.status();
+  TESSERA_ASSIGN_OR_RETURN(auto request, planRequestFor(task, spec.compile(), task.spec().analyze().target()));
   v1::Progress progress;
   progress.set_phase("analyze");
   progress.set_total(1);
@@ -22,14 +22,12 @@ absl::StatusOr<v1::TaskResult> runAnalyzeTask(const TaskContext& task) {
   result.mutable_analyze()->set_report_file(kReport);
   absl::Status written;
   if (spec.question() == v1::AnalyzeSpec::CHECK) {
-    auto report = compiler::check(*request);
-    if (!report.ok()) return report.status();
-    result.mutable_analyze()->set_problems(report->problems_size() + report->problems_left_out());
-    written = writeOutput(task, kReport, *report, result);
+    TESSERA_ASSIGN_OR_RETURN(auto report, compiler::check(request));
+    result.mutable_analyze()->set_problems(report.problems_size() + report.problems_left_out());
+    written = writeOutput(task, kReport, report, result);
   } else {
-    auto explanation = compiler::explain(*request);
-    if (!explanation.ok()) return explanation.status();
-    written = writeOutput(task, kReport, *explanation, result);
+    TESSERA_ASSIGN_OR_RETURN(auto explanation, compiler::explain(request));
+    written = writeOutput(task, kReport, explanation, result);
   }
   if (!written.ok()) return written;
   return result;

@@ -9,10 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/element_size.h"
-#include "proto/failure.h"
-#include "proto/io_failure.h"
-#include "proto/tensor_text.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/tensor_text.h"
+#include "proto/support/io_failure.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/seeded_tensor.h"
 #include "workers/task/tensor_check.h"
 
@@ -71,9 +72,8 @@ absl::Status checkNames(const google::protobuf::RepeatedPtrField<v1::TensorValue
 absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepare(
     const TaskContext& task, const std::string& artifact_id,
     const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill) {
-  auto path = task.input(artifact_id);
-  if (!path.ok()) return path.status();
-  return prepareFile(task, *path, artifact_id, inputs, threads, fill);
+  TESSERA_ASSIGN_OR_RETURN(auto path, task.input(artifact_id));
+  return prepareFile(task, path, artifact_id, inputs, threads, fill);
 }
 
 absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepareFile(
@@ -87,9 +87,9 @@ absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepareFile(
     return runtimeFailure(status, absl::StrCat("artifact ", name));
   }
   run->artifact_.reset(artifact);
-  if (absl::Status status = run->chooseVariant(inputs); !status.ok()) return status;
-  if (absl::Status status = run->bindInputs(task, inputs, fill); !status.ok()) return status;
-  if (absl::Status status = run->allocateOutputs(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(run->chooseVariant(inputs));
+  TESSERA_RETURN_IF_ERROR(run->bindInputs(task, inputs, fill));
+  TESSERA_RETURN_IF_ERROR(run->allocateOutputs());
   tessera_session* session = nullptr;
   if (tessera_status status = tessera_session_create(artifact, std::max(1, threads), &session); status != TESSERA_OK) {
     return runtimeFailure(status, absl::StrCat("a session of ", threads, " threads"));
@@ -115,7 +115,7 @@ absl::Status ArtifactRun::chooseVariant(const google::protobuf::RepeatedPtrField
     shapes.push_back(value == given.end() ? tessera_shape{nullptr, -1}
                                           : tessera_shape{value->spec().shape().data(), value->spec().shape_size()});
   }
-  if (absl::Status status = checkNames(given, accepted); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkNames(given, accepted));
   // The only variant's inputs are checked one by one, which says more of what is wrong.
   if (tessera_artifact_num_variants(artifact_.get()) == 1) return absl::OkStatus();
   if (tessera_artifact_find_variant(artifact_.get(), shapes.data(), shapes.size(), nullptr, 0, &variant_) ==
@@ -164,9 +164,8 @@ absl::Status ArtifactRun::completeSizes(const TaskContext& task,
     });
     if (count == given.end()) continue;
     if (count->has_blob()) {
-      auto path = task.input(count->blob().sha256());
-      if (!path.ok()) return path.status();
-      if (absl::Status status = readFile(*path, &all[d], sizeof(all[d])); !status.ok()) return status;
+      TESSERA_ASSIGN_OR_RETURN(auto path, task.input(count->blob().sha256()));
+      TESSERA_RETURN_IF_ERROR(readFile(path, &all[d], sizeof(all[d])));
     } else if (count->data().size() == sizeof(all[d])) {
       memcpy(&all[d], count->data().data(), sizeof(all[d]));
     }
@@ -203,43 +202,41 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
     sizes.push_back(static_cast<int64_t>(tessera_dtype_size(info.dtype)));
     for (const int64_t extent : accepted.back().shape()) sizes.back() *= extent;
   }
-  if (absl::Status status = completeSizes(task, given, ranges); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(completeSizes(task, given, ranges));
   for (size_t i = 0; i < accepted.size(); ++i) {
     const v1::TensorSpec& spec = accepted[i];
     const auto value = std::find_if(given.begin(), given.end(),
                                     [&](const v1::TensorValue& each) { return each.spec().name() == spec.name(); });
-    auto bytes = allocate(sizes[i]);
-    if (!bytes.ok()) return bytes.status();
-    inputs_.push_back({*bytes, static_cast<size_t>(sizes[i])});
+    TESSERA_ASSIGN_OR_RETURN(auto bytes, allocate(sizes[i]));
+    inputs_.push_back({bytes, static_cast<size_t>(sizes[i])});
     const bool has_value = value != given.end() && value->value_case() != v1::TensorValue::VALUE_NOT_SET;
     if (!has_value) {
       if (value != given.end()) {
-        if (absl::Status status = checkType(*value, spec); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(checkType(*value, spec));
       }
       if (const void* known = tessera_artifact_default_input(artifact_.get(), i)) {
-        memcpy(*bytes, known, static_cast<size_t>(sizes[i]));
+        memcpy(bytes, known, static_cast<size_t>(sizes[i]));
         continue;
       }
       if (const auto own = ranges.find(spec.name()); own != ranges.end()) {
-        memcpy(*bytes, &own->second, sizeof(own->second));
+        memcpy(bytes, &own->second, sizeof(own->second));
         continue;
       }
       if (!fill.allowed) {
         return tensorFailure(spec.name(), absl::StrCat("input '", spec.name(), "' is missing"), "no value",
                              tensorText(spec));
       }
-      if (fill.seed) fillSeeded(spec.dtype(), *fill.seed + i, *bytes, sizes[i]);
-      fillable_.push_back({i, spec.dtype(), *bytes});
+      if (fill.seed) fillSeeded(spec.dtype(), *fill.seed + i, bytes, sizes[i]);
+      fillable_.push_back({i, spec.dtype(), bytes});
       continue;
     }
-    if (absl::Status status = checkTensor(*value, spec, sizes[i]); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(checkTensor(*value, spec, sizes[i]));
     if (!value->has_blob()) {
-      memcpy(*bytes, value->data().data(), value->data().size());
+      memcpy(bytes, value->data().data(), value->data().size());
       continue;
     }
-    auto path = task.input(value->blob().sha256());
-    if (!path.ok()) return path.status();
-    if (absl::Status status = readFile(*path, *bytes, sizes[i]); !status.ok()) return status;
+    TESSERA_ASSIGN_OR_RETURN(auto path, task.input(value->blob().sha256()));
+    TESSERA_RETURN_IF_ERROR(readFile(path, bytes, sizes[i]));
   }
   return absl::OkStatus();
 }
@@ -251,9 +248,8 @@ absl::Status ArtifactRun::allocateOutputs() {
         status != TESSERA_OK) {
       return runtimeFailure(status, "output description");
     }
-    auto bytes = allocate(info.size_bytes);
-    if (!bytes.ok()) return bytes.status();
-    outputs_.push_back({*bytes, static_cast<size_t>(info.size_bytes)});
+    TESSERA_ASSIGN_OR_RETURN(auto bytes, allocate(info.size_bytes));
+    outputs_.push_back({bytes, static_cast<size_t>(info.size_bytes)});
     output_specs_.push_back(specOf(info));
   }
   return absl::OkStatus();

@@ -1,4 +1,5 @@
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
@@ -16,13 +17,11 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
   compiler::AssembleRequest request;
   request.name = spec.name();
   request.artifact_path = task.output("artifact.tsra");
-  auto plan = task.input(spec.plan().sha256());
-  if (!plan.ok()) return plan.status();
-  if (absl::Status status = readMessage(*plan, request.plan); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto plan, task.input(spec.plan().sha256()));
+  TESSERA_RETURN_IF_ERROR(readMessage(plan, request.plan));
   if (spec.has_weights()) {
-    auto weights = task.input(spec.weights().sha256());
-    if (!weights.ok()) return weights.status();
-    request.weights_path = *weights;
+    TESSERA_ASSIGN_OR_RETURN(auto weights, task.input(spec.weights().sha256()));
+    request.weights_path = weights;
     request.weights_sha256 = spec.weights().sha256();
     if (spec.weights().size_bytes() >= kApartBytes) {
       request.artifact_path = task.output(kBefore);
@@ -30,17 +29,15 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
     }
   }
   for (const v1::Digest& digest : spec.objects()) {
-    auto path = task.input(digest.sha256());
-    if (!path.ok()) return path.status();
+    TESSERA_ASSIGN_OR_RETURN(auto path, task.input(digest.sha256()));
     request.objects.emplace_back();
-    if (absl::Status status = readMessage(*path, request.objects.back()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(readMessage(path, request.objects.back()));
   }
 
-  auto manifest = compiler::assemble(request);
-  if (!manifest.ok()) return manifest.status();
+  TESSERA_ASSIGN_OR_RETURN(auto manifest, compiler::assemble(request));
   v1::TaskResult result;
   result.mutable_assemble()->set_artifact_file("artifact.tsra");
-  *result.mutable_assemble()->mutable_manifest() = *std::move(manifest);
+  *result.mutable_assemble()->mutable_manifest() = std::move(manifest);
   v1::OutputFile& artifact = *result.add_files();
   artifact.set_name("artifact.tsra");
   if (request.behind_weights_path.empty()) return result;

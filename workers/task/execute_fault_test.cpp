@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "compiler/artifact/ir_kernels.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "workers/task_run.h"
 #include "workers/testing/temporary_folder.h"
 

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "proto/support/status_macros.h"
 #include "workers/output_names.h"
 #include "workers/task/artifact_run.h"
 #include "workers/task/task_kinds.h"
@@ -14,42 +15,38 @@ constexpr size_t kInlineBytes = 1 << 20;
 
 absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task) {
   const v1::ExecuteSpec& spec = task.spec().execute();
-  auto run = ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {});
-  if (!run.ok()) return run.status();
-  const auto& outputs = (*run)->outputs();
+  TESSERA_ASSIGN_OR_RETURN(auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {}));
+  const auto& outputs = run->outputs();
   std::vector<FileDescriptor> files(outputs.size());  // of the large ones
   size_t inline_bytes = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const size_t bytes = (*run)->outputBytes(i).size();
+    const size_t bytes = run->outputBytes(i).size();
     if (inline_bytes + bytes <= kInlineBytes) {
       inline_bytes += bytes;
       continue;
     }
-    auto file = task.createOutput(outputFileName(static_cast<int>(i)));
-    if (!file.ok()) return file.status();
-    files[i] = *std::move(file);
+    TESSERA_ASSIGN_OR_RETURN(files[i], task.createOutput(outputFileName(static_cast<int>(i))));
   }
 
-  if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
-  auto latency_ms = (*run)->run();
-  if (!latency_ms.ok()) return latency_ms.status();
+  TESSERA_RETURN_IF_ERROR(filterSystemCalls(Profile::kExecute));
+  TESSERA_ASSIGN_OR_RETURN(auto latency_ms, run->run());
 
   v1::TaskResult result;
-  result.mutable_execute()->set_latency_ms(*latency_ms);
+  result.mutable_execute()->set_latency_ms(latency_ms);
   for (size_t i = 0; i < outputs.size(); ++i) {
     v1::TensorValue& value = *result.mutable_execute()->add_outputs();
     *value.mutable_spec() = outputs[i];
-    const std::string_view bytes = (*run)->outputBytes(i);
+    const std::string_view bytes = run->outputBytes(i);
     if (!files[i].valid()) {
       value.set_data(bytes.data(), bytes.size());
       continue;
     }
     const std::string name = outputFileName(static_cast<int>(i));  // the worker fills in the blob
-    if (absl::Status status = writeAll(files[i].get(), bytes, name); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(writeAll(files[i].get(), bytes, name));
     result.add_files()->set_name(name);
   }
   // The process ends now; taking the session apart first would be wasted work.
-  (void)run->release();
+  (void)run.release();
   return result;
 }
 

@@ -5,10 +5,11 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/target/host.h"
-#include "proto/failure.h"
-#include "proto/median.h"
+#include "proto/messages/failure.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/artifact_run.h"
 #include "workers/task/result_check.h"
 #include "workers/task/task_kinds.h"
@@ -65,12 +66,10 @@ absl::StatusOr<std::string> artifactFile(const TaskContext& task, const v1::Plan
       !status.ok())
     return status;
   if (candidate) request.objects[0] = std::move(*tried.mutable_object());
-  auto one = planOfOne(plan, spec.workload_hash(), request.objects[0].info().num_results());
-  if (!one.ok()) return one.status();
-  request.plan = *std::move(one);
+  TESSERA_ASSIGN_OR_RETURN(request.plan,
+                           planOfOne(plan, spec.workload_hash(), request.objects[0].info().num_results()));
   request.artifact_path = task.output(name);
-  auto manifest = compiler::assemble(request);
-  if (!manifest.ok()) return manifest.status();
+  TESSERA_ASSIGN_OR_RETURN(auto manifest, compiler::assemble(request));
   return request.artifact_path;
 }
 
@@ -125,8 +124,8 @@ std::vector<size_t> stepsBeside(const v1::Plan& plan, const v1::Plan& other) {
 }
 
 absl::Status Measurement::findOwnSteps(const v1::Plan& baseline, const v1::Plan& candidate) {
-  if (absl::Status status = checkSteps(baseline, baseline_); !status.ok()) return status;
-  if (absl::Status status = checkSteps(candidate, *candidate_); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkSteps(baseline, baseline_));
+  TESSERA_RETURN_IF_ERROR(checkSteps(candidate, *candidate_));
   baseline_own_ = stepsBeside(baseline, candidate);
   candidate_own_ = stepsBeside(candidate, baseline);
   return absl::OkStatus();
@@ -135,7 +134,7 @@ absl::Status Measurement::findOwnSteps(const v1::Plan& baseline, const v1::Plan&
 absl::StatusOr<std::string> Measurement::compareResults() {
   for (const bool positive : {false, true}) {
     baseline_.refill(spec_.seed(), positive);
-    if (absl::Status status = candidate_->takeInputs(baseline_); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(candidate_->takeInputs(baseline_));
     if (auto ran = baseline_.run(); !ran.ok()) return ran.status();
     if (auto ran = candidate_->run(); !ran.ok()) return ran.status();
     bool finite = true;
@@ -160,9 +159,9 @@ absl::StatusOr<double> Measurement::timed(ArtifactRun& run, std::vector<int64_t>
 absl::Status Measurement::time(Side& side, int runs) {
   for (; runs > 0; --runs) {
     std::vector<int64_t> step_ns(side.run.steps());
-    auto ms = timed(side.run, baseline_own_.empty() && candidate_own_.empty() ? nullptr : &step_ns);
-    if (!ms.ok()) return ms.status();
-    side.ms.push_back(*ms);
+    TESSERA_ASSIGN_OR_RETURN(auto ms,
+                             timed(side.run, baseline_own_.empty() && candidate_own_.empty() ? nullptr : &step_ns));
+    side.ms.push_back(ms);
     double own_ns = 0;
     for (const size_t step : side.own) own_ns += static_cast<double>(step_ns[step]);
     side.own_ms.push_back(own_ns / 1e6);
@@ -171,16 +170,14 @@ absl::Status Measurement::time(Side& side, int runs) {
 }
 
 absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
-  auto wrong = compareResults();
-  if (!wrong.ok()) return wrong.status();
-  result.set_wrong(*wrong);
-  if (!wrong->empty()) return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(auto wrong, compareResults());
+  result.set_wrong(wrong);
+  if (!wrong.empty()) return absl::OkStatus();
   Side baseline{baseline_, baseline_own_}, candidate{*candidate_, candidate_own_};
-  for (Side* side : {&baseline, &candidate})
-    if (absl::Status status = time(*side, 1); !status.ok()) return status;
+  for (Side* side : {&baseline, &candidate}) TESSERA_RETURN_IF_ERROR(time(*side, 1));
   const TrialRounds rounds(spec_.rules(), baseline.ms.front(), candidate.ms.front(), spec_.best_speed());
   if (!rounds.hopeless()) {
-    if (absl::Status status = time(candidate, rounds.candidateRuns() - 1); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(time(candidate, rounds.candidateRuns() - 1));
     while (!rounds.enough(baseline.ms, candidate.ms)) {
       const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
       for (const bool of_candidate : {candidate_first, !candidate_first}) {
@@ -198,16 +195,15 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
 }
 
 absl::Status Measurement::timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result) {
-  if (absl::Status status = checkSteps(plan, baseline_); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkSteps(plan, baseline_));
   baseline_.refill(spec_.seed(), false);
   if (auto warm = baseline_.run(); !warm.ok()) return warm.status();
   std::vector<std::vector<double>> times(baseline_.steps());
   std::vector<int64_t> step_ns(baseline_.steps());
   const int runs = spec_.rules().repeat() > 0 ? spec_.rules().repeat() : kTrialRuns;
   for (int run = 0; run < runs; ++run) {
-    auto ms = baseline_.run(&step_ns);
-    if (!ms.ok()) return ms.status();
-    result.add_baseline_ms(*ms);
+    TESSERA_ASSIGN_OR_RETURN(auto ms, baseline_.run(&step_ns));
+    result.add_baseline_ms(ms);
     for (size_t step = 0; step < step_ns.size(); ++step)
       times[step].push_back(static_cast<double>(step_ns[step]) / 1e6);
   }
@@ -233,24 +229,23 @@ absl::Status readPlan(const TaskContext& task, const v1::Digest& digest, v1::Pla
 absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   const v1::MeasureTask& spec = task.spec().measure();
   v1::Plan plan, candidate_plan;
-  if (absl::Status status = readPlan(task, spec.plan(), plan); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(readPlan(task, spec.plan(), plan));
   if (spec.has_candidate_plan()) {
-    if (absl::Status status = readPlan(task, spec.candidate_plan(), candidate_plan); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(readPlan(task, spec.candidate_plan(), candidate_plan));
   }
   std::vector<std::string> files;
   for (const auto& [digest, name] :
        {std::pair(&spec.baseline(), "baseline.tsra"), {&spec.candidate(), "candidate.tsra"}}) {
     if (digest->sha256().empty()) continue;
-    auto file = artifactFile(task, plan, *digest, name);
-    if (!file.ok()) return file.status();
-    files.push_back(*std::move(file));
+    TESSERA_ASSIGN_OR_RETURN(auto file, artifactFile(task, plan, *digest, name));
+    files.push_back(std::move(file));
   }
   forgetHandlers();
   std::vector<std::unique_ptr<ArtifactRun>> runs;
   for (const std::string& file : files) {
-    auto run = ArtifactRun::prepareFile(task, file, file, {}, spec.threads(), {.allowed = true});
-    if (!run.ok()) return run.status();
-    runs.push_back(*std::move(run));
+    TESSERA_ASSIGN_OR_RETURN(auto run,
+                             ArtifactRun::prepareFile(task, file, file, {}, spec.threads(), {.allowed = true}));
+    runs.push_back(std::move(run));
   }
   if (runs.empty() || (runs.size() == 1 && !spec.workload_hash().empty()))
     return failureStatus(v1::Failure::INVALID_INPUT, "a tree is measured against the default: give both objects");
@@ -262,10 +257,10 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   Measurement measurement(spec, *runs[0], runs.size() > 1 ? runs[1].get() : nullptr);
 
   if (runs.size() > 1 && spec.has_candidate_plan()) {
-    if (absl::Status status = measurement.findOwnSteps(plan, candidate_plan); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(measurement.findOwnSteps(plan, candidate_plan));
   }
 
-  if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(filterSystemCalls(Profile::kExecute));
   absl::Status status = runs.size() > 1 ? measurement.measure(measured) : measurement.timeSteps(plan, measured);
   if (!status.ok()) return status;
   for (auto& run : runs) (void)run.release();  // the process ends now

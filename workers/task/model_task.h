@@ -1,7 +1,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "workers/task/task_context.h"
 
 namespace tessera::worker {

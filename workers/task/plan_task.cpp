@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
 #include "compiler/schedule/open_choices.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
 #include "workers/task/task_steps.h"
@@ -50,21 +51,19 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compi
   auto start = Clock::now();
   for (size_t i = 0; i < planned.units.size(); ++i) {
     bool known = false;
-    auto built = compiler::build(planned.units[i], steps, known);
-    if (!built.ok()) return built.status();
+    TESSERA_ASSIGN_OR_RETURN(auto built, compiler::build(planned.units[i], steps, known));
     v1::PlanTaskResult::Unit& unit = *plan.mutable_units(static_cast<int>(i));
     unit.set_object_known(known);
     unit.set_object_file(absl::StrCat("object-", i, ".pb"));
-    if (absl::Status status = encloseOutput(task, unit.object_file(), *built, result); !status.ok()) return status;
-    request.objects.push_back(*std::move(built));
+    TESSERA_RETURN_IF_ERROR(encloseOutput(task, unit.object_file(), built, result));
+    request.objects.push_back(std::move(built));
   }
   plan.set_build_ms(millisecondsSince(start));
   start = Clock::now();
   request.plan = std::move(planned.plan);
-  auto manifest = compiler::assemble(request);
-  if (!manifest.ok()) return manifest.status();
+  TESSERA_ASSIGN_OR_RETURN(auto manifest, compiler::assemble(request));
   plan.mutable_assembled()->set_artifact_file(kArtifact);
-  *plan.mutable_assembled()->mutable_manifest() = *std::move(manifest);
+  *plan.mutable_assembled()->mutable_manifest() = std::move(manifest);
   result.add_files()->set_name(kArtifact);
   plan.set_assemble_ms(millisecondsSince(start));
   return absl::OkStatus();
@@ -91,13 +90,12 @@ std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, 
 
 absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   const v1::PlanTask& spec = task.spec().plan();
-  auto request = planRequestFor(task, spec.spec(), spec.target());
-  if (!request.ok()) return request.status();
-  request->weights_path = task.output(kWeights);
+  TESSERA_ASSIGN_OR_RETURN(auto request, planRequestFor(task, spec.spec(), spec.target()));
+  request.weights_path = task.output(kWeights);
   TaskSteps steps(task);
-  request->steps = steps.cache();
+  request.steps = steps.cache();
 
-  auto planned = compiler::plan(*request, [&](const v1::Progress& progress) { task.progress(progress); });
+  auto planned = compiler::plan(request, [&](const v1::Progress& progress) { task.progress(progress); });
   if (!planned.ok()) return planned.status();
 
   v1::TaskResult result;
@@ -106,7 +104,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
   if (spec.tell_open_choices() && !spec.spec().has_pins()) {
-    for (v1::OpenChoice& open : openChoicesOf(*request, planned->plan.report())) {
+    for (v1::OpenChoice& open : openChoicesOf(request, planned->plan.report())) {
       if (static_cast<size_t>(plan.open_choices_size()) == kMostOpenChoices) break;
       *plan.add_open_choices() = std::move(open);
     }
@@ -114,7 +112,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   // Nothing is left to do for other tasks then, which would find these files in a worker's cache.
   const bool finishes = spec.finish_small() && isSmall(task, *planned);
   const auto output = finishes ? encloseOutput : writeOutput;
-  if (absl::Status status = output(task, "plan.pb", planned->plan, result); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(output(task, "plan.pb", planned->plan, result));
   if (planned->has_weights) {
     plan.set_weights_file(kWeights);
     result.add_files()->set_name(kWeights);
@@ -125,12 +123,12 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     unit.set_workload_hash(build.workload_hash());
     unit.set_file(absl::StrCat("unit-", i, ".pb"));
     unit.set_summary(planned->plan.workloads(static_cast<int>(i)).summary());
-    if (absl::Status status = output(task, unit.file(), build, result); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(output(task, unit.file(), build, result));
   }
   if (finishes) {
-    if (absl::Status status = finish(task, *std::move(planned), steps.cache(), result); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(finish(task, *std::move(planned), steps.cache(), result));
   }
-  if (absl::Status status = steps.handIn(); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(steps.handIn());
   return result;
 }
 

@@ -3,7 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/target/host.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "workers/task/artifact_run.h"
 #include "workers/task/task_kinds.h"
 
@@ -34,12 +35,11 @@ double medianMilliseconds(std::vector<int64_t> ns) {
 
 // The Plan an artifact was built from: what its steps compute and how they were scheduled.
 absl::StatusOr<v1::Plan> planOf(const TaskContext& task, const std::string& artifact_id) {
-  auto path = task.input(artifact_id);
-  if (!path.ok()) return path.status();
+  TESSERA_ASSIGN_OR_RETURN(auto path, task.input(artifact_id));
   compiler::ArtifactFile file;
   std::span<const uint8_t> bytes;
   v1::Plan plan;
-  if (!compiler::ArtifactFile::open(*path, &file).ok() || !file.read(compiler::kPlanEntry, &bytes).ok() ||
+  if (!compiler::ArtifactFile::open(path, &file).ok() || !file.read(compiler::kPlanEntry, &bytes).ok() ||
       !plan.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("artifact ", artifact_id, " has no readable plan"));
   }
@@ -83,16 +83,13 @@ absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, const v1::Plan
 
 absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
   const v1::ProfileSpec& spec = task.spec().profile();
-  const auto warmup = runsOf("warmup", spec.warmup(), kDefaultWarmup);
-  if (!warmup.ok()) return warmup.status();
-  const auto repeat = runsOf("repeat", spec.repeat(), kDefaultRepeat);
-  if (!repeat.ok()) return repeat.status();
-  auto run = ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()});
-  if (!run.ok()) return run.status();
+  TESSERA_ASSIGN_OR_RETURN(const auto warmup, runsOf("warmup", spec.warmup(), kDefaultWarmup));
+  TESSERA_ASSIGN_OR_RETURN(const auto repeat, runsOf("repeat", spec.repeat(), kDefaultRepeat));
+  TESSERA_ASSIGN_OR_RETURN(
+      auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()}));
 
-  auto plan = planOf(task, spec.artifact_id());
-  if (!plan.ok()) return plan.status();
-  const v1::Plan* variant = variantOf(*plan, **run);
+  TESSERA_ASSIGN_OR_RETURN(auto plan, planOf(task, spec.artifact_id()));
+  const v1::Plan* variant = variantOf(plan, *run);
   if (variant == nullptr) {
     return failureStatus(v1::Failure::INVALID_INPUT,
                          absl::StrCat("artifact ", spec.artifact_id(), ": its plan and its code have different steps"));
@@ -103,26 +100,25 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
   const v1::HostInfo host = compiler::hostInfo();
   profile.mutable_host()->set_hostname(host.hostname());
   profile.mutable_host()->set_cpu_model(host.cpu_model());
-  profile.mutable_latency_ms()->Reserve(*repeat);
+  profile.mutable_latency_ms()->Reserve(repeat);
 
-  if (absl::Status status = filterSystemCalls(Profile::kExecute); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(filterSystemCalls(Profile::kExecute));
   v1::Progress progress;
   progress.set_phase("profile");
-  progress.set_total(*repeat);
-  for (int i = -*warmup; i < *repeat; ++i) {
-    auto latency_ms = (*run)->run();
-    if (!latency_ms.ok()) return latency_ms.status();
+  progress.set_total(repeat);
+  for (int i = -warmup; i < repeat; ++i) {
+    TESSERA_ASSIGN_OR_RETURN(auto latency_ms, run->run());
     if (i < 0) continue;
-    profile.add_latency_ms(*latency_ms);
+    profile.add_latency_ms(latency_ms);
     // Ten times over a profile, and not between the runs of a short one.
-    if (*repeat >= 100 && i % (*repeat / 10) == 0) {
+    if (repeat >= 100 && i % (repeat / 10) == 0) {
       progress.set_done(i);
       task.progress(progress);
     }
   }
-  if (absl::Status status = profileSteps(**run, *plan, *variant, std::min(*repeat, kStepRuns), profile); !status.ok())
+  if (absl::Status status = profileSteps(*run, plan, *variant, std::min(repeat, kStepRuns), profile); !status.ok())
     return status;
-  (void)run->release();  // the process ends now
+  (void)run.release();  // the process ends now
   return result;
 }
 

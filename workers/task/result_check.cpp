@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "proto/element_size.h"
-#include "proto/float_value.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/float_value.h"
 
 namespace tessera::worker {
 namespace {

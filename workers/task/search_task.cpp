@@ -8,7 +8,8 @@
 #include "compiler/codegen/static_analysis.h"
 #include "compiler/schedule/text.h"
 #include "compiler/search/search.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 #include "tessera/v1/tuning_state.pb.h"
 #include "workers/task/task_kinds.h"
 
@@ -44,10 +45,9 @@ absl::Status notReplayed(int batch) {
 absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
   std::vector<Sample> samples;
   if (task.spec().inputs_size() < 2) return samples;
-  auto path = task.input(task.spec().inputs(1).sha256());
-  if (!path.ok()) return path.status();
+  TESSERA_ASSIGN_OR_RETURN(auto path, task.input(task.spec().inputs(1).sha256()));
   v1::KnownTrees known;
-  if (absl::Status status = readMessage(*path, known); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(readMessage(path, known));
   for (const v1::KnownTrees::Tree& tree : known.trees())
     samples.push_back({tree.schedule(), tree.speed(), tree.same_workload(), tree.try_first()});
   return samples;
@@ -62,7 +62,7 @@ class Replay {
     for (int b = 0; b < log.batches_size(); ++b) {
       const v1::SearchLog::Batch& batch = log.batches(b);
       std::vector<Candidate> before = std::move(open_);
-      if (absl::Status status = propose(batch, b); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(propose(batch, b));
       for (const int late : batch.unheard()) {
         if (late < 0 || late >= static_cast<int>(before.size())) return notReplayed(b);
         search_.observe(before[static_cast<size_t>(late)], {log.batches(b - 1).speeds(late)});
@@ -114,19 +114,16 @@ class Replay {
 
 absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   const v1::SearchTask& spec = task.spec().search();
-  auto path = task.input(spec.unit().sha256());
-  if (!path.ok()) return path.status();
+  TESSERA_ASSIGN_OR_RETURN(auto path, task.input(spec.unit().sha256()));
   v1::BuildUnit unit;
-  if (absl::Status status = readMessage(*path, unit); !status.ok()) return status;
-  auto analysis = compiler::analyzeWorkload(unit);
-  if (!analysis.ok()) return analysis.status();
-  auto known = knownTrees(task);
-  if (!known.ok()) return known.status();
+  TESSERA_RETURN_IF_ERROR(readMessage(path, unit));
+  TESSERA_ASSIGN_OR_RETURN(auto analysis, compiler::analyzeWorkload(unit));
+  TESSERA_ASSIGN_OR_RETURN(auto known, knownTrees(task));
   auto search = compiler::search::makeSearch(spec.method(), unit.schedule(),
                                              compiler::search::SearchOptions{.seed = spec.seed(),
-                                                                             .extents = std::move(analysis->extents),
+                                                                             .extents = std::move(analysis.extents),
                                                                              .registers = unit.registers(),
-                                                                             .known = *std::move(known)});
+                                                                             .known = std::move(known)});
   if (!search.ok()) return failureStatus(v1::Failure::INVALID_INPUT, std::string(search.status().message()));
   v1::TaskResult result;
   v1::SearchTaskResult& found = *result.mutable_search();
@@ -138,7 +135,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).begun_with()) (*search)->suggest(form);
   for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
   Replay replay(**search);
-  if (absl::Status status = replay.run(spec.log()); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(replay.run(spec.log()));
   batch.mutable_unheard()->Assign(replay.unheard().begin(), replay.unheard().end());
 
   Fingerprint trees;
@@ -161,7 +158,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
     v1::CandidateUnit file;
     *file.mutable_unit() = unit;
     file.set_trial(absl::StrCat(spec.search(), "-", spec.log().batches_size(), "-", found.proposals_size()));
-    if (absl::Status status = writeOutput(task, proposal.unit_file(), file, result); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(writeOutput(task, proposal.unit_file(), file, result));
   }
   batch.set_trees(trees.value());
   return result;

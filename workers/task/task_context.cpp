@@ -8,10 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/deterministic_bytes.h"
-#include "proto/failure.h"
-#include "proto/io_failure.h"
-#include "proto/write_all.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/messages/failure.h"
+#include "proto/support/io_failure.h"
+#include "proto/support/status_macros.h"
+#include "proto/support/write_all.h"
 #include "workers/output_names.h"
 #include "workers/progress_stream.h"
 
@@ -27,10 +28,9 @@ absl::Status ioError(const std::string& what) { return ioFailure(what, errno); }
 
 absl::Status writeBytes(const TaskContext& task, const std::string& name, const std::string& bytes,
                         v1::TaskResult& result) {
-  auto file = task.createOutput(name);
-  if (!file.ok()) return file.status();
+  TESSERA_ASSIGN_OR_RETURN(auto file, task.createOutput(name));
   result.add_files()->set_name(name);
-  return writeAll(file->get(), bytes, task.output(name));
+  return writeAll(file.get(), bytes, task.output(name));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string
   std::unique_ptr<TaskContext> task(new TaskContext(scratch));
   // Before anything else is opened, which would be given its number where the worker gives none.
   task->known_steps_ = KnownStepsReader::open(kKnownStepsDescriptor);
-  if (absl::Status status = readMessage(scratch + "/task.pb", task->spec_); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(readMessage(scratch + "/task.pb", task->spec_));
   const std::string result = scratch + "/result.pb";
   task->result_ = FileDescriptor(::open(result.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!task->result_.valid()) return ioError(result);

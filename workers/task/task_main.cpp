@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/pipeline.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/driver/warm_up.h"
 #include "compiler/target/host.h"
-#include "compiler/warm_up.h"
 #include "llvm/Support/ErrorHandling.h"
-#include "proto/cli11.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/cli11.h"
 #include "proto/version/version.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "compiler/step_cache.h"
+#include "compiler/step_cache/step_cache.h"
 #include "workers/task/task_context.h"
 
 namespace tessera::worker {

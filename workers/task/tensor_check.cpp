@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/failure.h"
-#include "proto/tensor_text.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/tensor_text.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::worker {
 
@@ -40,7 +41,7 @@ absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accep
 }
 
 absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes) {
-  if (absl::Status status = checkType(given, accepted); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkType(given, accepted));
   const int64_t bytes = given.has_blob() ? given.blob().size_bytes() : static_cast<int64_t>(given.data().size());
   if (bytes != accepted_bytes) {
     return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another length"),

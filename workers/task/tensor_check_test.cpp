@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "proto/failure.h"
-#include "proto/tensor_text.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/tensor_text.h"
 #include "workers/task/seeded_tensor.h"
 
 namespace tessera::worker {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "proto/median.h"
+#include "proto/support/median.h"
 
 namespace tessera::worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "proto/median.h"
+#include "proto/support/median.h"
 
 namespace tessera::worker {
 namespace {

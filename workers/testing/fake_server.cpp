@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "workers/file_digest.h"
 
 namespace tessera::worker {

@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/sha256.h"
+#include "proto/support/sha256.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"
 #include "workers/known_steps.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::client {
 

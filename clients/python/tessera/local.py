@@ -18,7 +18,7 @@ from tessera.identity import Identity
 
 _PATIENCE_S = 30.0
 _OWNERS_RESTART_S = 5.0  # how long the owner of a tesserad that no program ends with has to start it again
-_FAILED, _OTHER_BUILD = 1, 3  # tesserad's exit codes (proto/server_exit.h)
+_FAILED, _OTHER_BUILD = 1, 3  # tesserad's exit codes (proto/support/server_exit.h)
 _ENDS_WITH_PARENT = "ends with its parent"  # third line of DATA/tesserad.build
 _LONGEST_SOCKET_PATH = 107  # a deep data folder takes a port instead
 

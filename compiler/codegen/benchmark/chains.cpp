@@ -17,7 +17,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace tessera::compiler::codegen::benchmark {
 namespace {

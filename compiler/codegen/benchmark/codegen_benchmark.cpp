@@ -20,7 +20,7 @@
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/schedule/summary.h"
 #include "compiler/schedule/text.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace {
 

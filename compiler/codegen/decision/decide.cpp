@@ -7,6 +7,7 @@
 #include "compiler/codegen/emit/sequential.h"
 #include "compiler/codegen/region/region_chain.h"
 #include "compiler/schedule/fault.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -64,16 +65,15 @@ bool isOneSequence(const FollowedTree& tree) {
 
 /// The phases of a tree that is one sequence.
 absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Chip& chip) {
-  auto list = splitPhases(func, chip.vectorRegisters(), nullptr);
-  if (!list.ok()) return list.status();
-  if (sharesValues(*list)) return onePhase(func);
-  if (llvm::all_of(list->phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
+  TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), nullptr));
+  if (sharesValues(list)) return onePhase(func);
+  if (llvm::all_of(list.phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
   return scheduleFault("0", "nests of loops are phases of their own", "sequential", "leaves with the nests' kernels");
 }
 
 absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip& chip,
                             const FollowedRegion& followed) {
-  if (absl::Status status = followRegion(func, list, chip, followed); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(followRegion(func, list, chip, followed));
   const int64_t bytes = list.phases.back().region->scratch_bytes;
   if (const std::string level = chip.levelHolding(static_cast<double>(bytes)).name;
       followed.tile.tile->level() != level)
@@ -85,25 +85,24 @@ absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip
 }  // namespace
 
 absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip, const ScheduleRequest& request) {
-  auto list = splitPhases(func, chip.vectorRegisters(), nullptr);
-  if (!list.ok()) return list.status();
-  const bool shares = sharesValues(*list);
+  TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), nullptr));
+  const bool shares = sharesValues(list);
   if (request.slices.order_size() > 0) {
     if (shares)
       return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
                          "structured operations (linalg)");
-    if (absl::Status status = formChain(func, *list, chip, request.slices); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(formChain(func, list, chip, request.slices));
   } else if (shares) {
     return onePhase(func);
   } else if (!request.scalar && request.row_regions) {
-    formRowRegion(func, *list, chip);
+    formRowRegion(func, list, chip);
   }
-  mergeAllLoops(*list);
-  if (!request.scalar) chooseInstructions(func, *list, chip);
-  planPhases(*list, chip, request);
-  if (absl::Status status = packOperands(func, *list, chip, nullptr); !status.ok()) return status;
-  splitGrids(*list, chip);
-  forEachPlan(*list, [&](const Nest& nest, TilePlan& plan) {
+  mergeAllLoops(list);
+  if (!request.scalar) chooseInstructions(func, list, chip);
+  planPhases(list, chip, request);
+  TESSERA_RETURN_IF_ERROR(packOperands(func, list, chip, nullptr));
+  splitGrids(list, chip);
+  forEachPlan(list, [&](const Nest& nest, TilePlan& plan) {
     plan.interleaved = choosesInterleaving(nest, chip, plan);
     dropIneffective(nest, plan);
     settleSums(nest, plan);
@@ -117,24 +116,22 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, co
     return scheduleFault("", "bits of a vector", absl::StrCat(bits),
                          absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", those of a register"));
   chip.narrowVectors(bits);
-  auto tree = FollowedTree::of(schedule);
-  if (!tree.ok()) return tree.status();
-  if (isOneSequence(*tree)) return followSequence(func, chip);
-  auto list = splitPhases(func, chip.vectorRegisters(), &*tree);
-  if (!list.ok()) return list.status();
-  if (sharesValues(*list))
+  TESSERA_ASSIGN_OR_RETURN(auto tree, FollowedTree::of(schedule));
+  if (isOneSequence(tree)) return followSequence(func, chip);
+  TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), &tree));
+  if (sharesValues(list))
     return scheduleFault("0", "operations that hand scalars to each other run one after another", "several tiles",
                          "[] sequential nest 0");
   absl::Status status;
-  if (tree->region) {
-    status = followRegionOf(func, *list, chip, *tree->region);
+  if (tree.region) {
+    status = followRegionOf(func, list, chip, *tree.region);
   } else {
-    mergeAllLoops(*list);
-    status = followInstructions(func, *list, chip, *tree);
-    if (status.ok()) status = followPhases(*list, chip, *tree);
+    mergeAllLoops(list);
+    status = followInstructions(func, list, chip, tree);
+    if (status.ok()) status = followPhases(list, chip, tree);
   }
-  if (status.ok()) status = packOperands(func, *list, chip, &*tree);
-  if (status.ok()) status = checkEffects(*list, *tree);
+  if (status.ok()) status = packOperands(func, list, chip, &tree);
+  if (status.ok()) status = checkEffects(list, tree);
   if (!status.ok()) return status;
   return list;
 }

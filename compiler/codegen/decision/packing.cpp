@@ -6,6 +6,7 @@
 #include "compiler/codegen/tree/panels.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -43,9 +44,8 @@ absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree&
           fetch.next_slice_size() > 0 || fetch.next_blocks_size() > 0)
         return scheduleFault(leaf.path, "outside of slices there is no next one", printTileLine(*leaf.tile),
                              "a kernel that fetches neither next nor blocks");
-      auto plan = planOf(leaf, nest, phase.first + static_cast<int>(n), chip);
-      if (!plan.ok()) return plan.status();
-      phase.plans.push_back(std::move(*plan));
+      TESSERA_ASSIGN_OR_RETURN(auto plan, planOf(leaf, nest, phase.first + static_cast<int>(n), chip));
+      phase.plans.push_back(std::move(plan));
     }
   }
   return absl::OkStatus();
@@ -62,21 +62,19 @@ absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& 
       for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
         const int number = phase.first + static_cast<int>(n);
         if (packed.within) {
-          auto panels = packWithin(builder, phase.nests[n], phase.plans[n], packed, number, chip,
-                                   tree ? &tree->leaves[n] : nullptr);
-          if (!panels.ok()) return panels.status();
-          phase.scratch.emplace_back(*panels, phase.scratch_bytes);
-          const auto type = llvm::cast<mlir::MemRefType>(panels->getType());
+          TESSERA_ASSIGN_OR_RETURN(auto panels, packWithin(builder, phase.nests[n], phase.plans[n], packed, number,
+                                                           chip, tree ? &tree->leaves[n] : nullptr));
+          phase.scratch.emplace_back(panels, phase.scratch_bytes);
+          const auto type = llvm::cast<mlir::MemRefType>(panels.getType());
           const int64_t bytes = type.getNumElements() * elementBits(type.getElementType()) / 8;
           phase.scratch_bytes += ceilDiv(bytes, kAlignment) * kAlignment;
           continue;
         }
-        auto leaf = copyLeaf(tree, packing.nests.size());
-        if (!leaf.ok()) return leaf.status();
-        auto copy = packInput(builder, phase.nests[n], phase.plans[n], packed, number, chip, *leaf);
-        if (!copy.ok()) return copy.status();
-        packing.nests.push_back(std::move(copy->nest));
-        packing.plans.push_back(std::move(copy->plan));
+        TESSERA_ASSIGN_OR_RETURN(auto leaf, copyLeaf(tree, packing.nests.size()));
+        TESSERA_ASSIGN_OR_RETURN(auto copy,
+                                 packInput(builder, phase.nests[n], phase.plans[n], packed, number, chip, leaf));
+        packing.nests.push_back(std::move(copy.nest));
+        packing.plans.push_back(std::move(copy.plan));
         packing.copies.push_back({number, packed.input});
       }
     if (tree && packing.nests.size() != tree->copies.size())

@@ -6,6 +6,7 @@
 #include "compiler/codegen/region/region_strips.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -83,11 +84,10 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
   const v1::Fetch& fetch = leaf.tile->kernel().fetch();
   const bool always = step.depth == static_cast<int>(region.counts.size()) && !step.last;
   for (const v1::Reference& reference : fetch.next_slice()) {
-    auto found = operandOf(variant, reference, leaf);
-    if (!found.ok()) return found.status();
-    auto runs = !reference.result() && always && movesWithSlices(region, *found->second) &&
-                        !namedLater(region, variant, reference, *found->second, /*whole=*/false)
-                    ? runsOf(found->second->access, *found->first, chip.near().line_bytes)
+    TESSERA_ASSIGN_OR_RETURN(auto found, operandOf(variant, reference, leaf));
+    auto runs = !reference.result() && always && movesWithSlices(region, *found.second) &&
+                        !namedLater(region, variant, reference, *found.second, /*whole=*/false)
+                    ? runsOf(found.second->access, *found.first, chip.near().line_bytes)
                     : std::nullopt;
     if (!runs)
       return scheduleFault(leaf.path, "next: not read in runs that move from slice to slice",
@@ -96,13 +96,12 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
     step.plan.next_slice.push_back(std::move(*runs));
   }
   for (const v1::Reference& reference : fetch.next_blocks()) {
-    auto found = operandOf(variant, reference, leaf);
-    if (!found.ok()) return found.status();
-    const Access& access = found->second->access;
+    TESSERA_ASSIGN_OR_RETURN(auto found, operandOf(variant, reference, leaf));
+    const Access& access = found.second->access;
     const bool own = llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == access.root; });
-    auto block = access.root && !found->second->from && !own && takesPrefetch(region, step) &&
-                         !namedLater(region, variant, reference, *found->second, /*whole=*/true)
-                     ? blockOf(region, *found->first, access)
+    auto block = access.root && !found.second->from && !own && takesPrefetch(region, step) &&
+                         !namedLater(region, variant, reference, *found.second, /*whole=*/true)
+                     ? blockOf(region, *found.first, access)
                      : std::nullopt;
     if (!block)
       return scheduleFault(leaf.path, "blocks: no block that moves from slice to slice, or fetched by no product",
@@ -117,8 +116,7 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
 
 absl::Status followStrips(Region& region, const FollowedRegion& followed) {
   for (auto [variant, tree] : llvm::zip_equal(region.variants, followed.variants))
-    for (const FollowedStrip& strip : tree.strips)
-      if (absl::Status status = followStrip(variant, strip); !status.ok()) return status;
+    for (const FollowedStrip& strip : tree.strips) TESSERA_RETURN_IF_ERROR(followStrip(variant, strip));
   return absl::OkStatus();
 }
 

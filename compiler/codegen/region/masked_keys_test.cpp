@@ -7,7 +7,7 @@
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/testing/chain_text.h"
 #include "compiler/codegen/testing/check_workload.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {

@@ -16,6 +16,7 @@
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -52,7 +53,7 @@ class RegionBuilder {
       return scheduleFault(followed_->tile.path, "kinds of slices: full ones, last ones, those at a border",
                            absl::StrCat(followed_->variants.size()), absl::StrCat(variants));
     chooseLayouts();
-    if (absl::Status status = followed_ ? followLayouts() : recordLayouts(); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(followed_ ? followLayouts() : recordLayouts());
     chooseDepths();
     llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
     do region_.variants.push_back({group, {}, {}});
@@ -63,14 +64,12 @@ class RegionBuilder {
     region_.move_bytes = chip_.vectorBits() / 8;
     for (RegionVariant& variant : region_.variants) variant.moves = movesOf(variant.group);
     region_.masked = nests_.mask && !nests_.mask->blocks;
-    auto panels = planRegion(builder_, chip_, sliced, region_, before, followed_);
-    if (!panels.ok()) return panels.status();
-    panels_ = std::move(*panels);
+    TESSERA_ASSIGN_OR_RETURN(panels_, planRegion(builder_, chip_, sliced, region_, before, followed_));
     region_.deferred_softmax = nests_.deferred_softmax;
     if (followed_) {
-      if (absl::Status status = followStrips(region_, *followed_); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(followStrips(region_, *followed_));
       placeScratch();
-      if (absl::Status status = followFetches(region_, chip_, *followed_); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(followFetches(region_, chip_, *followed_));
     } else {
       formStrips(region_, chip_);
       fetchNextSlices(region_, chip_);
@@ -423,44 +422,42 @@ double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
 
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                   const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed) {
-  auto geometry = RegionGeometry::infer(nests, loops);
-  if (!geometry.ok()) return geometry.status();
-  if (absl::Status status = checkKept(nests, *geometry, loops, followed); !status.ok()) return status;
-  const double kept = nests.mask ? keptShare(nests, *geometry) : 1;
-  const int kept_by = geometry->keptBy();
-  const llvm::SmallVector<Range> kept_blocks(geometry->keptBlocks());
-  auto region = RegionBuilder(builder, nests, std::move(*geometry), chip, followed).build(before);
-  if (!region.ok()) return region.status();
-  if (kept < 1) region->key_piece = nests.mask->piece;
-  region->kept_by = kept_by;
-  region->kept_blocks = kept_blocks;
-  if (!loops.back().reductions.empty()) region->blocks = region->counts.back();
+  TESSERA_ASSIGN_OR_RETURN(auto geometry, RegionGeometry::infer(nests, loops));
+  TESSERA_RETURN_IF_ERROR(checkKept(nests, geometry, loops, followed));
+  const double kept = nests.mask ? keptShare(nests, geometry) : 1;
+  const int kept_by = geometry.keptBy();
+  const llvm::SmallVector<Range> kept_blocks(geometry.keptBlocks());
+  TESSERA_ASSIGN_OR_RETURN(auto region,
+                           RegionBuilder(builder, nests, std::move(geometry), chip, followed).build(before));
+  if (kept < 1) region.key_piece = nests.mask->piece;
+  region.kept_by = kept_by;
+  region.kept_blocks = kept_blocks;
+  if (!loops.back().reductions.empty()) region.blocks = region.counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);
   llvm::SmallVector<int64_t> shape(result.extents);
   for (const SliceLoop& loop : loops)
     if (loop.coordinate >= 0) shape[loop.coordinate] = std::min(loop.tile, shape[loop.coordinate]);
-  region->description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region->slices(), " slices of ",
-                                     shape.empty() ? "1" : absl::StrJoin(shape, "x"));
-  if (region->blocks > 1) absl::StrAppend(&region->description, " in ", region->blocks, " blocks of r0");
-  if (kept < 1)
-    absl::StrAppend(&region->description, absl::StrFormat(", %.0f %% of the keys masked", 100 * (1 - kept)));
-  for (const RegionVariant& variant : region->variants) {
+  region.description = absl::StrCat("region of ", nests.nests.size(), " nests, ", region.slices(), " slices of ",
+                                    shape.empty() ? "1" : absl::StrJoin(shape, "x"));
+  if (region.blocks > 1) absl::StrAppend(&region.description, " in ", region.blocks, " blocks of r0");
+  if (kept < 1) absl::StrAppend(&region.description, absl::StrFormat(", %.0f %% of the keys masked", 100 * (1 - kept)));
+  for (const RegionVariant& variant : region.variants) {
     if (!variant.counted) continue;
-    absl::StrAppend(&region->description, ", keys counted by ", variant.counted->piece);
+    absl::StrAppend(&region.description, ", keys counted by ", variant.counted->piece);
     break;
   }
-  for (const RegionVariant& variant : region->variants) {
+  for (const RegionVariant& variant : region.variants) {
     if (variant.strips.empty()) continue;
     const Strip& strip = variant.strips[0];
-    absl::StrAppend(&region->description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
+    absl::StrAppend(&region.description, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
     break;
   }
-  if (region->part > 1)
-    absl::StrAppend(&region->description, ", halos kept in ", region->points(),
-                    region->points() == 1 ? " part of " : " parts of ", region->part, " slices");
+  if (region.part > 1)
+    absl::StrAppend(&region.description, ", halos kept in ", region.points(),
+                    region.points() == 1 ? " part of " : " parts of ", region.part, " slices");
   size_t fetched = 0;
-  for (const RegionStep& step : region->variants[0].steps) fetched += step.plan.next_blocks.size();
-  if (fetched > 0) absl::StrAppend(&region->description, ", ", fetched, " operands of the next slices fetched ahead");
+  for (const RegionStep& step : region.variants[0].steps) fetched += step.plan.next_blocks.size();
+  if (fetched > 0) absl::StrAppend(&region.description, ", ", fetched, " operands of the next slices fetched ahead");
   return region;
 }
 

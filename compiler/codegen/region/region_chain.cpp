@@ -11,6 +11,7 @@
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -113,11 +114,10 @@ absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder
     if (eased && scores) findMask(nests, *scores, 0);
     return std::optional<SliceLoop>();
   }
-  auto loop = runSoftmaxInBlocks(builder, nests, columns);
-  if (!loop.ok()) return loop.status();
+  TESSERA_ASSIGN_OR_RETURN(auto loop, runSoftmaxInBlocks(builder, nests, columns));
   nests.deferred_softmax = true;
   if (scores) findMask(nests, *scores, columns);
-  return std::optional<SliceLoop>(std::move(*loop));
+  return std::optional<SliceLoop>(std::move(loop));
 }
 
 absl::Status refuseLoops(const PhaseList& list) {
@@ -152,7 +152,7 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
     return refuseChain("order and tile have different lengths",
                        absl::StrCat(chain.order_size(), " names, ", chain.tile_size(), " extents"),
                        "one extent for each name");
-  if (absl::Status status = refuseLoops(list); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(refuseLoops(list));
   SlicedNests nests = flattenPhases(list);
   if (!nests.result) return refuseChain("the workload computes nothing", "no operation", "");
   const Coordinates& coordinates = nests.coordinates.at(nests.result);
@@ -181,13 +181,13 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
     }
     if (name.size() < 2 || name[0] != 'd' || !absl::SimpleAtoi(name.substr(1), &dim) || dim < 0 || dim >= rank)
       return refuseChain(absl::StrCat("\"", name, "\" names no dimension of the first result"), name, accepted);
-    if (auto status = cutDimension(coordinates, dim, tile, loops); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(cutDimension(coordinates, dim, tile, loops));
   }
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
-  auto running = rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks);
-  if (!running.ok()) return running.status();
-  if (*running) loops.push_back(std::move(**running));
+  TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks));
+  if running
+    loops.push_back(std::move(*running));
   return cutIntoSlices(func, list, nests, std::move(loops), chip);
 }
 
@@ -196,7 +196,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   auto fault = [&](const std::string& message, const std::string& found, const std::string& accepted) {
     return scheduleFault(followed.tile.path, message, found, accepted);
   };
-  if (absl::Status status = refuseLoops(list); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(refuseLoops(list));
   SlicedNests nests = flattenPhases(list);
   if (!nests.result) return fault("the workload computes nothing", "no operation", "");
   const Coordinates coordinates = nests.coordinates.at(nests.result);
@@ -243,14 +243,14 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   if (tile.deferred_softmax()) {
-    auto running = rewriteSoftmax(builder, nests, blocks);
-    if (!running.ok()) return running.status();
+    TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks));
     if (!nests.deferred_softmax) return fault("no softmax between products to rewrite", "softmax", "no rewriting");
-    if (*running) loops.push_back(std::move(**running));
+    if running
+      loops.push_back(std::move(*running));
   } else if (blocks > 0) {
     return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
   }
-  if (absl::Status status = followMask(nests, keys, followed); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(followMask(nests, keys, followed));
   return cutIntoSlices(func, list, nests, std::move(loops), chip, &followed);
 }
 
@@ -305,18 +305,17 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
   builder.setInsertionPointToStart(&func.getBody().front());
   if (loops.back().part > 1) separateRoles(builder, nests);
   std::vector<PackBefore> before;
-  auto region = formMaskedRegion(builder, nests, loops, chip, before, followed);
-  if (!region.ok()) return region.status();
+  TESSERA_ASSIGN_OR_RETURN(auto region, formMaskedRegion(builder, nests, loops, chip, before, followed));
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {
       const std::string name = nameOf(nests.coordinates.at(nests.result), loop.coordinate);
-      if (loop.part == 1 || region->parts() > 1) region->cuts.push_back({name, loop.part * loop.tile});
-      if (loop.part > 1) region->cuts.push_back({name, loop.tile, /*in_time=*/true});
+      if (loop.part == 1 || region.parts() > 1) region.cuts.push_back({name, loop.part * loop.tile});
+      if (loop.part > 1) region.cuts.push_back({name, loop.tile, /*in_time=*/true});
     } else if (!loop.reductions.empty()) {
-      region->cuts.push_back({std::string(words::kBlocks), loop.tile, /*in_time=*/true});
+      region.cuts.push_back({std::string(words::kBlocks), loop.tile, /*in_time=*/true});
     }
   }
-  if (region->key_piece > 0) region->cuts.push_back({std::string(words::kKeys), region->key_piece, /*in_time=*/true});
+  if (region.key_piece > 0) region.cuts.push_back({std::string(words::kKeys), region.key_piece, /*in_time=*/true});
   std::string cut;
   for (const Phase& phase : list.phases)
     if (cut.empty()) cut = phase.cut;
@@ -330,7 +329,7 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
     }
   }
   Phase& phase = list.phases.emplace_back();
-  phase.region = std::move(*region);
+  phase.region = std::move(region);
   phase.cut = cut;
   return absl::OkStatus();
 }

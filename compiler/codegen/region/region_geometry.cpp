@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/region/masked_keys.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -93,8 +94,7 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
   }
   for (mlir::Value root : roots) geometry.box_cut_[root].assign(nests.coordinates.at(root).size(), -1);
   for (auto [v, slice] : llvm::enumerate(loops)) {
-    auto needs = inferNeeds(nests, slice);
-    if (!needs.ok()) return needs.status();
+    TESSERA_ASSIGN_OR_RETURN(auto needs, inferNeeds(nests, slice));
     auto name = [&](const SliceLoop& loop) {
       return loop.coordinate < 0 ? std::string("r0") : absl::StrCat("d", result.dims[loop.coordinate]);
     };
@@ -105,13 +105,13 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
     };
     for (size_t n = 0; n < nests.nests.size(); ++n)
       for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
-        if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
+        if (!changes(needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
           continue;
         // A nest that does not run in every slice, but over the same range where it runs, is not cut.
         Range known;
-        for (const Needs& of : llvm::reverse(*needs))
+        for (const Needs& of : llvm::reverse(needs))
           if (!isEmpty(of.loops[n])) known = of.loops[n][loop];
-        if (!changes(*needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? known : of.loops[n][loop]; }))
+        if (!changes(needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? known : of.loops[n][loop]; }))
           continue;
         int& cut = geometry.loop_cut_[n][loop];
         if (cut >= 0) return twice(absl::StrCat("loop ", loop, " of ", describeNest(nests, n)), cut);
@@ -120,17 +120,17 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
     for (mlir::Value root : roots)
       for (int c = 0; c < nests.coordinates.at(root).size(); ++c) {
         std::optional<Range> known;  // slices that do not touch the buffer do not matter
-        for (const Needs& of : *needs)
+        for (const Needs& of : needs)
           if (!known) known = boxRange(of, root, c);
-        if (!changes(*needs, [&](const Needs& of) { return boxRange(of, root, c).value_or(known.value_or(Range{})); }))
+        if (!changes(needs, [&](const Needs& of) { return boxRange(of, root, c).value_or(known.value_or(Range{})); }))
           continue;
         int& cut = geometry.box_cut_[root][c];
         if (cut >= 0) return twice(absl::StrCat("a buffer of extent ", nests.coordinates.at(root).extents[c]), cut);
         cut = static_cast<int>(v);
       }
-    geometry.groups_.push_back(groupSlices(*needs, roots, slice.part));
+    geometry.groups_.push_back(groupSlices(needs, roots, slice.part));
     geometry.part_ = slice.part;
-    geometry.needs_.push_back(std::move(*needs));
+    geometry.needs_.push_back(std::move(needs));
   }
   if (nests.mask && nests.mask->blocks) geometry.keepBlocks(nests);
   return geometry;

@@ -11,6 +11,7 @@
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -53,14 +54,14 @@ class RegionPlanner {
     auto fillShared = [&](int upto) -> absl::Status {
       for (; !main && copied < shared_.size() && shared_[copied].number <= upto; ++copied) {
         if (!shared_[copied].copy || !shared_[copied].serves(variant)) continue;
-        if (absl::Status status = sharedLeaf(variant, shared_[copied]); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(sharedLeaf(variant, shared_[copied]));
         variant.steps.push_back(*shared_[copied].copy);
         variant.steps.back().shared = true;
       }
       return absl::OkStatus();
     };
     for (RegionNest& each : nests) {
-      if (absl::Status status = fillShared(each.number); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(fillShared(each.number));
       for (auto [i, input] : llvm::enumerate(each.nest.statements[0].inputs))
         if (input.access.root && !input.from) input.runs = runsWith(each, static_cast<int>(i));
       auto fits = [&](const TilePlan& plan) {
@@ -71,17 +72,15 @@ class RegionPlanner {
           return shared && (!tree_ || asShared(*shared, each, packed) == packed);
         });
       };
-      auto plan = tree_ ? followed(variant, each) : chosen(variant, each, main, fits);
-      if (!plan.ok()) return plan.status();
-      if (!fits(*plan))
+      TESSERA_ASSIGN_OR_RETURN(auto plan, tree_ ? followed(variant, each) : chosen(variant, each, main, fits));
+      if (!fits(plan))
         return scheduleFault(tree_->path, absl::StrCat("panels of nest ", each.number, " that other slices share"),
                              "others than those of the kind with the most slices", "the same panels, or none");
-      for (const PackedOperand& packed : plan->packed)
-        if (absl::Status status = pack(variant, each, *plan, packed, main); !status.ok()) return status;
-      plan->grid_levels = 0;
-      variant.steps.push_back({std::move(each.nest), std::move(*plan), each.number, each.depth, each.last});
+      for (const PackedOperand& packed : plan.packed) TESSERA_RETURN_IF_ERROR(pack(variant, each, plan, packed, main));
+      plan.grid_levels = 0;
+      variant.steps.push_back({std::move(each.nest), std::move(plan), each.number, each.depth, each.last});
     }
-    if (absl::Status status = fillShared(std::numeric_limits<int>::max()); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(fillShared(std::numeric_limits<int>::max()));
     if (tree_ && variant.steps.size() != tree_->leaves.size())
       return scheduleFault(tree_->leaves[variant.steps.size()].path, "a leaf that no nest of these slices is for",
                            printTileLine(*tree_->leaves[variant.steps.size()].tile), "no leaf");
@@ -140,13 +139,12 @@ class RegionPlanner {
 
   absl::Status sharedLeaf(const RegionVariant& variant, const SharedPanels& shared) const {
     if (!tree_) return absl::OkStatus();
-    auto leaf = leafAt(variant.steps.size());
-    if (!leaf.ok()) return leaf.status();
+    TESSERA_ASSIGN_OR_RETURN(auto leaf, leafAt(variant.steps.size()));
     const std::string accepted = absl::StrCat("[] shared-pack nest ", shared.number,
                                               shared.input == 0 ? "" : absl::StrCat(" operand ", shared.input));
-    if (printTileLine(*leaf->tile) == accepted && leaf->tile->stages().empty() && leaf->tile->children().empty())
+    if (printTileLine(*leaf.tile) == accepted && leaf.tile->stages().empty() && leaf.tile->children().empty())
       return absl::OkStatus();
-    return scheduleFault(leaf->path, "panels that all slices fill", printTileLine(*leaf->tile), accepted);
+    return scheduleFault(leaf.path, "panels that all slices fill", printTileLine(*leaf.tile), accepted);
   }
 
   int sliceLoops() const { return static_cast<int>(region_.counts.size()); }
@@ -259,17 +257,16 @@ class RegionPlanner {
     shared.along = operand.access.strides[packed.loop];
     shared.width = plan.tile[packed.loop];
     const bool before = depth == 0 && !written_.contains(operand.access.root);
-    auto leaf = copyLeaf(variant, before);
-    if (!leaf.ok()) return leaf.status();
-    auto copy = packInput(builder_, each.nest, plan, packed, each.number, chip_, *leaf ? &**leaf : nullptr);
-    if (!copy.ok()) return copy.status();
+    TESSERA_ASSIGN_OR_RETURN(auto leaf, copyLeaf(variant, before));
+    TESSERA_ASSIGN_OR_RETURN(auto copy,
+                             packInput(builder_, each.nest, plan, packed, each.number, chip_, leaf ? &*leaf : nullptr));
     shared.panels = operand.access;
     if (before) {
-      before_.push_back({std::move(copy->nest), std::move(copy->plan), each.number, packed.input});
+      before_.push_back({std::move(copy.nest), std::move(copy.plan), each.number, packed.input});
     } else {
-      copy->plan.grid_levels = 0;
+      copy.plan.grid_levels = 0;
       panels_.push_back(operand.access.root);
-      shared.copy = RegionStep{std::move(copy->nest), std::move(copy->plan), each.number, depth, false, packed.input};
+      shared.copy = RegionStep{std::move(copy.nest), std::move(copy.plan), each.number, depth, false, packed.input};
       variant.steps.push_back(*shared.copy);
     }
     if (depth < sliceLoops()) shared_.push_back(std::move(shared));
@@ -280,13 +277,12 @@ class RegionPlanner {
   absl::StatusOr<std::optional<Leaf>> copyLeaf(const RegionVariant& variant, bool before) const {
     if (!tree_) return std::optional<Leaf>();
     if (!before) {
-      auto leaf = leafAt(variant.steps.size());
-      if (!leaf.ok()) return leaf.status();
-      for (const v1::Loop& loop : leaf->tile->loops())
+      TESSERA_ASSIGN_OR_RETURN(auto leaf, leafAt(variant.steps.size()));
+      for (const v1::Loop& loop : leaf.tile->loops())
         if (!loop.unit().empty())
-          return scheduleFault(leaf->path, "within slices nothing is dealt to units", printTileLine(*leaf->tile),
+          return scheduleFault(leaf.path, "within slices nothing is dealt to units", printTileLine(*leaf.tile),
                                "loops that run in time");
-      return std::optional<Leaf>(*leaf);
+      return std::optional<Leaf>(leaf);
     }
     if (before_.size() < followed_->copies.size()) return std::optional<Leaf>(followed_->copies[before_.size()]);
     return scheduleFault(followed_->tile.path, "operands in panels without leaves that copy them",
@@ -328,10 +324,9 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
     main = i;
   }
   RegionPlanner planner(builder, chip, region, before, followed);
-  if (absl::Status status = planner.plan(main, nests[main], true); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(planner.plan(main, nests[main], true));
   for (size_t i = 0; i < region.variants.size(); ++i)
-    if (i != main)
-      if (absl::Status status = planner.plan(i, nests[i], false); !status.ok()) return status;
+    if (i != main) TESSERA_RETURN_IF_ERROR(planner.plan(i, nests[i], false));
   if (followed && before.size() != followed->copies.size())
     return scheduleFault(followed->copies[before.size()].path, "a copy that no operand is read from",
                          printTileLine(*followed->copies[before.size()].tile), "no leaf");

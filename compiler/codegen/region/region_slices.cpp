@@ -7,7 +7,8 @@
 #include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -363,8 +364,7 @@ absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const S
     slices.push_back(backward.slice(slice, {lo, std::min(lo + slice.tile, extent)}, dim));
   }
   if (slice.part > 1) slices = keepRows(backward, region, slice, extent, dim, slices);
-  if (!whole)
-    if (auto status = checkResults(region, slices, dim); !status.ok()) return status;
+  if (!whole) TESSERA_RETURN_IF_ERROR(checkResults(region, slices, dim));
   return slices;
 }
 

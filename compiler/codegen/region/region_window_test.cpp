@@ -12,7 +12,7 @@
 #include "compiler/codegen/testing/check_workload.h"
 #include "compiler/codegen/testing/tree_workloads.h"
 #include "compiler/schedule/text.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {

@@ -15,6 +15,7 @@
 #include "compiler/schedule/text.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/target.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -54,9 +55,8 @@ void checkInPlace(LoadedUnit& unit, int over, const std::vector<std::string>& co
 }  // namespace
 
 absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const ScheduleRequest& request) {
-  auto schedule = defaultSchedule(unit, request);
-  if (!schedule.ok()) return schedule.status();
-  *unit.mutable_schedule() = std::move(*schedule);
+  TESSERA_ASSIGN_OR_RETURN(auto schedule, defaultSchedule(unit, request));
+  *unit.mutable_schedule() = std::move(schedule);
   return buildObject(unit);
 }
 

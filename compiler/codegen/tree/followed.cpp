@@ -4,6 +4,7 @@
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -95,25 +96,23 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
       region.tile = phase;
       region.copies = std::exchange(waiting, {});
       for (const Leaf& child : childrenOf(phase)) {
-        auto variant = variantOfTile(child);
-        if (!variant.ok()) return variant.status();
-        region.variants.push_back(std::move(*variant));
+        TESSERA_ASSIGN_OR_RETURN(auto variant, variantOfTile(child));
+        region.variants.push_back(std::move(variant));
       }
       continue;
     }
-    auto leaves = leavesOf(phase);
-    if (!leaves.ok()) return leaves.status();
-    if (llvm::all_of(*leaves, [](const Leaf& leaf) { return copies(*leaf.tile); })) {
+    TESSERA_ASSIGN_OR_RETURN(auto leaves, leavesOf(phase));
+    if (llvm::all_of(leaves, [](const Leaf& leaf) { return copies(*leaf.tile); })) {
       if (phase.tile->join() == v1::Tile::PARA)
         return refused(phase, "copies to panels share all units", "[] Seq over the leaves that copy");
       if (!waiting.empty()) return refused(phase, "copies for one phase are one phase", "the leaves of both in one");
-      waiting = std::move(*leaves);
+      waiting = std::move(leaves);
       continue;
     }
     FollowedPhase& followed = tree.phases.emplace_back();
     followed.path = phase.path;
     followed.copies = std::exchange(waiting, {});
-    followed.leaves = std::move(*leaves);
+    followed.leaves = std::move(leaves);
     followed.side_by_side = phase.tile->join() == v1::Tile::PARA;
     followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
     if (followed.sequential && (printTileLine(*phase.tile) != "[] sequential nest 0" || phase.tile->stages_size() > 0 ||

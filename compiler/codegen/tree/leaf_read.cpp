@@ -8,6 +8,7 @@
 #include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -32,9 +33,9 @@ class LeafReader {
     plan_.tile.assign(nest_.loops(), 1);
     plan_.block.assign(nest_.loops(), 0);
     for (auto step : {&LeafReader::vectors, &LeafReader::registerTile, &LeafReader::orders, &LeafReader::levels})
-      if (absl::Status status = (this->*step)(); !status.ok()) return status;
-    if (absl::Status status = packing(); !status.ok()) return status;
-    if (absl::Status status = variant(pack); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR((this->*step)());
+    TESSERA_RETURN_IF_ERROR(packing());
+    TESSERA_RETURN_IF_ERROR(variant(pack));
     return std::move(plan_);
   }
 
@@ -62,10 +63,9 @@ class LeafReader {
                        ? "1"
                        : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(),
                                       " bits, or ", kMostTransposedLanes, " of these in squares that are transposed"));
-    auto loop = loopNamed(nest_, kernel_.vector_loop(), path_);
-    if (!loop.ok()) return loop.status();
-    plan_.vector_loop = *loop;
-    plan_.horizontal = nest_.reduction[*loop];
+    TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest_, kernel_.vector_loop(), path_));
+    plan_.vector_loop = loop;
+    plan_.horizontal = nest_.reduction[loop];
     return absl::OkStatus();
   }
 
@@ -73,16 +73,15 @@ class LeafReader {
     int last = -1;
     int64_t inside = 1;
     for (const v1::Extent& extent : kernel_.tile()) {
-      auto loop = loopNamed(nest_, extent.dimension(), path_);
-      if (!loop.ok()) return loop.status();
-      if (*loop <= last) return fault("loops of a tile stand once, in their order", extent.dimension(), loopsOf(nest_));
-      last = *loop;
-      if (extent.size() < 2 || extent.size() > nest_.extents[*loop])
+      TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest_, extent.dimension(), path_));
+      if (loop <= last) return fault("loops of a tile stand once, in their order", extent.dimension(), loopsOf(nest_));
+      last = loop;
+      if (extent.size() < 2 || extent.size() > nest_.extents[loop])
         return fault(absl::StrCat("extent of the tile along ", extent.dimension()), absl::StrCat(extent.size()),
-                     absl::StrCat("2 to ", nest_.extents[*loop], ", or not named for 1"));
-      plan_.tile[*loop] = extent.size();
-      if (traitsOf(kernel_.variant()).writes_out || !nest_.reduction[*loop])
-        inside *= *loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
+                     absl::StrCat("2 to ", nest_.extents[loop], ", or not named for 1"));
+      plan_.tile[loop] = extent.size();
+      if (traitsOf(kernel_.variant()).writes_out || !nest_.reduction[loop])
+        inside *= loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
       if (inside > kMostInTile)
         return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
                      absl::StrCat("at most ", kMostInTile));
@@ -101,20 +100,18 @@ class LeafReader {
         several.push_back(loop);
       }
     }
-    auto points = permutationOf(nest_, kernel_.points(), several, "loops with several points in the tile", path_);
-    if (!points.ok()) return points.status();
-    plan_.points = std::move(*points);
+    TESSERA_ASSIGN_OR_RETURN(
+        auto points, permutationOf(nest_, kernel_.points(), several, "loops with several points in the tile", path_));
+    plan_.points = std::move(points);
     // The lanes of one vector that may not be whole.
     if (plan_.lanes > 1 && !plan_.horizontal && !llvm::is_contained(plan_.points, plan_.vector_loop))
       plan_.points.push_back(plan_.vector_loop);
-    auto reductions = permutationOf(nest_, kernel_.reductions(), sums, "loops that sum", path_);
-    if (!reductions.ok()) return reductions.status();
-    plan_.reductions = std::move(*reductions);
+    TESSERA_ASSIGN_OR_RETURN(plan_.reductions,
+                             permutationOf(nest_, kernel_.reductions(), sums, "loops that sum", path_));
     if (kernel_.transposed().empty()) return absl::OkStatus();
     if (plan_.lanes == 1) return fault("squares of scalars are not transposed", kernel_.transposed(), "none");
-    auto along = loopNamed(nest_, kernel_.transposed(), path_);
-    if (!along.ok()) return along.status();
-    plan_.transposed = *along;
+    TESSERA_ASSIGN_OR_RETURN(auto along, loopNamed(nest_, kernel_.transposed(), path_));
+    plan_.transposed = along;
     return absl::OkStatus();
   }
 
@@ -125,9 +122,8 @@ class LeafReader {
     llvm::SmallVector<int> blocks(nest_.loops(), 0);
     bool in_grid = true;
     for (const v1::Loop& each : tile_.loops()) {
-      auto found = loopNamed(nest_, each.dimension(), path_);
-      if (!found.ok()) return found.status();
-      const int loop = *found;
+      TESSERA_ASSIGN_OR_RETURN(auto found, loopNamed(nest_, each.dimension(), path_));
+      const int loop = found;
       const int64_t extent = nest_.extents[loop], tile = plan_.tile[loop], step = each.step();
       const bool block = step != tile || nest_.reduction[loop];
       if (walked[loop] || (block && blocks[loop] == kMostBlockLevels))
@@ -203,15 +199,13 @@ class LeafReader {
         return fault("operand that cannot be packed, or is packed already", absl::StrCat(packed.input),
                      "an operand in memory whose elements the nest walks as a box");
       const Operand& operand = nest_.statements[0].inputs[packed.input];
-      auto along = loopNamed(nest_, stage.along(), path_);
-      if (!along.ok()) return along.status();
-      packed.loop = *along;
+      TESSERA_ASSIGN_OR_RETURN(auto along, loopNamed(nest_, stage.along(), path_));
+      packed.loop = along;
       llvm::SmallVector<int> walked;
       for (int loop = 0; loop < nest_.loops(); ++loop)
         if (varies(operand, loop)) walked.push_back(loop);
-      auto order = permutationOf(nest_, stage.order(), walked, "loops of the panels", path_);
-      if (!order.ok()) return order.status();
-      packed.order = std::move(*order);
+      TESSERA_ASSIGN_OR_RETURN(auto order, permutationOf(nest_, stage.order(), walked, "loops of the panels", path_));
+      packed.order = std::move(order);
       if (!llvm::is_contained(packed.order, packed.loop))
         return fault("the operand does not walk the loop that is cut into panels", stage.along(),
                      absl::StrJoin(stage.order(), ","));
@@ -220,7 +214,7 @@ class LeafReader {
       if (nest_.reduction[packed.loop] && std::any_of(static_cast<const int*>(packed.order.begin()), place,
                                                       [&](int loop) { return nest_.reduction[loop]; }))
         return fault("a panel along a sum comes before the other sums", stage.along(), "");
-      if (absl::Status status = within(stage, packed); !status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(within(stage, packed));
       if (!packed.within && llvm::any_of(plan_.packed, [](const PackedOperand& other) { return other.within; }))
         return fault("a copy before the nest stands behind one within its blocks", absl::StrCat(stage.operand()),
                      "copies before the nest first");
@@ -297,24 +291,23 @@ absl::StatusOr<int> loopNamed(const Nest& nest, const std::string& name, const s
 }
 
 absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Chip& chip) {
-  if (absl::Status status = checkForm(leaf, number, 0); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkForm(leaf, number, 0));
   return LeafReader(leaf, nest, chip).read(/*pack=*/false);
 }
 
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
                                     const Chip& chip) {
-  if (absl::Status status = checkForm(leaf, number, operand); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkForm(leaf, number, operand));
   if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_fetch())
     return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
                          "no stage, no fetch");
-  auto plan = LeafReader(leaf, copy, chip).read(/*pack=*/true);
-  if (!plan.ok()) return plan.status();
+  TESSERA_ASSIGN_OR_RETURN(auto plan, LeafReader(leaf, copy, chip).read(/*pack=*/true));
   // Where one panel ends and the next begins, elements are not as far apart as within.
   const Access& panels = copy.statements[0].outputs[0].access;
   for (int loop = 0; loop < copy.loops(); ++loop)
-    if (panels.between(loop) != panels.strides[loop] && plan->tile[loop] != std::min(width, copy.extents[loop]))
+    if (panels.between(loop) != panels.strides[loop] && plan.tile[loop] != std::min(width, copy.extents[loop]))
       return scheduleFault(leaf.path, absl::StrCat("a tile of a copy is one panel along ", loopName(copy, loop)),
-                           absl::StrCat(plan->tile[loop]), absl::StrCat(std::min(width, copy.extents[loop])));
+                           absl::StrCat(plan.tile[loop]), absl::StrCat(std::min(width, copy.extents[loop])));
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/tree/leaf.h"
 #include "compiler/schedule/fault.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 
@@ -18,9 +19,8 @@ absl::StatusOr<llvm::SmallVector<int>> permutationOf(const Nest& nest, const Nam
   for (int loop : expected) accepted += (accepted.empty() ? "" : ",") + loopName(nest, loop);
   for (const std::string& name : names) {
     found += (found.empty() ? "" : ",") + name;
-    auto loop = loopNamed(nest, name, path);
-    if (!loop.ok()) return loop.status();
-    loops.push_back(*loop);
+    TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest, name, path));
+    loops.push_back(loop);
   }
   llvm::SmallVector<int> sorted(loops), wanted(expected);
   llvm::sort(sorted);

@@ -15,7 +15,8 @@
 #include "compiler/codegen/testing/workload_text.h"
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -74,10 +75,9 @@ absl::Status followed(Loops loops) {
   const Tensor c =
       text.named("matmul", {text.argument({96, 64}), text.argument({64, 128})}, text.fill({96, 128}, "0.0"));
   v1::BuildUnit unit = hostUnit(text.finish({c}));
-  auto schedule = defaultSchedule(unit);
-  if (!schedule.ok()) return schedule.status();
-  replaceProduct(*schedule, {.m = 96, .n = 128, .k = 64, .rows = 2, .vectors = 1});
-  v1::Tile& leaf = productLeaf(*schedule);
+  TESSERA_ASSIGN_OR_RETURN(auto schedule, defaultSchedule(unit));
+  replaceProduct(schedule, {.m = 96, .n = 128, .k = 64, .rows = 2, .vectors = 1});
+  v1::Tile& leaf = productLeaf(schedule);
   leaf.clear_loops();
   loops.insert(loops.end(), {{"i0", 2}, {"i1", leaf.kernel().lanes()}});
   for (const auto& [dimension, step] : loops) {
@@ -85,7 +85,7 @@ absl::Status followed(Loops loops) {
     loop->set_dimension(dimension);
     loop->set_step(step);
   }
-  *unit.mutable_schedule() = *schedule;
+  *unit.mutable_schedule() = schedule;
   return checkSchedule(unit);
 }
 

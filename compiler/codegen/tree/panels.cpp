@@ -7,6 +7,7 @@
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/schedule/fault.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -101,9 +102,7 @@ absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TileP
   for (int loop : loops) extents.push_back(nest.extents[loop]);
   Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Copy copy{copyNest(builder, operand.access, panels, loops, extents), {}};
-  auto copy_plan = copyPlan(copy.nest, nest, packed, loops, width, number, chip, leaf);
-  if (!copy_plan.ok()) return copy_plan.status();
-  copy.plan = std::move(*copy_plan);
+  TESSERA_ASSIGN_OR_RETURN(copy.plan, copyPlan(copy.nest, nest, packed, loops, width, number, chip, leaf));
   operand.access = std::move(panels);
   return copy;
 }
@@ -149,9 +148,9 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
       copy.emplace(
           Leaf{&stageOf(*leaf, packed.input).copies(static_cast<int>(last)), absl::StrCat(leaf->path, " copy ", last)});
     }
-    auto its = copyPlan(block.nests.back(), nest, packed, loops, width, number, chip, copy ? &*copy : nullptr);
-    if (!its.ok()) return its.status();
-    block.plans.push_back(std::move(*its));
+    TESSERA_ASSIGN_OR_RETURN(
+        auto its, copyPlan(block.nests.back(), nest, packed, loops, width, number, chip, copy ? &*copy : nullptr));
+    block.plans.push_back(std::move(its));
   }
   operand.access = panels;
   plan.copies.push_back(std::move(block));

@@ -20,7 +20,8 @@
 #include "compiler/schedule/text.h"
 #include "compiler/schedule/words.h"
 #include "compiler/target/chip.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -31,7 +32,7 @@ using google::protobuf::util::MessageDifferencer;
 absl::StatusOr<std::string> emitted(v1::BuildUnit& unit, const v1::Schedule& schedule) {
   *unit.mutable_schedule() = schedule;
   std::string text;
-  if (absl::Status status = checkSchedule(unit, &text); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(checkSchedule(unit, &text));
   return text;
 }
 

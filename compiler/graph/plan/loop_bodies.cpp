@@ -9,7 +9,8 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -160,11 +161,10 @@ absl::StatusOr<LoopPlans> planLoopBodies(mlir::func::FuncOp main, const Imported
     }
     settleOperands(loop, body, main);
     const std::string name = body.getSymName().str();
-    absl::StatusOr<PlannedGraph> planned = planGraph(modelOf(body, model), target, of_body);
-    if (!planned.ok()) return planned.status();
-    for (v1::Choice& choice : *planned->plan.mutable_report()->mutable_choices())
+    TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGraph(modelOf(body, model), target, of_body));
+    for (v1::Choice& choice : *planned.plan.mutable_report()->mutable_choices())
       choice.set_place(absl::StrCat(name, ": ", choice.place()));
-    plans.emplace_back(loop, *std::move(planned));
+    plans.emplace_back(loop, std::move(planned));
   }
   return plans;
 }

@@ -20,7 +20,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

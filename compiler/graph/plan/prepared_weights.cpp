@@ -10,8 +10,9 @@
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "proto/element_size.h"
-#include "proto/failure.h"
+#include "proto/messages/element_size.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -67,10 +68,9 @@ absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const 
   model.outputs.push_back(weight.spec);
   eliminateDuplicates(function);
   fuseElementwise(function);
-  absl::StatusOr<PlannedGraph> planned = writePlan(model, formGroups(function), chip, {});
-  if (!planned.ok()) return planned.status();
-  planned->plan.clear_report();
-  return PlannedGraph::PreparedWeight{std::move(planned->plan), std::move(planned->weights)};
+  TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, formGroups(function), chip, {}));
+  planned.plan.clear_report();
+  return PlannedGraph::PreparedWeight{std::move(planned.plan), std::move(planned.weights)};
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weight
   for (const int64_t index : readOf(main)) {
     Weight& weight = weights[index];
     if (!weight.derivation || !weight.bytes.empty()) continue;
-    if (absl::Status status = compute(weight, memory); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(compute(weight, memory));
   }
   return absl::OkStatus();
 }
@@ -110,14 +110,12 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::fu
     const int64_t source_bytes = weight.derivation->sourceBytes();
     if (stores_all || !isWorthDeriving(bytesOf(weight), source_bytes) ||
         (bytesOf(weight) - source_bytes) * kLeastPart < least) {
-      if (weight.bytes.empty())
-        if (absl::Status status = compute(weight, memory); !status.ok()) return status;
+      if (weight.bytes.empty()) TESSERA_RETURN_IF_ERROR(compute(weight, memory));
       continue;
     }
-    absl::StatusOr<PlannedGraph::PreparedWeight> plan = planOf(weight, chip);
-    if (!plan.ok()) return plan.status();
+    TESSERA_ASSIGN_OR_RETURN(PlannedGraph::PreparedWeight plan, planOf(weight, chip));
     weight.prepared = static_cast<int>(prepared.size());
-    prepared.push_back(*std::move(plan));
+    prepared.push_back(std::move(plan));
   }
   return prepared;
 }

@@ -8,7 +8,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 

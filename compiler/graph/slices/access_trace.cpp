@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 
@@ -79,7 +80,7 @@ absl::Status AccessTrace::visitLinalg(LinalgOp op, int written) {
       if (!mlir::isa<mlir::AffineDimExpr>(expression)) keepWindowsWhole(op, expression, iteration);
       read.push_back(std::move(*subscript));
     }
-    if (auto status = need(input->get(), std::move(read), op); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(need(input->get(), std::move(read), op));
   }
   return absl::OkStatus();
 }
@@ -152,7 +153,7 @@ absl::StatusOr<AccessTrace> AccessTrace::of(std::vector<Operation*> ops) {
   trace.ops_ = std::move(ops);
   trace.inside_.insert(trace.ops_.begin(), trace.ops_.end());
   for (Operation* op : llvm::reverse(trace.ops_)) {
-    if (auto status = trace.visit(op); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(trace.visit(op));
   }
   trace.findCuts();
   return trace;

@@ -10,6 +10,7 @@
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/slices/softmax_of_groups.h"
 #include "llvm/ADT/SetVector.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -266,7 +267,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   }
   for (Operation* op : trace_.ops()) {
     if (!isMember(op)) continue;
-    if (auto status = addMember(mlir::cast<LinalgOp>(op)); !status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(addMember(mlir::cast<LinalgOp>(op)));
   }
   if (normalizing_ && !result_.chain.members.empty()) addNormalization();
   if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
@@ -289,7 +290,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
       };
   }
   findWindows();
-  if (auto status = fusion::validate(result_.chain); !status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(fusion::validate(result_.chain));
   return std::move(result_);
 }
 
@@ -322,10 +323,9 @@ absl::StatusOr<GroupChain> chainOfGroups(std::span<const Group* const> groups, s
                                          const Chip& chip) {
   std::vector<Operation*> ops(links.begin(), links.end());
   for (const Group* group : groups) ops.insert(ops.end(), group->ops.begin(), group->ops.end());
-  auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
-  if (!trace.ok()) return trace.status();
-  if (auto status = checkOperands(*trace); !status.ok()) return status;
-  return ChainBuilder(*trace, groups, chip).run();
+  TESSERA_ASSIGN_OR_RETURN(auto trace, AccessTrace::of(inProgramOrder(std::move(ops))));
+  TESSERA_RETURN_IF_ERROR(checkOperands(trace));
+  return ChainBuilder(trace, groups, chip).run();
 }
 
 }  // namespace tessera::compiler

@@ -17,6 +17,7 @@
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
 #include "llvm/ADT/SmallVector.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -217,31 +218,30 @@ int64_t vectorAlong(const fusion::Chain& chain, int loop, const Chip& chip) {
 absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
   for (int group : candidate.groups) groups.push_back(&groups_[group]);
-  absl::StatusOr<GroupChain> built = chainOfGroups(groups, candidate.views, chip_);
-  if (!built.ok()) return built.status();
-  if (built->cuts.empty()) return absl::InvalidArgumentError("no dimension of the result divides all members");
+  TESSERA_ASSIGN_OR_RETURN(GroupChain built, chainOfGroups(groups, candidate.views, chip_));
+  if (built.cuts.empty()) return absl::InvalidArgumentError("no dimension of the result divides all members");
   std::vector<int> cut;
   const mlir::Value result = groups.back()->results[0];
-  for (const AccessTrace::Cut& at : built->cuts) {
+  for (const AccessTrace::Cut& at : built.cuts) {
     cut.push_back(at.loop);
-    if (facts_) built->chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
+    if (facts_) built.chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
   }
   // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
-  if (!built->windows && !fusion::separates(built->chain, cut.back())) built->chain.loops[cut.back()].multiple = rows_;
+  if (!built.windows && !fusion::separates(built.chain, cut.back())) built.chain.loops[cut.back()].multiple = rows_;
   for (const int loop : cut) {
-    int64_t& multiple = built->chain.loops[loop].multiple;
-    multiple = std::lcm(multiple, vectorAlong(built->chain, loop, chip_));
+    int64_t& multiple = built.chain.loops[loop].multiple;
+    multiple = std::lcm(multiple, vectorAlong(built.chain, loop, chip_));
   }
-  auto [known, fresh] = known_.try_emplace(keyOf(*built));
+  auto [known, fresh] = known_.try_emplace(keyOf(built));
   if (fresh) {
-    auto decision = fusion::decideSlices(built->chain, cut, chip_, built->between, &alone_);
+    auto decision = fusion::decideSlices(built.chain, cut, chip_, built.between, &alone_);
     if (!decision.ok()) {
       known_.erase(known);
       return decision.status();
     }
     known->second = *std::move(decision);
   }
-  return Decided{*std::move(built), known->second};
+  return Decided{std::move(built), known->second};
 }
 
 bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }

@@ -15,6 +15,7 @@
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
 #include "llvm/ADT/SetVector.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -84,11 +85,10 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
       if (!kept) return absl::InvalidArgumentError("what lies between is read by others as well");
     }
   }
-  auto trace = AccessTrace::of(inProgramOrder({ops.begin(), ops.end()}));
-  if (!trace.ok()) return trace.status();
-  if (auto status = checkOperands(*trace); !status.ok()) return status;
+  TESSERA_ASSIGN_OR_RETURN(auto trace, AccessTrace::of(inProgramOrder({ops.begin(), ops.end()})));
+  TESSERA_RETURN_IF_ERROR(checkOperands(trace));
   Group group;
-  group.ops = trace->ops();
+  group.ops = trace.ops();
   group.results = groups_[region.nodes.back()].results;
   v1::ChainTiling& tiling = group.chain.emplace();
   const std::vector<int64_t>& shape = graph_.tensors[graph_.nodes[region.nodes.back()].output].shape;
@@ -98,8 +98,8 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   if (region.following >= 0) dimensions.push_back(static_cast<size_t>(region.following));  // slices that follow: last
   for (const size_t d : dimensions) {
     if (region.slice[d] >= shape[d]) continue;
-    const auto cut = std::ranges::find(trace->cuts(), static_cast<int>(d), &AccessTrace::Cut::dimension);
-    if (cut == trace->cuts().end()) {
+    const auto cut = std::ranges::find(trace.cuts(), static_cast<int>(d), &AccessTrace::Cut::dimension);
+    if (cut == trace.cuts().end()) {
       return absl::InvalidArgumentError(absl::StrCat("dimension ", d, " of the result does not divide all of it"));
     }
     const int64_t tile = (region.slice[d] + cut->stride - 1) / cut->stride * cut->stride;

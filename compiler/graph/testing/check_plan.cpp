@@ -7,7 +7,7 @@
 #include "compiler/target/target.h"
 #include "compiler/verification/graph_check.h"
 #include "mlir/IR/MLIRContext.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
 
 namespace {
 

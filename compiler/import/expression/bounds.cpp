@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::expression {
 namespace {

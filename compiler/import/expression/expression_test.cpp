@@ -11,7 +11,7 @@
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
 #include "mlir/IR/MLIRContext.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler {
 namespace {

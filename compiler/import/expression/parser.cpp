@@ -6,6 +6,7 @@
 #include "compiler/import/expression/lexer.h"
 #include "compiler/import/expression/syntax.h"
 #include "compiler/import/fault.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler::expression {
 namespace {

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/ops/elementwise.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

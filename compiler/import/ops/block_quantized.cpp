@@ -9,6 +9,7 @@
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/stored_packed.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -10,6 +10,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/repeated_loop.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

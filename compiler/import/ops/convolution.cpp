@@ -5,6 +5,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/window.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -6,6 +6,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

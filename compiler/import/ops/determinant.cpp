@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/statistics.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

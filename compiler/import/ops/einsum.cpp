@@ -7,6 +7,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -7,6 +7,7 @@
 #include "compiler/import/narrow_float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

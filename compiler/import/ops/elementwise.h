@@ -2,6 +2,7 @@
 
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "proto/support/status_macros.h"
 
 /// Lowerings shared by the tables of elementwise operators. `kBody` is a captureless Emitter::Body.
 namespace tessera::compiler {

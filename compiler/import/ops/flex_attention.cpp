@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

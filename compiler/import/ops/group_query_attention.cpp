@@ -9,6 +9,7 @@
 #include "compiler/import/ops/attention.h"
 #include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/rotary_embedding.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -6,6 +6,7 @@
 #include "compiler/import/ops/attention.h"
 #include "compiler/import/ops/matmul.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

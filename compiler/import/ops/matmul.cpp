@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/masked_softmax.h"
 #include "compiler/import/operator.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

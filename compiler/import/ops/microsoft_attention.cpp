@@ -5,6 +5,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
 #include "compiler/import/ops/matmul.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

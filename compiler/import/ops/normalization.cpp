@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

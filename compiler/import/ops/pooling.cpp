@@ -8,6 +8,7 @@
 #include "compiler/import/ops/window.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -11,6 +11,7 @@
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 using mlir::Value;

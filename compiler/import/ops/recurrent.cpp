@@ -7,6 +7,7 @@
 #include "compiler/import/ops/quantized.h"
 #include "compiler/import/ops/recurrent_activation.h"
 #include "compiler/import/ops/repeated_loop.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

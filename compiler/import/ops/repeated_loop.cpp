@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

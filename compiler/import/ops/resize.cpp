@@ -12,6 +12,7 @@
 #include "compiler/import/ops/live_resize.h"
 #include "compiler/import/ops/resize_taps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

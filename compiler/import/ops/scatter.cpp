@@ -8,6 +8,7 @@
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

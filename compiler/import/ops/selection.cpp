@@ -4,6 +4,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/window.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

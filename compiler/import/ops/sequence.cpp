@@ -5,6 +5,7 @@
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
 #include "onnx/onnx.pb.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

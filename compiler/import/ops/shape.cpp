@@ -8,6 +8,7 @@
 #include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/live_slice.h"
 #include "compiler/import/ops/reshape.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -10,6 +10,7 @@
 #include "compiler/import/ops/live_shape.h"
 #include "compiler/import/ops/live_slice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -9,6 +9,7 @@
 #include "compiler/import/ops/convolution.h"
 #include "compiler/import/ops/window.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/ops/machine_learning.h"
 #include "compiler/import/ops/trees.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {

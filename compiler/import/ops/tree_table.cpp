@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -32,7 +33,7 @@ class Tabulator {
       while (!waiting_.empty()) {
         const auto [slot, place] = waiting_.front();
         waiting_.pop();
-        if (absl::Status status = fill(slot, place); !status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(fill(slot, place));
         if (table_.keys.size() > kMostNodes) return absl::InvalidArgumentError("the trees have too many nodes");
       }
     }

@@ -12,6 +12,7 @@
 
 #include "compiler/import/operator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -327,11 +328,10 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
   if (targets > 1 && ensemble.leaves.size() > kMostLeaves) {
     return absl::InvalidArgumentError("the trees have too many leaves for several targets");
   }
-  absl::StatusOr<TreeTable> table = tabulateTrees(ensemble, single);
-  if (!table.ok()) return table.status();
+  TESSERA_ASSIGN_OR_RETURN(TreeTable table, tabulateTrees(ensemble, single));
   bool missing_first = false;
-  for (size_t i = 0; i < table->keys.size(); ++i) {
-    missing_first |= table->children[i] != static_cast<int64_t>(i) && table->keys[i] % 2 == 1;
+  for (size_t i = 0; i < table.keys.size(); ++i) {
+    missing_first |= table.children[i] != static_cast<int64_t>(i) && table.keys[i] % 2 == 1;
   }
   const Samples samples = samplesOf(e, x, missing_first);
   Tensor scores;
@@ -354,7 +354,7 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
   } else {
     std::vector<double> numbers(ensemble.leaves.size());
     std::iota(numbers.begin(), numbers.end(), 0.0);
-    scores = scoreMany(e, Walk(e, *table, samples, numbers), rows, table->depth, weights, targets, neutral, aggregate,
+    scores = scoreMany(e, Walk(e, table, samples, numbers), rows, table.depth, weights, targets, neutral, aggregate,
                        x.dtype);
   }
   if (aggregate == Aggregate::kSum) return scores;

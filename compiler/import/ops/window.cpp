@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
 #include "compiler/import/ops/live_shape.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 

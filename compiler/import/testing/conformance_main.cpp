@@ -22,7 +22,8 @@
 #include "compiler/import/model_file.h"
 #include "compiler/import/testing/reference_run.h"
 #include "onnx/onnx.pb.h"
-#include "proto/cli11.h"
+#include "proto/support/cli11.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -47,9 +48,8 @@ absl::StatusOr<std::vector<ConstantPtr>> readTensors(const fs::path& folder, con
       return absl::UnimplementedError(absl::StrCat(prefix, "_", i, ".pb is not a tensor"));
     }
     ExternalData none({});
-    auto tensor = readTensor(*proto, proto, none);
-    if (!tensor.ok()) return tensor.status();
-    tensors.push_back(*std::move(tensor));
+    TESSERA_ASSIGN_OR_RETURN(auto tensor, readTensor(*proto, proto, none));
+    tensors.push_back(std::move(tensor));
   }
 }
 

@@ -14,7 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/element_type.h"
 #include "compiler/import/testing/reference_run.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -22,13 +23,12 @@ namespace {
 absl::Status interpretModel(const std::string& model_path, const std::string& inputs_path,
                             const std::string& outputs_path) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto model = importOnnx(context, model_path, {});
-  if (!model.ok()) return model.status();
+  TESSERA_ASSIGN_OR_RETURN(auto model, importOnnx(context, model_path, {}));
   std::ifstream file(inputs_path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::string> inputs;
   size_t at = 0;
-  for (const v1::TensorSpec& spec : model->inputs) {
+  for (const v1::TensorSpec& spec : model.inputs) {
     const std::span<const int64_t> shape(spec.shape().data(), static_cast<size_t>(spec.shape_size()));
     const auto size = static_cast<size_t>(elementCount(shape)) * elementBytes(spec.dtype());
     if (at + size > bytes.size()) return absl::InvalidArgumentError(absl::StrCat(inputs_path, " is too short"));
@@ -37,12 +37,11 @@ absl::Status interpretModel(const std::string& model_path, const std::string& in
   }
   if (at != bytes.size()) return absl::InvalidArgumentError(absl::StrCat(inputs_path, " is too long"));
   std::vector<std::vector<int64_t>> shapes;
-  auto outputs = referenceRun(*model, inputs, &shapes);
-  if (!outputs.ok()) return outputs.status();
+  TESSERA_ASSIGN_OR_RETURN(auto outputs, referenceRun(model, inputs, &shapes));
   std::ofstream written(outputs_path, std::ios::binary);
-  for (size_t o = 0; o < outputs->size(); ++o) {
-    written << (*outputs)[o];
-    std::cout << model->outputs[o].name() << " " << typeName(model->outputs[o].dtype());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    written << outputs[o];
+    std::cout << model.outputs[o].name() << " " << typeName(model.outputs[o].dtype());
     for (const int64_t extent : shapes[o]) std::cout << " " << extent;
     std::cout << "\n";
   }

@@ -6,7 +6,8 @@
 #include "compiler/import/import.h"
 #include "compiler/import/testing/reference_run.h"
 #include "gmock/gmock.h"
-#include "proto/failure.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -55,12 +56,11 @@ absl::StatusOr<std::vector<std::string>> runAt(const RangedCase& test, int64_t s
   mlir::MLIRContext context;
   ImportOptions options;
   options.dimensions = {{"N", ranged ? -kMost : size}};
-  auto model = importBytes(context, modelOf(test).model.SerializeAsString(), options);
-  if (!model.ok()) return model.status();
+  TESSERA_ASSIGN_OR_RETURN(auto model, importBytes(context, modelOf(test).model.SerializeAsString(), options));
   std::vector<std::string> inputs;
   for (const RangedInput& input : test.inputs) inputs.push_back(bytesAt(input, size, ranged ? kMost : size));
   if (ranged) inputs.push_back(bytesOf<int64_t>({size}));
-  return referenceRun(*model, inputs, shapes);
+  return referenceRun(model, inputs, shapes);
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 #include "compiler/import/element_type.h"
 #include "compiler/runtime/output_extents.h"
 #include "compiler/verification/model_run.h"
-#include "proto/element_size.h"
+#include "proto/messages/element_size.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 
@@ -20,18 +21,17 @@ absl::StatusOr<std::vector<std::string>> referenceRun(const ImportedModel& model
     arrays.push_back(interpreter::fromBytes(verification::elementOf(spec), shape, bytes));
   }
   verification::WeightArrays weights;
-  auto results = verification::runMain(model, arrays, weights, {});
-  if (!results.ok()) return results.status();
+  TESSERA_ASSIGN_OR_RETURN(auto results, verification::runMain(model, arrays, weights, {}));
   std::vector<std::string> outputs;
   for (size_t o = 0; o < model.outputs.size(); ++o) {
     const v1::TensorSpec& spec = model.outputs[o];
     std::vector<int64_t> shape(spec.shape().begin(), spec.shape().end());
     for (size_t i = 0; i < model.extents.size(); ++i) {
       if (model.extents[i].output != static_cast<int>(o)) continue;
-      const interpreter::Array& extent = (*results)[model.outputs.size() + i];
+      const interpreter::Array& extent = results[model.outputs.size() + i];
       shape[model.extents[i].dimension] = extent.at(extent.offset).integer;
     }
-    std::string bytes = interpreter::toBytes((*results)[o]);
+    std::string bytes = interpreter::toBytes(results[o]);
     packDense(bytes.data(), elementBytes(spec.dtype()), {spec.shape().data(), shape.size()}, shape);
     bytes.resize(elementCount(shape) * elementBytes(spec.dtype()));
     outputs.push_back(std::move(bytes));

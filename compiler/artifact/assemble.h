@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/step_cache/step_cache.h"
+#include "tessera/v1/artifact.pb.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler {
+
+struct AssembleRequest {
+  std::string name;
+  v1::Plan plan;
+  std::vector<v1::BuiltObject> objects;  ///< any order; one for each workload hash of the plan
+  std::string weights_path;              ///< empty: none
+  std::string weights_sha256;            ///< of that file, where it is known; empty: it is computed
+  std::string artifact_path;             ///< written
+  /// When set, the weights are not copied: the artifact is `artifact_path`, `weights_path` and this one, written too.
+  std::string behind_weights_path = {};
+  StepCache* steps = nullptr;  ///< of linked code; null: it is linked anew
+};
+
+/// Links the objects and writes the artifact file (layout: tessera/v1/artifact.proto).
+absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request);
+
+}  // namespace tessera::compiler

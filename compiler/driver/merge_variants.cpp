@@ -1,0 +1,171 @@
+#include "compiler/driver/merge_variants.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/runtime/module_abi.h"
+#include "proto/messages/deterministic_bytes.h"
+#include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
+
+namespace tessera::compiler {
+namespace {
+
+bool sameShapes(const v1::Plan& a, const v1::Plan& b) {
+  for (int i = 0; i < a.inputs_size(); ++i) {
+    if (!std::equal(a.inputs(i).shape().begin(), a.inputs(i).shape().end(), b.inputs(i).shape().begin(),
+                    b.inputs(i).shape().end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+using Specs = google::protobuf::RepeatedPtrField<v1::TensorSpec>;
+
+bool sameTensors(const Specs& a, const Specs& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const v1::TensorSpec& x, const v1::TensorSpec& y) {
+    return x.name() == y.name() && x.dtype() == y.dtype();
+  });
+}
+
+using Values = google::protobuf::RepeatedPtrField<v1::TensorValue>;
+
+bool sameValues(const Values& a, const Values& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const v1::TensorValue& x, const v1::TensorValue& y) {
+    return x.spec().name() == y.spec().name() && x.data() == y.data();
+  });
+}
+
+std::string valuesText(const v1::Plan& plan) {
+  if (plan.fixed_inputs().empty()) return "any";
+  return absl::StrJoin(plan.fixed_inputs(), ", ", [](std::string* out, const v1::TensorValue& value) {
+    absl::StrAppend(out, "one value of '", value.spec().name(), "'");
+  });
+}
+
+absl::Status invalid(const std::string& message, const std::string& found, const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(message);
+  failure.set_attribute("specializations");
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  return failureStatus(failure);
+}
+
+}  // namespace
+
+int64_t WeightSection::place(Weight weight) {
+  const size_t hash = std::hash<std::string_view>()(weight.bytes);
+  const auto [begin, end] = by_hash_.equal_range(hash);
+  for (auto known = begin; known != end; ++known) {
+    if (weights_[known->second].weight.bytes == weight.bytes) return weights_[known->second].offset;
+  }
+  const int64_t offset = bytes_;
+  bytes_ += (static_cast<int64_t>(weight.bytes.size()) + TESSERA_BUFFER_ALIGNMENT - 1) / TESSERA_BUFFER_ALIGNMENT *
+            TESSERA_BUFFER_ALIGNMENT;
+  by_hash_.emplace(hash, weights_.size());
+  weights_.push_back({offset, std::move(weight)});
+  return offset;
+}
+
+absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindings) const {
+  if (!sameTensors(plan_.inputs(), plan.inputs()) || !sameTensors(plan_.outputs(), plan.outputs())) {
+    return invalid(
+        absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
+        "another number, name or element type", "the same in each variant");
+  }
+  // Of a branch that fits no sizes but those of one variant, say.
+  if (!sameValues(plan_.fixed_inputs(), plan.fixed_inputs()) ||
+      !sameValues(plan_.default_inputs(), plan.default_inputs())) {
+    return invalid(absl::StrCat("the variant for ", bindings, " works for other values of inputs than that for ",
+                                bindings_.front()),
+                   absl::StrCat(valuesText(plan), " and ", valuesText(plan_)),
+                   "the same in each variant: compile those apart that differ");
+  }
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    if (sameShapes(i == 0 ? plan_ : plan_.variants(static_cast<int>(i) - 1), plan)) {
+      return invalid("two variants have the same input shapes", absl::StrCat(bindings_[i], " and ", bindings),
+                     "different shapes: they choose the variant that runs");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VariantMerger::adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights) {
+  std::vector<int64_t> begins, moved;  // of each weight: where the plan has it, where the section has it
+  for (PlannedGraph::PlacedWeight& placed : weights) {
+    begins.push_back(placed.offset);
+    moved.push_back(section_.place(std::move(placed.weight)));
+  }
+  for (v1::Buffer& buffer : *plan.mutable_buffers()) {
+    if (buffer.kind() != v1::Buffer::WEIGHT) continue;
+    // A buffer may begin within a weight.
+    const auto next = std::upper_bound(begins.begin(), begins.end(), buffer.offset());
+    if (next == begins.begin()) return failureStatus(v1::Failure::INTERNAL, "a buffer lies before all weights");
+    const auto index = static_cast<size_t>(next - begins.begin()) - 1;
+    buffer.set_offset(moved[index] + buffer.offset() - begins[index]);
+  }
+  std::vector<int> position;  // of each workload in the merged list
+  for (v1::Workload& workload : *plan.mutable_workloads()) {
+    auto [known, fresh] = workload_of_.try_emplace(workload.hash(), plan_.workloads_size());
+    position.push_back(known->second);
+    if (fresh) *plan_.add_workloads() = std::move(workload);
+  }
+  plan.clear_workloads();
+  for (v1::Step& step : *plan.mutable_steps()) step.set_workload(position[static_cast<size_t>(step.workload())]);
+  plan.clear_weights_bytes();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> VariantMerger::addPrepared(PlannedGraph::PreparedWeight prepared) {
+  v1::Plan& plan = prepared.plan;
+  TESSERA_RETURN_IF_ERROR(adopt(plan, std::move(prepared.weights)));
+  v1::Plan& all = *plan_.mutable_preparation();
+  const auto [known, fresh] = prepared_of_.try_emplace(deterministicBytes(plan), all.outputs_size());
+  if (!fresh) return known->second;
+  const int first = all.buffers_size();
+  for (v1::Buffer& buffer : *plan.mutable_buffers()) {
+    if (buffer.kind() == v1::Buffer::OUTPUT) buffer.set_index(all.outputs_size());
+    *all.add_buffers() = std::move(buffer);
+  }
+  for (v1::Step& step : *plan.mutable_steps()) {
+    for (int32_t& operand : *step.mutable_operands()) operand += first;
+    *all.add_steps() = std::move(step);
+  }
+  *all.add_outputs() = std::move(*plan.mutable_outputs(0));
+  all.set_arena_bytes(std::max(all.arena_bytes(), plan.arena_bytes()));
+  return known->second;
+}
+
+absl::Status VariantMerger::add(PlannedGraph planned, const std::string& bindings) {
+  v1::Plan& plan = planned.plan;
+  if (!bindings_.empty()) {
+    TESSERA_RETURN_IF_ERROR(check(plan, bindings));
+  }
+  TESSERA_RETURN_IF_ERROR(adopt(plan, std::move(planned.weights)));
+  std::vector<int> position;  // of each prepared weight in the merged plan
+  for (PlannedGraph::PreparedWeight& prepared : planned.prepared) {
+    TESSERA_ASSIGN_OR_RETURN(int at, addPrepared(std::move(prepared)));
+    position.push_back(at);
+  }
+  for (v1::Buffer& buffer : *plan.mutable_buffers())
+    if (buffer.kind() == v1::Buffer::PREPARED) buffer.set_index(position[static_cast<size_t>(buffer.index())]);
+
+  if (bindings_.empty()) {
+    plan.mutable_workloads()->Swap(plan_.mutable_workloads());
+    if (plan_.has_preparation()) plan.mutable_preparation()->Swap(plan_.mutable_preparation());
+    plan_.Swap(&plan);
+  } else {
+    plan.clear_target();
+    *plan_.add_variants() = std::move(plan);
+  }
+  plan_.set_weights_bytes(section_.bytes());
+  bindings_.push_back(bindings);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::compiler

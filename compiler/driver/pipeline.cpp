@@ -1,0 +1,280 @@
+#include "compiler/driver/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/codegen/codegen.h"
+#include "compiler/driver/front_door.h"
+#include "compiler/driver/merge_variants.h"
+#include "compiler/driver/model_format.h"
+#include "compiler/driver/model_operators.h"
+#include "compiler/driver/model_view.h"
+#include "compiler/driver/schedules.h"
+#include "compiler/driver/specializations.h"
+#include "compiler/driver/weights_file.h"
+#include "compiler/graph/graph.h"
+#include "compiler/graph/workbench.h"
+#include "compiler/schedule/pins.h"
+#include "compiler/target/target.h"
+#include "compiler/verification/graph_check.h"
+#include "compiler/verification/kernel_check.h"
+#include "proto/messages/failure.h"
+#include "proto/support/shell_word.h"
+#include "proto/support/status_macros.h"
+#include "proto/version/version.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr int32_t kPlainLoops = 1;          // CompileOptions.opt_level
+constexpr int64_t kToldEvery = 64'000'000;  // bytes of weights
+
+class Stopwatch {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void report(const ProgressFn& progress, const char* phase, int done, int total, const std::string& detail) {
+  if (!progress) return;
+  v1::Progress message;
+  message.set_phase(phase);
+  message.set_done(done);
+  message.set_total(total);
+  message.set_detail(detail);
+  progress(message);
+}
+
+std::string megabytes(int64_t bytes) { return absl::StrCat(bytes / 1'000'000, " MB"); }
+
+/// Folded weights beyond the window lie beside the section that they are written to.
+FoldedMemory memoryOf(const PlanRequest& request) {
+  if (request.weights_path.empty()) return {};
+  return {std::filesystem::absolute(request.weights_path).parent_path(), FoldedMemory::kWindow};
+}
+
+/// Puts the workload into a failure that does not name a place itself.
+absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
+  v1::Failure failure = failureOf(status);
+  if (failure.node().empty()) failure.set_node(workload.summary());
+  failure.set_message(absl::StrCat("workload ", workload.symbol(), " (", workload.summary(), "): ", failure.message()));
+  return failureStatus(failure);
+}
+
+/// What keeps code generation from running fused groups slice by slice.
+absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGraph& graph, Schedules& schedules) {
+  std::vector<const v1::Workload*> sliced;
+  for (const v1::Workload& workload : graph.plan.workloads())
+    if (workload.has_slices()) sliced.push_back(&workload);
+  schedules.decideAll(sliced, {});
+  std::vector<GraphChoices::Refused> refused;
+  for (const v1::Workload* workload : sliced) {
+    const absl::Status status = schedules.of(*workload).status();
+    if (status.ok()) continue;
+    const auto choices = graph.fused.find(workload->hash());
+    if (choices == graph.fused.end() || schedules.isPinned(*workload)) return inWorkload(*workload, status);
+    for (const v1::Choice& choice : choices->second)
+      refused.push_back({choice, std::string(failureOf(status).message())});
+  }
+  return refused;
+}
+
+/// The error of rounding, found by interpreting the model on seeded inputs, beside the decision to round.
+void sayWhatIsLost(double part, v1::GraphReport& report) {
+  for (v1::Decision& decision : *report.mutable_decisions())
+    if (decision.kind() == "precision")
+      decision.set_reason(absl::StrCat(decision.reason(), "; outputs differ from the model's by at most ",
+                                       absl::StrFormat("%.2g", part), " of the largest value on seeded inputs"));
+}
+
+/// Says in a failure which of several variants it is about.
+absl::Status inVariant(const Bindings& bindings, int variants, const absl::Status& status) {
+  if (variants == 1) return status;
+  v1::Failure failure = failureOf(status);
+  failure.set_message(absl::StrCat("variant ", bindings.text(), ": ", failure.message()));
+  return failureStatus(failure);
+}
+
+/// What to do when the model works for no run of a variant of ranges: where to begin them, if it works for a greater
+/// one. `variants` are in their order, `failed` one of them.
+std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
+                         const std::string& first_bytes) {
+  for (size_t v = failed + 1; v < variants.size(); ++v) {
+    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
+    if (!importModel(workbench->context, request, variants[v], first_bytes).ok()) continue;
+    std::string flags;
+    for (const auto& [name, size] : variants[v].dimensions) {
+      const auto before = variants[failed].dimensions.find(name);
+      if (before == variants[failed].dimensions.end() || before->second == size) continue;
+      if (size >= 0 || before->second >= 0)
+        return "";  // sizes that were listed: it is for the request to leave one out
+      int64_t greatest = 0;
+      for (const Bindings& each : variants)
+        if (const auto other = each.dimensions.find(name); other != each.dimensions.end())
+          greatest = std::max(greatest, -other->second);
+      absl::StrAppend(&flags, " --dim ", shellWord(absl::StrCat(name, "=", -size, "..", greatest)));
+    }
+    return flags.empty() ? "" : absl::StrCat("begin where the model works:", flags);
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
+  PlanResult result;
+  const v1::Target target = canonicalTarget(request.target);
+  // Explaining what becomes of the graph needs no code: then there are no schedules either.
+  absl::Status coded = codeIsGeneratedFor(target);
+  if (!coded.ok() && !request.describe_model) return coded;
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Bindings> variants, variantsOf(request.spec));
+  const int count = static_cast<int>(variants.size());
+  auto finished = [&](const char* step) {
+    if (request.finished) request.finished(step);
+  };
+  report(progress, "import", 0, count, request.spec.name());
+  TESSERA_ASSIGN_OR_RETURN(FileIdentity identity, identifyModel(request.model_path));
+
+  // Once for each variant; what they have in common comes together behind it.
+  const bool optimized = request.spec.options().opt_level() != kPlainLoops;
+  VariantMerger merger;
+  Schedules schedules(target, request.spec, request.pins, request.steps);
+  std::vector<v1::Decision> left_out;  // suggestions that a variant was planned again without
+  std::optional<std::vector<v1::Choice>> suggested;
+  for (auto next = variants.begin(); next != variants.end();) {
+    const Bindings& bindings = *next;
+    // 1. Import: untrusted bytes become linalg on tensors.
+    const Stopwatch import_time;
+    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
+    absl::StatusOr<ImportedModel> model = importModel(workbench->context, request, bindings, identity.first_bytes);
+    if (!model.ok()) {
+      v1::Failure failure = failureOf(inVariant(bindings, count, model.status()));
+      const auto index = static_cast<size_t>(&bindings - variants.data());
+      const bool by_size =
+          failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
+      const std::string begin = by_size ? whereToBegin(request, variants, index, identity.first_bytes) : "";
+      if (!begin.empty()) failure.set_fix(begin);
+      return failureStatus(failure);
+    }
+    if (request.describe_model && result.model.nodes().empty()) {
+      result.model = viewModel(*model);
+      result.operators = operatorsOf(*model);
+    }
+    result.import_ms += import_time.ms();
+    finished("import");
+    const std::string nodes = absl::StrCat(model->nodes, " nodes");
+    model->least = leastSizes(variants, bindings);
+
+    // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
+    const Stopwatch graph_time;
+    const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
+    std::optional<verification::GraphCheck> check;
+    if (request.spec.options().verify()) check.emplace();
+    GraphOptions options{.winograd = optimized,
+                         .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
+                         .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
+                         .observer = check ? &*check : nullptr,
+                         .canonicalizer = &workbench->canonicalizer,
+                         .memory = memoryOf(request),
+                         .prepare_weights = coded.ok(),
+                         .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
+    options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
+      if (bytes < told) told = 0;  // another pass over the weights
+      if (bytes - told < kToldEvery) return;
+      told = bytes;
+      report(progress, "import", static_cast<int>(&bindings - variants.data()), count,
+             absl::StrCat("weights: ", megabytes(bytes), " folded"));
+    };
+    // What slices cannot be is known when code is planned.
+    options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
+    options.finished = request.finished;
+    absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
+    if (!graph.ok()) {
+      suggested = options.pins;
+      if (request.spec.pin_use() == v1::SUGGESTIONS && leaveOut(graph.status(), *suggested, left_out)) continue;
+      return inVariant(bindings, count, graph.status());
+    }
+    for (const v1::Decision& decision : left_out) *graph->plan.mutable_report()->add_decisions() = decision;
+    if (request.spec.pin_use() == v1::WHOLE_PLAN) {
+      if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
+        return inVariant(bindings, count, status);
+    }
+    if (check && check->lost()) sayWhatIsLost(*check->lost(), *graph->plan.mutable_report());
+    if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
+    graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
+    TESSERA_RETURN_IF_ERROR(merger.add(*std::move(graph), bindings.text()));
+    result.plan_ms += graph_time.ms();
+    finished("merge-variants");
+    report(progress, "import", merger.plan().variants_size() + 1, count,
+           count == 1 ? nodes : absl::StrCat(bindings.text(), ": ", nodes));
+    ++next;
+    suggested.reset();
+    left_out.clear();
+  }
+  const Stopwatch plan_time;
+  result.plan = std::move(merger.plan());
+  result.plan.set_model_sha256(identity.sha256);
+  result.plan.set_compiler_version(compilerVersion());
+
+  // 3. Loops: a schedule for each distinct workload.
+  const int total = result.plan.workloads_size();
+  std::vector<const v1::Workload*> workloads;
+  for (const v1::Workload& workload : result.plan.workloads())
+    if (coded.ok()) workloads.push_back(&workload);
+  schedules.decideAll(workloads, [&](int done, int open, const v1::Workload& workload) {
+    report(progress, "plan", total - open + done, total, workload.summary());
+  });
+  for (v1::Workload& workload : *result.plan.mutable_workloads()) {
+    if (!coded.ok()) break;
+    v1::BuildUnit& unit = result.units.emplace_back(schedules.unitOf(workload));
+    const absl::StatusOr<v1::Schedule>& schedule = schedules.of(workload);
+    if (!schedule.ok()) return inWorkload(workload, schedule.status());
+    *unit.mutable_schedule() = *schedule;
+    *workload.mutable_schedule() = *schedule;
+  }
+
+  finished("schedules");
+  TESSERA_RETURN_IF_ERROR(schedules.finish(*result.plan.mutable_report()));
+
+  // 4. Weights: folded and laid out by now, written where the kernels will find them.
+  result.has_weights = result.plan.weights_bytes() > 0;
+  if (result.has_weights && !request.weights_path.empty()) {
+    absl::Status status =
+        writeWeights(merger.weights().take(), result.plan.weights_bytes(), request.weights_path, [&](int64_t bytes) {
+          report(
+              progress, "plan", total, total,
+              absl::StrCat("weights: ", megabytes(bytes), " of ", megabytes(result.plan.weights_bytes()), " written"));
+        });
+    if (!status.ok()) return status;
+  }
+  finished("weights");
+  report(progress, "plan", total, total, "");
+  result.plan_ms += plan_time.ms();
+  return result;
+}
+
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
+  absl::StatusOr<v1::BuiltObject> built = buildObject(unit);
+  if (!built.ok() || !unit.verify()) return built;
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::VerifiedStep> steps, verification::checkKernel(unit, *built));
+  built->mutable_info()->mutable_verified()->Assign(steps.begin(), steps.end());
+  return built;
+}
+
+absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit, StepCache* steps, bool& known) {
+  known = false;
+  return onceMade<v1::BuiltObject>(
+      steps, stepKey("object", {deterministicBytes(unit)}), [&] { return build(unit); }, &known);
+}
+
+}  // namespace tessera::compiler

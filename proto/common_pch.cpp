@@ -1,1 +1,0 @@
-// Holds the precompiled header; see proto/common_pch.h.

@@ -1,1 +1,0 @@
-// Holds the precompiled header; see proto/service_pch.h.

@@ -1,0 +1,42 @@
+#include "proto/support/own_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "proto/support/printable.h"
+
+namespace tessera {
+
+absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::string_view> marks) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", path));
+  const auto ours = [&] {
+    return std::any_of(marks.begin(), marks.end(), [&](std::string_view mark) {
+      std::error_code ignored;
+      return fs::exists(fs::path(path) / mark, ignored);
+    });
+  };
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "lost+found" || name == "tesserad.log") continue;
+    // Asked after the name was seen: a program that begins here at this moment makes its mark before anything else.
+    if (ours()) break;
+    return absl::FailedPreconditionError(absl::StrCat(path, " holds other things (", printable(name.substr(0, 80)),
+                                                      "); name a folder that is empty, or not there yet"));
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot read ", path));
+  fs::permissions(path, fs::perms::owner_all, error);
+  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot keep others out of ", path))
+               : absl::OkStatus();
+}
+
+absl::Status makeDataFolder(const std::string& path) {
+  return makeOwnFolder(path, {"tessera.db.lock", "tessera.db", "signing.key"});
+}
+
+}  // namespace tessera
