@@ -24,6 +24,7 @@ from suite import check, check_equal, run
 DOCS = ROOT / "clients" / "docs"
 SITE = BUILD / "site" / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted((DOCS / "pages").glob("*.md"))}
+METHODS = {f"design-{path.stem}": path.read_text() for path in sorted((DOCS / "design").glob("*.md"))}
 RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose commands are run, and for how long at most
 OWN_SERVICE = {"tour"}  # starts its own
 SEARCHES = {"tuning"}
@@ -68,6 +69,9 @@ def read_site():
 
 def links_lead_somewhere(site):
     check(len(site) >= 15, sorted(site))
+    check_equal([stem for stem in (*PAGES, *METHODS) if f"{stem}.html" not in site], [], "pages that the site lacks")
+    listed = set(site["design.html"].links)
+    check_equal([stem for stem in METHODS if f"{stem}.html" not in listed], [], "methods that design.html does not list")
     for name, page in site.items():
         twice = {place for place in page.ids if page.ids.count(place) > 1}
         check(not twice, f"{name} has {twice} twice")
@@ -90,7 +94,7 @@ def outside_links_are_known(site):
 
 
 def named_paths_exist():
-    for stem, text in PAGES.items():
+    for stem, text in (PAGES | METHODS).items():
         prose = page_samples.FENCE.sub("", text)
         for path in REPOSITORY.findall(prose):
             check((ROOT / path).exists() or (DOCS / "pages" / path).exists(), f"{stem}.md names {path}")
@@ -147,7 +151,7 @@ class Programs:
 
 def commands_are_real(programs):
     seen = 0
-    texts = {**{f"{stem}.md": text for stem, text in PAGES.items()}, **{name: (ROOT / name).read_text() for name in HANDED_ROUND}}
+    texts = {**{f"{stem}.md": text for stem, text in (PAGES | METHODS).items()}, **{name: (ROOT / name).read_text() for name in HANDED_ROUND}}
     for name, text in texts.items():
         typed = [block.text for block in page_samples.blocks(text, "sh")]
         # What prose names in backquotes may leave out what is needed, and is right in what it has.
