@@ -36,7 +36,7 @@ struct WinogradReport {
 /// with its neighbours could gain more, all such convolutions and slices are one choice (contested.h), as `merging`
 /// lets slices be. Where `rows` say that a run may have fewer images, that way is taken whose time is at most the
 /// fewest times the best one's, whatever the run has: few images wait for filters, of which Winograd's domain has more.
-/// Accuracy against direct sums is stated in this room's README.
+/// Accuracy against direct sums is stated in clients/docs/design/winograd.md.
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
                              fusion::Merging merging = fusion::Merging::kWhereItPays, const RowFacts* rows = nullptr);
 
