@@ -257,8 +257,8 @@ absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   return files_.syncFolder(folderOf(sha256));
 }
 
-TESSERA_ASSIGN_OR_RETURN(std::vector<std::string>> BlobFolder::damaged() const {
-  absl::StatusOr<std::vector<std::string> files, files_.list(root_ + "/corrupt"));
+absl::StatusOr<std::vector<std::string>> BlobFolder::damaged() const {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> files, files_.list(root_ + "/corrupt"));
   std::set<std::string> names;
   for (const std::string& file : files) {
     const std::string sha256 = file.substr(0, file.find('.'));

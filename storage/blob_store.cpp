@@ -95,114 +95,115 @@ class FileBlobStore : public BlobStore {
     return upload;
   }
 
-  TESSERA_ASSIGN_OR_RETURN(auto present, beginWhole(digest));
-  if present
-    return noUpload(digest.sha256());
-  int64_t total = 0, shared = 0;
-  for (const Part& part : parts) {
-    absl::StatusOr<int64_t> size = part.bytes;
-    if (!part.sha256.empty()) {
-      TESSERA_RETURN_IF_ERROR(ensureFile(part.sha256));
-      size = folder_->blobSize(part.sha256);
-      shared += part.bytes;
+  absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest, const std::vector<Part>& parts,
+                                                        Hashed hashed) override {
+    TESSERA_ASSIGN_OR_RETURN(bool present, beginWhole(digest));
+    if (present) return noUpload(digest.sha256());
+    int64_t total = 0, shared = 0;
+    for (const Part& part : parts) {
+      absl::StatusOr<int64_t> size = part.bytes;
+      if (!part.sha256.empty()) {
+        TESSERA_RETURN_IF_ERROR(ensureFile(part.sha256));
+        size = folder_->blobSize(part.sha256);
+        shared += part.bytes;
+      }
+      if (!size.ok()) return size.status();
+      if (part.bytes < 0 || *size != part.bytes || part.bytes > digest.size_bytes() - total) {
+        return absl::InvalidArgumentError(absl::StrCat("parts: found one of ", part.bytes, " bytes of a blob of ",
+                                                       digest.size_bytes(), "; accepted: sizes that add up"));
+      }
+      total += part.bytes;
     }
-    if (!size.ok()) return size.status();
-    if (part.bytes < 0 || *size != part.bytes || part.bytes > digest.size_bytes() - total) {
-      return absl::InvalidArgumentError(absl::StrCat("parts: found one of ", part.bytes, " bytes of a blob of ",
-                                                     digest.size_bytes(), "; accepted: sizes that add up"));
+    if (total != digest.size_bytes() || parts.size() > kMaxParts) {
+      return absl::InvalidArgumentError(absl::StrCat("parts: found ", parts.size(), " of ", total, " bytes in all; ",
+                                                     "accepted: up to ", kMaxParts, " of ", digest.size_bytes()));
     }
-    total += part.bytes;
+    const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
+    auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts, hashed);
+    TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), shared));
+    TESSERA_RETURN_IF_ERROR(upload->open());
+    return upload;
   }
-  if (total != digest.size_bytes() || parts.size() > kMaxParts) {
-    return absl::InvalidArgumentError(absl::StrCat("parts: found ", parts.size(), " of ", total, " bytes in all; ",
-                                                   "accepted: up to ", kMaxParts, " of ", digest.size_bytes()));
+
+  absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) override {
+    TESSERA_ASSIGN_OR_RETURN(bool present, beginWhole(digest));
+    if (present) return noUpload(digest.sha256());
+    if (!BlobFolder::isPlaced(name) || !absl::StartsWith(name, digest.sha256())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlob, " and a number"));
+    }
+    TESSERA_ASSIGN_OR_RETURN(FileFacts facts, folder_->files().look(folder_->partialPath(name)));
+    if (facts.size != digest.size_bytes()) {
+      return absl::DataLossError(absl::StrCat("the file placed for ", digest.sha256(), " has ", facts.size, " bytes"));
+    }
+    if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
+    auto upload = std::make_unique<PlacedUpload>(placeOfWhole(digest, name));
+    // The bytes are on the disk already; a quota counts them.
+    TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), digest.size_bytes()));
+    return upload;
   }
-  const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-  if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
-  auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts, hashed);
-  TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), shared));
-  TESSERA_RETURN_IF_ERROR(upload->open());
-  return upload;
-}
 
-TESSERA_ASSIGN_OR_RETURN(auto present, beginWhole(digest));
-if present
-  return noUpload(digest.sha256());
-if (!BlobFolder::isPlaced(name) || !absl::StartsWith(name, digest.sha256())) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlob, " and a number"));
-}
-TESSERA_ASSIGN_OR_RETURN(FileFacts facts, folder_->files().look(folder_->partialPath(name)));
-if (facts.size != digest.size_bytes()) {
-  return absl::DataLossError(absl::StrCat("the file placed for ", digest.sha256(), " has ", facts.size, " bytes"));
-}
-if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
-auto upload = std::make_unique<PlacedUpload>(placeOfWhole(digest, name));
-// The bytes are on the disk already; a quota counts them.
-TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), digest.size_bytes()));
-return upload;
-}
-
-int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) override {
-  return room_.unfinishedOf(project, partialName(but_sha256, {project}));
-}
-
-absl::StatusOr<v1::Digest> put(std::string_view bytes) override {
-  v1::Digest digest;
-  digest.set_sha256(sha256Hex(bytes));
-  digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
-  TESSERA_RETURN_IF_ERROR(put(digest, bytes));
-  return digest;
-}
-
-absl::Status put(const v1::Digest& digest, std::string_view bytes) override {
-  TESSERA_RETURN_IF_ERROR(check(digest));
-  if (contains(digest.sha256())) return confirm(digest.sha256());
-  if (!rows_.takes(digest.size_bytes())) return putFile(digest, bytes);
-  const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-  absl::Status status = makeRoom(name, digest.size_bytes(), 0);
-  if (status.ok()) status = rows_.put(digest.sha256(), bytes);
-  room_.leave(name, 0);
-  return status;
-}
-
-absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
-                 const std::function<absl::Status(std::string_view chunk)>& sink) override;
-
-absl::Status remove(const std::string& sha256) override {
-  const absl::StatusOr<int64_t> row = rows_.size(sha256), file = folder_->blobSize(sha256);
-  for (const absl::StatusOr<int64_t>& size : {row, file}) {
-    if (!size.ok() && !absl::IsNotFound(size.status())) return size.status();
+  int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) override {
+    return room_.unfinishedOf(project, partialName(but_sha256, {project}));
   }
-  if (!row.ok() && !file.ok()) return absl::OkStatus();
-  if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
-  absl::Status status = row.ok() ? rows_.remove(sha256) : absl::OkStatus();
-  if (status.ok() && file.ok()) status = folder_->remove(sha256);
-  uploads_.end(sha256);
-  if (status.ok() && file.ok()) room_.addBlobs(-*file);
-  return status;
-}
 
-absl::Status forEach(
-    const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) override {
-  const int64_t now = time(nullptr);
-  absl::Status status = rows_.forEach(
-      [&](const RowBlob& blob) { return visit(blob.sha256, blob.size, std::max<int64_t>(0, now - blob.time_s)); });
-  if (!status.ok()) return status;
-  return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
-    if (rows_.size(sha256).ok()) return absl::OkStatus();  // a row as well: visited as that
-    return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
-  });
-}
+  absl::StatusOr<v1::Digest> put(std::string_view bytes) override {
+    v1::Digest digest;
+    digest.set_sha256(sha256Hex(bytes));
+    digest.set_size_bytes(static_cast<int64_t>(bytes.size()));
+    TESSERA_RETURN_IF_ERROR(put(digest, bytes));
+    return digest;
+  }
 
-absl::StatusOr<std::vector<std::string>> damaged() override {
-  absl::StatusOr<std::vector<std::string>> names = folder_->damaged();
-  if (names.ok()) std::erase_if(*names, [this](const std::string& sha256) { return rows_.size(sha256).ok(); });
-  return names;
-}
+  absl::Status put(const v1::Digest& digest, std::string_view bytes) override {
+    TESSERA_RETURN_IF_ERROR(check(digest));
+    if (contains(digest.sha256())) return confirm(digest.sha256());
+    if (!rows_.takes(digest.size_bytes())) return putFile(digest, bytes);
+    const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    absl::Status status = makeRoom(name, digest.size_bytes(), 0);
+    if (status.ok()) status = rows_.put(digest.sha256(), bytes);
+    room_.leave(name, 0);
+    return status;
+  }
 
-  TESSERA_ASSIGN_OR_RETURN(int> removeStalePartials() override {
-    absl::StatusOr<std::vector<std::string> stale, folder_->stalePartials(options_.partial_lifetime_seconds));
+  absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
+                   const std::function<absl::Status(std::string_view chunk)>& sink) override;
+
+  absl::Status remove(const std::string& sha256) override {
+    const absl::StatusOr<int64_t> row = rows_.size(sha256), file = folder_->blobSize(sha256);
+    for (const absl::StatusOr<int64_t>& size : {row, file}) {
+      if (!size.ok() && !absl::IsNotFound(size.status())) return size.status();
+    }
+    if (!row.ok() && !file.ok()) return absl::OkStatus();
+    if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
+    absl::Status status = row.ok() ? rows_.remove(sha256) : absl::OkStatus();
+    if (status.ok() && file.ok()) status = folder_->remove(sha256);
+    uploads_.end(sha256);
+    if (status.ok() && file.ok()) room_.addBlobs(-*file);
+    return status;
+  }
+
+  absl::Status forEach(
+      const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) override {
+    const int64_t now = time(nullptr);
+    absl::Status status = rows_.forEach(
+        [&](const RowBlob& blob) { return visit(blob.sha256, blob.size, std::max<int64_t>(0, now - blob.time_s)); });
+    if (!status.ok()) return status;
+    return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
+      if (rows_.size(sha256).ok()) return absl::OkStatus();  // a row as well: visited as that
+      return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
+    });
+  }
+
+  absl::StatusOr<std::vector<std::string>> damaged() override {
+    absl::StatusOr<std::vector<std::string>> names = folder_->damaged();
+    if (names.ok()) std::erase_if(*names, [this](const std::string& sha256) { return rows_.size(sha256).ok(); });
+    return names;
+  }
+
+  absl::StatusOr<int> removeStalePartials() override {
+    TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> stale, folder_->stalePartials(options_.partial_lifetime_seconds));
     int removed = 0;
     for (const std::string& name : stale) {
       // A put()'s partial file lives for one call: those of this process are in use, older ones went when the store was
@@ -221,25 +222,24 @@ absl::StatusOr<std::vector<std::string>> damaged() override {
   }
 
   absl::Status checkWritable() override {
-  const std::string path = folder_->partialPath(absl::StrCat("probe.", ++puts_));
-  TESSERA_ASSIGN_OR_RETURN(auto file, folder_->files().open(path, FileSystem::Access::kReadWriteCreate));
-  const absl::Status written = file->writeAt(0, "probe");
-  const absl::Status removed = folder_->files().remove(path);
-  return written.ok() ? removed : written;
+    const std::string path = folder_->partialPath(absl::StrCat("probe.", ++puts_));
+    TESSERA_ASSIGN_OR_RETURN(auto file, folder_->files().open(path, FileSystem::Access::kReadWriteCreate));
+    const absl::Status written = file->writeAt(0, "probe");
+    const absl::Status removed = folder_->files().remove(path);
+    return written.ok() ? removed : written;
   }
 
-  absl::StatusOr<int64_t> freeBytes() override {
-  return folder_->files().freeBytes(folder_->partialPath("")); }
+  absl::StatusOr<int64_t> freeBytes() override { return folder_->files().freeBytes(folder_->partialPath("")); }
 
   /// Counts what is there already, for quotas; blobs only where all together have one.
   absl::Status count() {
-  absl::Status status = folder_->forEachPartial(
-      [this](const std::string& name, const FileFacts& facts) { room_.leave(name, facts.size); });
-  if (!status.ok() || options_.max_total_bytes == 0) return status;
-  return folder_->forEach([this](const std::string&, const FileFacts& facts) {
-    room_.addBlobs(facts.size);
-    return absl::OkStatus();
-  });
+    absl::Status status = folder_->forEachPartial(
+        [this](const std::string& name, const FileFacts& facts) { room_.leave(name, facts.size); });
+    if (!status.ok() || options_.max_total_bytes == 0) return status;
+    return folder_->forEach([this](const std::string&, const FileFacts& facts) {
+      room_.addBlobs(facts.size);
+      return absl::OkStatus();
+    });
   }
 
  private:
@@ -247,150 +247,150 @@ absl::StatusOr<std::vector<std::string>> damaged() override {
 
   /// Makes sure that a blob which is there stays.
   absl::Status confirm(const std::string& sha256) {
-  const absl::StatusOr<int64_t> row = rows_.size(sha256);
-  return absl::IsNotFound(row.status()) ? folder_->confirm(sha256) : row.status();
+    const absl::StatusOr<int64_t> row = rows_.size(sha256);
+    return absl::IsNotFound(row.status()) ? folder_->confirm(sha256) : row.status();
   }
   NoUpload::Confirm confirmation(const std::string& sha256) {
-  return [this, sha256] { return confirm(sha256); };
+    return [this, sha256] { return confirm(sha256); };
   }
   std::unique_ptr<Upload> noUpload(const std::string& sha256) {
-  return std::make_unique<NoUpload>(confirmation(sha256));
+    return std::make_unique<NoUpload>(confirmation(sha256));
   }
 
   absl::Status putFile(const v1::Digest& digest, std::string_view bytes) {
-  // A partial file of its own: it need not wait for a client's upload of the same bytes.
-  const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
-  FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }, publishing_},
-                    digest.size_bytes());
-  TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), 0));
-  absl::Status status = upload.open(0);
-  if (status.ok()) status = upload.write(bytes);
-  if (status.ok()) status = upload.commit();
-  if (!status.ok()) (void)folder_->files().remove(folder_->partialPath(name));
-  return status;
+    // A partial file of its own: it need not wait for a client's upload of the same bytes.
+    const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }, publishing_},
+                      digest.size_bytes());
+    TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), 0));
+    absl::Status status = upload.open(0);
+    if (status.ok()) status = upload.write(bytes);
+    if (status.ok()) status = upload.commit();
+    if (!status.ok()) (void)folder_->files().remove(folder_->partialPath(name));
+    return status;
   }
 
   /// Parts of composed blobs are names of files: one that is a row becomes a file as well.
   absl::Status ensureFile(const std::string& sha256) {
-  const absl::StatusOr<std::string> row = rows_.get(sha256);
-  if (absl::IsNotFound(row.status()) || folder_->blobSize(sha256).ok()) return absl::OkStatus();
-  if (!row.ok()) return row.status();
-  if (sha256Hex(*row) != sha256) return setRowAside(sha256, *row);
-  v1::Digest digest;
-  digest.set_sha256(sha256);
-  digest.set_size_bytes(static_cast<int64_t>(row->size()));
-  return putFile(digest, *row);
+    const absl::StatusOr<std::string> row = rows_.get(sha256);
+    if (absl::IsNotFound(row.status()) || folder_->blobSize(sha256).ok()) return absl::OkStatus();
+    if (!row.ok()) return row.status();
+    if (sha256Hex(*row) != sha256) return setRowAside(sha256, *row);
+    v1::Digest digest;
+    digest.set_sha256(sha256);
+    digest.set_size_bytes(static_cast<int64_t>(row->size()));
+    return putFile(digest, *row);
   }
 
   /// Of bytes that are not their name's. DATA_LOSS.
   absl::Status setRowAside(const std::string& sha256, const std::string& found) {
-  absl::Status aside = folder_->keepAside(sha256, found);
-  aside.Update(rows_.removeDamaged(sha256, found));
-  return damage(sha256, aside);
+    absl::Status aside = folder_->keepAside(sha256, found);
+    aside.Update(rows_.removeDamaged(sha256, found));
+    return damage(sha256, aside);
   }
   static absl::Status damage(const std::string& sha256, const absl::Status& aside) {
-  return absl::DataLossError(
-      absl::StrCat("blob ", sha256, " is damaged on disk; ",
-                   aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
+    return absl::DataLossError(
+        absl::StrCat("blob ", sha256, " is damaged on disk; ",
+                     aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
   }
 
   absl::Status getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
                       const std::function<absl::Status(std::string_view chunk)>& sink);
   static absl::Status checkRange(const std::string& sha256, int64_t offset, int64_t limit, int64_t size) {
-  if (offset >= 0 && limit >= 0 && offset <= size) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("blob ", sha256, ": offset ", offset, ", limit ", limit,
-                                            "; accepted: an offset of 0 to ", size, ", a limit of at least 0"));
+    if (offset >= 0 && limit >= 0 && offset <= size) return absl::OkStatus();
+    return absl::OutOfRangeError(absl::StrCat("blob ", sha256, ": offset ", offset, ", limit ", limit,
+                                              "; accepted: an offset of 0 to ", size, ", a limit of at least 0"));
   }
 
   static absl::Status uploadedElsewhere(const v1::Digest& digest) {
-  return absl::AbortedError(
-      absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
+    return absl::AbortedError(
+        absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
   }
 
   /// Whether the blob of a worker's is there.
   absl::StatusOr<bool> beginWhole(const v1::Digest& digest) {
-  TESSERA_RETURN_IF_ERROR(check(digest));
-  return presentAs(digest, {});
+    TESSERA_RETURN_IF_ERROR(check(digest));
+    return presentAs(digest, {});
   }
 
   /// Of an upload that leaves nothing to go on with.
   PartialUpload::Place placeOfWhole(const v1::Digest& digest, const std::string& name) {
-  return {*folder_,
-          room_,
-          digest,
-          name,
-          [this, name, sha256 = digest.sha256()] {
-            room_.leave(name, 0);
-            uploads_.end(sha256);
-          },
-          publishing_};
+    return {*folder_,
+            room_,
+            digest,
+            name,
+            [this, name, sha256 = digest.sha256()] {
+              room_.leave(name, 0);
+              uploads_.end(sha256);
+            },
+            publishing_};
   }
 
   /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
   absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
-  absl::StatusOr<int64_t> size = this->size(digest.sha256());
-  if (absl::IsNotFound(size.status())) return false;
-  if (!size.ok()) return size.status();
-  if (*size == digest.size_bytes()) return true;
-  if (sender.must_prove) return false;  // which no bytes can do; and nobody is told what is there
-  return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
-                                                 " bytes; accepted: its size, which is ", *size));
+    absl::StatusOr<int64_t> size = this->size(digest.sha256());
+    if (absl::IsNotFound(size.status())) return false;
+    if (!size.ok()) return size.status();
+    if (*size == digest.size_bytes()) return true;
+    if (sender.must_prove) return false;  // which no bytes can do; and nobody is told what is there
+    return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
+                                                   " bytes; accepted: its size, which is ", *size));
   }
 
   /// The partial file has no writer any more: what is left of it counts on. One without a byte is of no use.
   void end(const std::string& name) {
-  const std::string path = folder_->partialPath(name);
-  const absl::StatusOr<FileFacts> left = folder_->files().look(path);
-  if (left.ok() && left->size == 0) (void)folder_->files().remove(path);
-  if (left.ok() || absl::IsNotFound(left.status())) room_.leave(name, left.ok() ? left->size : 0);
-  uploads_.end(name);
+    const std::string path = folder_->partialPath(name);
+    const absl::StatusOr<FileFacts> left = folder_->files().look(path);
+    if (left.ok() && left->size == 0) (void)folder_->files().remove(path);
+    if (left.ok() || absl::IsNotFound(left.status())) room_.leave(name, left.ok() ? left->size : 0);
+    uploads_.end(name);
   }
 
   /// The same of an upload beside another one, whose partial file is `resumed`: if that is free by now, the longer of
   /// the two is what the next upload goes on from.
   void endBeside(const std::string& sha256, const std::string& name, const std::string& resumed) {
-  FileSystem& files = folder_->files();
-  const absl::StatusOr<FileFacts> left = files.look(folder_->partialPath(name));
-  if (left.ok() && left->size > 0 && !contains(sha256) && uploads_.start(resumed)) {
-    const absl::StatusOr<FileFacts> other = files.look(folder_->partialPath(resumed));
-    const int64_t others = other.ok() ? other->size : absl::IsNotFound(other.status()) ? 0 : left->size;
-    if (left->size > others) (void)files.rename(folder_->partialPath(name), folder_->partialPath(resumed));
-    end(resumed);
-  }
-  if (left.ok()) (void)files.remove(folder_->partialPath(name));
-  room_.leave(name, 0);
+    FileSystem& files = folder_->files();
+    const absl::StatusOr<FileFacts> left = files.look(folder_->partialPath(name));
+    if (left.ok() && left->size > 0 && !contains(sha256) && uploads_.start(resumed)) {
+      const absl::StatusOr<FileFacts> other = files.look(folder_->partialPath(resumed));
+      const int64_t others = other.ok() ? other->size : absl::IsNotFound(other.status()) ? 0 : left->size;
+      if (left->size > others) (void)files.rename(folder_->partialPath(name), folder_->partialPath(resumed));
+      end(resumed);
+    }
+    if (left.ok()) (void)files.remove(folder_->partialPath(name));
+    room_.leave(name, 0);
   }
 
   /// Keeps room for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED when it would break
   /// the quota or eat up the reserve.
   absl::Status makeRoom(const std::string& name, int64_t size, int64_t there) {
-  const bool bounded = options_.max_total_bytes > 0;
-  const int64_t most = bounded ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
-  const int64_t bytes = size - there;
-  TESSERA_ASSIGN_OR_RETURN(const int64_t rows, bounded ? rows_.totalBytes() : 0);
-  if (!room_.reserve(name, size, most - rows)) {
-    return absl::ResourceExhaustedError(absl::StrCat("blobs and unfinished uploads take ", room_.taken() + rows,
-                                                     " bytes of a quota of ", most, "; ", bytes,
-                                                     " more do not fit: delete artifacts, or raise the quota"));
-  }
-  if (options_.reserve_bytes == 0) return absl::OkStatus();
-  TESSERA_ASSIGN_OR_RETURN(int64_t free, folder_->files().freeBytes(folder_->partialPath("")));
-  if (free - bytes >= options_.reserve_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the disk has ", free, " bytes free, of which ",
-                                                   options_.reserve_bytes, " are kept for the database; ", bytes,
-                                                   " more do not fit: free some space and retry"));
+    const bool bounded = options_.max_total_bytes > 0;
+    const int64_t most = bounded ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
+    const int64_t bytes = size - there;
+    TESSERA_ASSIGN_OR_RETURN(const int64_t rows, bounded ? rows_.totalBytes() : 0);
+    if (!room_.reserve(name, size, most - rows)) {
+      return absl::ResourceExhaustedError(absl::StrCat("blobs and unfinished uploads take ", room_.taken() + rows,
+                                                       " bytes of a quota of ", most, "; ", bytes,
+                                                       " more do not fit: delete artifacts, or raise the quota"));
+    }
+    if (options_.reserve_bytes == 0) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(int64_t free, folder_->files().freeBytes(folder_->partialPath("")));
+    if (free - bytes >= options_.reserve_bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("the disk has ", free, " bytes free, of which ",
+                                                     options_.reserve_bytes, " are kept for the database; ", bytes,
+                                                     " more do not fit: free some space and retry"));
   }
 
   absl::Status check(const v1::Digest& digest) const {
-  if (!isSha256(digest.sha256()) || digest.size_bytes() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("digest: found \"", digest.sha256(), "\" of ", digest.size_bytes(),
-                                                   " bytes; accepted: 64 lower-case hexadecimal digits, size >= 0"));
-  }
-  if (digest.size_bytes() > options_.max_blob_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("blob ", digest.sha256(), " has ", digest.size_bytes(),
-                                                     " bytes; accepted: at most ", options_.max_blob_bytes));
-  }
-  return absl::OkStatus();
+    if (!isSha256(digest.sha256()) || digest.size_bytes() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("digest: found \"", digest.sha256(), "\" of ", digest.size_bytes(),
+                                                     " bytes; accepted: 64 lower-case hexadecimal digits, size >= 0"));
+    }
+    if (digest.size_bytes() > options_.max_blob_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("blob ", digest.sha256(), " has ", digest.size_bytes(),
+                                                       " bytes; accepted: at most ", options_.max_blob_bytes));
+    }
+    return absl::OkStatus();
   }
 
   const std::unique_ptr<BlobFolder> folder_;
@@ -399,57 +399,58 @@ absl::StatusOr<std::vector<std::string>> damaged() override {
   ActiveUploads uploads_, publishing_;
   std::atomic<int64_t> puts_ = 0;
   Room room_;
-  };
+};
 
-  absl::Status FileBlobStore::getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
-                                     const std::function<absl::Status(std::string_view chunk)>& sink) {
-    const auto size = static_cast<int64_t>(bytes.size());
-    TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
-    const int64_t length = limit == 0 ? size - offset : std::min(limit, size - offset);
-    if (length == size && sha256Hex(bytes) != sha256) return setRowAside(sha256, bytes);
-    if (length == 0) return absl::OkStatus();
-    return sink(std::string_view(bytes).substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
-  }
+absl::Status FileBlobStore::getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
+                                   const std::function<absl::Status(std::string_view chunk)>& sink) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
+  const int64_t length = limit == 0 ? size - offset : std::min(limit, size - offset);
+  if (length == size && sha256Hex(bytes) != sha256) return setRowAside(sha256, bytes);
+  if (length == 0) return absl::OkStatus();
+  return sink(std::string_view(bytes).substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
+}
 
-  absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
-                                  const std::function<absl::Status(std::string_view chunk)>& sink) {
-    const absl::StatusOr<std::string> row = rows_.get(sha256);
-    if (!absl::IsNotFound(row.status())) return row.ok() ? getRow(sha256, *row, offset, limit, sink) : row.status();
-    if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
-    TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> opened, folder_->openBlob(sha256));
-    const File& file = *opened;
-    TESSERA_ASSIGN_OR_RETURN(FileFacts facts, file.facts());
-    const int64_t size = facts.size;
-    TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
-    const int64_t end = limit == 0 ? size : offset + std::min(limit, size - offset);
-    const bool whole = offset == 0 && end == size;
-    Sha256 hash;
-    std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, end - offset)), '\0');
-    while (offset < end || whole) {
-      const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(end - offset));
-      TESSERA_ASSIGN_OR_RETURN(size_t got, file.readAt(offset, chunk.data(), wanted));
-      if (whole) hash.update({chunk.data(), got});
-      offset += static_cast<int64_t>(got);
-      const bool last = offset == end || got < wanted;
-      // The last chunk is held back until the hash is known: nobody holds a whole blob that is wrong.
-      if (last && whole && hash.finish() != sha256) {
-        return damage(sha256, folder_->setAside(sha256, file));
-      }
-      if (got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is cut short; upload it again"));
-      if (got > 0) {
-        TESSERA_RETURN_IF_ERROR(sink({chunk.data(), got}));
-      }
-      if (last) break;
+absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64_t limit,
+                                const std::function<absl::Status(std::string_view chunk)>& sink) {
+  const absl::StatusOr<std::string> row = rows_.get(sha256);
+  if (!absl::IsNotFound(row.status())) return row.ok() ? getRow(sha256, *row, offset, limit, sink) : row.status();
+  if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> opened, folder_->openBlob(sha256));
+  const File& file = *opened;
+  TESSERA_ASSIGN_OR_RETURN(FileFacts facts, file.facts());
+  const int64_t size = facts.size;
+  TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
+  const int64_t end = limit == 0 ? size : offset + std::min(limit, size - offset);
+  const bool whole = offset == 0 && end == size;
+  Sha256 hash;
+  std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, end - offset)), '\0');
+  while (offset < end || whole) {
+    const size_t wanted = std::min<size_t>(chunk.size(), static_cast<size_t>(end - offset));
+    TESSERA_ASSIGN_OR_RETURN(size_t got, file.readAt(offset, chunk.data(), wanted));
+    if (whole) hash.update({chunk.data(), got});
+    offset += static_cast<int64_t>(got);
+    const bool last = offset == end || got < wanted;
+    // The last chunk is held back until the hash is known: nobody holds a whole blob that is wrong.
+    if (last && whole && hash.finish() != sha256) {
+      return damage(sha256, folder_->setAside(sha256, file));
     }
-    return absl::OkStatus();
+    if (got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is cut short; upload it again"));
+    if (got > 0) {
+      TESSERA_RETURN_IF_ERROR(sink({chunk.data(), got}));
+    }
+    if (last) break;
   }
+  return absl::OkStatus();
+}
 
-  }  // namespace
+}  // namespace
 
-  TESSERA_ASSIGN_OR_RETURN(auto opened, BlobFolder::open(folder, options));
+absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder, const BlobStoreOptions& options) {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<BlobFolder> opened, BlobFolder::open(folder, options));
   auto store = std::make_unique<FileBlobStore>(std::move(opened), options);
   TESSERA_RETURN_IF_ERROR(store->count());
   return store;
-  }
+}
 
-  }  // namespace tessera::storage
+}  // namespace tessera::storage

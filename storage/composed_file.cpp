@@ -102,17 +102,20 @@ std::string partPath(const std::string& root, const std::string& sha256, size_t 
   return absl::StrCat(root, "/parts/", sha256, ".", index);
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto recipe, files.open(recipePath(root, sha256), FileSystem::Access::kRead));
-int64_t header = 0;
-TESSERA_ASSIGN_OR_RETURN(std::vector<RecipePart> parts, readRecipe(*recipe, &header));
-std::vector<std::unique_ptr<File>> others;
-for (const RecipePart& part : parts) {
-  if (part.own) continue;
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> other,
-                           files.open(partPath(root, sha256, others.size()), FileSystem::Access::kRead));
-  others.push_back(std::move(other));
-}
-return openComposed(std::move(recipe), std::move(others));
+absl::StatusOr<std::unique_ptr<File>> openComposed(FileSystem& files, const std::string& root,
+                                                   const std::string& sha256) {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> recipe,
+                           files.open(recipePath(root, sha256), FileSystem::Access::kRead));
+  int64_t header = 0;
+  TESSERA_ASSIGN_OR_RETURN(std::vector<RecipePart> parts, readRecipe(*recipe, &header));
+  std::vector<std::unique_ptr<File>> others;
+  for (const RecipePart& part : parts) {
+    if (part.own) continue;
+    TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> other,
+                             files.open(partPath(root, sha256, others.size()), FileSystem::Access::kRead));
+    others.push_back(std::move(other));
+  }
+  return openComposed(std::move(recipe), std::move(others));
 }
 
 absl::StatusOr<std::unique_ptr<File>> openComposed(std::unique_ptr<File> recipe,

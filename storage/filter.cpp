@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/messages/failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::storage {
 namespace {
@@ -133,8 +134,7 @@ class Parser {
     }
     if (comparison.op.text.empty()) return unexpected("one of = != < <= > >= : after a field");
     skipSpaces();
-    absl::Status status = parseValue(comparison);
-    if (!status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(parseValue(comparison));
     skipSpaces();
     return expression;
   }

@@ -116,10 +116,11 @@ class Compiler {
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(auto expression, parseFilter(filter));
-Compiler compiler(entity);
-TESSERA_RETURN_IF_ERROR(compiler.compile(expression));
-return compiler.take();
+absl::StatusOr<Condition> compileFilter(std::string_view filter, const Entity& entity) {
+  TESSERA_ASSIGN_OR_RETURN(Expression expression, parseFilter(filter));
+  Compiler compiler(entity);
+  TESSERA_RETURN_IF_ERROR(compiler.compile(expression));
+  return compiler.take();
 }
 
 }  // namespace tessera::storage

@@ -135,21 +135,22 @@ void restrictTo(const std::string& project, const Entity& entity, Condition& con
   condition.values.insert(condition.values.begin(), project);
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto condition, compileFilter(query.filter, entity));
-restrictTo(query.project, entity, condition);
-TESSERA_ASSIGN_OR_RETURN(ListOrder resolved, resolveOrder(query, entity, token_key));
-ListPlan plan;
-plan.page_size = resolved.page_size;
-plan.order = std::move(resolved.order);
-plan.fingerprint = std::move(resolved.fingerprint);
-if (resolved.has_last) addKeyset(plan.order, resolved.last, condition);
-std::string columns;
-for (const OrderTerm& term : plan.order) absl::StrAppend(&columns, ", ", term.field->column());
-plan.sql = absl::StrCat("SELECT body", columns, " FROM ", entity.table, " WHERE ", condition.sql, " ORDER BY ",
-                        resolved.ordering, " LIMIT ?");
-plan.values = std::move(condition.values);
-plan.values.emplace_back(int64_t{plan.page_size} + 1);
-return plan;
+absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key) {
+  TESSERA_ASSIGN_OR_RETURN(Condition condition, compileFilter(query.filter, entity));
+  restrictTo(query.project, entity, condition);
+  TESSERA_ASSIGN_OR_RETURN(ListOrder resolved, resolveOrder(query, entity, token_key));
+  ListPlan plan;
+  plan.page_size = resolved.page_size;
+  plan.order = std::move(resolved.order);
+  plan.fingerprint = std::move(resolved.fingerprint);
+  if (resolved.has_last) addKeyset(plan.order, resolved.last, condition);
+  std::string columns;
+  for (const OrderTerm& term : plan.order) absl::StrAppend(&columns, ", ", term.field->column());
+  plan.sql = absl::StrCat("SELECT body", columns, " FROM ", entity.table, " WHERE ", condition.sql, " ORDER BY ",
+                          resolved.ordering, " LIMIT ?");
+  plan.values = std::move(condition.values);
+  plan.values.emplace_back(int64_t{plan.page_size} + 1);
+  return plan;
 }
 
 }  // namespace tessera::storage

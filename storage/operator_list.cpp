@@ -30,16 +30,15 @@ class SqliteOperatorList : public OperatorList {
   absl::Status fill(const Operators& operators) {
     TESSERA_RETURN_IF_ERROR(database_->execute(kCreate));
     for (const v1::OperatorInfo& info : operators) {
-      absl::Status status = database_->prepare(kInsert)
-                                .bind(absl::StrCat(info.domain(), ":", info.name(), ":", info.since_version()))
-                                .bind(info.name())
-                                .bind(info.domain())
-                                .bind(info.family())
-                                .bind(info.since_version())
-                                .bind(info.until_version())
-                                .bindBlob(info.SerializeAsString())
-                                .run();
-      if (!status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(database_->prepare(kInsert)
+                                  .bind(absl::StrCat(info.domain(), ":", info.name(), ":", info.since_version()))
+                                  .bind(info.name())
+                                  .bind(info.domain())
+                                  .bind(info.family())
+                                  .bind(info.since_version())
+                                  .bind(info.until_version())
+                                  .bindBlob(info.SerializeAsString())
+                                  .run());
     }
     return absl::OkStatus();
   }

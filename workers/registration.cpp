@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "proto/support/status_macros.h"
 #include "workers/backoff.h"
 #include "workers/rpc.h"
 
@@ -54,8 +55,7 @@ absl::StatusOr<Session> Registration::current() const {
 absl::StatusOr<Session> Registration::registerOnce(Cancellation& cancellation) {
   v1::RegisterWorkerResponse response;
   CallContext context(cancellation, kCallTimeout);
-  absl::Status status = toAbsl(stub_.RegisterWorker(context.get(), request_, &response));
-  if (!status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(toAbsl(stub_.RegisterWorker(context.get(), request_, &response)));
   Session session;
   session.generation = ++generation_;
   session.lease = fromMicroseconds(response.lease_us(), Milliseconds(30'000));

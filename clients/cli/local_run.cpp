@@ -82,8 +82,7 @@ absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::Artifact
   const absl::Cleanup close = [file] { ::close(file); };
   TESSERA_RETURN_IF_ERROR(downloadInto(channel, version.artifact(), file));
   if (!trust.untrusted) {
-    absl::Status trusted = checkTrusted(channel, version.artifact_id(), version.artifact(), trust.file);
-    if (!trusted.ok()) return trusted;
+    TESSERA_RETURN_IF_ERROR(checkTrusted(channel, version.artifact_id(), version.artifact(), trust.file));
   }
   return loadedFrom(file, verify_weights);
 }

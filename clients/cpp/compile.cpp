@@ -63,9 +63,8 @@ absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
   find.mutable_digests()->Assign(compile.digests.begin(), compile.digests.end());
   TESSERA_ASSIGN_OR_RETURN(auto missing, channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find));
   for (const v1::Digest& digest : missing.missing()) {
-    absl::Status status =
-        uploadFile(channel, compile.files.at(digest.sha256()).path, digest, compile.upload_progress, true);
-    if (!status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(
+        uploadFile(channel, compile.files.at(digest.sha256()).path, digest, compile.upload_progress, true));
   }
   channel.knownBlobs().add(compile.digests);
   return absl::OkStatus();
@@ -108,8 +107,7 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
     }
   }
   for (const auto& [location, path] : outside) {
-    absl::Status status = name(path, (*spec.mutable_external_data())[location]);
-    if (!status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(name(path, (*spec.mutable_external_data())[location]));
   }
   if (!request.pins_path.empty()) {
     TESSERA_RETURN_IF_ERROR(name(request.pins_path, *spec.mutable_pins()));
@@ -135,8 +133,7 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   uploaded.assumed = channel.knownBlobs().all(uploaded.digests);
   if (!uploaded.assumed) {
     uploaded.enclosed = areSmall(uploaded.digests);
-    absl::Status status = uploaded.enclosed ? enclose(uploaded) : uploadMissing(channel, uploaded);
-    if (!status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(uploaded.enclosed ? enclose(uploaded) : uploadMissing(channel, uploaded));
   }
   uploaded.times.upload_ms = millisecondsSince(start);
 

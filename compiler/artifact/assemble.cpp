@@ -233,9 +233,8 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
     const ZipWriter::Observer observe = [&](std::span<const uint8_t> bytes) {
       if (!known) digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     };
-    absl::Status status = behind.empty() ? zip.addFile(entry, request.weights_path, kPage, observe)
-                                         : zip.addApart(entry, request.weights_path, kPage, behind);
-    if (!status.ok()) return status;
+    TESSERA_RETURN_IF_ERROR(behind.empty() ? zip.addFile(entry, request.weights_path, kPage, observe)
+                                           : zip.addApart(entry, request.weights_path, kPage, behind));
     manifest.set_weights_sha256(known ? request.weights_sha256 : digest.finish());
   }
   TESSERA_RETURN_IF_ERROR(zip.add(std::string(kPlanEntry), plan));

@@ -21,11 +21,13 @@ bool isAnswer(v1::Failure::Reason reason) {
 }
 
 /// Formats other than ONNX are texts, and end at the first mistake.
-TESSERA_ASSIGN_OR_RETURN(auto model, importModel(context, request, bindings, first_bytes));
-v1::CheckReport report;
-report.set_nodes(model.nodes);
-report.mutable_inputs()->Assign(model.inputs.begin(), model.inputs.end());
-return report;
+absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const PlanRequest& request,
+                                          const Bindings& bindings, const std::string& first_bytes) {
+  TESSERA_ASSIGN_OR_RETURN(ImportedModel model, importModel(context, request, bindings, first_bytes));
+  v1::CheckReport report;
+  report.set_nodes(model.nodes);
+  report.mutable_inputs()->Assign(model.inputs.begin(), model.inputs.end());
+  return report;
 }
 
 /// What keeps a file from being read at all is a problem of its own.

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "tessera/v1/analysis.pb.h"
 
 namespace tessera::compiler {

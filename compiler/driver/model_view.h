@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "tessera/v1/analysis.pb.h"
 
 namespace tessera::compiler {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/messages/failure.h"
 #include "proto/support/io_failure.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
 namespace {
@@ -45,8 +46,7 @@ absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, 
                                    "; free are ", end, " to ", size));
     }
     for (int64_t done = 0; done < bytes; done += kPiece) {
-      absl::Status status = writeAt(fd, weight.bytes.substr(done, kPiece), offset + done, path);
-      if (!status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(writeAt(fd, weight.bytes.substr(done, kPiece), offset + done, path));
       // The disk works meanwhile; whoever makes the file durable has less to wait for.
       if (bytes >= kWorthIt)
         (void)sync_file_range(fd, offset + done, std::min(kPiece, bytes - done), SYNC_FILE_RANGE_WRITE);

@@ -9,8 +9,8 @@
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
 #include "compiler/graph/constants/folded_memory.h"
-#include "compiler/import/import.h"
 #include "compiler/ir/canonicalizer.h"
+#include "compiler/ir/imported_model.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/target.pb.h"
 

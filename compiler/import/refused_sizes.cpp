@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/extent_series.h"
+#include "compiler/ir/extent_series.h"
 
 namespace tessera::compiler {
 namespace {

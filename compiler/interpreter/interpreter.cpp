@@ -298,8 +298,7 @@ absl::Status Machine::runOne(mlir::Operation* op) {
   if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runStructuredOp(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {
     TESSERA_ASSIGN_OR_RETURN(bool done, rule(*this, op));
-    if done
-      return absl::OkStatus();
+    if (done) return absl::OkStatus();
   }
   if (llvm::isa<mlir::scf::ForOp>(op)) return runFor(op);
   if (llvm::isa<mlir::scf::IfOp>(op)) return runIf(op);

@@ -18,32 +18,34 @@ Tiling doubled(Tiling tiling, size_t l, size_t d, int64_t extent) {
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(auto mapping, physicalMapping(software, intrinsic, matching, target));
-const std::vector<int64_t> extents = dimensionsOf(software, mapping);
-const PriceModel model(software, intrinsic, mapping, target);
-Tiling tiling(model.stages().size(), std::vector<int64_t>(extents.size(), 1));
-tiling.back() = extents;
-absl::StatusOr<Price> best = model.of(tiling);
-if (!best.ok()) return best.status();
-constexpr int kMostSteps = 512;
-bool better = true;
-for (int step = 0; better && step < kMostSteps; ++step) {
-  better = false;
-  Tiling next;
-  for (size_t l = 0; l + 1 < tiling.size(); ++l) {
-    for (size_t d = 0; d < extents.size(); ++d) {
-      if (tiling[l][d] >= extents[d]) continue;
-      Tiling candidate = doubled(tiling, l, d, extents[d]);
-      absl::StatusOr<Price> price = model.of(candidate);
-      if (!price.ok() || price->cycles >= best->cycles) continue;
-      best = std::move(price);
-      next = std::move(candidate);
-      better = true;
+absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
+                             const v1::Target& target) {
+  TESSERA_ASSIGN_OR_RETURN(PhysicalMapping mapping, physicalMapping(software, intrinsic, matching, target));
+  const std::vector<int64_t> extents = dimensionsOf(software, mapping);
+  const PriceModel model(software, intrinsic, mapping, target);
+  Tiling tiling(model.stages().size(), std::vector<int64_t>(extents.size(), 1));
+  tiling.back() = extents;
+  absl::StatusOr<Price> best = model.of(tiling);
+  if (!best.ok()) return best.status();
+  constexpr int kMostSteps = 512;
+  bool better = true;
+  for (int step = 0; better && step < kMostSteps; ++step) {
+    better = false;
+    Tiling next;
+    for (size_t l = 0; l + 1 < tiling.size(); ++l) {
+      for (size_t d = 0; d < extents.size(); ++d) {
+        if (tiling[l][d] >= extents[d]) continue;
+        Tiling candidate = doubled(tiling, l, d, extents[d]);
+        absl::StatusOr<Price> price = model.of(candidate);
+        if (!price.ok() || price->cycles >= best->cycles) continue;
+        best = std::move(price);
+        next = std::move(candidate);
+        better = true;
+      }
     }
+    if (better) tiling = std::move(next);
   }
-  if (better) tiling = std::move(next);
-}
-return Choice{intrinsic, software, matching, std::move(mapping), std::move(tiling), *std::move(best)};
+  return Choice{intrinsic, software, matching, std::move(mapping), std::move(tiling), *std::move(best)};
 }
 
 void sortByPrice(std::vector<Choice>& choices) {

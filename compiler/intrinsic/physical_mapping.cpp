@@ -110,44 +110,46 @@ bool PhysicalMapping::ragged() const {
   return std::any_of(groups.begin(), groups.end(), [](const Group& group) { return group.padding() > 0; });
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto instruction, nestOf(intrinsic));
-for (const Access& access : instruction.accesses) {
-  const std::vector<int64_t> shape = shapeOf(instruction, access);
-  if (std::all_of(shape.begin(), shape.end(), [](int64_t extent) { return extent > 0; })) continue;
-  return absl::FailedPreconditionError(
-      absl::StrCat("operand ", access.name, " of ", intrinsic.name(),
-                   " has a subscript that goes below 0 outside of the bounds; blocks are made where all start at 0"));
-}
-PhysicalMapping mapping;
-mapping.groups = groupsOf(software, instruction, matching);
-bool split_sum = false;
-for (size_t i = 0; i < software.loops.size(); ++i) {
-  if (matching.iteration[i] >= 0) continue;
-  mapping.outer.push_back(static_cast<int>(i));
-  mapping.calls = saturatedProduct(mapping.calls, software.loops[i].extent);
-  split_sum = split_sum || (software.loops[i].reduction && software.loops[i].extent > 1);
-}
-for (size_t i = 0; i < mapping.groups.size(); ++i) {
-  const Group& group = mapping.groups[i];
-  mapping.calls = saturatedProduct(mapping.calls, group.steps);
-  mapping.utilization *=
-      static_cast<double>(group.extent) / (static_cast<double>(group.steps) * static_cast<double>(group.size));
-  split_sum = split_sum || (instruction.loops[i].reduction && group.steps > 1);
-}
-if (split_sum && instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY) {
-  return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(),
-                                                    " drops what its destination held, and the sums of ", software.name,
-                                                    " take more than one call; sums that it holds whole are accepted"));
-}
-for (size_t i = 0; i < instruction.accesses.size(); ++i) {
-  mapping.operands.push_back(placementOf(software, instruction, intrinsic, i, matching, mapping.groups, target));
-  const Placement& placement = mapping.operands.back();
-  if (placement.blocks_that_fit != 0) continue;
-  return absl::FailedPreconditionError(absl::StrCat("operand ", instruction.accesses[i].name, " of ", intrinsic.name(),
-                                                    " has ", placement.block_bytes, " bytes, ", placement.memory,
-                                                    " of ", target.name(), " fewer"));
-}
-return mapping;
+absl::StatusOr<PhysicalMapping> physicalMapping(const Nest& software, const v1::Intrinsic& intrinsic,
+                                                const Matching& matching, const v1::Target& target) {
+  TESSERA_ASSIGN_OR_RETURN(const Nest instruction, nestOf(intrinsic));
+  for (const Access& access : instruction.accesses) {
+    const std::vector<int64_t> shape = shapeOf(instruction, access);
+    if (std::all_of(shape.begin(), shape.end(), [](int64_t extent) { return extent > 0; })) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("operand ", access.name, " of ", intrinsic.name(),
+                     " has a subscript that goes below 0 outside of the bounds; blocks are made where all start at 0"));
+  }
+  PhysicalMapping mapping;
+  mapping.groups = groupsOf(software, instruction, matching);
+  bool split_sum = false;
+  for (size_t i = 0; i < software.loops.size(); ++i) {
+    if (matching.iteration[i] >= 0) continue;
+    mapping.outer.push_back(static_cast<int>(i));
+    mapping.calls = saturatedProduct(mapping.calls, software.loops[i].extent);
+    split_sum = split_sum || (software.loops[i].reduction && software.loops[i].extent > 1);
+  }
+  for (size_t i = 0; i < mapping.groups.size(); ++i) {
+    const Group& group = mapping.groups[i];
+    mapping.calls = saturatedProduct(mapping.calls, group.steps);
+    mapping.utilization *=
+        static_cast<double>(group.extent) / (static_cast<double>(group.steps) * static_cast<double>(group.size));
+    split_sum = split_sum || (instruction.loops[i].reduction && group.steps > 1);
+  }
+  if (split_sum && instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(intrinsic.name(), " drops what its destination held, and the sums of ", software.name,
+                     " take more than one call; sums that it holds whole are accepted"));
+  }
+  for (size_t i = 0; i < instruction.accesses.size(); ++i) {
+    mapping.operands.push_back(placementOf(software, instruction, intrinsic, i, matching, mapping.groups, target));
+    const Placement& placement = mapping.operands.back();
+    if (placement.blocks_that_fit != 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("operand ", instruction.accesses[i].name, " of ",
+                                                      intrinsic.name(), " has ", placement.block_bytes, " bytes, ",
+                                                      placement.memory, " of ", target.name(), " fewer"));
+  }
+  return mapping;
 }
 
 std::string mappingText(const Nest& software, const Nest& instruction, const Matching& matching) {

@@ -195,24 +195,26 @@ class Writer {
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(auto instruction, nestOf(intrinsic));
-int64_t block = 0;  // elements of an operand that one call takes, or the points that read them: windows overlap
-for (size_t operand = 0; operand < mapping.operands.size(); ++operand) {
-  int64_t points = 1;
-  for (size_t i = 0; i < instruction.loops.size(); ++i) {
-    if (!instruction.accesses[operand].uses(static_cast<int>(i))) continue;
-    points = saturatedProduct(points, instruction.loops[i].extent);
+absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
+                                  const PhysicalMapping& mapping, size_t most) {
+  TESSERA_ASSIGN_OR_RETURN(const Nest instruction, nestOf(intrinsic));
+  int64_t block = 0;  // elements of an operand that one call takes, or the points that read them: windows overlap
+  for (size_t operand = 0; operand < mapping.operands.size(); ++operand) {
+    int64_t points = 1;
+    for (size_t i = 0; i < instruction.loops.size(); ++i) {
+      if (!instruction.accesses[operand].uses(static_cast<int>(i))) continue;
+      points = saturatedProduct(points, instruction.loops[i].extent);
+    }
+    block = std::max({block, points, mapping.operands[operand].block_elements});
   }
-  block = std::max({block, points, mapping.operands[operand].block_elements});
-}
-const int64_t copies = static_cast<int64_t>(mapping.operands.size() + intrinsic.transfers().size());
-const int64_t calls = static_cast<int64_t>(std::min<size_t>(static_cast<size_t>(mapping.calls), most));
-const int64_t moves = saturatedProduct(saturatedProduct(calls, block), copies);
-if (moves > kMostMoves) {
-  return absl::ResourceExhaustedError(absl::StrCat("the program of ", mapping.calls, " calls moves about ", moves,
-                                                   " elements; at most ", kMostMoves, " are written out"));
-}
-return Writer(software, instruction, intrinsic, matching, mapping, most).write();
+  const int64_t copies = static_cast<int64_t>(mapping.operands.size() + intrinsic.transfers().size());
+  const int64_t calls = static_cast<int64_t>(std::min<size_t>(static_cast<size_t>(mapping.calls), most));
+  const int64_t moves = saturatedProduct(saturatedProduct(calls, block), copies);
+  if (moves > kMostMoves) {
+    return absl::ResourceExhaustedError(absl::StrCat("the program of ", mapping.calls, " calls moves about ", moves,
+                                                     " elements; at most ", kMostMoves, " are written out"));
+  }
+  return Writer(software, instruction, intrinsic, matching, mapping, most).write();
 }
 
 std::string print(const Program& program, size_t most) {

@@ -61,8 +61,8 @@ Figure figureOf(const Formula& formula, const std::vector<Series>& series, int r
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(Measured> measureHost(const MeasureOptions& options) {
-  absl::StatusOr<v1::Target host, detectHostTarget(options.paths));
+absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Target host, detectHostTarget(options.paths));
   Measured measured{.target = std::move(host)};
   v1::Target& target = measured.target;
   target.set_name(options.name.empty() ? absl::StrCat(target.code().cpu(), "-measured") : options.name);

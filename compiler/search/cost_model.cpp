@@ -47,9 +47,8 @@ absl::StatusOr<DMatrixHandle> matrixOf(const std::vector<const Features*>& rows,
   for (const Features* row : rows)
     for (const size_t column : columns) values.push_back((*row)[column]);
   DMatrixHandle matrix = nullptr;
-  absl::Status status = check(XGDMatrixCreateFromMat(values.data(), rows.size(), columns.size(),
-                                                     std::numeric_limits<float>::quiet_NaN(), &matrix));
-  if (!status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(check(XGDMatrixCreateFromMat(values.data(), rows.size(), columns.size(),
+                                                       std::numeric_limits<float>::quiet_NaN(), &matrix)));
   return matrix;
 }
 
@@ -98,8 +97,7 @@ absl::StatusOr<std::vector<float>> CostModel::predict(const std::vector<const Fe
   const absl::Cleanup free = [&] { XGDMatrixFree(matrix); };
   bst_ulong count = 0;
   const float* answer = nullptr;
-  absl::Status status = check(XGBoosterPredict(booster_, matrix, 0, 0, 0, &count, &answer));
-  if (!status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(check(XGBoosterPredict(booster_, matrix, 0, 0, 0, &count, &answer)));
   return std::vector<float>(answer, answer + count);
 }
 

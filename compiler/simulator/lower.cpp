@@ -33,359 +33,361 @@ class Lowering {
     program_.choice = std::move(choice);
   }
 
-  TESSERA_ASSIGN_OR_RETURN(program_.instruction, intrinsic::nestOf(intrinsic_));
-  TESSERA_RETURN_IF_ERROR(checkOperator());
-  describe();
-  while (true) {
-    loops_.clear();
-    program_.buffers.clear();
-    program_.operands.clear();
-    program_.steps.clear();
-    walkLoops();
-    addTensors();
-    for (size_t operand = 1; operand < program_.walks.size(); ++operand) addSource(operand);
-    addDestination();
-    std::vector<bool> again;
-    for (size_t b = 0; b < program_.buffers.size(); ++b) again.push_back(filledAgain(static_cast<int>(b)));
-    const Overflow overflow = placeBuffers(program_, again, manner_.overlap);
-    if (overflow.message.empty()) break;
-    if (shrink(overflow.buffer)) continue;
-    if (!manner_.overlap) return absl::FailedPreconditionError(overflow.message);
-    manner_.overlap = false;
-  }
-  keepLoops();
-  TESSERA_RETURN_IF_ERROR(price());
-  return std::move(program_);
-}
-
-private :
-    /// A loop of the tiling, trips of 1 included.
-    struct Loop : ProgramLoop {
-  bool sum = false;
-};
-
-const Nest& software() const { return program_.choice.software; }
-const intrinsic::PhysicalMapping& mapping() const { return program_.choice.mapping; }
-intrinsic::Tiling& tiling() { return program_.choice.tiling; }
-
-absl::Status checkOperator() const {
-  for (const intrinsic::Subscript& subscript : software().accesses[0].subscripts) {
-    int walking = 0;
-    for (const auto& term : subscript.terms) walking += software().loops[term.loop].extent > 1;
-    if (walking < 2) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        software().accesses[0].name, " has a subscript that adds loops: results of several points would be one"));
-  }
-  for (const intrinsic::Access& access : program_.instruction.accesses) {
-    int64_t elements = 1, points = 1;
-    for (int64_t extent : shapeOf(program_.instruction, access)) elements = saturatedProduct(elements, extent);
-    for (size_t i = 0; i < program_.instruction.loops.size(); ++i) {
-      if (access.uses(static_cast<int>(i))) points = saturatedProduct(points, program_.instruction.loops[i].extent);
+  absl::StatusOr<Program> run() {
+    TESSERA_ASSIGN_OR_RETURN(program_.instruction, intrinsic::nestOf(intrinsic_));
+    TESSERA_RETURN_IF_ERROR(checkOperator());
+    describe();
+    while (true) {
+      loops_.clear();
+      program_.buffers.clear();
+      program_.operands.clear();
+      program_.steps.clear();
+      walkLoops();
+      addTensors();
+      for (size_t operand = 1; operand < program_.walks.size(); ++operand) addSource(operand);
+      addDestination();
+      std::vector<bool> again;
+      for (size_t b = 0; b < program_.buffers.size(); ++b) again.push_back(filledAgain(static_cast<int>(b)));
+      const Overflow overflow = placeBuffers(program_, again, manner_.overlap);
+      if (overflow.message.empty()) break;
+      if (shrink(overflow.buffer)) continue;
+      if (!manner_.overlap) return absl::FailedPreconditionError(overflow.message);
+      manner_.overlap = false;
     }
-    if (std::max(elements, points) <= kMostBlockElements) continue;
-    return absl::FailedPreconditionError(absl::StrCat("operand ", access.name, " of ", intrinsic_.name(), " has ",
-                                                      elements, " elements at ", points, " points; at most ",
-                                                      kMostBlockElements, " are simulated"));
+    keepLoops();
+    TESSERA_RETURN_IF_ERROR(price());
+    return std::move(program_);
   }
-  const Arithmetic::Form form = program_.instruction.form;
-  if (form != Arithmetic::MAXIMUM && form != Arithmetic::MINIMUM) return absl::OkStatus();
-  for (size_t i = 0; i < mapping().groups.size(); ++i) {
-    if (!program_.instruction.loops[i].reduction || mapping().groups[i].padding() == 0) continue;
-    for (const auto& transfer : intrinsic_.transfers()) {
-      if (!transfer.pads()) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          intrinsic_.name(), " takes extremes over ", mapping().groups[i].extent, " elements in steps of ",
-          mapping().groups[i].size, ", and loads of ", transfer.operand(), " pad with zeros, which may win"));
-    }
-  }
-  return absl::OkStatus();
-}
 
-/// What does not depend on the tiling.
-void describe() {
-  program_.chip = target_.name();
-  program_.unit = "unit";
-  for (const v1::ComputeUnit& unit : target_.units()) {
-    if (!intrinsic_.unit().empty() && unit.name() != intrinsic_.unit()) continue;
-    program_.units = std::max(1, unit.count());
-    program_.unit = unit.name();
-    program_.frequency_ghz = unit.frequency_ghz();
-    break;
-  }
-  for (size_t i = 0; i < mapping().groups.size(); ++i) {
-    const intrinsic::Loop& loop = program_.instruction.loops[i];
-    program_.dimensions.push_back(
-        {absl::StrCat(loop.name, "/", mapping().groups[i].size), mapping().groups[i].steps, loop.reduction});
-  }
-  for (int loop : mapping().outer) {
-    program_.dimensions.push_back(
-        {software().loops[loop].name, software().loops[loop].extent, software().loops[loop].reduction});
-  }
-  for (const intrinsic::Placement& placement : mapping().operands) {
-    std::vector<int>& walks = program_.walks.emplace_back();
-    for (int loop : placement.outer) {
-      const auto found = std::find(mapping().outer.begin(), mapping().outer.end(), loop);
-      walks.push_back(static_cast<int>(mapping().groups.size() + (found - mapping().outer.begin())));
-    }
-    walks.insert(walks.end(), placement.order.begin(), placement.order.end());
-  }
-  for (size_t operand = 0; operand < program_.walks.size(); ++operand) {
-    routes_.push_back(intrinsic::routeOf(intrinsic_, operand));
-  }
-  const std::string outermost = target_.memory(target_.memory_size() - 1).name();
-  std::set<std::string> named;
-  for (const intrinsic::Route& route : routes_) {
-    for (const auto* stops : {&route.in, &route.out}) {
-      for (const intrinsic::Stop& stop : *stops) named.insert(stop.memory == kAnyMemory ? outermost : stop.memory);
-    }
-  }
-  if (named.contains(kRegisters)) {
-    Memory registers{kRegisters, int64_t{target_.registers().vector_bits()} / 8 * target_.registers().vector_count()};
-    if (registers.capacity <= 0) registers.capacity = -1;
-    program_.memories.push_back(std::move(registers));
-  }
-  for (const v1::MemoryLevel& level : target_.memory()) {
-    const bool last = level.name() == outermost;
-    if (!last && !named.contains(level.name()) && level.beside_inner()) continue;
-    if (!last && named.contains(level.name())) program_.caches.clear();  // levels inside of it keep nothing
-    Memory memory;
-    memory.name = level.name();
-    if (level.capacity_bytes() > 0) memory.capacity = level.capacity_bytes() / (last ? 1 : level.shared_by());
-    memory.alignment = std::max(1, level.alignment_bytes());
-    memory.read = level.bandwidth_bytes_per_cycle();
-    memory.write = level.write_bandwidth_bytes_per_cycle() > 0 ? level.write_bandwidth_bytes_per_cycle() : memory.read;
-    memory.picojoules = level.energy_pj_per_byte();
-    (last || named.contains(level.name()) ? program_.memories : program_.caches).push_back(std::move(memory));
-  }
-}
-
-int memoryNamed(const std::string& name) const {
-  for (size_t i = 0; i < program_.memories.size(); ++i) {
-    if (program_.memories[i].name == name) return static_cast<int>(i);
-  }
-  return static_cast<int>(program_.memories.size()) - 1;  // kAnyMemory
-}
-
-/// All loops of the tiling in their order.
-void walkLoops() {
-  const auto add = [&](bool sum, int level) {
-    for (size_t d = 0; d < program_.dimensions.size(); ++d) {
-      if (program_.dimensions[d].sum != sum) continue;
-      Loop loop;
-      loop.dimension = static_cast<int>(d);
-      loop.step = tiling()[level - 1][d];
-      loop.trips = (tiling()[level][d] - 1) / loop.step + 1;
-      loop.level = level;
-      loop.sum = sum;
-      loops_.push_back(loop);
-    }
+ private:
+  /// A loop of the tiling, trips of 1 included.
+  struct Loop : ProgramLoop {
+    bool sum = false;
   };
-  const int last = static_cast<int>(tiling().size()) - 1;
-  for (int level = last; level > 0; --level) {
-    add(false, level);
-    if (!manner_.sums_inside) add(true, level);
+
+  const Nest& software() const { return program_.choice.software; }
+  const intrinsic::PhysicalMapping& mapping() const { return program_.choice.mapping; }
+  intrinsic::Tiling& tiling() { return program_.choice.tiling; }
+
+  absl::Status checkOperator() const {
+    for (const intrinsic::Subscript& subscript : software().accesses[0].subscripts) {
+      int walking = 0;
+      for (const auto& term : subscript.terms) walking += software().loops[term.loop].extent > 1;
+      if (walking < 2) continue;
+      return absl::FailedPreconditionError(absl::StrCat(
+          software().accesses[0].name, " has a subscript that adds loops: results of several points would be one"));
+    }
+    for (const intrinsic::Access& access : program_.instruction.accesses) {
+      int64_t elements = 1, points = 1;
+      for (int64_t extent : shapeOf(program_.instruction, access)) elements = saturatedProduct(elements, extent);
+      for (size_t i = 0; i < program_.instruction.loops.size(); ++i) {
+        if (access.uses(static_cast<int>(i))) points = saturatedProduct(points, program_.instruction.loops[i].extent);
+      }
+      if (std::max(elements, points) <= kMostBlockElements) continue;
+      return absl::FailedPreconditionError(absl::StrCat("operand ", access.name, " of ", intrinsic_.name(), " has ",
+                                                        elements, " elements at ", points, " points; at most ",
+                                                        kMostBlockElements, " are simulated"));
+    }
+    const Arithmetic::Form form = program_.instruction.form;
+    if (form != Arithmetic::MAXIMUM && form != Arithmetic::MINIMUM) return absl::OkStatus();
+    for (size_t i = 0; i < mapping().groups.size(); ++i) {
+      if (!program_.instruction.loops[i].reduction || mapping().groups[i].padding() == 0) continue;
+      for (const auto& transfer : intrinsic_.transfers()) {
+        if (!transfer.pads()) continue;
+        return absl::FailedPreconditionError(absl::StrCat(
+            intrinsic_.name(), " takes extremes over ", mapping().groups[i].extent, " elements in steps of ",
+            mapping().groups[i].size, ", and loads of ", transfer.operand(), " pad with zeros, which may win"));
+      }
+    }
+    return absl::OkStatus();
   }
-  for (int level = last; level > 0 && manner_.sums_inside; --level) add(true, level);
-}
 
-bool walks(size_t operand, int dimension) const {
-  const std::vector<int>& mine = program_.walks[operand];
-  return std::find(mine.begin(), mine.end(), dimension) != mine.end();
-}
-
-/// Loops outside of the place where the operand's tile within `depth` loops is brought: those between do not move it.
-int hoisted(size_t operand, int depth) const {
-  while (depth > 0 && (loops_[depth - 1].trips == 1 || !walks(operand, loops_[depth - 1].dimension))) --depth;
-  return depth;
-}
-
-/// Blocks of the operand that the loops from `depth` on walk.
-std::vector<int64_t> tileAt(size_t operand, int depth) const {
-  std::vector<int64_t> tile(program_.dimensions.size(), 1);
-  for (int d : program_.walks[operand]) tile[d] = program_.dimensions[d].blocks;
-  for (int l = 0; l < depth; ++l) {
-    if (walks(operand, loops_[l].dimension)) tile[loops_[l].dimension] = loops_[l].step;
-  }
-  return tile;
-}
-
-void addTensors() {
-  int64_t base = 0;
-  const int memory = static_cast<int>(program_.memories.size()) - 1;
-  const int64_t alignment = std::lcm(kTensorAlignment, program_.memories[memory].alignment);
-  for (size_t array = 0; array < software().accesses.size(); ++array) {
-    Buffer buffer;
-    buffer.name = software().accesses[array].name;
-    buffer.memory = memory;
+  /// What does not depend on the tiling.
+  void describe() {
+    program_.chip = target_.name();
+    program_.unit = "unit";
+    for (const v1::ComputeUnit& unit : target_.units()) {
+      if (!intrinsic_.unit().empty() && unit.name() != intrinsic_.unit()) continue;
+      program_.units = std::max(1, unit.count());
+      program_.unit = unit.name();
+      program_.frequency_ghz = unit.frequency_ghz();
+      break;
+    }
+    for (size_t i = 0; i < mapping().groups.size(); ++i) {
+      const intrinsic::Loop& loop = program_.instruction.loops[i];
+      program_.dimensions.push_back(
+          {absl::StrCat(loop.name, "/", mapping().groups[i].size), mapping().groups[i].steps, loop.reduction});
+    }
+    for (int loop : mapping().outer) {
+      program_.dimensions.push_back(
+          {software().loops[loop].name, software().loops[loop].extent, software().loops[loop].reduction});
+    }
+    for (const intrinsic::Placement& placement : mapping().operands) {
+      std::vector<int>& walks = program_.walks.emplace_back();
+      for (int loop : placement.outer) {
+        const auto found = std::find(mapping().outer.begin(), mapping().outer.end(), loop);
+        walks.push_back(static_cast<int>(mapping().groups.size() + (found - mapping().outer.begin())));
+      }
+      walks.insert(walks.end(), placement.order.begin(), placement.order.end());
+    }
     for (size_t operand = 0; operand < program_.walks.size(); ++operand) {
-      if (arrayOf(program_.choice.matching, operand) != static_cast<int>(array)) continue;
-      buffer.operand = static_cast<int>(operand);
-      buffer.dtype = program_.instruction.accesses[operand].dtype;
+      routes_.push_back(intrinsic::routeOf(intrinsic_, operand));
     }
-    buffer.tensor = true;
-    buffer.bytes = elementBytes(buffer.dtype);
-    for (int64_t extent : shapeOf(software(), software().accesses[array])) {
-      buffer.bytes = saturatedProduct(buffer.bytes, extent);
+    const std::string outermost = target_.memory(target_.memory_size() - 1).name();
+    std::set<std::string> named;
+    for (const intrinsic::Route& route : routes_) {
+      for (const auto* stops : {&route.in, &route.out}) {
+        for (const intrinsic::Stop& stop : *stops) named.insert(stop.memory == kAnyMemory ? outermost : stop.memory);
+      }
     }
-    buffer.base = base;
-    base = alignedUp(base > INT64_MAX - buffer.bytes ? INT64_MAX / 2 : base + buffer.bytes, alignment);
+    if (named.contains(kRegisters)) {
+      Memory registers{kRegisters, int64_t{target_.registers().vector_bits()} / 8 * target_.registers().vector_count()};
+      if (registers.capacity <= 0) registers.capacity = -1;
+      program_.memories.push_back(std::move(registers));
+    }
+    for (const v1::MemoryLevel& level : target_.memory()) {
+      const bool last = level.name() == outermost;
+      if (!last && !named.contains(level.name()) && level.beside_inner()) continue;
+      if (!last && named.contains(level.name())) program_.caches.clear();  // levels inside of it keep nothing
+      Memory memory;
+      memory.name = level.name();
+      if (level.capacity_bytes() > 0) memory.capacity = level.capacity_bytes() / (last ? 1 : level.shared_by());
+      memory.alignment = std::max(1, level.alignment_bytes());
+      memory.read = level.bandwidth_bytes_per_cycle();
+      memory.write =
+          level.write_bandwidth_bytes_per_cycle() > 0 ? level.write_bandwidth_bytes_per_cycle() : memory.read;
+      memory.picojoules = level.energy_pj_per_byte();
+      (last || named.contains(level.name()) ? program_.memories : program_.caches).push_back(std::move(memory));
+    }
+  }
+
+  int memoryNamed(const std::string& name) const {
+    for (size_t i = 0; i < program_.memories.size(); ++i) {
+      if (program_.memories[i].name == name) return static_cast<int>(i);
+    }
+    return static_cast<int>(program_.memories.size()) - 1;  // kAnyMemory
+  }
+
+  /// All loops of the tiling in their order.
+  void walkLoops() {
+    const auto add = [&](bool sum, int level) {
+      for (size_t d = 0; d < program_.dimensions.size(); ++d) {
+        if (program_.dimensions[d].sum != sum) continue;
+        Loop loop;
+        loop.dimension = static_cast<int>(d);
+        loop.step = tiling()[level - 1][d];
+        loop.trips = (tiling()[level][d] - 1) / loop.step + 1;
+        loop.level = level;
+        loop.sum = sum;
+        loops_.push_back(loop);
+      }
+    };
+    const int last = static_cast<int>(tiling().size()) - 1;
+    for (int level = last; level > 0; --level) {
+      add(false, level);
+      if (!manner_.sums_inside) add(true, level);
+    }
+    for (int level = last; level > 0 && manner_.sums_inside; --level) add(true, level);
+  }
+
+  bool walks(size_t operand, int dimension) const {
+    const std::vector<int>& mine = program_.walks[operand];
+    return std::find(mine.begin(), mine.end(), dimension) != mine.end();
+  }
+
+  /// Loops outside of the place where the operand's tile within `depth` loops is brought: those between do not move it.
+  int hoisted(size_t operand, int depth) const {
+    while (depth > 0 && (loops_[depth - 1].trips == 1 || !walks(operand, loops_[depth - 1].dimension))) --depth;
+    return depth;
+  }
+
+  /// Blocks of the operand that the loops from `depth` on walk.
+  std::vector<int64_t> tileAt(size_t operand, int depth) const {
+    std::vector<int64_t> tile(program_.dimensions.size(), 1);
+    for (int d : program_.walks[operand]) tile[d] = program_.dimensions[d].blocks;
+    for (int l = 0; l < depth; ++l) {
+      if (walks(operand, loops_[l].dimension)) tile[loops_[l].dimension] = loops_[l].step;
+    }
+    return tile;
+  }
+
+  void addTensors() {
+    int64_t base = 0;
+    const int memory = static_cast<int>(program_.memories.size()) - 1;
+    const int64_t alignment = std::lcm(kTensorAlignment, program_.memories[memory].alignment);
+    for (size_t array = 0; array < software().accesses.size(); ++array) {
+      Buffer buffer;
+      buffer.name = software().accesses[array].name;
+      buffer.memory = memory;
+      for (size_t operand = 0; operand < program_.walks.size(); ++operand) {
+        if (arrayOf(program_.choice.matching, operand) != static_cast<int>(array)) continue;
+        buffer.operand = static_cast<int>(operand);
+        buffer.dtype = program_.instruction.accesses[operand].dtype;
+      }
+      buffer.tensor = true;
+      buffer.bytes = elementBytes(buffer.dtype);
+      for (int64_t extent : shapeOf(software(), software().accesses[array])) {
+        buffer.bytes = saturatedProduct(buffer.bytes, extent);
+      }
+      buffer.base = base;
+      base = alignedUp(base > INT64_MAX - buffer.bytes ? INT64_MAX / 2 : base + buffer.bytes, alignment);
+      program_.buffers.push_back(std::move(buffer));
+    }
+  }
+
+  /// How a block of an operand lies in a memory.
+  struct Block {
+    std::vector<int64_t> offsets;  // bytes
+    int64_t bytes = 0;
+  };
+  const Block& blockOf(size_t operand, const intrinsic::Stop& stop) {
+    const auto [found, fresh] = blocks_.try_emplace({operand, stop.layout});
+    if (!fresh) return found->second;
+    const intrinsic::Access& access = program_.instruction.accesses[operand];
+    const std::vector<int64_t> shape = shapeOf(program_.instruction, access);
+    const intrinsic::BlockLayout layout(shape, stop.layout);
+    const int64_t element = elementBytes(access.dtype);
+    intrinsic::forEachPoint(shape, [&](const std::vector<int64_t>& index) {
+      found->second.offsets.push_back(saturatedProduct(layout.at(index), element));
+    });
+    found->second.bytes = saturatedProduct(layout.elements(), element);
+    return found->second;
+  }
+
+  int addBuffer(size_t operand, const intrinsic::Stop& stop, int depth) {
+    const intrinsic::Access& access = program_.instruction.accesses[operand];
+    Buffer buffer;
+    buffer.name = access.name;
+    buffer.memory = memoryNamed(stop.memory);
+    buffer.operand = static_cast<int>(operand);
+    buffer.dtype = access.dtype;
+    buffer.tile = tileAt(operand, depth);
+    const Block& block = blockOf(operand, stop);
+    buffer.offsets = block.offsets;
+    int64_t alignment = program_.memories[buffer.memory].alignment;
+    if (stop.layout && stop.layout->alignment_bytes() > 0) {
+      alignment = std::lcm<int64_t>(alignment, stop.layout->alignment_bytes());
+    }
+    buffer.block_bytes = alignedUp(block.bytes, alignment);
+    buffer.bytes = buffer.block_bytes;
+    for (int64_t blocks : buffer.tile) buffer.bytes = saturatedProduct(buffer.bytes, blocks);
+    depths_.resize(program_.buffers.size() + 1);
+    depths_.back() = depth;
     program_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(program_.buffers.size()) - 1;
   }
-}
 
-/// How a block of an operand lies in a memory.
-struct Block {
-  std::vector<int64_t> offsets;  // bytes
-  int64_t bytes = 0;
-};
-const Block& blockOf(size_t operand, const intrinsic::Stop& stop) {
-  const auto [found, fresh] = blocks_.try_emplace({operand, stop.layout});
-  if (!fresh) return found->second;
-  const intrinsic::Access& access = program_.instruction.accesses[operand];
-  const std::vector<int64_t> shape = shapeOf(program_.instruction, access);
-  const intrinsic::BlockLayout layout(shape, stop.layout);
-  const int64_t element = elementBytes(access.dtype);
-  intrinsic::forEachPoint(shape, [&](const std::vector<int64_t>& index) {
-    found->second.offsets.push_back(saturatedProduct(layout.at(index), element));
-  });
-  found->second.bytes = saturatedProduct(layout.elements(), element);
-  return found->second;
-}
-
-int addBuffer(size_t operand, const intrinsic::Stop& stop, int depth) {
-  const intrinsic::Access& access = program_.instruction.accesses[operand];
-  Buffer buffer;
-  buffer.name = access.name;
-  buffer.memory = memoryNamed(stop.memory);
-  buffer.operand = static_cast<int>(operand);
-  buffer.dtype = access.dtype;
-  buffer.tile = tileAt(operand, depth);
-  const Block& block = blockOf(operand, stop);
-  buffer.offsets = block.offsets;
-  int64_t alignment = program_.memories[buffer.memory].alignment;
-  if (stop.layout && stop.layout->alignment_bytes() > 0) {
-    alignment = std::lcm<int64_t>(alignment, stop.layout->alignment_bytes());
-  }
-  buffer.block_bytes = alignedUp(block.bytes, alignment);
-  buffer.bytes = buffer.block_bytes;
-  for (int64_t blocks : buffer.tile) buffer.bytes = saturatedProduct(buffer.bytes, blocks);
-  depths_.resize(program_.buffers.size() + 1);
-  depths_.back() = depth;
-  program_.buffers.push_back(std::move(buffer));
-  return static_cast<int>(program_.buffers.size()) - 1;
-}
-
-void addSource(size_t operand) {
-  int from = arrayOf(program_.choice.matching, operand);
-  program_.operands.resize(program_.walks.size());
-  for (const intrinsic::Stop& stop : routes_[operand].in) {
-    const int depth = hoisted(operand, depthOf(stop.memory));
-    const int to = addBuffer(operand, stop, depth);
-    program_.steps.push_back({Step::kCopy, static_cast<int>(operand), from, to, depth, false});
-    from = to;
-  }
-  program_.operands[operand] = from;
-}
-
-/// Loops outside of a source's tile in a memory: those of levels further out. A memory that is no level of the
-/// tiling, beside another one, holds what the instruction's own does.
-int depthOf(const std::string& memory) const {
-  int level = 0;
-  for (size_t s = 1; s < stages_.size(); ++s) {
-    if (stages_[s].name == memory) level = static_cast<int>(s);
-  }
-  int depth = 0;
-  for (size_t l = 0; l < loops_.size(); ++l) {
-    if (loops_[l].level > level) depth = static_cast<int>(l) + 1;
-  }
-  return level == 0 ? static_cast<int>(loops_.size()) : depth;
-}
-
-/// A result stays where it is summed until its sum is whole: outside of all sums.
-void addDestination() {
-  int depth = 0;
-  while (depth < static_cast<int>(loops_.size()) && (!loops_[depth].sum || loops_[depth].trips == 1)) ++depth;
-  depth = hoisted(0, depth);
-  const int home = addBuffer(0, routes_[0].in.back(), depth);
-  program_.operands.resize(program_.walks.size());
-  program_.operands[0] = home;
-  program_.steps.push_back({Step::kFill, 0, -1, home, depth, false});
-  program_.steps.push_back({Step::kCall, 0, -1, -1, static_cast<int>(loops_.size()), false});
-  int from = home;
-  for (const intrinsic::Stop& stop : routes_[0].out) {
-    const int to = addBuffer(0, stop, depth);
-    program_.buffers[to].piece = 1;  // until there is room
-    program_.steps.push_back({Step::kCopy, 0, from, to, depth, true});
-    from = to;
-  }
-  program_.steps.push_back({Step::kCopy, 0, from, 0, depth, true});
-}
-
-bool filledAgain(int buffer) const {
-  for (int l = 0; l < depths_[buffer]; ++l) {
-    if (loops_[l].trips > 1) return true;
-  }
-  return false;
-}
-
-/// Halves the longest side of the buffer's tile that a tiling can; false where it is one block, or as long as its
-/// loop outside of all levels.
-bool shrink(int b) {
-  if (b < 0) return false;
-  const Buffer& buffer = program_.buffers[b];
-  int longest = -1, row = 0;
-  const auto halfOf = [&](size_t d) { return (buffer.tile[d] + 1) / 2; };
-  for (size_t d = 0; d < buffer.tile.size(); ++d) {
-    if (buffer.tile[d] < 2 || (longest >= 0 && buffer.tile[d] <= buffer.tile[longest])) continue;
-    int level = static_cast<int>(tiling().size()) - 1;  // where no loop of it is outside yet
-    for (int l = 0; l < depths_[b]; ++l) {
-      if (loops_[l].dimension == static_cast<int>(d)) level = loops_[l].level - 1;
+  void addSource(size_t operand) {
+    int from = arrayOf(program_.choice.matching, operand);
+    program_.operands.resize(program_.walks.size());
+    for (const intrinsic::Stop& stop : routes_[operand].in) {
+      const int depth = hoisted(operand, depthOf(stop.memory));
+      const int to = addBuffer(operand, stop, depth);
+      program_.steps.push_back({Step::kCopy, static_cast<int>(operand), from, to, depth, false});
+      from = to;
     }
-    level = std::min(level, static_cast<int>(tiling().size()) - 2);
-    if (tiling()[level][d] <= halfOf(d)) continue;  // done before: what lies in the outermost memory stays whole
-    longest = static_cast<int>(d);
-    row = level;
+    program_.operands[operand] = from;
   }
-  if (longest < 0) return false;
-  const int64_t half = halfOf(longest);
-  for (int level = 0; level <= row; ++level) tiling()[level][longest] = std::min(tiling()[level][longest], half);
-  return true;
-}
 
-/// Loops of one trip go; depths follow. Those that the units share: the outermost level's, up to the first sum.
-void keepLoops() {
-  std::vector<int> depth_of(loops_.size() + 1, 0);
-  const int last = static_cast<int>(tiling().size()) - 1;
-  bool sharing = true;
-  for (size_t l = 0; l < loops_.size(); ++l) {
-    depth_of[l] = static_cast<int>(program_.loops.size());
-    if (loops_[l].trips == 1) continue;
-    sharing = sharing && !loops_[l].sum && loops_[l].level == last;
-    program_.shared += sharing;
-    program_.loops.push_back(loops_[l]);
+  /// Loops outside of a source's tile in a memory: those of levels further out. A memory that is no level of the
+  /// tiling, beside another one, holds what the instruction's own does.
+  int depthOf(const std::string& memory) const {
+    int level = 0;
+    for (size_t s = 1; s < stages_.size(); ++s) {
+      if (stages_[s].name == memory) level = static_cast<int>(s);
+    }
+    int depth = 0;
+    for (size_t l = 0; l < loops_.size(); ++l) {
+      if (loops_[l].level > level) depth = static_cast<int>(l) + 1;
+    }
+    return level == 0 ? static_cast<int>(loops_.size()) : depth;
   }
-  depth_of.back() = static_cast<int>(program_.loops.size());
-  for (Step& step : program_.steps) step.depth = depth_of[step.depth];
-}
 
-/// What the model says of the tiling as it is now.
-absl::Status price() {
-  Choice& choice = program_.choice;
-  TESSERA_ASSIGN_OR_RETURN(
-      choice.price,
-      intrinsic::PriceModel(choice.software, choice.intrinsic, choice.mapping, target_).of(choice.tiling));
-  return absl::OkStatus();
-}
+  /// A result stays where it is summed until its sum is whole: outside of all sums.
+  void addDestination() {
+    int depth = 0;
+    while (depth < static_cast<int>(loops_.size()) && (!loops_[depth].sum || loops_[depth].trips == 1)) ++depth;
+    depth = hoisted(0, depth);
+    const int home = addBuffer(0, routes_[0].in.back(), depth);
+    program_.operands.resize(program_.walks.size());
+    program_.operands[0] = home;
+    program_.steps.push_back({Step::kFill, 0, -1, home, depth, false});
+    program_.steps.push_back({Step::kCall, 0, -1, -1, static_cast<int>(loops_.size()), false});
+    int from = home;
+    for (const intrinsic::Stop& stop : routes_[0].out) {
+      const int to = addBuffer(0, stop, depth);
+      program_.buffers[to].piece = 1;  // until there is room
+      program_.steps.push_back({Step::kCopy, 0, from, to, depth, true});
+      from = to;
+    }
+    program_.steps.push_back({Step::kCopy, 0, from, 0, depth, true});
+  }
 
-const v1::Target& target_;
-Manner manner_;
-const v1::Intrinsic intrinsic_;
-const std::vector<intrinsic::Stage> stages_;
-std::vector<intrinsic::Route> routes_;
-std::map<std::pair<size_t, const v1::Intrinsic::Transfer*>, Block> blocks_;
-std::vector<Loop> loops_;
-std::vector<int> depths_;  // per buffer
-Program program_;
+  bool filledAgain(int buffer) const {
+    for (int l = 0; l < depths_[buffer]; ++l) {
+      if (loops_[l].trips > 1) return true;
+    }
+    return false;
+  }
+
+  /// Halves the longest side of the buffer's tile that a tiling can; false where it is one block, or as long as its
+  /// loop outside of all levels.
+  bool shrink(int b) {
+    if (b < 0) return false;
+    const Buffer& buffer = program_.buffers[b];
+    int longest = -1, row = 0;
+    const auto halfOf = [&](size_t d) { return (buffer.tile[d] + 1) / 2; };
+    for (size_t d = 0; d < buffer.tile.size(); ++d) {
+      if (buffer.tile[d] < 2 || (longest >= 0 && buffer.tile[d] <= buffer.tile[longest])) continue;
+      int level = static_cast<int>(tiling().size()) - 1;  // where no loop of it is outside yet
+      for (int l = 0; l < depths_[b]; ++l) {
+        if (loops_[l].dimension == static_cast<int>(d)) level = loops_[l].level - 1;
+      }
+      level = std::min(level, static_cast<int>(tiling().size()) - 2);
+      if (tiling()[level][d] <= halfOf(d)) continue;  // done before: what lies in the outermost memory stays whole
+      longest = static_cast<int>(d);
+      row = level;
+    }
+    if (longest < 0) return false;
+    const int64_t half = halfOf(longest);
+    for (int level = 0; level <= row; ++level) tiling()[level][longest] = std::min(tiling()[level][longest], half);
+    return true;
+  }
+
+  /// Loops of one trip go; depths follow. Those that the units share: the outermost level's, up to the first sum.
+  void keepLoops() {
+    std::vector<int> depth_of(loops_.size() + 1, 0);
+    const int last = static_cast<int>(tiling().size()) - 1;
+    bool sharing = true;
+    for (size_t l = 0; l < loops_.size(); ++l) {
+      depth_of[l] = static_cast<int>(program_.loops.size());
+      if (loops_[l].trips == 1) continue;
+      sharing = sharing && !loops_[l].sum && loops_[l].level == last;
+      program_.shared += sharing;
+      program_.loops.push_back(loops_[l]);
+    }
+    depth_of.back() = static_cast<int>(program_.loops.size());
+    for (Step& step : program_.steps) step.depth = depth_of[step.depth];
+  }
+
+  /// What the model says of the tiling as it is now.
+  absl::Status price() {
+    Choice& choice = program_.choice;
+    TESSERA_ASSIGN_OR_RETURN(
+        choice.price,
+        intrinsic::PriceModel(choice.software, choice.intrinsic, choice.mapping, target_).of(choice.tiling));
+    return absl::OkStatus();
+  }
+
+  const v1::Target& target_;
+  Manner manner_;
+  const v1::Intrinsic intrinsic_;
+  const std::vector<intrinsic::Stage> stages_;
+  std::vector<intrinsic::Route> routes_;
+  std::map<std::pair<size_t, const v1::Intrinsic::Transfer*>, Block> blocks_;
+  std::vector<Loop> loops_;
+  std::vector<int> depths_;  // per buffer
+  Program program_;
 };
 
 }  // namespace

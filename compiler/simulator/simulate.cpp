@@ -107,54 +107,56 @@ absl::StatusOr<std::pair<Program, Timeline>> fastest(const Choice& choice, const
   return best;
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto candidates, candidatesOf(software, target, question));
-absl::Status refused;
-for (const Choice& choice : candidates.choices) {
-  absl::StatusOr<std::pair<Program, Timeline>> found = fastest(choice, target);
-  if (!found.ok()) {
-    // One that is only too long is the choice all the same.
-    if (found.status().code() == absl::StatusCode::kResourceExhausted) return found.status();
-    refused.Update(found.status());
-    continue;
-  }
-  Simulation simulation;
-  simulation.program = std::move(found->first);
-  simulation.timeline = std::move(found->second);
-  simulation.mappings = candidates.choices.size();
-  simulation.converted = candidates.converted;
-  if (question.most_points == 0) {
-    simulation.unchecked = "not asked for";
+absl::StatusOr<Simulation> simulate(const Nest& software, const v1::Target& target, const Question& question) {
+  TESSERA_ASSIGN_OR_RETURN(Candidates candidates, candidatesOf(software, target, question));
+  absl::Status refused;
+  for (const Choice& choice : candidates.choices) {
+    absl::StatusOr<std::pair<Program, Timeline>> found = fastest(choice, target);
+    if (!found.ok()) {
+      // One that is only too long is the choice all the same.
+      if (found.status().code() == absl::StatusCode::kResourceExhausted) return found.status();
+      refused.Update(found.status());
+      continue;
+    }
+    Simulation simulation;
+    simulation.program = std::move(found->first);
+    simulation.timeline = std::move(found->second);
+    simulation.mappings = candidates.choices.size();
+    simulation.converted = candidates.converted;
+    if (question.most_points == 0) {
+      simulation.unchecked = "not asked for";
+      return simulation;
+    }
+    absl::StatusOr<Checked> checked = check(simulation.program, question.seed, question.most_points);
+    if (checked.ok()) {
+      simulation.checked = *std::move(checked);
+    } else if (checked.status().code() == absl::StatusCode::kInvalidArgument) {
+      return absl::InternalError(checked.status().message());
+    } else {
+      simulation.unchecked = std::string(checked.status().message());
+    }
     return simulation;
   }
-  absl::StatusOr<Checked> checked = check(simulation.program, question.seed, question.most_points);
-  if (checked.ok()) {
-    simulation.checked = *std::move(checked);
-  } else if (checked.status().code() == absl::StatusCode::kInvalidArgument) {
-    return absl::InternalError(checked.status().message());
-  } else {
-    simulation.unchecked = std::string(checked.status().message());
-  }
-  return simulation;
-}
-return refused;
+  return refused;
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto candidates, candidatesOf(software, target, question));
-Ranking ranking;
-for (const Choice& choice : candidates.choices) {
-  const absl::StatusOr<std::pair<Program, Timeline>> found = fastest(choice, target);
-  if (!found.ok()) {
-    ++ranking.refused;
-    continue;
+absl::StatusOr<Ranking> rank(const Nest& software, const v1::Target& target, const Question& question) {
+  TESSERA_ASSIGN_OR_RETURN(Candidates candidates, candidatesOf(software, target, question));
+  Ranking ranking;
+  for (const Choice& choice : candidates.choices) {
+    const absl::StatusOr<std::pair<Program, Timeline>> found = fastest(choice, target);
+    if (!found.ok()) {
+      ++ranking.refused;
+      continue;
+    }
+    ranking.predicted.push_back(choice.price.cycles);
+    ranking.simulated.push_back(found->second.cycles);
   }
-  ranking.predicted.push_back(choice.price.cycles);
-  ranking.simulated.push_back(found->second.cycles);
-}
-constexpr double kBest = 0.4, kApart = 0.01;
-ranking.pairs = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated);
-ranking.apart = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated, kApart);
-ranking.recall = intrinsic::recallOfBest(ranking.predicted, ranking.simulated, kBest);
-return ranking;
+  constexpr double kBest = 0.4, kApart = 0.01;
+  ranking.pairs = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated);
+  ranking.apart = intrinsic::pairwiseAccuracy(ranking.predicted, ranking.simulated, kApart);
+  ranking.recall = intrinsic::recallOfBest(ranking.predicted, ranking.simulated, kBest);
+  return ranking;
 }
 
 }  // namespace tessera::compiler::simulator

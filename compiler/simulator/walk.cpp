@@ -56,11 +56,10 @@ class Walker {
 
   absl::Status enter(size_t depth) {
     for (const Step* step : before_[depth]) {
-      absl::Status status = step->kind == Step::kFill ? machine_.fill(*step, place_)
-                            : step->kind == Step::kCall
-                                ? machine_.call(*step, place_)
-                                : machine_.copy(*step, place_, {0, blocksAt(program_, step->operand, place_)});
-      if (!status.ok()) return status;
+      TESSERA_RETURN_IF_ERROR(step->kind == Step::kFill ? machine_.fill(*step, place_)
+                              : step->kind == Step::kCall
+                                  ? machine_.call(*step, place_)
+                                  : machine_.copy(*step, place_, {0, blocksAt(program_, step->operand, place_)}));
     }
     return absl::OkStatus();
   }
@@ -76,8 +75,7 @@ class Walker {
     }
     for (int64_t first = 0; first < blocks; first += piece) {
       for (const Step* step : after_[depth]) {
-        absl::Status status = machine_.copy(*step, place_, {first, std::min(piece, blocks - first)});
-        if (!status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(machine_.copy(*step, place_, {first, std::min(piece, blocks - first)}));
       }
     }
     return absl::OkStatus();

@@ -45,11 +45,12 @@ absl::Status checkLoops(const v1::Plan& plan) {
   return absl::OkStatus();
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto place, places_.of(buffer));
-TESSERA_ASSIGN_OR_RETURN(const Array array, memory_.read(place, Element{Element::Kind::kInteger, bits}, {}));
-const interpreter::Scalar value = array.at(array.offset);
-if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
-return value.integer;
+absl::StatusOr<int64_t> LoopState::readInteger(int buffer, unsigned bits) const {
+  TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(buffer));
+  TESSERA_ASSIGN_OR_RETURN(const Array array, memory_.read(place, Element{Element::Kind::kInteger, bits}, {}));
+  const interpreter::Scalar value = array.at(array.offset);
+  if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+  return value.integer;
 }
 
 absl::Status LoopState::writeInteger(int buffer, int64_t value) {

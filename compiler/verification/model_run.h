@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "compiler/import/import.h"
 #include "compiler/interpreter/interpreter.h"
+#include "compiler/ir/imported_model.h"
 
 /// Models, interpreted.
 namespace tessera::compiler::verification {

@@ -133,8 +133,9 @@ absl::Status PlanRun::runLoop(int number) {
   return placed(state.leave());
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto place, places_.of(buffer));
-return memory_.read(place, elementOf(spec), {spec.shape().data(), static_cast<size_t>(spec.shape_size())});
+absl::StatusOr<Array> PlanRun::readAs(int buffer, const v1::TensorSpec& spec) {
+  TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(buffer));
+  return memory_.read(place, elementOf(spec), {spec.shape().data(), static_cast<size_t>(spec.shape_size())});
 }
 
 absl::Status PlanRun::observeLoop(const v1::StepLoop& loop) {

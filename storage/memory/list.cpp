@@ -106,10 +106,11 @@ class CheckedExpression : public RowFilter {
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(auto parsed, parseFilter(filter));
-auto checked = std::make_unique<CheckedExpression>();
-TESSERA_RETURN_IF_ERROR(checked->check(parsed, entity));
-return checked;
+absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity) {
+  TESSERA_ASSIGN_OR_RETURN(Expression parsed, parseFilter(filter));
+  auto checked = std::make_unique<CheckedExpression>();
+  TESSERA_RETURN_IF_ERROR(checked->check(parsed, entity));
+  return checked;
 }
 
 bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns) {

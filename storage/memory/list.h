@@ -43,33 +43,35 @@ inline size_t bytesOf(const StoredTarget& stored) { return stored.target.ByteSiz
 
 /// `messageOf(row)` answers the message of a table's row.
 template <typename Message, typename Row, typename MessageOf>
-TESSERA_ASSIGN_OR_RETURN(auto filter, makeRowFilter(query.filter, entity));
-TESSERA_ASSIGN_OR_RETURN(ListOrder list, resolveOrder(query, entity, token_key));
-struct Found {
-  std::vector<Value> by;
-  const Message* message;
-};
-std::vector<Found> found;
-for (const auto& [key, row] : table.rows()) {
-  const Message& message = messageOf(*row);
-  const std::vector<Value> columns = columnsOf(message);
-  if (!filter->matches(columns) || !isOf(query.project, entity, columns)) continue;
-  Found item{orderColumns(list, entity, columns), &message};
-  if (!list.has_last || comesBefore(list.order, list.last, item.by)) found.push_back(std::move(item));
-}
-std::sort(found.begin(), found.end(),
-          [&](const Found& a, const Found& b) { return comesBefore(list.order, a.by, b.by); });
-Page<Message> page;
-size_t bytes = 0;
-for (size_t i = 0; i < found.size(); ++i) {
-  if (static_cast<int>(page.items.size()) == list.page_size || bytes >= kMemoryPageBytes) {
-    page.next_page_token = makePageToken(list.fingerprint, found[i - 1].by, token_key);
-    break;
+absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, const Entity& entity,
+                                          const ListQuery& query, const std::string& token_key, MessageOf messageOf) {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<RowFilter> filter, makeRowFilter(query.filter, entity));
+  TESSERA_ASSIGN_OR_RETURN(ListOrder list, resolveOrder(query, entity, token_key));
+  struct Found {
+    std::vector<Value> by;
+    const Message* message;
+  };
+  std::vector<Found> found;
+  for (const auto& [key, row] : table.rows()) {
+    const Message& message = messageOf(*row);
+    const std::vector<Value> columns = columnsOf(message);
+    if (!filter->matches(columns) || !isOf(query.project, entity, columns)) continue;
+    Found item{orderColumns(list, entity, columns), &message};
+    if (!list.has_last || comesBefore(list.order, list.last, item.by)) found.push_back(std::move(item));
   }
-  page.items.push_back(*found[i].message);
-  bytes += bytesOf(*found[i].message);
-}
-return page;
+  std::sort(found.begin(), found.end(),
+            [&](const Found& a, const Found& b) { return comesBefore(list.order, a.by, b.by); });
+  Page<Message> page;
+  size_t bytes = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (static_cast<int>(page.items.size()) == list.page_size || bytes >= kMemoryPageBytes) {
+      page.next_page_token = makePageToken(list.fingerprint, found[i - 1].by, token_key);
+      break;
+    }
+    page.items.push_back(*found[i].message);
+    bytes += bytesOf(*found[i].message);
+  }
+  return page;
 }
 
 }  // namespace tessera::storage

@@ -50,39 +50,42 @@ absl::StatusOr<Page<BestGroup>> MemoryTransaction::bestRecords(const BestQuery& 
   return walkGroups(query, kTokenKey, next, best);
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto field, groupField(group_by));
-TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<RowFilter> rows, makeRowFilter(filter, recordEntity()));
-struct Group {
-  RecordGroup told;
-  std::set<std::string> workloads;
-};
-std::map<Value, Group> groups;
-for (const auto& [id, record] : tables_.records.rows()) {
-  const std::vector<Value> columns = columnsOf(*record);
-  if (!rows->matches(columns) || !isOf(project, recordEntity(), columns)) continue;
-  const Value value = field == nullptr ? Value(std::string()) : columns[indexOf(field)];
-  const bool first = !groups.contains(value);
-  Group& group = groups[value];
-  RecordGroup& told = group.told;
-  told.value = groupText(field, value);
-  ++told.records;
-  told.failed += failed(*record) ? 1 : 0;
-  group.workloads.insert(record->workload_hash());
-  const double median = comparable(record->median_ms());
-  if (!failed(*record) && median > 0 && (told.best_ms == 0 || median < told.best_ms)) told.best_ms = median;
-  told.best_speed = std::max(told.best_speed, speedOf(*record));
-  told.first_time_us = first ? record->create_time_us() : std::min(told.first_time_us, record->create_time_us());
-  told.last_time_us = first ? record->create_time_us() : std::max(told.last_time_us, record->create_time_us());
-}
-std::multimap<int64_t, RecordGroup> by_count;  // equal counts stay in the order of their values
-for (auto& [value, group] : groups) {
-  group.told.workloads = static_cast<int64_t>(group.workloads.size());
-  by_count.emplace(-group.told.records, std::move(group.told));
-}
-std::vector<RecordGroup> answer;
-for (auto& [count, group] : by_count)
-  if (static_cast<int>(answer.size()) < limit) answer.push_back(std::move(group));
-return answer;
+absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(const std::string& project,
+                                                                             const std::string& filter,
+                                                                             const std::string& group_by, int limit) {
+  TESSERA_ASSIGN_OR_RETURN(const Field* field, groupField(group_by));
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<RowFilter> rows, makeRowFilter(filter, recordEntity()));
+  struct Group {
+    RecordGroup told;
+    std::set<std::string> workloads;
+  };
+  std::map<Value, Group> groups;
+  for (const auto& [id, record] : tables_.records.rows()) {
+    const std::vector<Value> columns = columnsOf(*record);
+    if (!rows->matches(columns) || !isOf(project, recordEntity(), columns)) continue;
+    const Value value = field == nullptr ? Value(std::string()) : columns[indexOf(field)];
+    const bool first = !groups.contains(value);
+    Group& group = groups[value];
+    RecordGroup& told = group.told;
+    told.value = groupText(field, value);
+    ++told.records;
+    told.failed += failed(*record) ? 1 : 0;
+    group.workloads.insert(record->workload_hash());
+    const double median = comparable(record->median_ms());
+    if (!failed(*record) && median > 0 && (told.best_ms == 0 || median < told.best_ms)) told.best_ms = median;
+    told.best_speed = std::max(told.best_speed, speedOf(*record));
+    told.first_time_us = first ? record->create_time_us() : std::min(told.first_time_us, record->create_time_us());
+    told.last_time_us = first ? record->create_time_us() : std::max(told.last_time_us, record->create_time_us());
+  }
+  std::multimap<int64_t, RecordGroup> by_count;  // equal counts stay in the order of their values
+  for (auto& [value, group] : groups) {
+    group.told.workloads = static_cast<int64_t>(group.workloads.size());
+    by_count.emplace(-group.told.records, std::move(group.told));
+  }
+  std::vector<RecordGroup> answer;
+  for (auto& [count, group] : by_count)
+    if (static_cast<int>(answer.size()) < limit) answer.push_back(std::move(group));
+  return answer;
 }
 
 absl::Status MemoryTransaction::putRecord(const v1::TuningRecord& record) {

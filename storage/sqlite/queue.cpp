@@ -188,11 +188,12 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
 
 }  // namespace
 
-TESSERA_ASSIGN_OR_RETURN(auto parts, partsOf(database, query));
-absl::StatusOr<v1::Task> first = firstFrom(database, query, parts, kAnyPriority);
-if (!first.ok() || query.ageing_us <= 0) return first;
-TESSERA_ASSIGN_OR_RETURN(int64_t aged, agedPriority(database, query, parts, *first));
-return aged == first->priority() ? first : firstFrom(database, query, parts, aged);
+absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Part> parts, partsOf(database, query));
+  absl::StatusOr<v1::Task> first = firstFrom(database, query, parts, kAnyPriority);
+  if (!first.ok() || query.ageing_us <= 0) return first;
+  TESSERA_ASSIGN_OR_RETURN(int64_t aged, agedPriority(database, query, parts, *first));
+  return aged == first->priority() ? first : firstFrom(database, query, parts, aged);
 }
 
 absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKind kind, int64_t since_us, int limit) {

@@ -25,13 +25,14 @@ absl::StatusOr<std::vector<std::string>> texts(Statement statement) {
   }
 }
 
-TESSERA_ASSIGN_OR_RETURN(auto row, statement.step());
-if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
-return std::string(statement.bytes(0));
+absl::StatusOr<std::string> oneText(Statement statement, const std::string& what) {
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+  return std::string(statement.bytes(0));
 }
 
-TESSERA_ASSIGN_OR_RETURN(int64_t> count(Statement statement) {
-  absl::StatusOr<bool row, statement.step());
+absl::StatusOr<int64_t> count(Statement statement) {
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
   return statement.integer(0);
 }
 
@@ -47,8 +48,7 @@ absl::StatusOr<std::vector<Usage>> usagesOf(Statement row) {
 /// Of each key component, this many actions at least are looked at.
 constexpr int kMinCandidates = 64;
 
-std::string quoted(const char* entity, const std::string& id) {
-  return absl::StrCat(entity, " \"", id, "\""); }
+std::string quoted(const char* entity, const std::string& id) { return absl::StrCat(entity, " \"", id, "\""); }
 
 }  // namespace
 
@@ -202,11 +202,12 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(con
 }
 
 template <typename Interface>
-TESSERA_ASSIGN_OR_RETURN(auto all, count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id))));
-TESSERA_ASSIGN_OR_RETURN(
-    std::vector<std::string> first,
-    texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0)))));
-return LivingJobs{all, std::move(first)};
+absl::StatusOr<LivingJobs> SqliteReader<Interface>::livingJobsOfTask(const std::string& task_id, int most) {
+  TESSERA_ASSIGN_OR_RETURN(int64_t all, count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id))));
+  TESSERA_ASSIGN_OR_RETURN(
+      std::vector<std::string> first,
+      texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0)))));
+  return LivingJobs{all, std::move(first)};
 }
 
 template <typename Interface>
@@ -368,8 +369,8 @@ absl::StatusOr<bool> SqliteReader<Interface>::holdsBlob(const std::string& proje
 }
 
 template <typename Interface>
-TESSERA_ASSIGN_OR_RETURN(Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
-  absl::StatusOr<std::vector<Usage> found, usagesOf(std::move(database_.prepare(sql::kUsage).bind(project))));
+absl::StatusOr<Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<Usage> found, usagesOf(std::move(database_.prepare(sql::kUsage).bind(project))));
   return found.empty() ? Usage{project} : found.front();
 }
 

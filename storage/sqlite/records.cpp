@@ -77,25 +77,29 @@ absl::StatusOr<Page<BestGroup>> SqliteReader<Interface>::bestRecords(const BestQ
 }
 
 template <typename Interface>
-TESSERA_ASSIGN_OR_RETURN(auto field, groupField(group_by));
-TESSERA_ASSIGN_OR_RETURN(Condition condition, compileFilter(filter, recordEntity()));
-restrictTo(project, recordEntity(), condition);
-const std::string column = field == nullptr ? "''" : field->column();
-Statement statement = database_.prepareOnce(absl::StrCat(
-    "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
-    "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
-    "max(create_time) FROM records WHERE ",
-    condition.sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
-for (const Value& value : condition.values) statement.bind(value);
-statement.bind(limit);
-std::vector<RecordGroup> groups;
-while (true) {
-  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
-  if (!row) return groups;
-  groups.push_back({groupText(field, statement.value(0)), statement.integer(1), statement.integer(2),
-                    statement.integer(3), statement.real(4), statement.real(5), statement.integer(6),
-                    statement.integer(7)});
-}
+absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& project,
+                                                                                   const std::string& filter,
+                                                                                   const std::string& group_by,
+                                                                                   int limit) {
+  TESSERA_ASSIGN_OR_RETURN(const Field* field, groupField(group_by));
+  TESSERA_ASSIGN_OR_RETURN(Condition condition, compileFilter(filter, recordEntity()));
+  restrictTo(project, recordEntity(), condition);
+  const std::string column = field == nullptr ? "''" : field->column();
+  Statement statement = database_.prepareOnce(absl::StrCat(
+      "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
+      "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
+      "max(create_time) FROM records WHERE ",
+      condition.sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
+  for (const Value& value : condition.values) statement.bind(value);
+  statement.bind(limit);
+  std::vector<RecordGroup> groups;
+  while (true) {
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    if (!row) return groups;
+    groups.push_back({groupText(field, statement.value(0)), statement.integer(1), statement.integer(2),
+                      statement.integer(3), statement.real(4), statement.real(5), statement.integer(6),
+                      statement.integer(7)});
+  }
 }
 
 template absl::StatusOr<v1::TuningRecord> SqliteReader<Reader>::getRecord(const std::string&);
@@ -117,8 +121,7 @@ absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
 absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
   TESSERA_ASSIGN_OR_RETURN(bool known, isKnown(database_, record, content));
-  if known
-    return false;
+  if (known) return false;
   TESSERA_ASSIGN_OR_RETURN(bool taken, database_.prepare(sql::kRecord).bind(record.id()).step());
   if (record.id().empty() || taken) record.set_id(idOfMerged(projectOf(record), content));
   TESSERA_RETURN_IF_ERROR(putColumns(database_, completed(std::move(record))));

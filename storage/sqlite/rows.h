@@ -32,9 +32,10 @@ absl::StatusOr<Message> messageOf(const Statement& row) {
 
 /// The single row; NOT_FOUND naming `what` when there is none.
 template <typename Message>
-TESSERA_ASSIGN_OR_RETURN(auto row, statement.step());
-if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
-return messageOf<Message>(statement);
+absl::StatusOr<Message> oneMessage(Statement statement, const std::string& what) {
+  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no ", what));
+  return messageOf<Message>(statement);
 }
 
 template <typename Message>
@@ -94,24 +95,26 @@ inline size_t sizeOf(const StoredTarget& item) { return item.target.ByteSizeLong
 
 /// `read(row, plan)` makes an item of a row: column 0 is the message, those of the plan's order follow.
 template <typename Item, typename Read>
-TESSERA_ASSIGN_OR_RETURN(auto plan, planList(query, entity, token_key));
-Statement statement = database.prepareOnce(plan.sql);
-for (const Value& value : plan.values) statement.bind(value);
-Page<Item> page;
-std::vector<Value> last;
-size_t bytes = 0;
-while (true) {
-  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
-  if (!row) return page;
-  if (static_cast<int>(page.items.size()) == plan.page_size || bytes >= kPageBytes) break;
-  TESSERA_ASSIGN_OR_RETURN(Item item, read(statement, plan));
-  bytes += sizeOf(item);
-  page.items.push_back(std::move(item));
-  last.clear();
-  for (size_t i = 0; i < plan.order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
-}
-page.next_page_token = makePageToken(plan.fingerprint, last, token_key);
-return page;
+absl::StatusOr<Page<Item>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
+                                  const ListQuery& query, Read read) {
+  TESSERA_ASSIGN_OR_RETURN(ListPlan plan, planList(query, entity, token_key));
+  Statement statement = database.prepareOnce(plan.sql);
+  for (const Value& value : plan.values) statement.bind(value);
+  Page<Item> page;
+  std::vector<Value> last;
+  size_t bytes = 0;
+  while (true) {
+    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    if (!row) return page;
+    if (static_cast<int>(page.items.size()) == plan.page_size || bytes >= kPageBytes) break;
+    TESSERA_ASSIGN_OR_RETURN(Item item, read(statement, plan));
+    bytes += sizeOf(item);
+    page.items.push_back(std::move(item));
+    last.clear();
+    for (size_t i = 0; i < plan.order.size(); ++i) last.push_back(statement.value(static_cast<int>(i) + 1));
+  }
+  page.next_page_token = makePageToken(plan.fingerprint, last, token_key);
+  return page;
 }
 
 template <typename Message>

@@ -41,8 +41,7 @@ absl::Status Savepoints::end(bool keep) {
   }
   open_ = begun_;
   if (!database_.inTransaction()) return absl::OkStatus();  // SQLite rolled everything back; the fault says why
-  absl::Status undone = keep ? absl::OkStatus() : database_.prepare("ROLLBACK TO part").run();
-  if (!undone.ok()) return undone;
+  TESSERA_RETURN_IF_ERROR(keep ? absl::OkStatus() : database_.prepare("ROLLBACK TO part").run());
   return database_.prepare("RELEASE part").run();
 }
 

@@ -155,8 +155,7 @@ absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::str
 absl::StatusOr<int64_t> SqliteTransaction::takeTurn(int priority, const std::string& client) {
   absl::StatusOr<int64_t> turn = nextTurn(priority, client);
   if (!turn.ok()) return turn;
-  absl::Status status = database_.prepare(sql::kPutTurn).bind(priority).bind(client).bind(*turn).run();
-  if (!status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(database_.prepare(sql::kPutTurn).bind(priority).bind(client).bind(*turn).run());
   return turn;
 }
 

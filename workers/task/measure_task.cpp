@@ -181,8 +181,7 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
     while (!rounds.enough(baseline.ms, candidate.ms)) {
       const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
       for (const bool of_candidate : {candidate_first, !candidate_first}) {
-        absl::Status status = of_candidate ? time(candidate, rounds.candidateRuns()) : time(baseline, 1);
-        if (!status.ok()) return status;
+        TESSERA_RETURN_IF_ERROR(of_candidate ? time(candidate, rounds.candidateRuns()) : time(baseline, 1));
       }
     }
   }
@@ -261,8 +260,7 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
   }
 
   TESSERA_RETURN_IF_ERROR(filterSystemCalls(Profile::kExecute));
-  absl::Status status = runs.size() > 1 ? measurement.measure(measured) : measurement.timeSteps(plan, measured);
-  if (!status.ok()) return status;
+  TESSERA_RETURN_IF_ERROR(runs.size() > 1 ? measurement.measure(measured) : measurement.timeSteps(plan, measured));
   for (auto& run : runs) (void)run.release();  // the process ends now
   return result;
 }

@@ -186,8 +186,7 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks));
-  if running
-    loops.push_back(std::move(*running));
+  if (running) loops.push_back(std::move(*running));
   return cutIntoSlices(func, list, nests, std::move(loops), chip);
 }
 
@@ -245,8 +244,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   if (tile.deferred_softmax()) {
     TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks));
     if (!nests.deferred_softmax) return fault("no softmax between products to rewrite", "softmax", "no rewriting");
-    if running
-      loops.push_back(std::move(*running));
+    if (running) loops.push_back(std::move(*running));
   } else if (blocks > 0) {
     return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
   }

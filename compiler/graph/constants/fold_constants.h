@@ -4,7 +4,7 @@
 
 #include "compiler/graph/constants/constant_evaluator.h"
 #include "compiler/graph/constants/folded_memory.h"
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/constants/dense_value.h"
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/OwningOpRef.h"

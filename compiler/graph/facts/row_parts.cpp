@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "compiler/import/range_sums.h"
+#include "compiler/ir/range_sums.h"
 
 namespace tessera::compiler {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/facts/rows.h"
-#include "compiler/import/extent_series.h"
+#include "compiler/ir/extent_series.h"
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinTypes.h"
 

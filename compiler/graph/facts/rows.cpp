@@ -6,7 +6,7 @@
 #include "compiler/graph/facts/delicate.h"
 #include "compiler/graph/facts/row_masks.h"
 #include "compiler/graph/facts/row_parts.h"
-#include "compiler/import/extent_series.h"
+#include "compiler/ir/extent_series.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"

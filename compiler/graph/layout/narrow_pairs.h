@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "compiler/graph/constants/constant_evaluator.h"
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

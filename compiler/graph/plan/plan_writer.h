@@ -6,7 +6,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/loop_bodies.h"
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "compiler/target/chip.h"
 
 namespace tessera::compiler {

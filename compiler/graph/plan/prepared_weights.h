@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/graph/constants/folded_memory.h"
 #include "compiler/graph/graph.h"
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Builders.h"

@@ -7,7 +7,7 @@
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "compiler/import/ops/matmul.h"
-#include "compiler/import/stored_packed.h"
+#include "compiler/ir/stored_packed.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "proto/support/status_macros.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/import/import.h"
+#include "compiler/ir/imported_model.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -1,9 +1,9 @@
-#include "compiler/import/extent_series.h"
+#include "compiler/ir/extent_series.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "compiler/import/range_sums.h"
+#include "compiler/ir/range_sums.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

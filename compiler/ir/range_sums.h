@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "compiler/import/extent_series.h"
+#include "compiler/ir/extent_series.h"
 #include "mlir/IR/Operation.h"
 
 namespace tessera::compiler {

@@ -1,4 +1,4 @@
-#include "compiler/import/range_sums.h"
+#include "compiler/ir/range_sums.h"
 
 #include <algorithm>
 #include <limits>
