@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Includes run one way: among the folders of one folder no two include each other, by whatever way round."""
+"""Includes have one direction: folders of one folder never include each other in a cycle, and where a README holds a table of
+rooms (a fenced block "rooms"), the includes are those of the table."""
 
 import pathlib
 import re
@@ -72,6 +73,64 @@ def includes_run_one_way():
     check_equal(circles(found), [], "circles of rooms")
 
 
+TABLE = re.compile(r"^```rooms\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def table_of(readme):
+    """Room -> the rooms that it may include, in the table's order."""
+    rows = TABLE.search(readme).group(1).splitlines()
+    return {room.strip(): allowed.split() for room, allowed in (row.split("->") for row in rows)}
+
+
+def table_faults(folder, table, found, files):
+    """Differences between the table of rooms of `folder` and its includes."""
+    faults = []
+    order = list(table)
+    for place, (room, allowed) in enumerate(table.items()):
+        faults += [f"{folder}: {room} may not include {other}, which does not stand below it"
+                   for other in allowed if other not in order[place + 1:]]
+    includes = {(a, b): include for (of, a, b), include in found.items() if of == folder}
+    faults += [f"{folder}: not in the table: {include}" for (a, b), include in sorted(includes.items())
+               if b not in table.get(a, ())]
+    faults += [f"{folder}: {a} includes nothing of {b}" for a, allowed in table.items() for b in allowed
+               if (a, b) not in includes]
+    rooms = {pathlib.PurePath(name).parts[1] for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")
+             and name.count("/") > 1}
+    faults += [f"{folder}: the table lacks {room}" for room in sorted(rooms - set(table))]
+    return faults
+
+
+def root_faults(root, files, folder):
+    """Includes, by a room, of a file that stands in `folder` itself."""
+    at_root = re.compile(rf'^{folder}/[^/]+\.(h|inc)$')
+    return [f"{name} includes {included}" for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")
+            and name.count("/") > 1 for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]
+
+
+def includes_are_those_of_the_table():
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    found = arrows(ROOT, files)
+    folders = [name.removesuffix("/README.md") for name in files
+               if name.endswith("/README.md") and TABLE.search((ROOT / name).read_text())]
+    check("compiler" in folders, f"tables of rooms: {folders}")
+    for folder in folders:
+        table = table_of((ROOT / folder / "README.md").read_text())
+        check_equal(table_faults(folder, table, found, files), [], f"rooms of {folder}")
+        check_equal(root_faults(ROOT, files, folder), [], f"includes of {folder}'s own files")
+
+
+def a_difference_from_the_table_is_found():
+    files = ["compiler/a/one.h", "compiler/b/two.h", "compiler/c/three.h"]
+    found = {("compiler", "a", "b"): "a includes b", ("compiler", "b", "a"): "b includes a"}
+    table = table_of("```rooms\na -> b\nb -> a\n```\n")
+    check_equal(table_faults("compiler", table, found, files),
+                ["compiler: b may not include a, which does not stand below it", "compiler: the table lacks c"], "upward")
+    table = table_of("```rooms\na -> c\nb ->\nc ->\n```\n")
+    check_equal(table_faults("compiler", table, found, files),
+                ["compiler: not in the table: a includes b", "compiler: not in the table: b includes a",
+                 "compiler: a includes nothing of c"], "other includes")
+
+
 def a_circle_is_told():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -89,4 +148,6 @@ def a_circle_is_told():
 
 
 if __name__ == "__main__":
-    sys.exit(run("rooms", [("includes_run_one_way", includes_run_one_way), ("a_circle_is_told", a_circle_is_told)]))
+    sys.exit(run("rooms", [("includes_run_one_way", includes_run_one_way), ("a_circle_is_told", a_circle_is_told),
+                        ("includes_are_those_of_the_table", includes_are_those_of_the_table),
+                        ("a_difference_from_the_table_is_found", a_difference_from_the_table_is_found)]))
