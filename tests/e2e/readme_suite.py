@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The commands of the first page, as a stranger would copy them: each block of a section is one shell's, in a folder of its
-own, and every line of it ends well."""
+"""Runs the commands of the first page and of the examples in the command line's page, as a newcomer would copy them. All blocks
+of a page run in one folder, each in a shell of its own, and every line must succeed."""
 # suite: slow timeout=900
 
 import os
@@ -14,16 +14,16 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import BIN, ROOT, Service
 from suite import check, run
 
-README = (ROOT / "README.md").read_text()
-# What a test does elsewhere, or in less time. The service is the suite's own.
+PAGES = (("README.md", "Five minutes", 2), ("clients/docs/pages/cli.md", "Examples", 4))  # file, section, least number of blocks
+# Replacements that make a line run here, or in less time. The suite starts the service itself.
 INSTEAD = ((r"^tesserad .*&.*$", "true"), (r"^tests/", f"{ROOT}/tests/"), (r"--budget \S+", "--budget 20s"), (r"/tmp/models", "models"))
-# On a machine that does other things as well, times differ by more than a few percent.
+# On a busy machine times differ by more than a few percent.
 MAY_FAIL = "--fail-above"
 
 
-def blocks(title):
-    """The shell's blocks of a section, without those of other languages."""
-    section = README.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+def blocks(file, title):
+    """The shell blocks of a page's section."""
+    section = (ROOT / file).read_text().split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
 
 
@@ -43,13 +43,17 @@ def run_as_written(service, block, folder):
 
 def main():
     with Service(workers=2) as service:
-        folder = service.folder / "stranger"
-        folder.mkdir()
-        # The last one installs the Python package for the user, which python_client_suite does in a folder.
-        cases = [block for block in blocks("Five minutes") if "pip install" not in block]
-        check(len(cases) >= 4, f"{len(cases)} blocks")
-        return run("readme", [(f"block {number} ({len(block.splitlines())} lines)",
-                               lambda block=block: run_as_written(service, block, folder)) for number, block in enumerate(cases, 1)])
+        cases = []
+        for file, title, least in PAGES:
+            folder = service.folder / pathlib.Path(file).stem
+            folder.mkdir()
+            # python_client_suite installs the Python package, into a folder.
+            found = [block for block in blocks(file, title) if "pip install" not in block]
+            check(len(found) >= least, f"{len(found)} blocks in {file}")
+            cases += [(f"{file}, block {number} ({len(block.splitlines())} lines)",
+                       lambda block=block, folder=folder: run_as_written(service, block, folder))
+                      for number, block in enumerate(found, 1)]
+        return run("readme", cases)
 
 
 if __name__ == "__main__":
