@@ -34,7 +34,7 @@ absl::StatusOr<std::string> contentOf(const std::string& path, const char* what)
 }
 
 /// gRPC ends the process over a header with other characters.
-bool isHeaderText(const std::string& text) {
+bool isHeaderText(const std::string& text) {  // gRPC aborts the process if a header contains other characters.
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
@@ -68,7 +68,7 @@ absl::Status checkAddress(const std::string& address) {
 
 std::string trimmed(const std::string& text) { return std::string(absl::StripAsciiWhitespace(text)); }
 
-/// The token to show now. Thread-safe.
+/// Provides the current token, and rereads its file when the modification time changes. Thread-safe.
 class TokenSource {
  public:
   TokenSource(std::string token, std::string file) : token_(std::move(token)), file_(std::move(file)) {}
@@ -96,7 +96,7 @@ class TokenSource {
   fs::file_time_type written_;
 };
 
-/// Says with each call who makes it, and for which project.
+/// Adds the token and the project to the metadata of each call.
 class ShowIdentity : public grpc::experimental::Interceptor {
  public:
   ShowIdentity(std::shared_ptr<TokenSource> source, std::string project)

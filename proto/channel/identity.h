@@ -10,28 +10,29 @@
 
 namespace tessera {
 
-/// Who a client or a worker is to the service, and whom it takes for the service. All empty: a stranger, in plain text,
-/// which is what a service on this machine lets in.
+/// Credentials of a client or worker, and the trust anchor for the server. If all fields are empty, calls are anonymous
+/// and in plain text; a service accepts such calls from its own machine.
 struct Identity {
-  std::string token;       ///< shown with every call (`authorization: Bearer`)
-  std::string token_file;  ///< the file it is in, instead: looked at with every call, so that it can be renewed
-  std::string ca_file;     ///< TLS: the authority that vouches for the server (PEM)
-  std::string certificate_file, key_file;  ///< shown to the server (PEM)
-  std::string project;                     ///< that an operator speaks for; empty: the credential's own
-  bool token_in_clear = false;             ///< show the token even where others can listen
+  std::string token;  ///< sent with each call (`authorization: Bearer`)
+  /// Alternative to `token`: a file, checked for changes on each call so that the token can be renewed.
+  std::string token_file;
+  std::string ca_file;                     ///< TLS: certificate authority of the server (PEM)
+  std::string certificate_file, key_file;  ///< client certificate for the server (PEM)
+  std::string project;                     ///< project that an operator acts for; empty: the credential's own
+  bool token_in_clear = false;             ///< send the token even over an unencrypted network connection
 
   bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
 };
 
-/// What is not set there, from TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY and
+/// Fills empty fields from TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY and
 /// TESSERA_PROJECT.
 Identity withEnvironment(Identity identity);
 
-/// Whether an address is of this machine alone: unix:/path, localhost, 127.x.y.z, [::1].
+/// Whether the address refers to this machine: unix:/path, localhost, 127.x.y.z, [::1].
 bool isLocalAddress(const std::string& address);
 
-/// A channel that shows `identity` with every call. Connects lazily. INVALID_ARGUMENT for an address that
-/// is none, files that cannot be read or hold something else, and where a token would cross a network in plain text.
+/// Returns a channel that sends the credentials with each call. It connects lazily. INVALID_ARGUMENT: malformed
+/// address, unreadable or malformed credential file, or a token that would cross a network unencrypted.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments);
 

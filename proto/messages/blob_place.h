@@ -2,17 +2,18 @@
 
 #include <string>
 
-/// Where blobs lie below the store's folder: for the store, for backups, and for workers on its machine, which link
-/// them.
+/// Paths of blobs, relative to the store's blob folder. Shared by the store, backups, and workers on the same machine,
+/// which hard-link blobs.
 namespace tessera {
 
 inline std::string blobPlace(const std::string& sha256) {
   return sha256.substr(0, 2) + "/" + sha256.substr(2, 2) + "/" + sha256;
 }
 
-/// Unfinished blobs, below the same folder.
+/// Subfolder for unfinished uploads.
 inline constexpr char kUnfinishedBlobs[] = "tmp";
-/// What a worker has put there whole: "<sha256>.placed_<number>". No project's name has that character.
+/// Infix of a complete file that a worker placed there: "<sha256>.placed_<number>". Project names cannot contain '_',
+/// so these names cannot collide with those of uploads.
 inline constexpr char kPlacedBlob[] = ".placed_";
 
 }  // namespace tessera

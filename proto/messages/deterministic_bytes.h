@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// The message's bytes with maps in key order: equal messages, equal bytes.
+/// Serializes with map entries sorted by key, so that equal messages give equal bytes.
 std::string deterministicBytes(const google::protobuf::Message& message);
 
 }  // namespace tessera

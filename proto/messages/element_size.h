@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Bytes of one element in a dense tensor; 1 for bool, and for types that name none.
+/// Size in bytes of one element of a dense tensor. Returns 1 for bool and for unknown types.
 int64_t elementBytes(v1::DataType type);
 
 }  // namespace tessera

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kPayloadType[] = "type.googleapis.com/tessera.v1.Failure";
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 when it begins with none.
+/// Length of the UTF-8 character at the start of `text`; 0 if there is none.
 size_t characterBytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -22,13 +22,13 @@ size_t characterBytes(std::string_view text) {
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer than needed, a surrogate, or beyond U+10FFFF (RFC 3629, section 4).
+  // Overlong encoding, surrogate, or beyond U+10FFFF (RFC 3629, section 4).
   const bool outside = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
                        (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
   return outside ? 0 : bytes;
 }
 
-/// The text with bytes that are no UTF-8 as \xNN.
+/// Replaces bytes that are not valid UTF-8 by \xNN.
 std::string readable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -43,8 +43,8 @@ std::string readable(std::string_view text) {
   return result;
 }
 
-/// A failure quotes what strangers sent. Bytes that are no UTF-8 would make the whole message unreadable to its
-/// receivers, and the reason with it.
+/// Sanitizes the text fields. A failure quotes untrusted input, and protobuf rejects a whole message that contains
+/// invalid UTF-8, including the reason.
 v1::Failure quotable(const v1::Failure& given) {
   v1::Failure failure = given;
   for (std::string* text :

@@ -8,23 +8,23 @@
 
 namespace tessera {
 
-/// A Failure as a status: its message is the status message and the whole Failure rides along as a
-/// payload, so that callers between its maker and the user need not know it.
-/// The status code follows from the reason (INVALID_MODEL -> kInvalidArgument, and so on).
+/// Converts a Failure to a status. Its message becomes the status message, its reason determines the status code
+/// (INVALID_MODEL -> kInvalidArgument, and so on), and the whole Failure is attached as a payload, so that code in
+/// between need not know it.
 absl::Status failureStatus(const v1::Failure& given);
 
-/// Shorthand for a Failure of which only reason and message are known.
+/// Shorthand for a Failure with only a reason and a message.
 absl::Status failureStatus(v1::Failure::Reason reason, const std::string& message);
 
-/// The Failure within a status; a status without one becomes INTERNAL with its message.
-/// Requires !status.ok().
+/// Returns the Failure attached to a status. A status without one becomes INTERNAL with its message. Requires
+/// !status.ok().
 v1::Failure failureOf(const absl::Status& status);
 
-/// What a failed call carries in its trailer: google.rpc.Status, the Failure as its detail. Empty of details when the
-/// status carries none.
+/// Returns the status for the trailer of a failed call, with the attached Failure, if any, as its detail.
 v1::RpcStatus rpcStatusOf(const absl::Status& status);
 
-/// The Failure in a call's details (grpc::Status::error_details), a serialized RpcStatus; none: somebody else's.
+/// Returns the Failure in a call's serialized RpcStatus (grpc::Status::error_details); none if it was not sent by
+/// Tessera.
 std::optional<v1::Failure> failureInDetails(const std::string& details);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ std::vector<v1::Failure::Reason> everyReason() {
   return reasons;
 }
 
-// A reason that is added to the proto and not here would end jobs as our own fault.
+// A reason that is in the proto but not in the table would be treated as INTERNAL.
 TEST(FailureClassTest, EveryReasonHasAnEntry) {
   for (const v1::Failure::Reason reason : everyReason()) {
     EXPECT_EQ(classOf(reason).reason, reason) << v1::Failure::Reason_Name(reason);

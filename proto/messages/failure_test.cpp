@@ -46,16 +46,16 @@ TEST(FailureTest, CrossesACallAsDetailOfAStatus) {
   EXPECT_EQ(foreign.details(0).type_url() + foreign.details(0).value(), "tv");
 }
 
-// Without this the message could not be parsed by anybody, and the reason would be lost.
+// Receivers reject a message with invalid UTF-8, and would lose the reason.
 TEST(FailureTest, BytesThatAreNoTextAreEscaped) {
   const struct {
     std::string found, escaped;
   } cases[] = {{"a\xff z", "a\\xff z"},
-               {"\xc3", "\\xc3"},                             // cut short
-               {"\xc0\x80", "\\xc0\\x80"},                    // longer than needed
-               {"\xe0\x80\x80", "\\xe0\\x80\\x80"},           // the same
+               {"\xc3", "\\xc3"},                             // truncated
+               {"\xc0\x80", "\\xc0\\x80"},                    // overlong
+               {"\xe0\x80\x80", "\\xe0\\x80\\x80"},           // overlong
                {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // a surrogate
-               {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond the last character
+               {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond U+10FFFF
                {"\xe2\x82(", "\\xe2\\x82("}};
   for (const auto& [found, escaped] : cases) {
     const v1::Failure failure = returned(found);

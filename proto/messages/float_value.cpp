@@ -15,7 +15,7 @@ T load(const char* from) {
   return value;
 }
 
-/// IEEE 754 binary16: sign, 5 bits of exponent, 10 of fraction.
+/// IEEE 754 binary16: sign, 5-bit exponent, 10-bit fraction.
 double halfValue(uint16_t bits) {
   const double sign = bits >> 15 ? -1 : 1;
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -33,7 +33,7 @@ double floatValue(v1::DataType type, const char* from) {
       return load<double>(from);
     case v1::DATA_TYPE_F16:
       return halfValue(load<uint16_t>(from));
-    case v1::DATA_TYPE_BF16: {  // the upper half of a float
+    case v1::DATA_TYPE_BF16: {  // bf16 is the upper half of an f32
       const uint32_t bits = uint32_t{load<uint16_t>(from)} << 16;
       return load<float>(reinterpret_cast<const char*>(&bits));
     }

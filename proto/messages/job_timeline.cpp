@@ -55,7 +55,7 @@ std::vector<Span> spansOf(const std::vector<v1::JobEvent>& events) {
   std::map<std::string, std::vector<double>> busy_until;
   for (Span& span : spans) {
     std::vector<double>& lanes = busy_until[span.worker];
-    // The server's clock says when a report came, not when the work ended: a little overlap is none.
+    // Event times are when the server received the report, not when the work ended: ignore overlaps up to 500 us.
     const auto free = std::ranges::find_if(lanes, [&](double until) { return until <= span.from_us + 500; });
     span.lane = static_cast<int>(free - lanes.begin());
     if (free == lanes.end()) {

@@ -6,7 +6,7 @@
 
 #include "tessera/v1/job.pb.h"
 
-/// Who worked on a job, and when: made of its events.
+/// Timeline of the attempts of a job, computed from its events.
 namespace tessera {
 
 /// One attempt at a task.
@@ -15,24 +15,26 @@ struct Span {
   int attempt = 0;
   double from_us = 0, to_us = 0;  ///< since the Unix epoch
   std::string failure;            ///< empty: it succeeded
-  int lane = 0;                   ///< of its worker: attempts side by side have several
+  int lane = 0;                   ///< attempts that overlap on one worker are in different lanes
 };
 
-/// By worker, then by time. What ended without a worker (the queue's deadline) is left out.
+/// Returns the attempts sorted by worker and start time. Failures without a worker, such as queue deadlines, are
+/// omitted.
 std::vector<Span> spansOf(const std::vector<v1::JobEvent>& events);
 
-/// When the first began; 0: there is none.
+/// Earliest start; 0 if there are no spans.
 double startOf(const std::vector<Span>& spans);
 
-/// The number of lanes of each worker.
+/// Number of lanes per worker.
 std::map<std::string, int> lanesOf(const std::vector<Span>& spans);
 
-/// Of each worker: the share of the time from the first start to the last end in which it did something, for each of
-/// its lanes.
+/// Utilization of each worker: busy time over the time from the first start to the last end, divided by its number of
+/// lanes.
 std::map<std::string, double> utilizationOf(const std::vector<Span>& spans);
 
-/// Chrome's trace format, which Perfetto opens: a process a worker, a thread a lane, times in microseconds from the
-/// first start, which `otherData.start_us` says. `more`: spans were left out, as `otherData.more` says.
+/// Returns a trace in Chrome's format, which Perfetto opens. A worker is a process and a lane a thread. Times are
+/// microseconds since the first start, which is in `otherData.start_us`. `more` says that spans were omitted
+/// (`otherData.more`).
 std::string traceJson(const std::string& job, const std::vector<Span>& spans, bool more = false);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@ std::vector<int64_t> iterationsOfSteps(const v1::Plan& plan) {
     int last_step;
     int64_t times;
   };
-  std::vector<Open> open;  // loops around the step, the innermost one last
+  std::vector<Open> open;  // enclosing loops of the step, innermost last
   std::vector<int64_t> times;
   int next = 0;
   for (int step = 0; step < plan.steps_size(); ++step) {
@@ -19,6 +19,7 @@ std::vector<int64_t> iterationsOfSteps(const v1::Plan& plan) {
     for (; next < plan.loops_size() && plan.loops(next).first_step() <= step; ++next) {
       const int64_t around = open.empty() ? 1 : open.back().times;
       const int64_t own = std::clamp<int64_t>(plan.loops(next).most_iterations(), 1, kMost);
+      // The product stays below 2^62: both factors are at most 2^31.
       if (plan.loops(next).last_step() > step)
         open.push_back({plan.loops(next).last_step(), std::min(kMost, around * own)});
     }
@@ -34,7 +35,7 @@ std::vector<int> memoryOfBuffers(const v1::Plan& plan) {
     if (part < 0 || part >= plan.buffers_size() || whole < 0 || whole >= plan.buffers_size()) return;
     memory[static_cast<size_t>(part)] = memory[static_cast<size_t>(whole)];
   };
-  // Outer loops come first: what an inner one refers to is known.
+  // Outer loops come first, so entries that an inner loop refers to are final.
   for (const v1::StepLoop& loop : plan.loops()) {
     for (const v1::StepLoop::Carried& carried : loop.carried()) {
       set(carried.before(), carried.initial());

@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-/// For each step of `plan` how often it runs in a run, by what is known before: the product of most_iterations of the
-/// loops around it, each at least 1; at most 2^31.
+/// Upper bound of the number of executions of each step in one run: the product of most_iterations (at least 1) of the
+/// enclosing loops, at most 2^31.
 std::vector<int64_t> iterationsOfSteps(const v1::Plan& plan);
 
-/// For each buffer of `plan` the one whose memory it is a part of: a LOOP buffer's is what its loop scans, or the value
-/// before or behind all iterations of what it carries. Every other buffer is its own.
+/// For each buffer, the buffer whose memory it occupies. A LOOP buffer is part of the tensor that its loop scans, or of
+/// the value before or after all iterations that it carries. Any other buffer maps to itself.
 std::vector<int> memoryOfBuffers(const v1::Plan& plan);
 
 }  // namespace tessera

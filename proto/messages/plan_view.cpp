@@ -18,7 +18,7 @@ using v1::GraphView;
 
 constexpr int kOutside = -1;
 
-/// Arguments of the function in a workload's text: names begin with % and stand before the first ')' of its level.
+/// Counts the arguments of the function in a workload's IR text: names with '%' before the first ')' of that level.
 int argumentsOf(std::string_view ir) {
   size_t at = ir.find("func.func");
   at = at == ir.npos ? ir.npos : ir.find('(', at);
@@ -32,10 +32,11 @@ int argumentsOf(std::string_view ir) {
   return count;
 }
 
-/// Who wrote each byte last, in one stretch of memory.
+/// The last writer of each byte range of a memory space.
 class LastWriters {
  public:
   void write(int64_t begin, int64_t end, int step) {
+    // Split the intervals at both ends, so that the covered ones can be replaced as a whole.
     cut(begin);
     cut(end);
     spans_.erase(spans_.lower_bound(begin), spans_.lower_bound(end));
@@ -68,7 +69,7 @@ class LastWriters {
     spans_[at] = right;
   }
 
-  std::map<int64_t, Span> spans_;  // by their first byte; disjoint
+  std::map<int64_t, Span> spans_;  // key: first byte; intervals are disjoint
 };
 
 class View {
@@ -83,7 +84,7 @@ class View {
   }
 
  private:
-  /// Inputs are never written; each output and the arena are memory of their own.
+  /// Memory space of a buffer. Inputs are never written; each output is a space, and the arena is one.
   static std::pair<int, int> spaceOf(const v1::Buffer& buffer) {
     return {buffer.kind(), buffer.kind() == v1::Buffer::ARENA ? 0 : buffer.index()};
   }
@@ -93,7 +94,7 @@ class View {
     return {begin, begin > INT64_MAX - size ? INT64_MAX : begin + size};
   }
 
-  /// Whether so much more may be copied; notes that it is.
+  /// Reserves `bytes` of the budget for copied text; false if it would be exceeded.
   bool copies(size_t bytes) {
     if (bytes > kMostCopiedBytes - copied_) return false;
     copied_ += bytes;
@@ -126,7 +127,7 @@ class View {
     const auto [known, unseen] = arguments_.try_emplace(step.workload(), 0);
     if (unseen) known->second = argumentsOf(workload.ir());
     const int arguments = std::min(known->second, step.operands_size());
-    std::string same_shape;  // layout of an operand with the result's shape: elementwise work keeps it
+    std::string same_shape;  // layout of an operand with the result's shape; element-wise operations preserve it
     const v1::Buffer* result = arguments < step.operands_size() ? bufferAt(step.operands(arguments)) : nullptr;
     for (int i = 0; i < arguments; ++i) {
       const v1::Buffer* buffer = bufferAt(step.operands(i));
@@ -145,7 +146,7 @@ class View {
     layouts_[index] = node->layout();
   }
 
-  /// Edges into `step` for what it reads. Answers the layout the tensor has, if that is known.
+  /// Adds edges into `step` from the writers of `buffer`. Returns the tensor's layout, if known.
   std::string read(const v1::Buffer& buffer, int step) {
     if (buffer.kind() == v1::Buffer::INPUT) {
       addEdge(kOutside, step, buffer.spec(), "");
@@ -168,7 +169,7 @@ class View {
     }
   }
 
-  /// The memory that a buffer is in.
+  /// Returns the buffer whose memory this buffer occupies.
   const v1::Buffer* bufferAt(int index) const {
     return index >= 0 && index < plan_.buffers_size() ? &plan_.buffers(memory_[static_cast<size_t>(index)]) : nullptr;
   }
@@ -178,18 +179,20 @@ class View {
   }
 
   const v1::Plan& plan_;
-  const std::vector<int> memory_;          // of each buffer
-  const std::vector<int64_t> iterations_;  // of each step
+  const std::vector<int> memory_;          // per buffer
+  const std::vector<int64_t> iterations_;  // per step
   GraphView view_;
   size_t copied_ = 0;             // bytes
-  std::map<int, int> arguments_;  // of a workload: many steps may share a long text
+  std::map<int, int> arguments_;  // by workload; cached, since many steps may share a long IR text
   std::map<std::pair<int, int>, LastWriters> writers_;
-  std::map<int, std::string> layouts_;  // of a step's first result
+  std::map<int, std::string> layouts_;  // layout of a step's first result
 };
 
-/// "conv2d 3x3 s1 64->128 56x56 + relu": image dimensions and channels of the result. False: not such a workload.
+/// Parses image rank and channels of the result from "conv2d 3x3 s1 64->128 56x56 + relu". False if the summary has
+/// another form.
 bool parseWindowed(const std::string& summary, int& image_rank, int64_t& channels) {
-  constexpr size_t kLongest = 4096;  // ours have no more; a stranger's is split for each step that uses it
+  // Generated summaries are shorter. An untrusted one is split once per step that uses it.
+  constexpr size_t kLongest = 4096;
   if (summary.size() > kLongest) return false;
   const std::vector<std::string> words = absl::StrSplit(summary, ' ');
   for (size_t i = 0; i + 1 < words.size(); ++i) {
@@ -221,7 +224,7 @@ std::string layoutOf(const std::string& summary, const v1::TensorSpec& tensor) {
   if (!parseWindowed(summary, image_rank, channels)) return "";
   const std::string image = kImages[image_rank];
   const int rank = tensor.shape_size();
-  if (rank == image_rank + 3) {  // nothing else has that many dimensions; padded blocks hold more than the channels
+  if (rank == image_rank + 3) {  // only blocked layouts have this rank; padded blocks hold more than the channels
     return absl::StrCat("NC", image, tensor.shape(rank - 1), "c");
   }
   if (rank == image_rank + 2 && tensor.shape(1) == channels) return absl::StrCat("NC", image);

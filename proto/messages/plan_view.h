@@ -7,17 +7,17 @@
 
 namespace tessera {
 
-/// The steps of a plan as a graph: a node for each step, an edge for each tensor that one step writes and another
-/// reads, also where they name it by different shapes or offsets. The plan must still have its workloads' IR, which
-/// says how many of a step's operands are results. Needs no compiler, so that clients can show an artifact's plan.
-/// Plans of strangers are taken as they are: what points nowhere is left out, and so are all edges beyond the first
-/// kMostEdges, and edges and names of nodes when kMostCopiedBytes of such were copied: many steps may share a long one.
+/// Returns the steps of a plan as a graph: one node per step, and one edge per tensor that one step writes and another
+/// reads, also if the two access it with different shapes or offsets. The plan must contain its workloads' IR, from
+/// which the number of results of a step is derived. Does not need the compiler, so clients can display an artifact's
+/// plan. Plans are not trusted: invalid indices are skipped. At most kMostEdges edges are returned. Edges and node
+/// names are omitted once kMostCopiedBytes of them were copied, since many steps may share a long name.
 inline constexpr int kMostEdges = 100'000;
 inline constexpr size_t kMostCopiedBytes = 64 << 20;
 v1::GraphView viewPlan(const v1::Plan& plan);
 
-/// The layout of a tensor that a convolution or pooling writes ("NCHW", "NHWC", "NCHW16c"), read off the workload's
-/// summary; empty when the shape does not tell.
+/// Returns the layout of a tensor that a convolution or pooling writes ("NCHW", "NHWC", "NCHW16c"), derived from the
+/// workload's summary and the tensor's shape; empty if they do not determine it.
 std::string layoutOf(const std::string& summary, const v1::TensorSpec& tensor);
 
 }  // namespace tessera

@@ -65,8 +65,8 @@ TEST(PlanView, FollowsBytesNotNames) {
   const int both = b.buffer(v1::Buffer::ARENA, 0, 512, {128});
   const int output = b.buffer(v1::Buffer::OUTPUT, 0, 512, {128});
   b.step("matmul", {input, weight}, {first});
-  b.step("relu", {as_vector}, {second});  // reads step 0's bytes under another shape
-  b.step("add", {both}, {output});        // reads what two steps wrote side by side
+  b.step("relu", {as_vector}, {second});  // reads step 0's bytes with another shape
+  b.step("add", {both}, {output});        // reads adjacent results of two steps
   const v1::GraphView view = viewPlan(b.plan);
   EXPECT_THAT(edgesOf(view), UnorderedElementsAre(std::pair(-1, 0), std::pair(0, 1), std::pair(0, 2), std::pair(1, 2),
                                                   std::pair(2, -1)));
@@ -81,7 +81,7 @@ TEST(PlanView, TheLastWriterCounts) {
   const int last = b.buffer(v1::Buffer::ARENA, 128, 64, {16});
   b.step("a", {input}, {wide});
   b.step("b", {place}, {place});  // in place over the first half
-  b.step("c", {rest}, {last});    // the second half is still a's
+  b.step("c", {rest}, {last});    // the second half was written by a
   b.step("d", {place}, {last});
   EXPECT_THAT(edgesOf(viewPlan(b.plan)),
               UnorderedElementsAre(std::pair(-1, 0), std::pair(0, 1), std::pair(0, 2), std::pair(1, 3)));

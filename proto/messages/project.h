@@ -2,14 +2,14 @@
 
 #include <string>
 
-/// Whose things are whose. Every job, artifact, record, registered target and reference to a blob is a project's.
+/// Projects own all jobs, artifacts, records, registered targets and references to blobs.
 namespace tessera {
 
-/// That of credentials which name none, and of what was stored before there were projects.
+/// Project of credentials without a project, and of data from before projects existed.
 inline constexpr char kDefaultProject[] = "default";
-/// In a call's metadata, the project an operator speaks for ...
+/// Call metadata that selects the project an operator acts for.
 inline constexpr char kProjectMetadata[] = "tessera-project";
-/// ... or, in lists, all of them.
+/// Metadata value for all projects, allowed in list calls.
 inline constexpr char kEveryProject[] = "-";
 
 template <typename Message>

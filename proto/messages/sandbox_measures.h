@@ -8,10 +8,11 @@
 
 namespace tessera {
 
-/// "full" among required measures of a sandbox: all that are told of.
+/// In a list of required measures: all measures that the worker reports.
 inline constexpr char kFullSandbox[] = "full";
 
-/// Of `required` what is not in force, and why, in the order of `told`; what is not told of comes last.
+/// Returns the measures of `required` that are not in force, with the reason, in the order of `told`, the measures that
+/// a worker reported. Measures missing from the report come last.
 std::vector<std::string> missingMeasures(const std::vector<std::string>& required,
                                          const google::protobuf::RepeatedPtrField<v1::SandboxMeasure>& told);
 

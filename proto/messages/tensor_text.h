@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Type and shape for people: "f32[1,3,224,224]".
+/// Returns type and shape for display: "f32[1,3,224,224]".
 std::string tensorText(const v1::TensorSpec& spec);
 
 }  // namespace tessera

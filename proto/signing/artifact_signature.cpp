@@ -45,9 +45,10 @@ std::string signedText(std::string_view sha256) {
 
 const unsigned char* bytes(const std::string& text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
+// The signed text. Its prefix separates this use of the key from any other (domain separation).
 Key generate() { return {EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"), &EVP_PKEY_free}; }
 
-/// Written whole under another name first: a crash leaves no half of a key.
+/// Writes the key to a temporary name, syncs it and renames it, so that a crash leaves no partial key.
 absl::Status store(const Key& key, const std::string& path) {
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());

@@ -9,22 +9,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-/// Who vouches for an artifact: Ed25519 over its SHA-256, through OpenSSL. The signature lies beside the artifact, in
-/// FILE.sig, not within: equal requests make equal bytes, whoever signs them.
+/// Signatures of artifacts: Ed25519 over the SHA-256 of the artifact, by OpenSSL. The signature is stored in a separate
+/// file, FILE.sig, so that equal requests give equal artifacts regardless of the signer.
 namespace tessera {
 
 /// A service's private key. Thread-safe.
 class SigningKey {
  public:
-  /// The key in `path` (PEM), made there for its owner's eyes alone when there is none. FAILED_PRECONDITION when the
-  /// file is no Ed25519 key, or others may read it.
+  /// Reads the key from `path` (PEM), or creates it there with owner-only permissions if there is no file.
+  /// FAILED_PRECONDITION if the file is not an Ed25519 key or is readable by others.
   static absl::StatusOr<SigningKey> open(const std::string& path);
-  /// One that nobody keeps.
+  /// Returns a new key that is not stored.
   static absl::StatusOr<SigningKey> ephemeral();
 
   /// 64 hexadecimal digits.
   const std::string& publicKey() const { return public_key_; }
-  /// Equal ones for equal artifacts (RFC 8032): 128 hexadecimal digits. `sha256` is 64 of them.
+  /// Signs a digest of 64 hexadecimal digits. Returns 128 hexadecimal digits, equal for equal digests (RFC 8032).
   absl::StatusOr<std::string> sign(std::string_view sha256) const;
 
  private:
@@ -33,15 +33,15 @@ class SigningKey {
   std::string public_key_;
 };
 
-/// What lies in FILE.sig, as lines: "tessera-signature 1", "artifact SHA256", "key PUBLIC", "signature SIGNATURE".
+/// Content of FILE.sig, as lines: "tessera-signature 1", "artifact SHA256", "key PUBLIC", "signature SIGNATURE".
 struct ArtifactSignature {
   std::string sha256, public_key, signature;
 };
 std::string printSignature(const ArtifactSignature& signature);
-/// INVALID_ARGUMENT for anything else.
+/// INVALID_ARGUMENT if the text does not have this form.
 absl::StatusOr<ArtifactSignature> parseSignature(std::string_view text);
 
-/// Whether the key's owner signed this artifact. Says nothing of whether to trust that key.
+/// Whether the owner of the key signed this artifact. Does not say whether that key is trusted.
 bool verifies(const ArtifactSignature& signature);
 
 }  // namespace tessera

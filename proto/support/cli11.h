@@ -1,5 +1,5 @@
-// CLI11 for the programs' flags. It is a library of headers that each file compiles anew, for longer than the rest of
-// the file takes: flags are read once, so its functions are compiled without optimization.
+// CLI11 for command-line flags. It is header-only, and compiling it takes longer than the rest of each including file.
+// Flags are parsed once per process, so its functions are compiled without optimization.
 #pragma once
 
 #pragma clang optimize off

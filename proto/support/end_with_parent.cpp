@@ -14,8 +14,7 @@ namespace tessera {
 bool endWithParent(int signal) {
   const pid_t parent = getppid();
   const auto watched = static_cast<int>(syscall(SYS_pidfd_open, parent, 0));
-  // A kernel or a sandbox without pidfd: the end of the thread that started this process has to stand for its
-  // process's.
+  // Fallback without pidfd (old kernel, sandbox): PDEATHSIG fires when the parent's creating thread ends.
   if (watched < 0) prctl(PR_SET_PDEATHSIG, signal);
   if (getppid() != parent) {
     if (watched >= 0) close(watched);

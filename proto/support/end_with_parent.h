@@ -2,9 +2,9 @@
 
 namespace tessera {
 
-/// Sends `signal` to this process once the one that started it has ended: a command or a program that is killed cannot
-/// end what it started. By which of its threads, and whether that thread goes on, makes no difference. Signals that are
-/// waited for have to be blocked before. False where that process has ended already.
+/// Sends `signal` to this process when its parent process ends, since a parent that is killed cannot stop its children.
+/// The threads of the parent are irrelevant. Block signals that are awaited with sigwait before the call, because it
+/// may start a thread. Returns false if the parent has already ended.
 [[nodiscard]] bool endWithParent(int signal);
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// A WORKER_FAULT: the system refused `what` ("cannot write PATH") for `error_number`, an errno value. The machine is
-/// at fault (its disk is full or broken), not the task, which may do well elsewhere.
+/// Returns a WORKER_FAULT: the system refused `what` ("cannot write PATH") with errno value `error_number`. The machine
+/// is at fault (its disk is full or broken), and the task may succeed elsewhere.
 absl::Status ioFailure(const std::string& what, int error_number);
 
 }  // namespace tessera

@@ -16,7 +16,8 @@ Fields& fieldsOfThread() {
   return fields;
 }
 
-/// As a JSON string. Bytes that are no UTF-8 are shown as if they were Latin-1: a line must stay readable as JSON.
+/// Appends a JSON string. If the text is not UTF-8, its bytes are escaped as Latin-1, so that the line stays valid
+/// JSON.
 void appendJson(std::string_view text, std::string& out) {
   const bool utf8 = google::protobuf::internal::IsStructurallyValidUTF8(text.data(), static_cast<int>(text.size()));
   out += '"';

@@ -13,9 +13,9 @@
 
 namespace tessera {
 
-/// What this thread's log entries are about, for as long as it lives: fields of their own in a JSON log ("job",
-/// "request_id", "task"), nothing in a plain one, whose messages name what they need. Goes in the reverse order of
-/// coming.
+/// Adds context fields ("job", "request_id", "task") to the JSON log entries of this thread during its lifetime. Plain
+/// logs ignore them, since their messages contain what is needed. Objects must be destroyed in reverse order of
+/// construction.
 class LogAbout {
  public:
   explicit LogAbout(std::vector<std::pair<const char*, std::string>> fields);
@@ -27,7 +27,7 @@ class LogAbout {
   size_t before_;
 };
 
-/// A log's message with what others put into it made harmless: one entry is one line.
+/// Log message with control characters escaped, so that each entry is one line.
 class PrintableMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -37,7 +37,7 @@ class PrintableMessage : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableMessage>(); }
 };
 
-/// The format of our logs. `named`: with the program's name.
+/// Plain log format; `named` adds the program's name.
 inline std::unique_ptr<spdlog::formatter> logFormat(bool named) {
   auto format = std::make_unique<spdlog::pattern_formatter>();
   format->add_flag<PrintableMessage>('*').set_pattern(named ? "[%Y-%m-%d %H:%M:%S.%e] [%n] [%^%l%$] %*"
@@ -45,7 +45,8 @@ inline std::unique_ptr<spdlog::formatter> logFormat(bool named) {
   return format;
 }
 
-/// One JSON object a line: time (UTC), level, program, message, and what LogAbout says. `about`: of every entry.
+/// JSON log format, one object per line: time (UTC), level, program, message, the fields of LogAbout, and `about`,
+/// which is added to each entry.
 std::unique_ptr<spdlog::formatter> jsonLogFormat(std::string program,
                                                  std::vector<std::pair<const char*, std::string>> about = {});
 

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// What a logger of this format writes for one entry.
+/// Formats one log entry.
 class JsonLog : public testing::Test {
  protected:
   JsonLog() : log_("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out_)) {

@@ -6,15 +6,15 @@
 
 namespace tessera {
 
-/// Of several times the middle one, of an even count the upper of two; 0 of none.
+/// Median; of an even count, the upper of the two middle values. 0 if empty.
 double medianOf(absl::Span<const double> values);
 
-/// Median of the distances from the median, as a share of it; 0 where that is none.
+/// Relative median absolute deviation (over the median); 0 if the median is 0.
 double spreadOf(absl::Span<const double> values);
 
-/// The standard error of the median of so many values, one at least, of which this is the median absolute deviation, as
-/// a figure or as a share: of normal ones 1.4826 of it estimates the deviation, 1.2533 / sqrt(count) of that is the
-/// median's error.
+/// Standard error of the median of `count` >= 1 values with the given median absolute deviation (absolute or relative).
+/// For normally distributed values, 1.4826 * MAD estimates the standard deviation s, and the error of the median is
+/// 1.2533 * s / sqrt(count).
 double errorOfMedian(double deviation, size_t count);
 
 }  // namespace tessera

@@ -24,7 +24,7 @@ absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::s
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
     if (name == "lost+found" || name == "tesserad.log") continue;
-    // Asked after the name was seen: a program that begins here at this moment makes its mark before anything else.
+    // Check the marks only now: a program that starts concurrently creates its mark before any other file.
     if (ours()) break;
     return absl::FailedPreconditionError(absl::StrCat(path, " holds other things (", printable(name.substr(0, 80)),
                                                       "); name a folder that is empty, or not there yet"));

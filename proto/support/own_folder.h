@@ -8,13 +8,15 @@
 
 namespace tessera {
 
-/// Makes a folder that a program has for itself (0700), with those above it. One that is there has to be empty, but for
-/// lost+found and a tesserad.log, or to hold one of `marks`: FAILED_PRECONDITION names what lies there instead. So
-/// nobody is shut out of /tmp, and nothing there removed, by who names it. Of programs that start at the same moment
-/// none is refused if each makes one of `marks` before any other file. What a system call refused is that call's error.
+/// Creates a private folder of a program (0700), and its parents. An existing folder must be empty, except for
+/// lost+found and tesserad.log, or contain one of `marks`. Otherwise the call fails with FAILED_PRECONDITION and names
+/// an entry that it found. Passing /tmp by mistake thus neither changes its permissions nor deletes its files. Programs
+/// that start at the same time all succeed if each creates one of `marks` before any other file. A failed system call
+/// returns its own error.
 absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::string_view> marks);
 
-/// makeOwnFolder() for the data of a tesserad, which takes the lock of its database before it makes any other file.
+/// Calls makeOwnFolder() for tesserad's data folder. Its mark is the lock of the database, which tesserad creates
+/// first.
 absl::Status makeDataFolder(const std::string& path);
 
 }  // namespace tessera

@@ -5,12 +5,11 @@
 
 namespace tessera {
 
-/// Text of others for a terminal or a log: control characters (of ASCII, and those of Latin-1 that some terminals obey)
-/// as
-/// \x1b, so that they can neither steer the one nor forge lines of the other. `lines`: line breaks and tabs stay.
+/// Escapes control characters (ASCII, and the Latin-1 ones that some terminals interpret) as \x1b, so that untrusted
+/// text can neither control a terminal nor forge log lines. `lines` keeps line breaks and tabs.
 std::string printable(std::string_view text, bool lines = false);
 
-/// The first bytes of a text, `most` of them or a few less: UTF-8 characters stay whole.
+/// Returns a prefix of at most `most` bytes that does not split a UTF-8 character.
 std::string_view firstBytes(std::string_view text, size_t most);
 
 }  // namespace tessera

@@ -6,7 +6,8 @@
 
 namespace tessera {
 
-/// All that a file holds. An error names it; a folder is one. (An iterator over a stream's buffer throws of a folder.)
+/// Returns the content of a file. An error names the path; reading a folder is an error. (std::istreambuf_iterator
+/// throws for a folder.)
 absl::StatusOr<std::string> readFile(const std::string& path);
 
 }  // namespace tessera

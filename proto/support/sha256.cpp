@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// OpenSSL's hash calls fail only when memory is exhausted or the library is broken. Going on would file
-// data under a wrong name, so that ends the process.
+// OpenSSL's hash calls fail only if memory is exhausted or the library is broken. Continuing would store
+// data under a wrong digest, so the process aborts.
 void require(bool ok) {
   if (!ok) std::abort();
 }
@@ -18,7 +18,7 @@ void require(bool ok) {
 }  // namespace
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  // Fetched once: EVP_sha256() would have each hash look for the algorithm among all that OpenSSL knows.
+  // Fetch the algorithm once: with EVP_sha256(), each hash would look it up again.
   static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   require(context_ && algorithm && EVP_DigestInit_ex(context_, algorithm, nullptr) == 1);
 }

@@ -7,7 +7,7 @@ struct evp_md_ctx_st;
 
 namespace tessera {
 
-/// SHA-256 of a stream. OpenSSL picks the processor's SHA instructions where there are any.
+/// Incremental SHA-256. OpenSSL uses the CPU's SHA instructions if available.
 class Sha256 {
  public:
   Sha256();
@@ -16,16 +16,16 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void update(std::string_view bytes);
-  /// 64 lower-case hexadecimal digits; nothing may be added afterwards.
+  /// Returns 64 lower-case hexadecimal digits. Call at most once, after the last update().
   std::string finish();
 
  private:
   evp_md_ctx_st* context_;
 };
 
-/// 64 lower-case hexadecimal digits.
+/// Returns 64 lower-case hexadecimal digits.
 std::string sha256Hex(std::string_view bytes);
-/// Whether `text` is 64 lower-case hexadecimal digits. Everything that becomes a file name is checked so.
+/// Whether `text` is 64 lower-case hexadecimal digits. Checked for each digest that becomes part of a file name.
 bool isSha256(std::string_view text);
 
 }  // namespace tessera

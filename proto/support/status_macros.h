@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-/// Returns the error of `...`, an absl::Status, from the calling function.
+/// Evaluates an absl::Status and returns it from the calling function if it is an error.
 #define TESSERA_RETURN_IF_ERROR(...)                                         \
   do {                                                                       \
     if (absl::Status tessera_status = (__VA_ARGS__); !tessera_status.ok()) { \
@@ -13,11 +13,11 @@
     }                                                                        \
   } while (false)
 
-/// Assigns the value of `...`, an absl::StatusOr, to `lhs` or returns its error from the calling function. `lhs` may
-/// declare a variable, of a type without a comma: `TESSERA_ASSIGN_OR_RETURN(const auto job, tx.getJob(id));`
+/// Evaluates an absl::StatusOr. Assigns its value to `lhs`, or returns its error from the calling function. `lhs` may
+/// declare a variable; the type must not contain a comma: `TESSERA_ASSIGN_OR_RETURN(const auto job, tx.getJob(id));`
 #define TESSERA_ASSIGN_OR_RETURN(lhs, ...) \
   TESSERA_ASSIGN_OR_RETURN_AS(TESSERA_CONCAT(tessera_status_or_, __LINE__), lhs, __VA_ARGS__)
-// The arguments are a new name and a declaration, which take no parentheses.
+// The arguments are a name and a declaration, which cannot be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define TESSERA_ASSIGN_OR_RETURN_AS(result, lhs, ...) \
   auto result = (__VA_ARGS__);                        \

@@ -1,14 +1,14 @@
 #pragma once
 
-/// Exit codes of tessera-worker, read by whoever starts it. Everything else that ends it is a crash.
+/// Exit codes of tessera-worker, for the program that starts it. Any other end is a crash.
 namespace tessera::worker {
 
-/// 0 means: it was asked to drain, and has.
+/// 0: drained on request.
 constexpr int kWorkerFailed = 1;
-constexpr int kWorkerUsage = 2;  ///< its arguments are wrong: starting again cannot help
-constexpr int kWorkerVersionMismatch =
-    3;  ///< the server runs another compiler, or tasks do now: a start alone cannot help
-constexpr int kWorkerScratchUnusable = 4;  ///< the scratch folder is in use by another worker, or not writable
+constexpr int kWorkerUsage = 2;  ///< wrong arguments; a restart does not help
+/// The server, or the installed task program, has another compiler. A restart does not help.
+constexpr int kWorkerVersionMismatch = 3;
+constexpr int kWorkerScratchUnusable = 4;  ///< the scratch folder is in use by another worker or not writable
 constexpr int kWorkerStopped = 5;          ///< stopped at once; a task may have been abandoned
 
 }  // namespace tessera::worker

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// Writes all of `bytes` where the open file `fd` is. Where that fails, errno says why.
+/// Writes all bytes to the file descriptor `fd`. Returns false on failure, with errno set.
 bool writeAll(int fd, std::string_view bytes);
 
 }  // namespace tessera
