@@ -1,5 +1,5 @@
-// Common part of all precompiled headers (see TesseraTargets.cmake): standard library, Abseil, protobuf runtime,
-// GoogleTest. It includes no Tessera headers, so that an edit of a message recompiles only its users.
+// What every precompiled header begins with (see TesseraTargets.cmake): the standard library, Abseil, protobuf's
+// runtime, GoogleTest. Nothing of ours: an edit to a message recompiles only who includes it.
 #pragma once
 
 #include <gmock/gmock.h>

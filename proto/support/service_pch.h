@@ -1,5 +1,5 @@
-// Precompiled header for code that uses gRPC or messages: server, storage, workers, clients (see TesseraTargets.cmake).
-// The only Tessera headers in it are generated.
+// The precompiled header of what speaks gRPC or holds messages: server, storage, workers, clients
+// (see TesseraTargets.cmake). Of ours it has the generated headers only.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
