@@ -6,15 +6,15 @@
 #include "compiler/driver/specializations.h"
 #include "compiler/import/import.h"
 
-/// How a request's model is read, whatever is then done with it.
+/// Reads the model of a request, whichever command it serves.
 namespace tessera::compiler {
 
 ImportOptions importOptions(const PlanRequest& request, const Bindings& bindings);
 
-/// The format the request names, or the one that the file's first bytes speak of.
+/// Returns the format that the request names, or else the format that the file's first bytes indicate.
 v1::ModelFormat formatOf(const PlanRequest& request, const std::string& first_bytes);
 
-/// Reads the model through the front door of its format.
+/// Imports the model with the importer of its format.
 absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const PlanRequest& request,
                                           const Bindings& bindings, const std::string& first_bytes);
 

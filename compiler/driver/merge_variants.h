@@ -14,28 +14,28 @@
 
 namespace tessera::compiler {
 
-/// Weights of several plans in one section: equal ones, by content, are stored once.
+/// Builds one weights section for several plans. Weights with equal contents are stored once.
 class WeightSection {
  public:
-  /// The weight's offset, a multiple of 64.
+  /// Returns the weight's offset, a multiple of 64.
   int64_t place(Weight weight);
   int64_t bytes() const { return bytes_; }
-  /// Ascending offsets; nothing can be placed afterwards.
+  /// Returns the weights by ascending offset. No place() may follow.
   std::vector<PlannedGraph::PlacedWeight> take() { return std::move(weights_); }
 
  private:
   std::vector<PlannedGraph::PlacedWeight> weights_;
-  std::unordered_multimap<size_t, size_t> by_hash_;  // of the bytes -> position in weights_
+  std::unordered_multimap<size_t, size_t> by_hash_;  // hash of the contents -> position in weights_
   int64_t bytes_ = 0;
 };
 
-/// One plan out of the variants of a model, which are added in order: the first is the outer plan, the others its
-/// `variants`. Workloads that are equal by hash, weights that are equal by content and prepared weights that are
-/// computed alike appear once.
+/// Merges the variants of a model into one plan. Variants are added in order: the first is the outer plan, the others
+/// its `variants`. Workloads with equal hashes, weights with equal contents and prepared weights with equal plans
+/// appear once.
 class VariantMerger {
  public:
-  /// `bindings`, for errors, says what the variant binds. Fails with INVALID_INPUT when a variant before has the same
-  /// input shapes, and when inputs or outputs are not those of the first by name and element type.
+  /// Adds a variant. `bindings` describes the variant in errors. Fails with INVALID_INPUT if an earlier variant has the
+  /// same input shapes, or if inputs or outputs differ from those of the first variant in name or element type.
   absl::Status add(PlannedGraph planned, const std::string& bindings);
 
   v1::Plan& plan() { return plan_; }
@@ -43,15 +43,15 @@ class VariantMerger {
 
  private:
   absl::Status check(const v1::Plan& plan, const std::string& bindings) const;
-  /// Lets a plan's buffers and steps name weights and workloads of the merged plan.
+  /// Redirects a plan's buffers and steps to weights and workloads of the merged plan.
   absl::Status adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights);
-  /// Appends the steps of a prepared weight unless they are there. Its position among the merged plan's.
+  /// Appends the steps of a prepared weight unless the merged plan has them. Returns its position in the merged plan.
   absl::StatusOr<int> addPrepared(PlannedGraph::PreparedWeight prepared);
 
   v1::Plan plan_;
   WeightSection section_;
   std::map<std::string, int> workload_of_;  // by hash
-  std::map<std::string, int> prepared_of_;  // by the plan that computes it
+  std::map<std::string, int> prepared_of_;  // by the plan that computes the weight
   std::vector<std::string> bindings_;
 };
 

@@ -8,11 +8,11 @@
 
 namespace tessera::compiler {
 
-/// The format a model's first bytes speak of. ONNX has no signature of its own: what is not text is ONNX, and
-/// its parser says what is wrong with it.
+/// Guesses the format from a model's first bytes. ONNX has no signature: everything that is not text counts as ONNX,
+/// and the ONNX parser reports its faults.
 v1::ModelFormat formatOf(std::string_view first_bytes);
 
-/// SHA-256 of a file, 64 lower-case hexadecimal digits, and its first bytes, at most 64.
+/// SHA-256 of a file (64 lower-case hexadecimal digits) and its first bytes, at most 64.
 struct FileIdentity {
   std::string sha256;
   std::string first_bytes;

@@ -7,12 +7,12 @@
 
 namespace tessera::compiler {
 
-/// The loop nests of an imported model before any rewrite, with affine accesses: what instructions are matched against
-/// (compiler/intrinsic). Nodes are numbered as viewModel() has them. A nest that is no sum of products, plain sum or
-/// extremum of elements says why in `obstacle`.
+/// Returns the loop nests of an imported model before any rewrite, with affine accesses, for matching against
+/// instructions (compiler/intrinsic). Nodes have the numbers of viewModel(). A nest that is neither a sum of products
+/// nor a plain sum or extremum of elements gives the reason in `obstacle`.
 std::vector<v1::OperatorNest> operatorsOf(const ImportedModel& model);
 
-/// One operation as a nest; `node` is left for the caller.
+/// Returns one operation as a nest. The caller sets `node`.
 v1::OperatorNest nestOf(mlir::linalg::LinalgOp op);
 
 }  // namespace tessera::compiler

@@ -5,9 +5,9 @@
 
 namespace tessera::compiler {
 
-/// An imported model as its own nodes, before any rewrite: ONNX's where they were recorded, else one node for each
-/// operation. Work is that of what a node became; a node that was computed at import has none. An edge is a tensor
-/// that is not a constant.
+/// Returns the graph of an imported model before any rewrite. Its nodes are ONNX's nodes where these were recorded,
+/// else one node for each operation. A node's work is that of the operations it was lowered to; a node that was
+/// evaluated at import has none. Edges are tensors that are not constants.
 v1::GraphView viewModel(const ImportedModel& model);
 
 }  // namespace tessera::compiler

@@ -9,23 +9,23 @@
 
 namespace tessera::compiler {
 
-/// What one variant of an artifact binds, the specification's own bindings included.
+/// The sizes that one variant of an artifact binds, the specification's own bindings included.
 struct Bindings {
-  std::map<std::string, int64_t> dimensions;  ///< negative: a range, at most so many
+  std::map<std::string, int64_t> dimensions;  ///< negative: a range with this upper bound
   std::map<std::string, std::vector<int64_t>> input_shapes;
 
   auto operator<=>(const Bindings&) const = default;
-  /// "batch=4 seq=128 x=4x8"; empty when nothing is bound.
+  /// Returns "batch=4 seq=128 x=4x8"; empty if nothing is bound.
   std::string text() const;
 };
 
-/// The variants that a specification asks for, at least one, in an order that does not depend on that in the
-/// specification: smallest first. Fails with INVALID_INPUT when a name is bound twice in one variant, two variants
-/// bind the same, or there are more than an artifact can hold.
+/// Returns the variants that a specification requests, at least one, smallest first, whatever the order in the
+/// specification. Fails with INVALID_INPUT if a name is bound twice in one variant, two variants bind the same sizes,
+/// or there are more variants than an artifact can hold.
 absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec);
 
-/// The least size that runs of one of the variants have, of each dimension that is a range in it: less runs in a
-/// smaller one of the others.
+/// Returns, for each ranged dimension of `variant`, the least size with which a run uses this variant. Runs with
+/// smaller sizes use a smaller one of `variants`.
 std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants, const Bindings& variant);
 
 }  // namespace tessera::compiler

@@ -4,10 +4,10 @@
 
 namespace tessera::compiler {
 
-/// Compiles a workload and plans a model of one element for this machine and forgets them: registers targets, dialects,
-/// passes, operators and the hash, which the first model of a process pays for on top, and makes the first one's
-/// context (graph/workbench.h). For a process that is about to be forked (serve_forks.h): starts no thread, leaves
-/// nothing open, and what is compiled afterwards is the same as without it.
+/// Compiles a workload and plans a model of one element for this machine, and discards the results. This registers
+/// targets, dialects, passes, operators and the hash function, which otherwise slow down the first model of a process,
+/// and creates the first model's context (graph/workbench.h). Call it before a process forks (serve_forks.h): it leaves
+/// no thread and no open file, and does not change later results.
 absl::Status warmUp();
 
 }  // namespace tessera::compiler

@@ -5,8 +5,8 @@
 
 namespace tessera::compiler {
 
-/// A buffer and the steps it is needed in, both inclusive: a model's intermediate tensor, a workload's temporary, what
-/// lies between the nests of a region.
+/// The size of a buffer and the first and last step that need it, both inclusive. A buffer is an intermediate tensor of
+/// a model, a temporary of a workload, or a value between the nests of a region.
 struct Lifetime {
   int64_t bytes = 0;
   int first = 0;
@@ -14,22 +14,22 @@ struct Lifetime {
 };
 
 struct Arena {
-  std::vector<int64_t> offsets;  ///< one per lifetime, multiples of 64
+  std::vector<int64_t> offsets;  ///< one per lifetime, multiples of 64 bytes
   int64_t bytes = 0;
-  int64_t peak_live_bytes = 0;  ///< largest sum of sizes alive in one step: no arena can be smaller
+  int64_t peak_live_bytes = 0;  ///< largest sum of live sizes in one step, a lower bound of any arena
 };
 
-/// How much is tried to make the arena small.
+/// Effort to make the arena small.
 enum class Packing {
-  kOnce,  ///< largest first, each at the lowest place that is free: for plans that are made many times
-  /// Several orders (largest, longest-lived, earliest first), each in the tightest gap; the smallest arena wins
-  /// (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, find greedy-by-size within
-  /// a few per cent of optimal).
+  kOnce,  ///< largest first, each at the lowest free offset: for plans that are made many times
+  /// Tries several orders (largest, longest-lived, earliest first), each buffer in the tightest gap, and keeps the
+  /// smallest arena. Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, find
+  /// greedy-by-size within a few per cent of optimal.
   kSmallest,
 };
 
-/// Places buffers so that those alive at the same time do not overlap. Deterministic; sizes are rounded up to 64, of
-/// equal ones the earlier comes first.
+/// Places buffers so that buffers with overlapping lifetimes do not overlap in memory. Deterministic. Sizes are rounded
+/// up to 64; among equal sizes the earlier buffer comes first.
 Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing);
 
 }  // namespace tessera::compiler

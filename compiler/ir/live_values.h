@@ -5,16 +5,16 @@
 
 namespace tessera::compiler {
 
-/// One straight line of definitions and uses, in the order in which code makes them: how many values are alive at once.
-/// A value is named by a number and an address, as whoever writes the line likes.
+/// Counts the values that a straight line of definitions and uses, in program order, keeps alive at once. A value is
+/// named by a number and an address; the caller decides what they mean.
 class LiveValues {
  public:
   using Value = std::pair<int, const void*>;
 
   void define(Value value);
-  /// What nobody has defined is loaded where it is first read.
+  /// A value without a definition is loaded at its first use.
   void use(Value value);
-  /// The next instruction.
+  /// Advances to the next instruction.
   void next() { ++time_; }
 
   int mostAlive() const;

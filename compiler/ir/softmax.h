@@ -4,8 +4,8 @@
 
 #include "mlir/IR/Block.h"
 
-/// What a softmax over rows is made of, whatever walks the rows: linalg operations of the graph, nests of code
-/// generation. Arguments of bodies are the operands in order, then what has been made so far.
+/// Recognizes the steps of a softmax over rows, in linalg operations of the graph and in nests of code generation. The
+/// arguments of a body are the operands in order, then the accumulator.
 namespace tessera::compiler {
 
 using SoftmaxBody = bool (*)(mlir::Block& body);
@@ -14,23 +14,23 @@ using SoftmaxBody = bool (*)(mlir::Block& body);
 bool isPowerBody(mlir::Block& body);
 /// a0 / a1.
 bool isQuotientBody(mlir::Block& body);
-/// The sum, or the larger one, of a0 and what there is so far, a1.
+/// The sum, or the maximum, of a0 and the accumulator a1.
 bool isSumBody(mlir::Block& body);
 bool isMaximumBody(mlir::Block& body);
 
-/// Whoever makes the steps behind a quotient: maximum of a row, exp(x - maximum), sum of the row.
+/// The producers of a quotient's operands: maximum of a row, exp(x - maximum), sum of the row.
 template <typename Node>
 struct SoftmaxSteps {
   Node maximum, powers, sum;
 };
 
-/// The steps whose last one makes `sum`; none where it is no sum of a softmax. `walk` knows who makes a value:
+/// Finds the softmax steps that end in `sum`; nothing if `sum` is not the sum of a softmax. `walk` finds producers:
 ///
-///   Value, Node             a tensor or buffer, and what makes one
-///   optional<Node> reduces(Value, SoftmaxBody)   its maker, when that reduces one operand along one loop by such a
-///   body optional<Node> maps(Value, SoftmaxBody)      its maker, when that has two operands, no sum, and such a body
+///   Value, Node                                 a tensor or buffer, and its producer
+///   optional<Node> reduces(Value, SoftmaxBody)  the producer, if it reduces one operand along one loop by such a body
+///   optional<Node> maps(Value, SoftmaxBody)     the producer, if it has two operands, no reduction, and such a body
 ///   Value operand(Node, int)
-///   bool sameRows(Node, Node)                    two reductions over the same loops in the same order
+///   bool sameRows(Node, Node)                   whether two reductions have the same loops in the same order
 template <typename Walk>
 std::optional<SoftmaxSteps<typename Walk::Node>> findSoftmaxSteps(const Walk& walk, const typename Walk::Value& sum) {
   const auto total = walk.reduces(sum, isSumBody);

@@ -9,14 +9,14 @@
 
 namespace tessera::compiler {
 
-/// Things that take long to make and can serve again, each for a key and in one thread's hands at a time. For statics
-/// that are never destroyed. A process that is forked while no other thread runs begins with what its parent had.
+/// A pool of objects that are expensive to construct, by key. An object is used by one thread at a time. Instances are
+/// statics that are never destroyed. A child forked while no other thread runs inherits the objects.
 template <typename T>
 class Spares {
  public:
   explicit Spares(size_t most) : most_(most) {}
 
-  /// Null where there is none for the key.
+  /// Takes an object of the key out of the pool; null if there is none.
   std::unique_ptr<T> take(const std::string& key = {}) {
     const std::lock_guard lock(mutex_);
     const auto found =
@@ -27,9 +27,9 @@ class Spares {
     return taken;
   }
 
-  /// Kept for the next one who asks; where there are many already, that which nobody took for longest goes.
+  /// Returns an object to the pool. A full pool drops the object that has been unused for longest.
   void put(std::unique_ptr<T> thing, const std::string& key = {}) {
-    std::unique_ptr<T> oldest;  // destroyed when the lock is gone
+    std::unique_ptr<T> oldest;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     if (spares_.size() == most_) {
       oldest = std::move(spares_.front().second);

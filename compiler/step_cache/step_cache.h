@@ -11,14 +11,13 @@
 
 namespace tessera::compiler {
 
-/// What steps of the compiler made of equal inputs before, in this process or in an earlier one of the same build:
-/// schedules and objects of workloads, linked code. A step is a pure function of what its key is made of, so a result
-/// that is found is, byte for byte, what the step would make. Models whose weights alone differ share all of theirs.
-/// Thread-safe.
+/// Caches results of compiler steps (schedules and objects of workloads, linked code) by the hash of their inputs,
+/// across processes of the same build. A step is a pure function of its key's inputs, so a cached result equals, byte
+/// for byte, the result of running the step. Models that differ in their weights only share all results. Thread-safe.
 class StepCache {
  public:
   virtual ~StepCache() = default;
-  /// Whole and unchanged, or nothing.
+  /// Returns the complete, verified result, or nothing.
   virtual std::optional<std::string> find(const std::string& key) = 0;
   virtual void keep(const std::string& key, std::string result) = 0;
 };
@@ -26,8 +25,8 @@ class StepCache {
 /// SHA-256 over the step's name and all of its inputs.
 std::string stepKey(std::string_view step, std::initializer_list<std::string_view> inputs);
 
-/// The message that a step made before, or makes now. `known`, where given, is set to whether it was there; `cache` may
-/// be null. Failures are not kept.
+/// Returns the cached message, or runs `make` and caches its result. Sets `known`, if given, to whether the message was
+/// cached. `cache` may be null. Failures are not cached.
 template <typename Message, typename Make>
 absl::StatusOr<Message> onceMade(StepCache* cache, const std::string& key, const Make& make, bool* known = nullptr) {
   Message message;
