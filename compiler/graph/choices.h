@@ -12,42 +12,43 @@ namespace tessera::compiler {
 
 inline constexpr char kFused[] = "fused", kApart[] = "apart", kDirect[] = "direct";
 
-/// The choices of the graph level: which are fixed beforehand, and which were made. A place that decides asks first
-/// and follows, or says why it cannot; planGraph() fails then, and when a pin was never asked for.
+/// The choices of the graph level: the pinned ones, and those made so far. A rewrite that chooses looks up the pin of
+/// the place first and takes it over, or refuses it with a reason. planGraph() fails for a refused pin and for a pin
+/// that no place looked up.
 class GraphChoices {
  public:
-  /// A candidate that code generation has refused, and why.
+  /// A candidate that code generation has refused, with the reason.
   struct Refused {
     v1::Choice choice;
     std::string reason;
   };
 
   GraphChoices() = default;
-  /// Pins of other variants must have been left out.
+  /// `pins` must not contain pins of other variants.
   explicit GraphChoices(const std::vector<v1::Choice>& pins);
-  /// Candidates that are not to be taken from now on.
+  /// Excludes candidates from later choices.
   void exclude(const std::vector<Refused>& refused);
 
-  /// The name of a place: `names`, or "names#2" for the second place of that kind and name.
+  /// Returns the name of a place: `names`, or "names#2" for the second place of that kind and name.
   std::string place(const std::string& kind, const std::string& names);
 
-  /// The pinned choice, or empty. From then on the pin has been met or refused.
+  /// Returns the pinned choice, or empty. Marks the pin as met.
   std::string pinned(const std::string& kind, const std::string& place);
-  /// The same of what is "fused" or "apart"; another word is refused.
+  /// Like pinned(), for choices that are "fused" or "apart"; refuses any other value.
   std::string pinnedFusion(const std::string& kind, const std::string& place);
-  /// Why code generation refused to fuse here, now or for the plan that the pin is from; empty where it was not asked
-  /// or can.
+  /// Returns the reason why code generation refused to fuse here, in this plan or in the one that the pin comes from.
+  /// Empty if it has not refused.
   std::string refusal(const std::string& kind, const std::string& place) const;
 
-  /// What is returned, until the next is made, is for those who decide by price to add that (addAlternative()).
+  /// Records a choice. Callers may add alternatives to the returned reference (addAlternative()) until the next call.
   v1::Choice& made(const std::string& kind, const std::string& place, const std::string& choice,
                    const std::string& refusal = "");
-  /// A pin cannot be followed. Only the first one is kept.
+  /// Records that a pin cannot be taken over. Only the first one is kept.
   void refuse(const std::string& kind, const std::string& place, const std::string& why, const std::string& accepted);
 
-  /// INVALID_SCHEDULE with the place of a pin that was refused.
+  /// INVALID_SCHEDULE with the place of the refused pin.
   const absl::Status& status() const { return status_; }
-  /// The same, and for a pin that no place asked for.
+  /// Like status(), and fails also for a pin that no place looked up.
   absl::Status finish();
   const std::vector<v1::Choice>& all() const { return made_; }
 
@@ -60,7 +61,7 @@ class GraphChoices {
   absl::Status status_;
 };
 
-/// What a pin could say instead, in microseconds.
+/// Adds a value that a pin could have instead, with its price in microseconds.
 void addAlternative(v1::Choice& made, const std::string& choice, double price_us);
 
 }  // namespace tessera::compiler

@@ -12,24 +12,24 @@ namespace tessera::compiler {
 
 struct WeightDerivation;
 
-/// Computes results of linalg and tensor operations from operands that are known at compile time.
+/// Evaluates linalg and tensor operations whose operands are known at compile time.
 class ConstantEvaluator {
  public:
-  /// Makes `value` known.
+  /// Defines the contents of `value`.
   void define(mlir::Value value, DenseValue known) { known_[value] = std::move(known); }
-  /// The same, computed when it is needed.
+  /// Defines `value` by a derivation that is evaluated when needed.
   void define(mlir::Value value, std::shared_ptr<const WeightDerivation> derivation) {
     derived_[value] = std::move(derivation);
   }
 
-  /// Whether the operation has a rule here, given that its tensor operands are known.
+  /// Whether the evaluator can compute the operation once its tensor operands are known.
   static bool hasRule(mlir::Operation* op);
 
-  /// The value, computed with everything it depends on; nothing when some operand is not known or when the
-  /// loops left (`budget`, decremented by the points visited) do not suffice.
+  /// Evaluates `value` and everything it depends on. Returns nothing if an operand is unknown or if more than `budget`
+  /// loop points are needed; subtracts the points visited from `budget`.
   std::optional<DenseValue> evaluate(mlir::Value value, int64_t& budget);
 
-  /// Frees what was computed for `value`; definitions stay.
+  /// Frees the computed contents of `value`. Definitions stay.
   void forget(mlir::Value value) { computed_.erase(value); }
 
  private:

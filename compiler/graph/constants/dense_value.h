@@ -24,13 +24,13 @@ struct DenseValue {
 /// Bytes of one element as DenseValue stores it; 0 for types it cannot hold.
 int64_t denseWidth(mlir::Type element);
 
-/// Values from here on have pages of their own, which go back to the system with them.
+/// Values of at least this size have memory pages of their own, which are unmapped with the value.
 inline constexpr int64_t kMappedBytes = int64_t{1} << 20;
 
-/// What such values take in memory now, in this process.
+/// Returns the bytes of such values that are in memory now, in this process.
 int64_t denseBytesInMemory();
 
-/// Fresh zeroed bytes; `*writable` points at them.
+/// Returns a zeroed value; `*writable` points at its bytes.
 DenseValue makeDense(llvm::ArrayRef<int64_t> shape, int64_t width, char** writable);
 
 /// One operand of a loop nest over memory: element (i0, i1, ...) is at offset + sum(i_d * strides[d]).
@@ -42,11 +42,11 @@ struct StridedAccess {
 /// Row-major strides of a shape, in elements.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
-/// A loop whose points write apart from each other, with the largest stride, given those of what is written: each row
-/// of it can be written by another thread. -1 when there is none.
+/// Returns the loop with the largest stride among those whose iterations write disjoint elements, so that threads can
+/// share its iterations. -1 if there is none. `strides` are those of the written operand.
 int loopApart(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides);
 
-/// to[...] = from[...] over a loop nest, transposes in tiles, large ones on all cores.
+/// Copies elements over a loop nest: to[...] = from[...]. Transposes run in tiles, large copies on all cores.
 void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from, const StridedAccess& read, char* to,
                  const StridedAccess& write);
 

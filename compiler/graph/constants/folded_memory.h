@@ -8,9 +8,9 @@
 
 namespace tessera::compiler {
 
-/// Where folded weights lie until they are written: in memory as far as the window goes, beyond it in files without a
-/// name, mapped, which the system may drop from memory. So a model of any size is folded within the window and what its
-/// largest weights take.
+/// Owns the bytes of folded weights until they are written: in memory up to the window's size, beyond it in mapped
+/// unnamed files, whose pages the system may evict. A model of any size is thus folded within the window plus the size
+/// of its largest weights.
 class FoldedMemory {
  public:
   static constexpr int64_t kWindow = int64_t{512} << 20;
@@ -18,11 +18,11 @@ class FoldedMemory {
   FoldedMemory() = default;  ///< all in memory
   FoldedMemory(std::string folder, int64_t window) : folder_(std::move(folder)), window_(window) {}
 
-  /// The same bytes, kept where there is room; what is smaller than kMappedBytes stays in memory beside the window. A
-  /// disk that cannot take them leaves them in memory.
+  /// Returns the value with its bytes moved to a file if the window is full. Values smaller than kMappedBytes stay in
+  /// memory and do not count. If the disk is full, the bytes stay in memory.
   DenseValue keep(DenseValue value) const;
 
-  /// Told how many bytes have been folded, after each weight.
+  /// Called after each weight with the bytes folded so far.
   std::function<void(int64_t bytes)> folded;
 
  private:

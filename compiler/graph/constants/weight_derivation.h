@@ -11,8 +11,8 @@
 
 namespace tessera::compiler {
 
-/// How a weight is computed from others: a function of `sources`, all of which have bytes, with one result. An artifact
-/// may store the sources alone and compute the weight before its first run (plan/prepared_weights.h).
+/// Computes a weight from others: a function of `sources` with one result. The sources have bytes. An artifact may
+/// store the sources only and compute the weight before its first run (plan/prepared_weights.h).
 struct WeightDerivation {
   mlir::OwningOpRef<mlir::func::FuncOp> function;
   std::vector<Weight> sources;
@@ -20,12 +20,12 @@ struct WeightDerivation {
   int64_t sourceBytes() const;
 };
 
-/// The weight's value, computed here and now; nothing when more than `budget` points of loops have to be visited.
+/// Evaluates the derivation now. Returns nothing if that takes more than `budget` loop points.
 std::optional<DenseValue> evaluate(const WeightDerivation& derivation, int64_t& budget);
 
-/// Expresses `value` by weights; `weightOf` is null for what is no weight argument. Weights that are derived themselves
-/// are expressed by their sources. Nothing when it takes more operations than a preparation step should have, or one
-/// that code generation compiles at a model's border only.
+/// Expresses `value` by weights. `weightOf` returns the weight of an argument, or null. Derived weights are replaced by
+/// their sources. Returns nothing if this takes more operations than a preparation step should have, or an operation
+/// that code generation compiles only at a model's inputs and outputs.
 std::shared_ptr<const WeightDerivation> derivationOf(mlir::Value value,
                                                      llvm::function_ref<const Weight*(mlir::Value)> weightOf);
 

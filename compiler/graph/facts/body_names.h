@@ -7,12 +7,12 @@
 
 namespace tessera::compiler {
 
-/// The element operations of a body, as a person would name them, in their order: "add", "relu". Several operations
-/// that compute a known function of one value are one: relu, relu6, clip, leaky relu, sigmoid, silu, gelu, elu, selu,
-/// celu, softplus, hard swish.
+/// Names the element operations of a body in order, as a person would: "add", "relu". A sequence that computes a known
+/// function of one value has one name: relu, relu6, clip, leaky relu, sigmoid, silu, gelu, elu, selu, celu, softplus,
+/// hard swish.
 std::vector<std::string> bodyNames(mlir::linalg::LinalgOp op);
 
-/// Names of operations that follow each other, with those of a softmax as one.
+/// Replaces the names of a softmax's consecutive operations by one.
 std::vector<std::string> withSoftmax(const std::vector<std::string>& names);
 
 }  // namespace tessera::compiler

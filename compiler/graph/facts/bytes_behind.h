@@ -4,7 +4,7 @@
 
 namespace tessera::compiler {
 
-/// Behind views: the value whose bytes are shown in another shape.
+/// Returns the value under any views (reshapes) of it.
 inline mlir::Value rootOf(mlir::Value value) {
   while (mlir::Operation* producer = value.getDefiningOp()) {
     if (kindOf(producer) != OpKind::kView) break;
@@ -13,7 +13,7 @@ inline mlir::Value rootOf(mlir::Value value) {
   return value;
 }
 
-/// Behind views and slices: the value whose bytes are read.
+/// Returns the value under any views and slices: the one whose bytes are read.
 inline mlir::Value bytesBehind(mlir::Value value) {
   while (mlir::Operation* producer = value.getDefiningOp()) {
     const OpKind kind = kindOf(producer);

@@ -6,7 +6,7 @@
 
 namespace tessera::compiler {
 
-/// Splits dimension `dim` into (dim / inner, inner), in place in the order of dimensions: a view.
+/// Splits dimension `dim` into (dim / inner, inner) at the same position: a view.
 mlir::Value splitDimension(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value, int64_t dim,
                            int64_t inner);
 
@@ -17,19 +17,18 @@ mlir::Value mergeDimensions(mlir::OpBuilder& builder, mlir::Location location, m
 mlir::Value transpose(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value,
                       llvm::ArrayRef<int64_t> permutation);
 
-/// A transpose of an activation; where it moves nothing in memory it is two views, elsewhere it carries
-/// kLayoutTransform.
+/// Transposes an activation. A transpose that moves no bytes becomes two views; any other one carries kLayoutTransform.
 mlir::Value transposeActivation(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value,
                                 llvm::ArrayRef<int64_t> permutation);
 
-/// Adds zeros after the last element of `dim` up to `extent` elements.
+/// Pads `dim` with zeros at its end, to `extent` elements.
 mlir::Value padDimension(mlir::OpBuilder& builder, mlir::Location location, mlir::Value value, int64_t dim,
                          int64_t extent);
 
-/// A tensor of `shape` filled with what `init`'s fill writes; null if `init` is not a fill.
+/// Returns a tensor of `shape` with the fill value of `init`; null if `init` is not a fill.
 mlir::Value refill(mlir::OpBuilder& builder, mlir::Value init, llvm::ArrayRef<int64_t> shape);
 
-/// Discardable attribute on the transposes that transposeActivation makes.
+/// Discardable attribute of the transposes that transposeActivation makes.
 constexpr char kLayoutTransform[] = "tessera.layout_transform";
 
 }  // namespace tessera::compiler

@@ -4,8 +4,8 @@
 
 namespace tessera::compiler {
 
-/// A rewrite written as a function: the value that replaces the operation's only result, or null where it does not
-/// apply. `count` counts how often it did.
+/// A rewrite pattern from a function that returns the replacement of the operation's only result, or null if it does
+/// not apply. Adds the number of applications to `count`.
 template <typename Op>
 class CountedPattern : public mlir::OpRewritePattern<Op> {
  public:

@@ -5,11 +5,11 @@
 
 namespace tessera::compiler {
 
-/// A tensor of `tensor`'s shape with elements of type `to`: `body` of each of its own.
+/// Maps `body` over the elements of `tensor`. The result has the same shape and elements of type `to`.
 mlir::Value eachElement(mlir::OpBuilder& builder, mlir::Location location, mlir::Value tensor, mlir::Type to,
                         llvm::function_ref<mlir::Value(mlir::OpBuilder&, mlir::Location, mlir::Value)> body);
 
-/// An element of 8 bits with its sign bit turned.
+/// Flips the sign bit of an 8-bit element.
 mlir::Value turnedSign(mlir::OpBuilder& builder, mlir::Location location, mlir::Value element);
 
 }  // namespace tessera::compiler

@@ -8,17 +8,17 @@
 
 namespace tessera::compiler {
 
-/// The stored type of an MLIR element type; signless integers count as signed, index as 64 bits.
+/// Returns the stored type of an MLIR element type. Signless integers count as signed, index as 64 bits.
 /// DATA_TYPE_UNSPECIFIED for types that are never stored.
 v1::DataType dataTypeOf(mlir::Type type);
 
-/// Bytes of one element in a buffer; an index takes eight.
+/// Returns the bytes of one element in a buffer; eight for an index.
 int64_t bytesPerElement(mlir::Type element);
 
-/// Bytes of a tensor with static extents in a buffer; 0 for what is no tensor.
+/// Returns the bytes of a tensor with static extents; 0 for other types.
 int64_t tensorBytes(mlir::Type type);
 
-/// A tensor of a ranked type with static extents.
+/// Returns the spec of a ranked tensor type with static extents.
 v1::TensorSpec specOf(const std::string& name, mlir::Type type);
 
 }  // namespace tessera::compiler

@@ -4,7 +4,7 @@
 
 namespace tessera::compiler {
 
-/// Moves what computes `value` before `op` where it stands behind it. For values that need nothing from between:
+/// Moves the producers of `value` before `op` where they come after it. For values that depend on nothing in between:
 /// weights, constants, and views of them.
 inline void moveBefore(mlir::Value value, mlir::Operation* op) {
   mlir::Operation* producer = value.getDefiningOp();

@@ -7,31 +7,30 @@ namespace tessera::compiler {
 /// Whether the body is exactly out + a * b for the two inputs a and b, in one element type.
 bool isMultiplyAccumulate(mlir::linalg::GenericOp op);
 
-/// The same, or with inputs that are widened where they are loaded: halves, integers of 8 bits, whose sign bit may be
-/// turned before. What rearranges products does so whatever their elements are.
+/// Like isMultiplyAccumulate(), or with inputs that are widened as they are loaded: f16, bf16, or 8-bit integers whose
+/// sign bit may be flipped first. Rewrites that rearrange products do not depend on the element type.
 bool isProduct(mlir::linalg::GenericOp op);
 
-/// Whether a product turns the sign bit of `input`, 0 or 1, before it multiplies: zeros are no zeros there.
+/// Whether a product flips the sign bit of `input` (0 or 1) before multiplying. A stored zero is then not a zero.
 bool turnsSign(mlir::linalg::GenericOp op, unsigned input);
 
-/// How a product over integers of 8 bits reads an input.
+/// How a product of 8-bit integers reads an input.
 struct NarrowInput {
   bool is_signed = false;
-  bool flipped = false;  ///< the sign bit is turned first
+  bool flipped = false;  ///< sign bit flipped first
 };
 
 /// Whether a product in f32 reads bf16 from both inputs.
 bool isBrainProduct(mlir::linalg::GenericOp op);
 
-/// Of a product in 32 bits of two inputs of 8 bits each: how it reads them, in their order. Nothing for another
-/// operation.
+/// Returns how a 32-bit product of two 8-bit inputs reads them, in their order. Nothing for other operations.
 std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(mlir::linalg::GenericOp op);
 
-/// Whether a product in 32 bits reads integers of 16 bits from both inputs (widenProducts).
+/// Whether a 32-bit product reads 16-bit integers from both inputs (widenProducts).
 bool isWidenedProduct(mlir::linalg::GenericOp op);
 
-/// Whether a product is left to an instruction that adds up groups of neighbours, which slices do not know: of integers
-/// of 8 or 16 bits, or of bf16 interleaved by two.
+/// Whether a product is left to an instruction that adds groups of neighbours, which slices do not support: of 8-bit or
+/// 16-bit integers, or of bf16 interleaved by two.
 bool isLeftToInstruction(mlir::linalg::GenericOp op);
 
 }  // namespace tessera::compiler

@@ -7,7 +7,7 @@
 
 namespace tessera::compiler {
 
-/// The model's nodes behind these locations, each once, joined by " + "; long lists keep their ends.
+/// Names the model's nodes of these locations, each once, joined by " + ". Long lists keep their first and last names.
 std::string nodeNames(llvm::ArrayRef<mlir::Location> locations);
 
 }  // namespace tessera::compiler

@@ -7,8 +7,8 @@
 
 namespace tessera::compiler {
 
-/// A linalg.generic that only permutes dimensions: result dimension d is source dimension permutation[d].
-/// Empty for anything else.
+/// Returns the permutation of a linalg.generic that only permutes dimensions: result dimension d is source dimension
+/// permutation[d]. Empty for any other operation.
 llvm::SmallVector<int64_t> permutationOf(mlir::Operation* op);
 
 }  // namespace tessera::compiler

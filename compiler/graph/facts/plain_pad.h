@@ -4,7 +4,7 @@
 
 namespace tessera::compiler {
 
-/// Whether a padding is of fixed amounts, none negative, of a constant.
+/// Whether a padding adds constant elements in fixed, non-negative amounts.
 bool isPlainPad(mlir::tensor::PadOp pad);
 
 }  // namespace tessera::compiler

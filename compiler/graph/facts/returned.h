@@ -5,7 +5,7 @@
 
 namespace tessera::compiler {
 
-/// Whether the model returns `value`, through views at most: then it has a buffer of its own.
+/// Whether the model returns `value`, directly or through views. Such a value has a buffer of its own.
 inline bool isReturned(mlir::Value value) {
   return llvm::any_of(value.getUsers(), [](mlir::Operation* user) {
     return user->hasTrait<mlir::OpTrait::IsTerminator>() ||

@@ -5,16 +5,16 @@
 
 namespace tessera::compiler {
 
-/// The values of a body that only a part of its iterations needs: up to these parts, where a mask selects.
+/// Values of a body that only some of its iterations need, because a mask selects, with these iterations.
 using Narrowed = llvm::DenseMap<mlir::Value, Parts>;
 
-/// What masks by extents let a body need: a select by a comparison of a position with an extent that the counts of
-/// ranges decide, as import leaves them in front of whatever mixes rows.
+/// Finds where masks by extents limit the iterations that a body needs. Such a mask is a select on a comparison of a
+/// position with an extent that the sizes of ranges decide. The importer emits it before operators that combine rows.
 class RowMasks {
  public:
   RowMasks(ExtentSeries& series, const RowParts& parts) : series_(series), parts_(parts) {}
 
-  /// Arguments, and elements a body takes at places of its own, that are needed in front of a mask alone.
+  /// Returns the arguments, and elements read at computed positions, that are needed only where a mask selects them.
   Narrowed narrowedBy(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> extents);
 
  private:

@@ -13,18 +13,18 @@
 
 namespace tessera::compiler {
 
-/// How many rows a run needs, by how much of a range it has: 0 to the greatest size. Null: as many as it has.
+/// The number of rows that a run needs, indexed by the size of a range, from 0 to its bound. Null: the size itself.
 using NeededRows = std::shared_ptr<const std::vector<int64_t>>;
 
-/// Elements of a tensor by the row that they belong to: element e, row-major, is of row e / stride mod count. A view
-/// keeps it. Rows need not be those of an input: of a range of 48, a convolution of stride 2 has 24.
+/// Partitions the elements of a tensor into rows: element e, row-major, belongs to row e / stride mod count. A view
+/// keeps this. The rows need not be those of an input: for a range of 48, a convolution of stride 2 has 24.
 struct Rows {
-  uint32_t ranges = 1;  ///< bits: positions in ImportedModel.dimensions; 0: of any run the first `slack`
+  uint32_t ranges = 1;  ///< bit set of positions in ImportedModel.dimensions; 0: every run needs the first `slack` rows
   int64_t stride = 1;
   int64_t count = 1;
-  NeededRows needed = nullptr;  ///< of one range
-  /// Of several, such as height and width of what is laid out in one dimension: n is the product of their counts, and
-  /// a run of n of N needs ceil(n * count / N) + slack.
+  NeededRows needed = nullptr;  ///< if `ranges` is one range
+  /// For several ranges, such as height and width in one dimension, n is the product of their sizes. A run of n of at
+  /// most N needs ceil(n * count / N) + slack rows.
   int64_t slack = 0;
 
   bool isOfOne() const { return std::has_single_bit(ranges); }
@@ -36,30 +36,31 @@ struct Rows {
 
 using RowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<Rows, 1>>;
 
-/// Whether a dimension of the model is a range: runs may have less of it than its shapes say.
+/// Whether a dimension of the model is a range, so that runs may have smaller sizes than its shapes.
 bool hasRanges(const ImportedModel& model);
 
-/// Which elements of the values of `main` a run needs, by the dimensions of the model that are ranges: those that are,
-/// in every way of `Rows` given for the value, of a row that is needed. All others may be anything, even bytes that
-/// nobody wrote: no element that is needed is computed of them, and no address or divisor comes of them.
+/// Computes which elements of each value of `main` a run needs, by the ranges of the model. An element is needed if,
+/// for each `Rows` of its value, its row is needed. Any other element may have any contents, even uninitialized bytes:
+/// neither a needed element nor an address nor a divisor is computed from it.
 ///
-/// Asked from the results backwards: what of a result its extent lets count, what of its operands that takes, windows
-/// included. Rows that meet in a sum are all needed, but of what a mask clears (a comparison of a position with an
-/// extent that the counts decide, as import leaves them) those in front of it only.
+/// The analysis runs backwards from the results: the extent of a result bounds its needed elements, and access
+/// functions with their windows bound those of the operands. Operands with rows that meet need the union. Elements that
+/// a mask clears (a comparison of a position with an extent that the sizes of ranges decide, as the importer emits it)
+/// are not needed before the mask.
 class RowFacts {
  public:
   RowFacts(const ImportedModel& model, mlir::func::FuncOp main);
   ~RowFacts();
 
-  /// None: all of it is needed.
+  /// Returns the `Rows` of a value; empty: all elements are needed.
   llvm::ArrayRef<Rows> of(mlir::Value value) const;
 
-  /// How many steps along a dimension of the value the smallest run needs (ImportedModel.least); all of them where the
-  /// dimension follows no range.
+  /// Returns the number of indices along a dimension of the value that the smallest run needs (ImportedModel.least);
+  /// all of them if the dimension follows no range.
   int64_t fewest(mlir::Value value, int64_t dimension) const;
 
-  /// For operations that run together, in program order: rows of what they read as far as these take part, all along,
-  /// in the same rows of `results`, without anything that a mask among them leaves out.
+  /// For operations that run together, in program order: returns the rows of their operands that are needed in the same
+  /// rows as `results` throughout, without rows that a mask among the operations removes.
   RowsOfValues alongside(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;
 
  private:

@@ -8,23 +8,23 @@
 
 namespace tessera::compiler {
 
-/// An operation with a preference of its own, as pins and plans name it.
+/// An anchor (an operation with preferred layouts), as pins and plans name it.
 struct AnchorLayouts {
   const LayoutNode* node = nullptr;
   std::string place;
-  std::string pinned;  ///< "NCHW NCHW16c", one for each activation; empty: free
+  std::string pinned;  ///< "NCHW NCHW16c", one for each activation; empty: not pinned
 };
 std::vector<AnchorLayouts> anchorsOf(const LayoutGraph& graph, GraphChoices& choices);
 
-/// The labelling problem of the graph in which pinned activations have their layout alone; a pin that names another one
-/// is refused with the layouts that there are. `starts` are made to agree.
+/// Returns the labelling problem of the graph with pinned activations restricted to their layouts. Refuses a pin that
+/// names an unavailable layout, listing the available ones. Makes `starts` agree with the pins.
 LabellingProblem pinLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph& graph,
                             std::vector<std::vector<int>>& starts, GraphChoices& choices);
 
-/// Pins of which each can be followed, but not all.
+/// Refuses pins that can each be met, but not together.
 void refuseTogether(const std::vector<AnchorLayouts>& anchors, GraphChoices& choices);
 
-/// `error`: share of an operation's price by which layouts may be priced wrong.
+/// Records the layouts of all anchors as choices. `error` is the relative error of an operation's price.
 void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph& graph, const Labelling& labelling,
                    double error, GraphChoices& choices);
 

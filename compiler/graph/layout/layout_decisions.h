@@ -7,9 +7,9 @@
 
 namespace tessera::compiler {
 
-/// The conflicts of an assignment and what was done about them, for people. A transform that was paid: its price, and
-/// what the cheapest assignment without it would have cost more. An anchor that does not have the layout it likes
-/// best: what it pays for that, and what the cheapest assignment in which it has it would have cost more.
+/// Explains the conflicts of an assignment to people. For each transform: its price, and the extra cost of the cheapest
+/// assignment without it. For each anchor without its preferred layout: the price of that, and the extra cost of the
+/// cheapest assignment with the preferred layout.
 std::vector<v1::Decision> explainLayouts(const LayoutGraph& graph, const Labelling& labelling);
 
 }  // namespace tessera::compiler

@@ -10,25 +10,26 @@
 
 namespace tessera::compiler {
 
-/// An operation that can work in several layouts. Its activations belong to one variable of the problem, or to two
-/// where input and output may differ: convolutions, channel shuffles.
+/// An operation that supports several layouts. Its activations share one variable of the problem, or have two where
+/// input and output may differ: convolutions, channel shuffles.
 struct LayoutNode {
   enum Kind { kGeneric, kPad, kConcat, kSlice, kFlatten };
   mlir::Operation* op = nullptr;
   Kind kind = kGeneric;
-  llvm::SmallVector<OperandForm> forms;  ///< inputs, then results; layouts not yet filled in
-  llvm::SmallVector<int> variables;      ///< per form; -1 for what is no activation
-  bool anchor = false;                   ///< has a preference of its own
+  llvm::SmallVector<OperandForm> forms;  ///< inputs, then results; without layouts
+  llvm::SmallVector<int> variables;      ///< per form; -1 for an operand that is not an activation
+  bool anchor = false;                   ///< has preferred layouts
 
   mlir::Value value(size_t form) const;
 };
 
-/// Input channels of a product that an instruction of the target adds up at once; 1 without such a one.
+/// Returns how many input channels of a product an instruction of the target adds at once; 1 without such an
+/// instruction.
 int64_t inputsAtOnce(mlir::linalg::GenericOp op, const LayoutPrices& prices);
-/// Products of tiles that may compute it.
+/// Returns the tile instruction that may compute the product, if any.
 std::optional<LayoutPrices::Tiles> tilesFor(mlir::linalg::GenericOp op, const LayoutPrices& prices);
 
-/// One reader's demand on a value.
+/// The use of a value by one reader.
 struct LayoutEdge {
   mlir::Value value;             ///< as ChannelRoles::root gives it
   int producer = 0, reader = 0;  ///< variables
@@ -37,24 +38,25 @@ struct LayoutEdge {
 
 /// Layout assignment as a labelling problem.
 ///
-/// Variables: the layouts of nodes; one with a single label for everything that keeps its layout (arguments, results,
-/// operations that mix channels); one per value with several readers whose labels are sets of layouts in which the
-/// value is held, so that two readers of one layout pay for one transform. Prices: LayoutPrices.
+/// Variables: the layouts of nodes; one variable with a single label for everything with a fixed layout (arguments,
+/// results, operations that mix channels); one variable for each value with several readers, whose labels are the sets
+/// of layouts in which the value exists, so that two readers of one layout share one transform. Costs: LayoutPrices.
 class LayoutGraph {
  public:
   LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices);
 
   const LabellingProblem& problem() const { return problem_; }
-  /// Guesses: every variable in one layout where it may be.
+  /// Returns initial labellings: each has all variables in one layout where they support it.
   std::vector<std::vector<int>> starts() const;
   const std::vector<LayoutNode>& nodes() const { return nodes_; }
   const std::vector<LayoutEdge>& edges() const { return edges_; }
   const ChannelRoles& roles() const { return roles_; }
   ChannelLayout layout(int variable, int label) const { return layouts_[variable][label]; }
-  /// Transforming a value once, in microseconds; 0 when both layouts are the same places.
+  /// Returns the price of transforming a value once, in microseconds; 0 if both layouts place all elements at the same
+  /// addresses.
   double transformPrice(mlir::Value value, ChannelLayout from, ChannelLayout to) const;
-  /// Transforms if every anchor had the layout it likes best and everything else its own, transposes of the model
-  /// included.
+  /// Returns the number of transforms if every anchor had its preferred layout and all other operations their own,
+  /// including transposes of the model.
   int transformsBefore() const { return transforms_before_; }
 
  private:
@@ -81,7 +83,7 @@ class LayoutGraph {
   std::vector<ChannelLayout> universe_;
   LabellingProblem problem_;
   std::vector<std::vector<ChannelLayout>> layouts_;          // per variable; empty for sets
-  std::vector<std::pair<int, std::vector<unsigned>>> sets_;  // variable, its labels as bits of universe_
+  std::vector<std::pair<int, std::vector<unsigned>>> sets_;  // variable, its labels as bit sets over universe_
   std::vector<LayoutNode> nodes_;
   std::vector<LayoutEdge> edges_;
   llvm::DenseMap<mlir::Operation*, int> node_of_;

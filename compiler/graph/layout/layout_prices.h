@@ -9,11 +9,11 @@
 
 namespace tessera::compiler {
 
-/// What layouts cost on a target, in microseconds of one core: a model that ranks, not one that predicts.
+/// The cost of layouts on a target, in microseconds of one core. The model ranks layouts; it does not predict times.
 ///
-/// Compute: operations over the unit's rate, times how much of a vector (or matrix) instruction the innermost
-/// channels fill, and v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that holds them, and
-/// at most as many bytes a cycle as a transpose takes apart.
+/// Compute: operations over the unit's rate, scaled by the fraction of a vector (or matrix) instruction that the
+/// innermost channels fill, and by v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that
+/// holds them, and at most the bytes per cycle of a transpose.
 class LayoutPrices {
  public:
   explicit LayoutPrices(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
@@ -22,11 +22,12 @@ class LayoutPrices {
   int64_t lanes() const { return chip_.lanes(); }
   /// Channels of one matrix instruction, 0 without one: C0 of NC1HWC0.
   int64_t cube() const { return chip_.matrixChannels(); }
-  /// Input channels that an instruction adds up at once, of elements of `bits` bits (16: bf16); 1 without such a one.
+  /// Returns the input channels of `bits` bits that an instruction adds at once (16: bf16); 1 without such an
+  /// instruction.
   int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
 
-  /// Input channels of `bits` bits that a product of tiles adds up at once, and such products' operations over those of
-  /// multiply-adds in the same time; none: without such an instruction.
+  /// The input channels of `bits` bits that a tile instruction adds at once, and its operations relative to those of
+  /// multiply-adds in the same time. None without such an instruction.
   struct Tiles {
     int64_t depth = 0;
     double speed = 0;
@@ -34,40 +35,40 @@ class LayoutPrices {
   std::optional<Tiles> tilesOf(int bits) const;
 
   struct Product {
-    double operations = 0;  ///< multiply and add count as two, without filling
+    double operations = 0;  ///< a multiply-add counts as two, without fill
     int64_t outputs = 1;    ///< output channels of one group
     int64_t inputs = 1;     ///< input channels of one group
     int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
-    int64_t steps = 1;      ///< of the sum behind one output: input channels times the window
+    int64_t steps = 1;      ///< length of the sum of one output: input channels times window taps
     int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
-    int64_t group = 1;      ///< input channels that an instruction adds up at once where they are neighbours
+    int64_t group = 1;      ///< neighbouring input channels that an instruction adds at once
     std::optional<Tiles> tiles;
   };
-  /// A convolution that writes `layout` and reads the layout that suits it best then.
+  /// Returns the price of a convolution that writes `layout` and reads its best input layout.
   double writing(const Product& product, ChannelLayout layout) const;
-  /// What reading `layout` adds to it, whatever it writes.
+  /// Returns the extra price of reading `layout`, whatever the convolution writes.
   double reading(const Product& product, ChannelLayout layout) const;
-  /// What reading `from` and writing `to` adds to both: vectors run along the channels or along a line, and where only
-  /// one side is contiguous along them the other pays.
+  /// Returns the extra price of the combination of reading `from` and writing `to`: vectors run along the channels or
+  /// along a line, and the side that is not contiguous along them pays.
   double crossing(const Product& product, ChannelLayout from, ChannelLayout to) const;
 
-  /// A pool or depthwise convolution in `layout`: `operations` point by point.
+  /// Returns the price of a pool or depthwise convolution in `layout`; `operations` counts scalar operations.
   double window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const;
 
-  /// The part of whole vectors that a run of so many elements fills.
+  /// Returns the fraction of whole vectors that `contiguous` elements fill.
   double vectorShare(int64_t contiguous) const;
 
-  /// Reading and writing `bytes` once in a step of its own, in another order where it turns them.
+  /// Returns the price of reading and writing `bytes` once in a separate step, transposed if `turns`.
   double pass(int64_t bytes, bool turns) const;
 
-  /// A pixel shuffle in a step of its own, which makes digits of the channel number parts of space or the other way
-  /// round. `digit`: the innermost channels, 1 where they become space. It copies runs of them where neighbours are
-  /// channels on both sides, and turns elements elsewhere; between whole vectors of channels and planes it stores each
-  /// element alone.
+  /// Returns the price of a pixel shuffle in a separate step, which turns digits of the channel number into space or
+  /// back. `digit` is the number of innermost channels, 1 where they become space. Runs of `digit` channels are copied
+  /// where neighbours are channels on both sides; elsewhere elements are transposed. Between whole vectors of channels
+  /// and planes each element is stored alone.
   double shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from, ChannelLayout to) const;
 
  private:
-  /// Whether an instruction on matrices reads channels as `layout` has them.
+  /// Whether an instruction on matrices reads channels in the order of `layout`.
   bool isNative(ChannelLayout layout) const;
   double operationsPerUs() const { return chip_.operationsPerSecond() * 1e-6; }
   double cyclesPerUs() const { return chip_.hertz() * 1e-6; }

@@ -7,8 +7,8 @@
 
 namespace tessera::compiler {
 
-/// The loops of a convolution with constant weights: plain or grouped, any number of spatial dimensions, channels
-/// next to the batch or last. Depthwise convolutions are not among them: their channels go through one by one.
+/// The channel loops of a convolution with constant weights: plain or grouped, any number of spatial dimensions,
+/// channels next to the batch or last. Depthwise convolutions are excluded, since they do not mix channels.
 struct Convolution {
   Channels input;   ///< dimensions of the input: [group,] input channel
   Channels output;  ///< of the result: [group,] output channel
@@ -17,23 +17,24 @@ struct Convolution {
 };
 std::optional<Convolution> asConvolution(mlir::linalg::GenericOp op);
 
-/// Whether `op` works element by element, its operands' dimensions in any order: what may be a pixel shuffle, which
-/// makes digits of the channel number parts of space or the other way round.
+/// Whether `op` is elementwise with its operands' dimensions in any order. Such an operation may be a pixel shuffle,
+/// which turns digits of the channel number into space or back.
 bool movesDigits(mlir::linalg::GenericOp op);
 
-/// Which values are activations, and where their channels are.
+/// Finds the activations among the values, and their channel dimensions.
 ///
-/// Starts at convolutions and pools and spreads in both directions: through operations that treat channels alike,
-/// padding, concatenation, slices, views that split or merge channel dimensions, transposes, pixel shuffles. What is
+/// Starts at convolutions and pools and spreads in both directions, through operations that treat channels alike,
+/// padding, concatenation, slices, views that split or merge channel dimensions, transposes and pixel shuffles. A value
 /// known at compile time is never an activation.
 class ChannelRoles {
  public:
   explicit ChannelRoles(mlir::func::FuncOp main);
 
   std::optional<Channels> of(mlir::Value value) const;
-  /// Transposes of whole activations and views share memory with what they are of: the value that stands for it.
+  /// Returns the value that represents `value`: transposes of whole activations and views share memory with their
+  /// source.
   mlir::Value root(mlir::Value value) const;
-  /// Whether `op` only gives its operand other dimensions; its result has the same root.
+  /// Whether `op` only permutes or reshapes its operand; its result has the same root.
   bool isAlias(mlir::Operation* op) const;
 
  private:

@@ -10,15 +10,15 @@
 
 namespace tessera::compiler {
 
-/// Marks products of 8 bits (kNarrowPairs) whose constant operand seldom has two neighbours that an instruction for
-/// pairs could saturate at, on chips that multiply so. Returns their number.
+/// Marks 8-bit products (kNarrowPairs) whose constant operand has few neighbouring pairs at which an instruction for
+/// pairs could saturate, on chips with such an instruction. Returns their number.
 int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>& weights);
 
-/// Whether the integers of 8 bits that `op` reads from its constant operand seldom have such neighbours, were they
-/// interleaved by four along dimension `along`, and the other operand has the sign that the instruction takes.
+/// Whether the 8-bit constant operand of `op`, interleaved by four along dimension `along`, has few such pairs, and the
+/// other operand has the sign that the instruction requires.
 bool hasNarrowPairs(mlir::linalg::GenericOp op, unsigned along, ConstantEvaluator& constants);
 
-/// The share of runs of 64 elements, which the columns of a tile read together, that have such a pair.
+/// Returns the fraction of runs of 64 elements, which the columns of a tile read together, that contain such a pair.
 double shareOfWidePairs(llvm::ArrayRef<int8_t> elements);
 
 }  // namespace tessera::compiler

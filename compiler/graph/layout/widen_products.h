@@ -8,10 +8,10 @@
 
 namespace tessera::compiler {
 
-/// Lets products of 8-bit integers by constant weights read integers of 16 bits, on chips whose instructions add up
-/// products of 16 bits only (vpmaddwd): elements are widened once, weights before the first run and activations where
-/// they are written, and not in every tile that loads them. Weights whose pairs are narrow (narrow_pairs.h) stay in 8
-/// bits, and so do products that take longer to read wider operands than they gain. Returns the number of products.
+/// Lets products of 8-bit integers by constant weights read 16-bit integers, on chips whose instructions add products
+/// of 16 bits only (vpmaddwd). Elements are widened once, weights before the first run and activations where they are
+/// written, instead of at each load of a tile. Products stay in 8 bits if the pairs of their weights are narrow
+/// (narrow_pairs.h) or if reading wider operands costs more than it gains. Returns the number of products.
 int widenProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights);
 
 }  // namespace tessera::compiler

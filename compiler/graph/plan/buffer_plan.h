@@ -13,49 +13,49 @@
 
 namespace tessera::compiler {
 
-/// Where bytes live. Several values share one: views, and results written over dead operands.
+/// The location of some bytes. Several values may share one: views, and results that overwrite dead operands.
 struct Storage {
   v1::Buffer::Kind kind = v1::Buffer::ARENA;
-  int index = 0;          // input or output position, or position in prepared weights, or place in the arena
+  int index = 0;          // position among inputs, outputs, prepared weights, or in the arena
   int64_t offset = 0;     // weights and arena
-  int parent = -1;        // arena: the storage this one is a part of; offset is then relative to it
+  int parent = -1;        // arena: the storage that contains this one, to which `offset` is then relative
   Lifetime lifetime{};    // arena
-  v1::TensorSpec spec{};  // of the value that made it
+  v1::TensorSpec spec{};  // of the value that defined it
 };
 
-/// A step before it has buffers: the function it runs, and what it makes.
+/// A step without buffers yet: the function that it runs, and its results.
 struct PendingStep {
   OutlinedGroup outlined;
   llvm::SmallVector<mlir::Value> results;  ///< empty: copies its only argument to model output `copies_to`
   int copies_to = -1;
   std::string name;
-  LoopOp loop = {};  ///< then the step is all of a loop: `outlined` has its operands as arguments, and no function
+  LoopOp loop = {};  ///< if set, the step is a whole loop: `outlined` has its operands as arguments, and no function
 };
 
-/// Which bytes each value of a model's main function lives in: its inputs, weights, outputs, and one arena for what
-/// lies between steps. Called in the order of its methods.
+/// Assigns bytes to each value of a model's main function: inputs, weights, outputs, and one arena for values between
+/// steps. Methods must be called in the order of their declaration.
 class BufferPlan {
  public:
   BufferPlan(const ImportedModel& model, mlir::func::FuncOp main, const Chip& chip)
       : model_(model), main_(main), chip_(chip) {}
 
-  /// Places inputs, and each weight that is read once. Returns the bytes of all weights.
+  /// Places inputs, and each used weight. Returns the bytes of all weights.
   int64_t placeArguments(std::vector<PlannedGraph::PlacedWeight>& weights);
-  /// Has `root` written straight to a model output; false where it goes to another one already.
+  /// Lets `root` be written straight to a model output. Returns false if it already goes to another one.
   bool writeToOutput(mlir::Value root, int output) { return output_of_.try_emplace(root, output).second; }
-  /// Where parts lie one after the other in the result, whoever computes a part can write it there and the
-  /// concatenation needs no step.
+  /// If the parts of a concatenation are contiguous in the result, places them there, so that their producers write
+  /// them and the concatenation needs no step. Returns whether it did.
   bool placeConcat(mlir::tensor::ConcatOp concat);
-  /// What is live how long; `extents` are read behind the last step.
+  /// Computes lifetimes. `extents` are read after the last step.
   void findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<mlir::Value> extents);
-  /// Gives the results of a step their bytes; steps in order. Notes in its function what the result is written over,
-  /// where that asks something of code generation.
+  /// Assigns bytes to the results of a step; call for the steps in order. Marks in the step's function a result that
+  /// overwrites an operand if code generation must take care.
   void assignResults(const PendingStep& pending, int step);
-  /// Bytes of the arena that a step alone needs.
+  /// Reserves arena bytes that only this step uses.
   int reserve(int64_t bytes, int step);
-  /// The storage of an output that a step copies to.
+  /// Returns the storage of an output that a step copies to.
   int copyTarget(int output);
-  /// Lays out the arena and puts its figures and decisions into the plan.
+  /// Packs the arena and adds its figures and decisions to the plan.
   void planArena(v1::Plan& plan);
 
   bool has(mlir::Value root) const { return storage_of_.contains(root); }
@@ -76,7 +76,7 @@ class BufferPlan {
   const ImportedModel& model_;
   mlir::func::FuncOp main_;
   const Chip& chip_;
-  std::vector<v1::Decision> decisions_;  ///< what products are written over
+  std::vector<v1::Decision> decisions_;  ///< about products that overwrite an operand
   std::vector<Storage> storages_;
   llvm::DenseMap<mlir::Value, int> storage_of_;  ///< by root value
   llvm::DenseMap<mlir::Value, int> output_of_;   ///< roots written straight to a model output

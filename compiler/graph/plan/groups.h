@@ -9,23 +9,23 @@
 
 namespace tessera::compiler {
 
-/// Operations that become one workload, in program order. Only values of `results` are read outside.
+/// Operations that become one workload, in program order. Only the values of `results` are read outside.
 struct Group {
   std::vector<mlir::Operation*> ops;
   std::vector<mlir::Value> results;
   std::optional<v1::ChainTiling> chain;         ///< several products that run slice by slice (fuse_chains)
-  v1::Choice choice = {};                       ///< with `chain`: what it came of
+  v1::Choice choice = {};                       ///< the choice that led to `chain`
   std::optional<v1::FusionProfit> fusion = {};  ///< several groups that became one
 };
 
-/// Cuts `main` into groups, in the order in which they can run.
+/// Cuts `main` into groups, in an order in which they can run.
 ///
-/// A group is a root (contraction, convolution, pooling, reduction, data movement) and what can follow it
-/// without another pass over memory: elementwise operations at the same points, a trailing tensor.pad. A transpose
-/// that a product alone reads, and could not absorb, is a phase of that product.
-/// Reductions and the elementwise operations between them over the same rows (softmax, layer
-/// normalization) form one group. A producer joins only if nobody else reads it, so no work is repeated
-/// and groups never depend on each other in a cycle. Linear in operations and operands.
+/// A group is a root (contraction, convolution, pooling, reduction, data movement) with the operations that can follow
+/// it without another pass over memory: elementwise operations at the same points, a trailing tensor.pad. A transpose
+/// that only a product reads, and that the product could not absorb, is a phase of that product. Reductions and the
+/// elementwise operations between them over the same rows (softmax, layer normalization) form one group. A producer
+/// joins only if it has no other reader, so no work is repeated and groups never depend on each other in a cycle.
+/// Linear in operations and operands.
 std::vector<Group> formGroups(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

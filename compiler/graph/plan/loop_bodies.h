@@ -8,21 +8,22 @@
 
 namespace tessera::compiler {
 
-/// Bodies of the loops of @main as graphs of their own, by loop; plan_writer.h puts their steps where the loop is.
-/// Inputs of such a graph are the iteration, what is carried, parts of what is scanned, what is captured; its outputs
-/// are the body's results.
+/// The planned bodies of the loops of @main, by loop; plan_writer.h inserts their steps at the loop. Inputs of such a
+/// graph are the iteration, carried values, parts of scanned tensors, and captured values; its outputs are the body's
+/// results.
 using LoopPlans = std::vector<std::pair<LoopOp, PlannedGraph>>;
 
-/// Of `pins` those of places in the body of no loop of `main`. A place there begins with the body's name and ": ".
+/// Returns the pins that are not for places in loop bodies of `main`. The name of such a place begins with the body's
+/// name and ": ".
 std::vector<v1::Choice> pinsOutsideOfLoops(mlir::func::FuncOp main, const std::vector<v1::Choice>& pins);
 
-/// Plans them, loops within loops included. Before that what a loop reads gets memory of its own where it has none:
-/// constants and slices become part of the body where it reads them as they are, and are copied where they are carried
-/// or scanned. Takes the bodies out of the model's module.
+/// Plans the bodies of all loops, nested ones included, and removes them from the model's module. First gives a loop's
+/// operands memory of their own where they have none: constants and slices become part of the body if it reads them
+/// unchanged, and are copied if they are carried or scanned.
 absl::StatusOr<LoopPlans> planLoopBodies(mlir::func::FuncOp main, const ImportedModel& model, const v1::Target& target,
                                          const GraphOptions& options);
 
-/// Adds what was decided in the bodies to a report, places named as pins name them.
+/// Adds the decisions of the bodies to a report, with places named as in pins.
 void addDecisionsOfLoops(LoopPlans& loops, v1::GraphReport& report);
 
 }  // namespace tessera::compiler

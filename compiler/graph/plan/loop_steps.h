@@ -10,23 +10,23 @@
 
 namespace tessera::compiler {
 
-/// Where a loop's own memory is: a part of the arena, for as long as the loop runs. Its body's arena comes first.
+/// The memory of a loop itself: a part of the arena that is live while the loop runs. The body's arena comes first.
 struct LoopMemory {
   int storage = -1;
   int64_t iteration = 0, condition = 0;  ///< bytes from its start
-  std::vector<int64_t> spares = {};      ///< of each value that is carried
+  std::vector<int64_t> spares = {};      ///< offset of the spare buffer of each carried value
   int64_t bytes = 0;
 };
 
 LoopMemory layOutLoop(LoopOp loop, const PlannedGraph& body);
 
-/// Puts a loop and the steps of its body into `planned`, behind the steps that are there.
+/// Writes a loop and the steps of its body into `planned`, after the existing steps.
 class LoopWriter {
  public:
-  /// The buffer of a value of @main.
+  /// Returns the buffer of a value of @main.
   using BufferOf = llvm::function_ref<int(mlir::Value)>;
 
-  /// `prepared`: how many weights of @main itself are prepared. Those of bodies, in planned.prepared, come behind them.
+  /// `prepared` is the number of prepared weights of @main. Prepared weights of bodies follow them in planned.prepared.
   LoopWriter(PlannedGraph& planned, std::map<std::string, int>& workload_of, const BufferPlan& memory, int prepared)
       : planned_(planned), workload_of_(workload_of), memory_(memory), prepared_(prepared) {}
 

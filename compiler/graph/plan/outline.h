@@ -9,9 +9,9 @@
 
 namespace tessera::compiler {
 
-/// A group as a function of its own. `arguments` are the values of main it reads, in order of first use;
-/// its results are the group's. Constants, fills and scalar arithmetic are copied in; so are slices, whose reader
-/// gets the whole tensor: a part of it is an offset in the access function, never a copy.
+/// A group as a function. `arguments` are the values of main that it reads, in order of first use; its results are the
+/// group's. Constants, fills and scalar arithmetic are copied in. Slices are copied in too: the function takes the
+/// whole tensor, and the slice is an offset in its reader's access function, never a copy.
 struct OutlinedGroup {
   mlir::OwningOpRef<mlir::func::FuncOp> function;
   std::vector<mlir::Value> arguments;
@@ -20,13 +20,14 @@ struct OutlinedGroup {
   std::optional<v1::FusionProfit> fusion = {};  ///< the group's
 };
 
-/// Tensors of i1 have no defined byte layout, so they cross the border as i8 holding 0 or 1.
+/// Outlines a group. Tensors of i1 have no defined byte layout, so arguments and results of that type are i8 with
+/// values 0 and 1.
 OutlinedGroup outlineGroup(const Group& group);
 
-/// A function that copies a tensor of the given type: for results of the model that no group writes.
+/// Returns a function that copies a tensor, for model outputs that no group writes.
 mlir::OwningOpRef<mlir::func::FuncOp> makeCopyFunction(mlir::Location location, mlir::RankedTensorType type);
 
-/// The type a value has at a workload's border.
+/// Returns the type of a value as an argument or result of a workload.
 mlir::RankedTensorType borderType(mlir::RankedTensorType type);
 
 }  // namespace tessera::compiler

@@ -13,11 +13,11 @@ namespace tessera::compiler {
 
 /// Turns groups into distinct workloads, steps, buffers with offsets, and placed weights.
 ///
-/// Results of the model are written straight to the caller's buffers; one that no group computes (an
-/// input passed through, a constant, a value returned twice) gets a copy step. A view shares its source's
-/// buffer offset. Parts of a concatenation are computed in place. An elementwise step writes over an operand that dies
-/// in it, and so does a product's what it adds to its sums (written_over.h): decisions of kind "in-place".
-/// A loop becomes the steps of its body, of which `loops` has the plan.
+/// Model outputs are written straight to the caller's buffers; an output that no group computes (an input passed
+/// through, a constant, a value returned twice) gets a copy step. A view shares its source's offset. Parts of a
+/// concatenation are computed in place. An elementwise step overwrites an operand that dies in it, and a product's step
+/// overwrites the operand that is added to its sums (written_over.h): decisions of kind "in-place". A loop becomes the
+/// steps of its body, whose plan is in `loops`.
 absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
                                        const LoopPlans& loops);
 

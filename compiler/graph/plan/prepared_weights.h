@@ -11,14 +11,13 @@
 
 namespace tessera::compiler {
 
-/// Gives all derived weights that `main` reads their bytes. They keep their derivations.
+/// Computes the bytes of all derived weights that `main` reads. They keep their derivations.
 absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weights, const FoldedMemory& memory);
 
-/// Decides which derived weights the artifact stores and which it computes before its first run. A model whose weights
-/// would take at most 1.2 times the bytes of what they are computed from stores all. Another one stores those that
-/// isWorthDeriving() declines, and those that make no thousandth of its bytes. Without `prepare` every model stores
-/// all. Sets Weight.prepared of the others, the positions in the answer, and gives those stored their bytes. Nothing of
-/// `main` is changed.
+/// Decides which derived weights the artifact stores and which it computes before its first run. If the weights take at
+/// most 1.2 times the bytes of their sources, all are stored. Otherwise a weight is stored if isWorthDeriving()
+/// declines it, or if it is less than a thousandth of all bytes. Without `prepare` all are stored. Computes the bytes
+/// of stored weights; sets Weight.prepared of the others to their position in the result. Does not change `main`.
 absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::func::FuncOp main,
                                                                         std::vector<Weight>& weights, const Chip& chip,
                                                                         const FoldedMemory& memory, bool prepare);

@@ -8,15 +8,15 @@
 
 namespace tessera::compiler {
 
-/// Arguments of a step's function that its one result may be written over: the last operation, elementwise behind one
-/// product, convolution or pool, reads them at the points that it writes, and nothing else in the function reads them.
-/// A residual sum, most often. Of an argument's bytes the caller knows who else reads them.
+/// Returns the arguments of a step's function that its single result may overwrite: the function's last operation,
+/// elementwise after one product, convolution or pool, reads them at the points that it writes, and nothing else in the
+/// function reads them. Mostly residual sums. The caller knows whether other steps read the argument's bytes.
 llvm::SmallVector<unsigned> addendsOf(mlir::func::FuncOp function);
 
-/// Why code generation may write to the result of such a function before it has read all that it is written over, in a
-/// sentence; empty where it does not. What it runs otherwise stays as it is: sums are cut into blocks, whose partial
-/// results wait in the result, where they are long or read vectors that lie far apart (codegen, contraction_memory);
-/// instructions on whole tiles compute the edges of a result twice.
+/// Returns a sentence why code generation may write an element of the result before it has read the overwritten
+/// operand; empty if it does not. Two methods do so: sums cut into blocks store partial results in the result where
+/// sums are long or read distant vectors (codegen, contraction_memory), and instructions on whole tiles compute the
+/// edges of a result twice.
 std::string whyWrittenEarly(mlir::func::FuncOp function, const Chip& chip);
 
 }  // namespace tessera::compiler
