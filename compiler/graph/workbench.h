@@ -7,8 +7,8 @@
 
 namespace tessera::compiler {
 
-/// A context with the dialects that models are imported to, and what brings their graphs to canonical form: to make
-/// them takes longer than to plan a small model. It serves one model, since what a context has seen stays with it.
+/// A context with the dialects of imported models, and a canonicalizer. Constructing it takes longer than planning a
+/// small model. It serves one model, because a context keeps everything that it has seen.
 struct GraphWorkbench {
   GraphWorkbench();
 
@@ -16,10 +16,10 @@ struct GraphWorkbench {
   Canonicalizer canonicalizer;
 };
 
-/// The one that was made ahead, or a new one.
+/// Returns the workbench that was prepared, or a new one.
 std::unique_ptr<GraphWorkbench> graphWorkbench();
 
-/// Makes one ahead, for who asks next in this process or in one that is forked from it.
+/// Prepares a workbench for the next graphWorkbench() call in this process or in a forked child.
 void prepareGraphWorkbench();
 
 }  // namespace tessera::compiler

@@ -4,10 +4,10 @@
 
 namespace tessera::compiler {
 
-/// Whether every value of floating-point type `narrow` is one of `wide`.
+/// Whether floating-point type `wide` can represent every value of `narrow`.
 bool holds(mlir::Type wide, mlir::Type narrow);
 
-/// Rules on the conversions within one body; see eliminateCasts.
+/// Adds the rules for conversions within one body; see eliminateCasts.
 void addCastRules(mlir::RewritePatternSet& patterns, int& count);
 
 }  // namespace tessera::compiler

@@ -8,10 +8,10 @@
 
 namespace tessera::compiler {
 
-/// Cuts bodies of elementwise operations that keep more values alive at once than the chip has vector registers in two,
-/// where fewest values cross from one to the other, as long as less is moved for that than would be spilled (hardware
-/// adaptation, section 6.1.1). A decision "cut" for every such body, cut or not. Both parts stay in one group; code
-/// generation, which counts in the same way, does not join them again.
+/// Cuts bodies of elementwise operations that keep more values alive than the chip has vector registers into two, at
+/// the point that the fewest values cross, if that moves less than spilling would (hardware adaptation, section 6.1.1).
+/// Returns a decision "cut" for every such body, cut or not. Both parts stay in one group; code generation counts live
+/// values in the same way and does not rejoin them.
 std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
 
 }  // namespace tessera::compiler

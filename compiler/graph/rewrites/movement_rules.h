@@ -4,7 +4,7 @@
 
 namespace tessera::compiler {
 
-/// The two families of simplifyMovement's rules.
+/// Add the two families of simplifyMovement's rules.
 void addTransposeRules(mlir::RewritePatternSet& patterns, int& count);
 void addSliceRules(mlir::RewritePatternSet& patterns, int& count);
 

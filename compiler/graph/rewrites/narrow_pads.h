@@ -4,9 +4,9 @@
 
 namespace tessera::compiler {
 
-/// Lets paddings leave out dimensions of extent one that they do not pad, where what they read or who reads them sees
-/// it without: a padding between two operations that know nothing of such a dimension (one block of channels) joins
-/// them. Views put it back for who wants it. Returns the number of paddings. Behind assignLayouts.
+/// Removes dimensions of extent one from paddings that do not pad them, if the padding's operand or reader is a view
+/// without them. A padding between two operations without such a dimension (one block of channels) can then join them.
+/// Views restore the dimension for other readers. Returns the number of paddings. Runs after assignLayouts.
 int narrowPads(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

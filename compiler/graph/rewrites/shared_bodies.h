@@ -4,13 +4,13 @@
 
 namespace tessera::compiler {
 
-/// Elementwise operations that are equal but for the numbers in their bodies: from so many different ones on the
-/// numbers become operands.
+/// Number of elementwise operations, equal except for numbers in their bodies, from which on the numbers become
+/// operands.
 inline constexpr int kMostEqualButForNumbers = 64;
 
-/// Lets operations that differ in numbers of their bodies alone share one kernel where there are very many of them,
-/// instead of one each: numbers in which they differ become scalar operands, all others stay. For the end of the
-/// rewrites, which would fold them in again. Returns the number of operations that changed.
+/// Lets operations that differ only in numbers of their bodies share one kernel if there are very many of them.
+/// Differing numbers become scalar operands; equal ones stay. Runs last, because other rewrites would fold the operands
+/// back. Returns the number of operations changed.
 int shareBodiesOfManyNumbers(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

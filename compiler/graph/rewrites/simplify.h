@@ -6,23 +6,23 @@
 
 namespace tessera::compiler {
 
-/// Turns named linalg operations into linalg.generic, so that later rewrites and workload identity see one
-/// form. linalg.fill stays: it is how a reduction's start is recognized. Returns how many were rewritten.
+/// Turns named linalg operations into linalg.generic, so that later rewrites and workload identity see one form.
+/// linalg.fill stays, since it marks the start of a reduction. Returns the number of rewrites.
 int generalizeNamedOps(mlir::func::FuncOp main);
 
-/// Broadcast operands of elementwise operations lose dimensions of extent one: a mask [1, s] read as (b, s) is
-/// the vector [s] read as (s), which does not stand in the way of merging loops. Returns operands changed.
+/// Removes dimensions of extent one from broadcast operands of elementwise operations: a mask [1, s] read as (b, s)
+/// becomes the vector [s] read as (s), which does not prevent merging loops. Returns the number of operands changed.
 int dropUnitBroadcasts(mlir::func::FuncOp main);
 
-/// Operations whose results nobody reads. Returns how many were removed; constants, empty tensors and fills, which
-/// are no work of their own, are removed but not counted.
+/// Removes operations whose results have no reader. Returns the number removed, without constants, empty tensors and
+/// fills, which are no work.
 int removeDeadCode(mlir::func::FuncOp main);
 
-/// Of operations that compute the same from the same operands, one remains: a normalization written out once for each
-/// of queries, keys and values is computed once. Counted like dead code.
+/// Keeps one of several operations that compute the same from the same operands: a normalization written once for each
+/// of queries, keys and values is computed once. Counts like removeDeadCode().
 int eliminateDuplicates(mlir::func::FuncOp main);
 
-/// MLIR's canonicalization, common subexpression elimination and dead code removal.
+/// Runs MLIR's canonicalization, common subexpression elimination and dead code removal.
 absl::Status canonicalizeGraph(mlir::func::FuncOp main, Canonicalizer& canonicalizer);
 
 }  // namespace tessera::compiler

@@ -4,8 +4,8 @@
 
 namespace tessera::compiler {
 
-/// Moves views from between a product and the elementwise operations that follow it to behind them, so that
-/// both have the same loops. Returns the number of operations that got other loops.
+/// Moves views between a product and its following elementwise operations to after these, so that all have the same
+/// loops. Returns the number of operations whose loops changed.
 int sinkViews(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

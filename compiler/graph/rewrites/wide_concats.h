@@ -4,13 +4,13 @@
 
 namespace tessera::compiler {
 
-/// Operands of one concatenation: its kernel has a loop for each, and what code generation takes grows faster than
-/// their number (500 operands 9 s, 2,000 end LLVM).
+/// Operands of one concatenation. Its kernel has a loop for each, and code generation takes more than linear time in
+/// their number (500 operands 9 s; 2,000 crash LLVM).
 constexpr int kMostConcatOperands = 32;
 
-/// Makes a concatenation of more operands a tree: of kMostConcatOperands neighbours each, then of what those make.
-/// Equal parts make equal kernels, and where the parts of a stage lie one after the other the next stage copies nothing
-/// (BufferPlan::placeConcat). Returns how many concatenations were cut.
+/// Turns a concatenation of more operands into a tree: kMostConcatOperands neighbours each, then their results. Equal
+/// parts have equal kernels, and if the parts of a stage are contiguous, the next stage copies nothing
+/// (BufferPlan::placeConcat). Returns the number of concatenations cut.
 int cutWideConcats(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -4,14 +4,13 @@
 
 namespace tessera::compiler {
 
-/// The most equal parts of one tensor that are read directly. Each reader has its part's offset in its code, so each is
-/// a kernel of its own.
+/// The most equal parts of one tensor that are read directly. Each reader has its part's offset in its code, so each
+/// has its own kernel.
 inline constexpr int kMostSplitParts = 64;
 
-/// Copies a tensor of which more equal parts are read along one dimension: 32 neighbouring parts to a copy, in stages
-/// if there are more than 32 copies. Readers of parts at the same place of their copies are equal, so a few dozen
-/// kernels serve all parts; the cost is one more pass over the tensor for each stage. Returns how many tensors were
-/// copied.
+/// Copies a tensor of which more equal parts are read along one dimension: 32 neighbouring parts per copy, in stages if
+/// there are more than 32 copies. Readers of the same part of different copies are equal, so a few dozen kernels serve
+/// all parts, at the cost of one pass over the tensor per stage. Returns the number of tensors copied.
 int cutWideSplits(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

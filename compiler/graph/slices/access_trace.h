@@ -12,13 +12,14 @@
 
 namespace tessera::compiler {
 
-/// What every operation of a few groups accesses, as a function of the loops of their one result: backward shape
-/// inference with the access functions kept. Windows become terms with the stride, what a view merges becomes two
-/// loops, paddings move a slice and leave no trace.
+/// Expresses what every operation of a few groups accesses as a function of the loops of their single result: backward
+/// shape inference that keeps the access functions. A window becomes a term with the stride; a dimension merged by a
+/// view becomes two loops; a padding moves a slice and leaves no trace.
 class AccessTrace {
  public:
-  /// `ops` in program order, the result's last; INVALID_ARGUMENT, with what stands in the way, for a gather, an
-  /// operation of several results, a second result, or a value that is read in ways no slice of bounded size serves.
+  /// Traces `ops`, in program order with the result's last. INVALID_ARGUMENT, with the obstacle, for a gather, an
+  /// operation with several results, a second result of the group, or a value whose reads no slice of bounded size
+  /// covers.
   static absl::StatusOr<AccessTrace> of(std::vector<mlir::Operation*> ops);
 
   struct Read {
@@ -26,8 +27,9 @@ class AccessTrace {
     int held = -1;
     mlir::Operation* reader = nullptr;
   };
-  /// A dimension of the result that can be cut: slices of it ask every operation for a slice, overlaps (windows)
-  /// included. A loop of the last operation alone would run the others again for each slice; a reduced one needs all.
+  /// A dimension of the result that can be cut: each of its slices needs a slice of every operation, with overlaps for
+  /// windows. Excluded are loops of the last operation alone, for which the others would run again in each slice, and
+  /// reduced loops, which need all iterations.
   struct Cut {
     int dimension = 0;
     int loop = 0;
@@ -39,7 +41,7 @@ class AccessTrace {
   bool made(mlir::Value value) const { return needed_.contains(value); }
   const Subscripts& needed(mlir::Value value) const { return space_.at(needed_.lookup(value)); }
   const Subscripts& iterations(mlir::Operation* op) const { return space_.at(iterations_.lookup(op)); }
-  const std::vector<Read>& reads() const { return reads_; }  ///< of what comes from outside
+  const std::vector<Read>& reads() const { return reads_; }  ///< of values from outside
   const std::vector<Cut>& cuts() const { return cuts_; }     ///< outermost first
 
  private:
@@ -54,17 +56,17 @@ class AccessTrace {
   std::vector<mlir::Operation*> ops_;
   llvm::SmallPtrSet<mlir::Operation*, 32> inside_;
   LoopSpace space_;
-  llvm::DenseMap<mlir::Value, int> needed_;           // values made inside -> what is held of them
-  llvm::DenseMap<mlir::Operation*, int> iterations_;  // operations -> subscript per loop of theirs
+  llvm::DenseMap<mlir::Value, int> needed_;           // values defined inside -> the part of them that is held
+  llvm::DenseMap<mlir::Operation*, int> iterations_;  // operations -> a subscript for each of their loops
   std::vector<Read> reads_;
   std::vector<Cut> cuts_;
 };
 
-/// Operations of all `groups` and the views between them, in program order.
+/// Returns `ops` with the views between them, in program order.
 std::vector<mlir::Operation*> inProgramOrder(std::vector<mlir::Operation*> ops);
 
-/// Arithmetic of the vector unit, in the unit of multiply-adds (two each): a mathematical function is a polynomial of
-/// about 20 instructions (compiler/codegen/math_expansion).
+/// Returns the vector arithmetic of an operation, in multiply-adds (two operations each). A mathematical function
+/// counts as a polynomial of about 20 instructions (compiler/codegen/math_expansion).
 double vectorWork(mlir::linalg::LinalgOp op);
 
 }  // namespace tessera::compiler

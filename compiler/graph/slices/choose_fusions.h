@@ -12,19 +12,19 @@
 
 namespace tessera::compiler {
 
-/// All chains (fuse_chains.h) and regions (tile_regions.h) that the groups offer. A region of exactly the groups that a
-/// chain prices is left to that chain, which knows products better.
+/// Returns all candidate chains (fuse_chains.h) and regions (tile_regions.h) of the groups. If a chain has exactly the
+/// groups of a region, only the chain is returned, since its prices model products better.
 std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                       fusion::Merging merging, const RowFacts* rows);
 
-/// Which groups run as one slice by slice: of all that is offered (fusionOffers), those that together gain most beyond
-/// the errors of their prices (fusion/selection.h). Writes into the groups how (ChainTiling), and returns every
-/// decision with its figures, in microseconds of one core; where too many overlap to look at every choice, a last one
-/// of kind "fusion" says how much more another choice could gain at most. What ends in rows that another offer goes on
-/// from is chosen from what that one leaves: the rows are gone there as well.
+/// Selects the candidates (fusionOffers) that together gain most beyond the errors of their prices
+/// (fusion/selection.h). Writes the slices (ChainTiling) into the groups. Returns every decision with its figures, in
+/// microseconds of one core. If too many candidates overlap for an exact selection, a last decision of kind "fusion"
+/// bounds what a better one could gain. A candidate that ends in normalized rows from which another candidate continues
+/// is selected from the groups that remain: its price does not include what the other one loses.
 ///
-/// What a pin wants fused is taken before all others, what it wants apart is not looked at. `rows`: what runs of fewer
-/// need.
+/// Candidates that a pin fuses are taken first; those that a pin keeps apart are skipped. `rows`: the parts that runs
+/// of smaller sizes need.
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                         fusion::Merging merging = fusion::Merging::kWhereItPays,
                                         const RowFacts* rows = nullptr);

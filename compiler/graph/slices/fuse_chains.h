@@ -12,20 +12,19 @@ namespace tessera::compiler {
 
 inline constexpr char kChainChoice[] = "fuse-chain";
 
-/// Groups with products that feed each other (attention, two-layer perceptrons, convolutions in a row), priced by
-/// fusion::decideSlices from what the groups' access functions say: slice by slice, and how (ChainTiling), against one
-/// after another. Decisions of kind "fuse-chain", in microseconds of one core.
+/// Prices groups with products that feed each other (attention, two-layer perceptrons, successive convolutions): slice
+/// by slice by fusion::decideSlices from the groups' access functions, against separate execution. Returns candidates
+/// with their slices (ChainTiling) and decisions of kind "fuse-chain", in microseconds of one core.
 ///
-/// Candidates are up to three products, and up to eight where every shorter one that begins in the same place gains,
-/// each linked to the next by a value that only it reads, through plain views, with at most two groups of rows
-/// (softmax, elementwise) in between, or products that end in the normalization of their rows or a pool; what others
-/// read of a sum before it is a further result. Forms of one site are the products alone, and with what moves their
-/// first operand, their result, or both. A target that states no clock or fewer than two memory levels offers nothing.
+/// Candidates are up to three products, and up to eight if every shorter chain from the same start gains. Each product
+/// is linked to the next by a value that only it reads, through plain views, with at most two groups of rows (softmax,
+/// elementwise) in between. A chain may end in the normalization of its rows or in a pool. If others read a sum before
+/// the normalization, it is a further result. Forms of one site are the products alone, or with the movement of their
+/// first operand, their result, or both. A target without a clock or with fewer than two memory levels yields none.
 ///
-/// Where `rows` says that runs may have less of a dimension, large slices of it are priced by what they compute in
-/// vain.
+/// If runs may have less of a dimension (`rows`), large slices of it are priced with the unneeded work of such runs.
 ///
-/// Choices of kind "fuse-chain": "apart" for the products covers them with what moves their operands as well.
+/// Choices of kind "fuse-chain": "apart" for the products covers the forms with moved operands as well.
 std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging = fusion::Merging::kWhereItPays,
                                      const RowFacts* rows = nullptr);

@@ -5,45 +5,45 @@
 #include "compiler/graph/plan/groups.h"
 #include "llvm/ADT/DenseMap.h"
 
-/// How the groups of a model feed each other, and of which kinds they are: what chains are found by.
+/// Finds how the groups of a model feed each other, and their kinds: the input of the search for chains.
 namespace tessera::compiler {
 
-/// Who reads the one result of a group.
+/// The readers of a group's single result.
 struct GroupLink {
   struct Reader {
     mlir::Operation* op = nullptr;
-    int group = -1;                       ///< -1: it is in none
+    int group = -1;                       ///< -1: in no group
     std::vector<mlir::Operation*> views;  ///< between
   };
-  int reader = -1;                      ///< position of the first group that reads; -1: there is none
+  int reader = -1;                      ///< position of the first reading group; -1: none
   std::vector<mlir::Operation*> views;  ///< between
-  std::vector<Reader> others;           ///< outside of that group
+  std::vector<Reader> others;           ///< outside that group
 
-  /// Whether what slices leave of the result is there when the others read it: these run behind the first group.
+  /// Whether all other readers run after the first group, so that they may read the result that slices write.
   bool othersRunLater() const;
 };
 
-/// Groups are positions in the list. The list outlives it.
+/// Groups are positions in the list, which must outlive the object.
 class GroupLinks {
  public:
   explicit GroupLinks(const std::vector<Group>& groups);
 
   GroupLink linkOf(int group) const;
-  /// The group that moves what `group` alone reads; -1: none.
+  /// Returns the group that only moves an operand for `group` alone; -1 if there is none.
   int movementBefore(int group) const;
 
-  /// A product, or a convolution, is in it; a pool is neither. Products of weights that are left to instructions
-  /// are none: what all slices would read of them is not priced.
+  /// Whether the group contains a product or convolution and no pool. Products of weights that are left to instructions
+  /// do not count, because the prices do not model their reads in slices.
   bool heavy(int group) const;
-  /// A stage of a convolution in Winograd's domain.
+  /// Whether the group is a stage of a convolution in Winograd's domain.
   bool winograd(int group) const;
-  /// A pool.
+  /// Whether the group is a pool.
   bool pools(int group) const;
-  /// Nothing but operations on elements or rows, and paddings of these.
+  /// Whether the group consists of operations on elements or rows, and paddings.
   bool rowsOnly(int group) const;
-  /// Whole rows are summed up, or searched for their largest element, and changed by that.
+  /// Whether the group reduces whole rows and combines the result with them.
   bool normalizes(int group) const;
-  /// Nothing but changes of layout and paddings.
+  /// Whether the group only changes layouts and pads.
   bool movesOnly(int group) const;
 
  private:

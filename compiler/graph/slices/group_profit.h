@@ -9,7 +9,8 @@ namespace tessera::compiler {
 
 v1::FusionProfit profitMessage(const std::string& pair, const fusion::Profit& profit);
 
-/// Equation 4.10 for groups that become one: `nodes` of regionGraphOf(), each of which but the last feeds another.
+/// Evaluates equation 4.10 for groups that become one: `nodes` of regionGraphOf(), each except the last one feeding
+/// another.
 v1::FusionProfit profitOfOne(const fusion::RegionGraph& graph, const std::vector<int>& nodes,
                              const fusion::PeakMachine& machine);
 

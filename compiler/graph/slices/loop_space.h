@@ -12,12 +12,12 @@ namespace tessera::compiler {
 /// One subscript per dimension of a tensor; a dimension of extent 1 has an empty one.
 using Subscripts = std::vector<fusion::Subscript>;
 
-/// The loops of a chain while its access functions are followed backward. Subscripts are kept here, so that a loop that
-/// turns out to be two (a view merges dimensions), or two that turn out to be one (rows that are also reduced), are
-/// replaced everywhere.
+/// The loops of a chain during the backward trace of its access functions. The object owns the subscripts, so that it
+/// can replace a loop everywhere when the loop turns out to be two (a view merges dimensions) or two loops turn out to
+/// be one (rows that are also reduced).
 class LoopSpace {
  public:
-  /// `cuttable`: a dimension of the result, until something reads all of it.
+  /// Adds a loop. `cuttable`: a dimension of the result, until an operation reads all of it.
   int add(int64_t extent, bool cuttable);
   void keepWhole(int loop) { loops_[loop].whole = true; }
   bool cuttable(int loop) const { return cuttable_[loop] && loops_[loop].extent > 1; }
@@ -26,19 +26,19 @@ class LoopSpace {
   void set(int held, size_t dimension, fusion::Subscript subscript) { held_[held][dimension] = std::move(subscript); }
   const std::vector<fusion::Loop>& loops() const { return loops_; }
 
-  /// Makes the held subscripts cover `other` as well; false where no slice of bounded size would.
+  /// Extends the held subscripts to cover `other` too. Returns false if no slice of bounded size covers both.
   bool unite(int held, const Subscripts& other);
 
-  /// `subscript` as one subscript per size, the most significant first: what a merged dimension was before. Splits the
-  /// loop behind it where that is needed; nothing where its terms do not fall apart in that way.
+  /// Splits `subscript` into one subscript per size, most significant first, to undo a merge of dimensions. Splits the
+  /// underlying loop if necessary. Returns nothing if the terms do not separate accordingly.
   std::optional<Subscripts> digits(fusion::Subscript subscript, const std::vector<int64_t>& sizes);
 
-  /// A linear expression over the loops of an operation; nothing for others. Constants move a slice, they do not change
-  /// its size, and are left out.
+  /// Converts a linear expression over the loops of an operation; nothing for other expressions. Drops constants, which
+  /// move a slice but do not change its size.
   static std::optional<fusion::Subscript> substitute(mlir::AffineExpr expression, const Subscripts& loops);
 
  private:
-  /// Whether `groups` are the points of the loop `plain` in groups, the last one filled up.
+  /// Whether `groups` indexes the loop `plain` in groups, the last one filled up.
   bool inGroups(fusion::Subscript groups, const fusion::Subscript& plain) const;
   void replace(int loop, const fusion::Subscript& by);
   int64_t extentOf(const fusion::Subscript& subscript) const;

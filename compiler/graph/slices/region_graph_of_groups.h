@@ -8,13 +8,13 @@
 
 namespace tessera::compiler {
 
-/// The groups of a model as tiling loop fusion sees them: one node each, in their order; tensors are what lies between
-/// them, views looked through. A group that reduces whole feature maps, that cannot be followed (gathers, several
-/// results, slices of what others wrote) or that is a chain already bounds a region (kGlobalReduction).
-/// `rows`: what runs of fewer rows need of their results.
+/// Returns the groups of a model for tiling loop fusion: one node each, in order; tensors are the values between them,
+/// with views removed. A group bounds a region (kGlobalReduction) if it reduces whole feature maps, has no traceable
+/// access (gathers, several results, slices of other groups' results), or is a chain. `rows`: the parts of results that
+/// smaller runs need.
 fusion::RegionGraph regionGraphOf(const std::vector<Group>& groups, const RowFacts* rows = nullptr);
 
-/// The views between a group and what other groups or the caller give it, in program order.
+/// Returns the views between a group and its operands from other groups or the caller, in program order.
 std::vector<mlir::Operation*> viewsBefore(const Group& group);
 
 }  // namespace tessera::compiler

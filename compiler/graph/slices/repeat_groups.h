@@ -9,11 +9,11 @@
 
 namespace tessera::compiler {
 
-/// Elementwise groups that several groups read, themselves elementwise or reductions: computed again within each, what
-/// they make is not written and read, and a launch is saved; it is computed more often instead (thesis, 4.6.2). What
-/// loses at the chip's peak (equation 4.10) is dropped; of the rest those are taken that gain where the tensors lie,
-/// with arithmetic at a share of the peak, since elementwise code is not made of multiply-adds. Decisions are of kind
-/// "repeat", in microseconds; pins say "fused" or "apart".
+/// Recomputes an elementwise group in each of its readers, which are elementwise or reductions. This saves writing and
+/// reading the result, and a launch, at the cost of repeated arithmetic (thesis, 4.6.2). Candidates that lose at the
+/// chip's peak (equation 4.10) are dropped. The others are taken if they gain by the bandwidth of the tensors' memory
+/// level, with arithmetic at a fraction of the peak, since elementwise code is not made of multiply-adds. Returns
+/// decisions of kind "repeat", in microseconds; pins are "fused" or "apart".
 std::vector<v1::Decision> repeatGroups(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices);
 
 }  // namespace tessera::compiler

@@ -7,12 +7,12 @@
 
 namespace tessera::compiler {
 
-/// The loop of `trace` along which a softmax runs that only `product` reads, as its left operand: maximum of a row,
-/// exp(x - maximum), sum of the row, division, each an operation of its own. -1 where there is none. Such a product may
-/// run in blocks of that loop with a running maximum and sum ("r0" of ChainTiling).
+/// Returns the loop of `trace` along which a softmax runs that only `product` reads, as its left operand: maximum of a
+/// row, exp(x - maximum), sum of the row, division, each an operation of its own. -1 if there is none. Such a product
+/// may run in blocks of that loop with a running maximum and sum (online softmax, "r0" of ChainTiling).
 int softmaxLoop(const AccessTrace& trace, mlir::linalg::LinalgOp product);
 
-/// The scores of such a softmax where a mask compares positions, with a subscript for each loop of what writes them.
+/// The scores of such a softmax, if a mask compares positions, with a subscript for each of their loops.
 struct MaskedScores {
   mlir::linalg::LinalgOp op;
   Subscripts iterations;
@@ -20,8 +20,8 @@ struct MaskedScores {
 };
 std::optional<MaskedScores> maskedScores(const AccessTrace& trace, mlir::linalg::LinalgOp product, int running);
 
-/// The part of the scores that is computed in slices of `tiles` (per loop of the trace), which skip the keys that the
-/// mask removes from all of their rows, in blocks of keys or in the pieces of whole rows.
+/// Returns the fraction of the scores that slices of `tiles` (per loop of the trace) compute. They skip keys that the
+/// mask removes from all of their rows, in blocks of keys or in pieces of whole rows.
 double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles);
 
 }  // namespace tessera::compiler

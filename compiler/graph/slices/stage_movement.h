@@ -9,17 +9,17 @@
 
 namespace tessera::compiler {
 
-/// Stages of convolutions in Winograd's domain that run slice by slice, each with what moves its input (a change of
-/// layout, a padding), with what is done to its result at the same rows (a change of layout, operations on elements),
-/// or both: slices move what they are about to read and what they have made while that is near, instead of a pass over
-/// memory. Stages keep the slices that the convolution was given (WinogradPrice::slice_rows).
+/// Fuses the stages of convolutions in Winograd's domain that run slice by slice with the movement of their input (a
+/// change of layout, a padding), with the operations on the same rows of their result (a change of layout, elementwise
+/// operations), or with both. Slices then move elements while these are in a near cache, without a pass over memory.
+/// Stages keep the slices of the convolution (WinogradPrice::slice_rows).
 ///
-/// Decisions of kind "fuse-chain", in microseconds of one core, of what is moved alone: nothing else changes. A step of
-/// its own takes `copies` of the chip's prices for each element; in slices, rows of the input that two slices read are
-/// moved twice, and each piece of a plane (a line of pixels of one channel) that is written apart counts as a run of
-/// memory. Declined with the reason where the stages are not cut into slices or other dimensions than rows are.
+/// Decisions of kind "fuse-chain", in microseconds of one core, count only the movement, since nothing else changes. A
+/// separate step costs `copies` of the chip's prices for each element. In slices, input rows that two slices read are
+/// moved twice, and each separately written piece of a plane (a line of pixels of one channel) counts as a run of
+/// memory. Declined with the reason if the stages are not cut into slices, or in other dimensions than rows.
 ///
-/// Choices of kind "fuse-chain": "apart" for one form covers the others of the same stages that are not pinned.
+/// Choices of kind "fuse-chain": "apart" for one form covers the other forms of the same stages that are not pinned.
 std::vector<FusionOffer> stageMovementOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                              fusion::Merging merging = fusion::Merging::kWhereItPays);
 

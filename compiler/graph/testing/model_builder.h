@@ -27,16 +27,16 @@ class ModelBuilder {
     int64_t groups = 1;
   };
   mlir::Value conv(mlir::Value x, int64_t outputs, Window window);
-  /// With a filter [outputs, channels, kernel, kernel]; no groups.
+  /// A convolution with a filter [outputs, channels, kernel, kernel]; no groups.
   mlir::Value convWith(mlir::Value x, mlir::Value filter, Window window);
   mlir::Value depthwise(mlir::Value x, Window window);
   mlir::Value maxPool(mlir::Value x, Window window);
   mlir::Value globalAverage(mlir::Value x);  ///< [n, c, h, w] -> [n, c, 1, 1]
-  /// x[n, f, ...] + bias[f], x * scale[f]; `dim` is the channel dimension.
+  /// Computes x[n, f, ...] + bias[f] or x * scale[f]; `dim` is the channel dimension.
   mlir::Value addChannel(mlir::Value x, mlir::Value vector, int64_t dim = 1);
   mlir::Value mulChannel(mlir::Value x, mlir::Value vector, int64_t dim = 1);
   mlir::Value subChannel(mlir::Value x, mlir::Value vector, int64_t dim = 1);
-  /// (x - mean) / sqrt(variance + 1e-5) * scale + shift
+  /// Computes (x - mean) / sqrt(variance + 1e-5) * scale + shift.
   mlir::Value batchNorm(mlir::Value x);
   mlir::Value relu(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
@@ -49,7 +49,7 @@ class ModelBuilder {
   mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape);
   mlir::Value transposed(mlir::Value x, llvm::ArrayRef<int64_t> permutation);
   mlir::Value softmax(mlir::Value x);    ///< over the last dimension
-  mlir::Value causal(mlir::Value x);     ///< x[.., i, j] where j <= i, -infinity behind
+  mlir::Value causal(mlir::Value x);     ///< x[.., i, j] where j <= i, -infinity elsewhere
   mlir::Value layerNorm(mlir::Value x);  ///< over the last dimension, with scale and shift
 
   ImportedModel finish(llvm::ArrayRef<mlir::Value> results);
@@ -69,7 +69,7 @@ class ModelBuilder {
   uint64_t seed_ = 1;
 };
 
-/// The same for a range: runs may have from `fewest` on of the first dimension of the first input and the first result.
+/// Makes the first dimension of the first input and the first result a range of which runs have at least `fewest`.
 ImportedModel withFewer(ImportedModel model, int64_t fewest);
 
 }  // namespace tessera::compiler

@@ -8,14 +8,16 @@
 
 namespace tessera::compiler {
 
-/// A test that plans models, every rewrite and the plan held against the interpreted model (verification::GraphCheck).
+/// A test fixture that plans models and compares every rewrite and the plan with the interpreted model
+/// (verification::GraphCheck).
 class PlanTest : public ::testing::Test {
  protected:
   PlanTest();
 
   /// Parses a module in the importer's form; arguments with `tessera.weight` get seeded bytes.
   ImportedModel parse(const std::string& text);
-  /// Plans the model; the test fails unless every step was interpreted and right. Returns the plan for further checks.
+  /// Plans the model. The test fails unless every step was interpreted and correct. Returns the plan for further
+  /// checks.
   PlannedGraph check(ImportedModel model);
   PlannedGraph checkText(const std::string& text) { return check(parse(text)); }
 

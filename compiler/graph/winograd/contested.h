@@ -12,31 +12,31 @@
 
 namespace tessera::compiler {
 
-/// A convolution that Winograd's domain pays for by itself, and that slices with its neighbours could pay more for.
+/// A convolution that gains in Winograd's domain, and that slices with its neighbours could improve more.
 struct Contested {
   mlir::Operation* op = nullptr;
-  double gain_us = 0;  ///< in Winograd's domain, beyond the error of its price
+  double gain_us = 0;  ///< in Winograd's domain, beyond the price's error
 };
 
-/// What became of one.
+/// The outcome for one convolution.
 struct Settled {
-  bool rewritten = false;  ///< into Winograd's domain
-  std::string slices;      ///< else: the place of the slices that it shares
-  double gain_us = 0;      ///< what these gain, beyond the error of their price
+  bool rewritten = false;  ///< to Winograd's domain
+  std::string slices;      ///< otherwise the place of the slices that contain it
+  double gain_us = 0;      ///< of `slices`, beyond the price's error
 };
 
 struct Settlement {
   std::vector<Settled> each;  ///< by convolution
-  double missed_us = 0;       ///< another choice gains at most so much more; 0: this is the best
+  double missed_us = 0;       ///< bound on the extra gain of another selection; 0: optimal
 };
 
-/// One choice over the graph: which convolutions leave for Winograd's domain, which stay and share slices with their
-/// neighbours (chooseFusions), whatever together gains most by the prices of both. Every chain and region that groups
-/// of `main` offer as it is, and each convolution's gain as an offer of its group alone, go into one selection
-/// (fusion/selection.h). What a pin fuses keeps its convolutions. What others gain around stages in Winograd's domain
-/// is not known before there are any: their choice is made anew behind (chooseFusions).
+/// Decides for all contested convolutions together which ones move to Winograd's domain and which ones stay direct in
+/// slices with their neighbours (chooseFusions), by the largest total gain. One selection (fusion/selection.h) contains
+/// every chain and region of the groups of `main`, and each convolution's gain as a candidate of its group alone.
+/// Convolutions that a pin fuses stay direct. Slices around stages in Winograd's domain do not exist yet; they are
+/// chosen after the rewrite (chooseFusions).
 ///
-/// Nothing of `main` or `choices` is changed.
+/// Does not change `main` or `choices`.
 Settlement settle(mlir::func::FuncOp main, const std::vector<Contested>& contested, const Chip& chip,
                   const GraphChoices& choices, fusion::Merging merging, const RowFacts* rows);
 

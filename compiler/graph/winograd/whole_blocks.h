@@ -2,16 +2,16 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-/// What follows a convolution in Winograd's domain, whose results come in whole blocks and slices of these.
+/// Rewrites of operations after a convolution in Winograd's domain, whose results are whole blocks and slices of them.
 namespace tessera::compiler {
 
-/// Lets elementwise operations that follow a stage's result, cut to the convolution's extents, compute whole blocks,
-/// and cuts behind them: they join the stage, instead of a pass over memory. What else they read must be the same for
-/// all rows and columns that are cut off, and who reads them reads in place. Returns the number of operations moved.
-/// Behind applyWinograd.
+/// Lets elementwise operations that follow the slice of a stage's result compute whole blocks, and moves the slice
+/// after them. They then join the stage instead of taking a pass over memory. Their other operands must be constant
+/// over the rows and columns that are cut off, and their readers must be able to read in place. Returns the number of
+/// operations moved. Runs after applyWinograd.
 int cutBehindFollowers(mlir::func::FuncOp main);
 
-/// Gives results that are computed in slices and padded a border that ends where a slice does. Behind sharePads.
+/// Gives results that are computed in slices and padded a border that ends at a slice's end. Runs after sharePads.
 int alignSlices(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler
