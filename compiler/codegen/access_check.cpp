@@ -16,14 +16,15 @@ using SliceNumbers = llvm::SmallVector<std::pair<int64_t, int64_t>>;
 
 using Places = llvm::ArrayRef<std::pair<mlir::Value, int64_t>>;
 
-/// Where the buffers of one phase's scratch begin, in bytes, and where it ends.
+/// Byte offsets of the buffers in one phase's scratch, and the size of the scratch.
 struct ScratchOfPhase {
   Places places;
   int64_t bytes = 0;
-  Places temporaries;  ///< what has a place in the workspace
+  Places temporaries;  ///< buffers with an offset in the workspace
 };
 
-/// Elements behind `access`, which may be groups of the buffer's own; none of a buffer without a place.
+/// Elements from the start of `access`'s buffer to the end of its memory, in the access's element type, which may be a
+/// group of the buffer's elements. 0 for a buffer without memory.
 int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
   const int64_t bits = elementBits(access.element);
   for (const auto& [buffer, offset] : scratch.places)
@@ -34,8 +35,8 @@ int64_t elementsOf(const Access& access, const ScratchOfPhase& scratch) {
   return type.getNumElements() * elementBits(type.getElementType()) / bits;
 }
 
-/// The iterations that an input walks from one place of its pointer: all, or of an operand that is copied block by
-/// block those within a block, as the loops outside of its copies do not move it.
+/// The iterations over which an input is accessed from one value of its pointer: all of them, or for an operand that is
+/// copied block by block those within a block, since the loops outside of its copies do not move it.
 llvm::SmallVector<int64_t> walkedBy(size_t input, size_t statement, const Nest& nest, const TilePlan& plan) {
   llvm::SmallVector<int64_t> extents = nest.extents;
   if (statement > 0 ||
@@ -73,7 +74,8 @@ class PhaseCheck {
     return copies(nest, plan, what);
   }
 
-  /// What a result may be written over is read where the result is written, at the same places, and nowhere else.
+  /// A result may overwrite an argument only if each statement that writes the result also reads that argument at the
+  /// same place, and no other statement reads it.
   absl::Status overwriting(const Statement& statement, const std::string& what) const {
     for (const auto& [o, output] : llvm::enumerate(statement.outputs)) {
       const mlir::Value over = touchesOutput(statement, o) ? writtenOver(output.access.root) : nullptr;
@@ -109,7 +111,7 @@ class PhaseCheck {
                                       ", walks elements ", box.first, " to ", box.last, " of a buffer of ", elements));
   }
 
-  /// What is copied to panels block by block: the slice numbers of its nests are where the block begins.
+  /// Operands copied to panels block by block: the slice numbers of the copying nests are the origin of the block.
   absl::Status copies(const Nest& nest, const TilePlan& plan, const std::string& what) const {
     for (const BlockCopy& copy : plan.copies) {
       for (size_t n = 0; n < copy.nests.size(); ++n) {
@@ -163,7 +165,8 @@ TouchedBox touchedBox(const Access& access, llvm::ArrayRef<int64_t> extents, llv
       widen(0, (extent - 1) * stride);
       continue;
     }
-    // Panels of `width`: the last iteration, or the last one of the last whole panel.
+    // In panels of `width` the largest offset is that of the last iteration, or of the last iteration of the last whole
+    // panel.
     const int64_t width = tile[loop];
     const auto at = [&](int64_t i) { return i / width * width * between + i % width * stride; };
     widen(0, std::max(at(extent - 1), extent >= width ? at(extent / width * width - 1) : 0));

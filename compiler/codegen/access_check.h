@@ -5,17 +5,18 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether every operand that a nest reads or writes in memory, copies to panels and slices of regions included, stays
-/// within its buffer: the box its access function walks over all iterations and slices, against the elements there are.
-/// Of buffers in a thread's scratch, whose own size a phase does not keep, against the end of the scratch. What is
-/// fetched only is not looked at: it may lie anywhere; nor are gathers, whose indices are data.
-/// And whether a result that may have the memory of an argument (kWrittenOver) is written by statements alone that read
-/// that argument at the same places.
-/// INTERNAL names phase, nest, operand, box and buffer. Call when phases and workspace are final (planWorkspace).
+/// Checks that every memory access of the phases stays within its buffer. Covers all operands that a nest reads or
+/// writes in memory, including copies to panels and slices of regions: the box that the access function spans over all
+/// iterations and slices is compared with the number of elements of the buffer. Phases do not record the sizes of
+/// individual scratch buffers, so accesses to a thread's scratch are compared with the end of the scratch. Prefetches
+/// are not checked, since they may address any memory; neither are gathers, whose indices are data. Also checks that a
+/// result that may share the memory of an argument (kWrittenOver) is written only by statements that read that argument
+/// at the same places. Errors: INTERNAL naming phase, nest, operand, box and buffer. Call once phases and workspace are
+/// final (planWorkspace).
 absl::Status checkAccesses(const PhaseList& list);
 
-/// First and last element that an access touches, over iterations [0, extents[l]) of each loop and slice numbers
-/// [first, last] of each slice loop. `tile` gives the width of panels. No loop may be empty.
+/// First and last element that an access touches, over iterations [0, extents[l]) of each loop l and slice numbers
+/// [first, last] of each slice loop. `tile` gives the width of the panels. Every loop must have at least one iteration.
 struct TouchedBox {
   int64_t first = 0, last = 0;
 };

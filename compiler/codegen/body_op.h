@@ -4,12 +4,13 @@
 
 namespace tessera::compiler::codegen {
 
-/// An operation that carries the body of a nest codegen makes itself: `inputs` scalars and an output of type
-/// `element`; `body` gets them and returns the new value. What it reads and writes is said by the nest, not by it.
+/// Creates an operation that carries the body of a nest that code generation itself creates. It has `inputs` scalar
+/// inputs and one output of type `element`; `body` receives all of them and returns the new output value. The nest, not
+/// this operation, says which memory is read and written.
 mlir::linalg::LinalgOp bodyOp(mlir::OpBuilder& builder, mlir::Type element, int inputs,
                               llvm::function_ref<mlir::Value(mlir::OpBuilder&, mlir::Location, mlir::ValueRange)> body);
 
-/// The same with `outputs` outputs: `body` gets the inputs and what the outputs hold.
+/// The same with `outputs` outputs: `body` receives the inputs and the current values of the outputs.
 mlir::linalg::LinalgOp bodyOp(
     mlir::OpBuilder& builder, mlir::Type element, int inputs, int outputs,
     llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder&, mlir::Location, mlir::ValueRange)> body);

@@ -38,7 +38,7 @@ namespace bufferization = mlir::bufferization;
 namespace linalg = mlir::linalg;
 namespace tensor = mlir::tensor;
 
-/// Named operations to generics; fills stay, since the phases recognize initial values by them.
+/// Converts named operations to generics. Fills stay, since the phases recognize initial values by them.
 mlir::LogicalResult generalize(mlir::func::FuncOp func) {
   mlir::IRRewriter rewriter(func.getContext());
   llvm::SmallVector<linalg::LinalgOp> named;
@@ -81,9 +81,9 @@ mlir::LogicalResult decompose(mlir::func::FuncOp func) {
   return mlir::applyPatternsGreedily(func, std::move(patterns));
 }
 
-/// A producer can write into the interior of a padded result only when the fill is there before it; fills of
-/// constants depend on nothing, so they go first. Every user of an empty tensor gets its own, and every operation that
-/// starts from a filled one: sharing one would make one of them a copy.
+/// A producer can write into the interior of a padded result only if the fill precedes it. Fills of constants depend on
+/// nothing, so they move to the front. Every user of an empty tensor, and every operation that starts from a filled
+/// one, gets its own copy: if two shared a tensor, bufferization would have to copy one of them.
 void hoistFills(mlir::func::FuncOp func) {
   mlir::Block& entry = func.getBody().front();
   for (linalg::FillOp fill : llvm::make_early_inc_range(entry.getOps<linalg::FillOp>()))
@@ -127,7 +127,8 @@ void hoistFills(mlir::func::FuncOp func) {
   }
 }
 
-/// The insertions that `result`, which the workload returns, consists of, first to last, if nobody else sees any of it.
+/// The insertions that build `result`, which the workload returns, first to last; empty if any other operation reads an
+/// intermediate value.
 llvm::SmallVector<tensor::InsertSliceOp> insertionsOf(mlir::Value result) {
   llvm::SmallVector<tensor::InsertSliceOp> chain;
   while (auto insert = result.getDefiningOp<tensor::InsertSliceOp>()) {
@@ -140,12 +141,12 @@ llvm::SmallVector<tensor::InsertSliceOp> insertionsOf(mlir::Value result) {
   return {chain.rbegin(), chain.rend()};
 }
 
-/// A concatenation of more parts than this is written part by part: bufferization compares every insertion with every
-/// other one along all that lies between (minutes from 160 parts on).
+/// A concatenation of more parts than this is written part by part, because bufferization compares every insertion with
+/// every other one along all operations between them (minutes from 160 parts).
 constexpr size_t kMostInsertions = 16;
 
-/// Tensor arguments become memref arguments, and each result an argument its value is materialized in, which says
-/// what it may be written over.
+/// Converts tensor arguments to memref arguments, and each result to an additional argument in which its value is
+/// materialized. The attribute that says which argument a result may overwrite moves to that argument.
 void passByMemory(mlir::func::FuncOp func) {
   mlir::OpBuilder builder(func.getContext());
   mlir::Block& entry = func.getBody().front();
@@ -261,8 +262,8 @@ absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up) {
   bufferization::BufferizationState state;
   if (mlir::failed(bufferization::runOneShotBufferize(func, options, state)))
     return diagnostics.failure("the workload could not be bufferized");
-  // Copies of a buffer to itself go first; every other copy is a loop nest like any other, and what
-  // bufferization added (linalg.map) becomes generic.
+  // Copies of a buffer to itself are removed first. Every other copy becomes a loop nest, and the linalg.map operations
+  // that bufferization added become generics.
   if (mlir::failed(clean_up.run(func))) return diagnostics.failure("the bufferized workload could not be cleaned up");
   llvm::SmallVector<mlir::memref::CopyOp> copies;
   func.walk([&](mlir::memref::CopyOp op) { copies.push_back(op); });

@@ -10,26 +10,26 @@
 
 namespace tessera::compiler::codegen {
 
-/// The dialects, interfaces and translations a workload may need; nothing else is loaded.
+/// Registers the dialects, interfaces and translations that a workload may need, and no others.
 void registerCodegenDialects(mlir::DialectRegistry& registry);
 
-/// Parses a workload: a module with one func.func over tensors of static shape.
-/// Errors: INTERNAL with the parser's message; the function's location when a shape is dynamic.
+/// Parses a workload: a module with one func.func over tensors of static shape. Errors: INTERNAL with the parser's
+/// message, or with the function's location when a shape is dynamic.
 absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> parseWorkload(mlir::MLIRContext& context, const std::string& ir);
 
-/// Passes of the steps below. Their patterns take longer to make than to apply: those of one manager serve all
+/// The passes of the steps below. Building their patterns takes longer than applying them, so one manager serves all
 /// functions.
 struct CleanUp : mlir::PassManager {
   explicit CleanUp(mlir::MLIRContext& context);
 };
 
-/// Brings tensor operations to the few forms the later steps know: linalg.generic, linalg.fill, slices and
+/// Reduces tensor operations to the few forms that the later steps know: linalg.generic, linalg.fill, slices and
 /// reshapes. pack, unpack, pad and concat become writes into slices of their results.
 absl::Status normalizeTensors(mlir::func::FuncOp func, CleanUp& clean_up);
 absl::Status normalizeTensors(mlir::func::FuncOp func);
 
-/// Turns the function into one on memrefs: arguments first, then one more argument per result, which the
-/// producers write in place wherever the analysis allows it. Temporaries are memref.alloc.
+/// Converts the function to memrefs: its arguments first, then one more argument per result. Producers write results in
+/// place wherever the analysis allows it. Temporaries are memref.alloc.
 absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up);
 absl::Status bufferizeWorkload(mlir::func::FuncOp func);
 

@@ -21,14 +21,14 @@
 namespace tessera::compiler {
 namespace {
 
-using namespace codegen;  // NOLINT: everything of this file is about it
+using namespace codegen;  // NOLINT: this file implements that namespace's interface
 
-/// A context with the dialects of code generation and its passes, which serves one workload after the other: making and
-/// destroying it takes a third of what compiling a small one does.
+/// A context with the dialects of code generation, and its passes, reused for one workload after the other: creating
+/// and destroying it takes a third of the time that compiling a small workload does.
 struct Workbench {
   Workbench() : context(dialects(), mlir::MLIRContext::Threading::DISABLED), clean_up(loaded(context)) {}
 
-  // One thread: tasks of a job run in processes of their own.
+  // Single-threaded: the tasks of a job run in separate processes.
   mlir::MLIRContext context;
   CleanUp clean_up;
   int workloads = 0;
@@ -52,7 +52,7 @@ Spares<Workbench>& spareWorkbenches() {
   return *workbenches;
 }
 
-/// Types and attributes of all that a context has seen stay with it.
+/// A context never frees the types and attributes it has created, so it is replaced after this many workloads.
 constexpr int kWorkloadsOfWorkbench = 256;
 
 struct LayWorkbenchAside {
@@ -62,7 +62,7 @@ struct LayWorkbenchAside {
   }
 };
 
-/// A workload as buffers and loops, nothing decided, with what it lives in.
+/// A workload as buffers and loops with no decision made, and the objects that own it.
 struct Prepared {
   std::unique_ptr<Workbench, LayWorkbenchAside> workbench;
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -129,7 +129,8 @@ absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
   StaticAnalysis analysis;
   analysis.nodes = nodesOf(prepared.func);
   TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(prepared.func, prepared.chip.vectorRegisters(), nullptr));
-  // Where an instruction adds up groups, trees name loops over groups.
+  // Where an instruction sums groups, trees name loops over groups, so the extents are those after instructions are
+  // chosen.
   for (auto& phase : list.phases)
     for (auto& nest : phase.nests) mergeLoops(nest);
   chooseInstructions(prepared.func, list, prepared.chip);

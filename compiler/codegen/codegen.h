@@ -8,41 +8,43 @@
 
 namespace tessera::compiler {
 
-/// What defaultSchedule() is told beside the unit.
+/// Options of defaultSchedule().
 struct ScheduleRequest {
-  v1::ChainTiling slices = {};  ///< proposed by the graph level; without an order: none
+  v1::ChainTiling slices = {};  ///< proposed by the graph level; no loop names: no slices
   bool scalar = false;          ///< plain loops for all nests (CompileOptions.opt_level 1)
-  bool row_regions = true;      ///< whether passes over the same rows may run slice by slice unasked
-  /// Inputs of products outside of slices that are copied to panels, where they can be, and no others; unset: where the
-  /// prices say that it pays.
+  /// whether passes over the same rows may become a region that the graph level did not propose
+  bool row_regions = true;
+  /// The inputs of products outside of slices to copy to panels, if they can be copied; no others are. Unset: the cost
+  /// parameters decide.
   std::optional<std::vector<int>> packed = std::nullopt;
-  /// Products outside of slices go round in blocks within blocks for the two farthest caches, as equation 3.21 of
-  /// Chimera has them, instead of in those of one cache.
+  /// Gives products outside of slices two nested levels of blocks, for the two farthest caches (Chimera, equation
+  /// 3.21), instead of the blocks of one cache.
   bool nested = false;
 };
 
-/// Decides everything that build() follows, from the workload's access functions and the unit's register file and
-/// memory levels. Deterministic. `unit.schedule` has no part in it.
-/// Errors: INVALID_INPUT that names the operation and the dimension when the proposed slices cannot be.
+/// Chooses every decision that buildObject() follows, from the workload's access functions and the unit's register file
+/// and memory levels. Deterministic; `unit.schedule` is not read. Errors: INVALID_INPUT naming the operation and the
+/// dimension when the proposed slices are impossible.
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request = {});
 
-/// Default trees of another form than `unit.schedule` and than each other, in a fixed order: as a chip would have it of
-/// which its family alone is known, since a description's own prices and memories may be wrong; without its slices,
-/// with other operands of products in panels, and with blocks within blocks. What no step of a search reaches begins
-/// there.
+/// Alternative default schedules, each different from `unit.schedule` and from the others, in a fixed order: the
+/// schedule for the chip's family parameters alone (the description's own cost parameters and memory levels may be
+/// wrong), one without slices, one with other operands of products in panels, and one with nested blocks. They are the
+/// starting points of a search for forms that no single search move reaches.
 std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit);
 
-/// Compiles one workload: bufferize into the caller's result buffers, split into phases, emit vector code,
-/// lower to LLVM, emit a relocatable object. Every phase has the signature tessera_kernel_fn
-/// (compiler/runtime/module_abi.h). Any workload over static shapes compiles; what the vector emitter does
-/// not cover becomes plain loops and says so in Phase.strategy ("scalar-loops").
+/// Compiles one workload: bufferizes it into the caller's result buffers, splits it into phases, emits vector code,
+/// lowers it to LLVM and emits a relocatable object. Every phase has the signature tessera_kernel_fn
+/// (compiler/runtime/module_abi.h). Any workload over static shapes compiles; parts that the vector emitter does not
+/// cover become plain loops, reported in Phase.strategy ("scalar-loops").
 ///
-/// `unit.schedule` is followed to the letter, nothing is chosen: one tree, one object. Errors: INVALID_SCHEDULE with
-/// the path of the tile that the workload cannot follow, or that says what no code would show.
+/// `unit.schedule` is followed exactly and nothing is chosen: one schedule determines one object. Errors:
+/// INVALID_SCHEDULE with the path of a tile that the workload cannot follow, or that holds a setting with no effect on
+/// the code.
 absl::StatusOr<v1::BuiltObject> buildObject(const v1::BuildUnit& unit);
 
-/// Whether buildObject would follow `unit.schedule`: its answer, without making code. `emitted`, where given, is the
-/// code before it is lowered, as text: equal texts are equal objects.
+/// Returns the status that buildObject() would return for `unit.schedule`, without generating machine code. `emitted`,
+/// if not null, receives the code before lowering as text: equal texts give equal objects.
 absl::Status checkSchedule(const v1::BuildUnit& unit, std::string* emitted = nullptr);
 
 }  // namespace tessera::compiler

@@ -10,7 +10,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// Collects what MLIR reports while it is alive, so that a failure says more than that something failed.
+/// Collects MLIR's diagnostics during its lifetime, so that an error names the cause of a failure.
 class Diagnostics {
  public:
   explicit Diagnostics(mlir::MLIRContext& context)
@@ -20,7 +20,7 @@ class Diagnostics {
           return mlir::success();
         }) {}
 
-  /// INTERNAL: a workload is the compiler's own product, so what is wrong with it is the compiler's fault.
+  /// INTERNAL, because the compiler itself produces workloads: a fault in one is a fault of the compiler.
   absl::Status failure(const std::string& what) const {
     return failureStatus(v1::Failure::INTERNAL, text_.empty() ? what : absl::StrCat(what, ": ", text_));
   }

@@ -12,10 +12,11 @@ namespace {
 using llvm::GetElementPtrInst;
 using llvm::LoadInst;
 
-/// Reads from which a register and an addition are worth it.
+/// The number of reads from which a register and an addition pay.
 constexpr int kManyReads = 8;
 
-/// Whether what is loaded is an operand of one instruction, as it is or in all lanes of a vector: no register holds it.
+/// Whether the loaded value is an operand of one instruction, directly or broadcast to a vector, and so needs no
+/// register.
 bool isOperandOfOne(const LoadInst& load) {
   const llvm::Value* value = &load;
   while (value->hasOneUse()) {
@@ -27,7 +28,7 @@ bool isOperandOfOne(const LoadInst& load) {
   return false;
 }
 
-/// Such reads at constant distances from `address`, itself included.
+/// The number of such reads at constant distances from `address`, including distance 0.
 int readsAt(const llvm::Value& address) {
   int count = 0;
   for (const llvm::User* user : address.users()) {
@@ -38,7 +39,7 @@ int readsAt(const llvm::Value& address) {
   return count;
 }
 
-/// `address` in a register: no pass sees how it was computed.
+/// Pins `address` in a register: an empty asm hides from later passes how it was computed.
 void hold(GetElementPtrInst& address) {
   llvm::IRBuilder<> builder(address.getNextNode());
   auto* type = llvm::FunctionType::get(address.getType(), {address.getType()}, /*isVarArg=*/false);

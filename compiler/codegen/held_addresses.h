@@ -4,13 +4,12 @@
 
 namespace tessera::compiler::codegen {
 
-/// An address from which many operands of arithmetic are read, at constant distances, is computed into a register of
-/// its own, instead of within every access.
+/// Computes an address from which many arithmetic operands are read at constant distances into a register of its own,
+/// instead of in every access.
 ///
-/// An x86 core holds an instruction that computes on memory as one operation, but takes it apart again where its
-/// address has an index register: the multiply-adds of a product of one column of vectors, each of which reads an
-/// element, run at two thirds of their rate then. LLVM, which counts registers, prefers the index wherever it sees the
-/// sum.
+/// An x86 core keeps an instruction with a memory operand as one micro-operation, but splits it if its address has an
+/// index register. The multiply-adds of a product of one column of vectors, each of which reads an element, then run at
+/// two thirds of their rate. LLVM minimizes registers and therefore prefers the index wherever it sees the sum.
 void holdAddresses(llvm::Function& function);
 
 }  // namespace tessera::compiler::codegen

@@ -18,7 +18,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Memory as the runtime's arena gives it: huge pages from two megabytes on.
+/// Allocates memory like the runtime's arena: with huge pages from two megabytes.
 std::unique_ptr<char, void (*)(void*)> arena(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = bytes >= kHugePage ? kHugePage : 64;
@@ -52,7 +52,7 @@ v1::BuildUnit hostUnit(const std::string& ir) {
     unit.mutable_registers()->set_vector_bits(512);
     unit.mutable_registers()->set_vector_count(32);
   }
-  // A virtual machine may have a model that LLVM takes for a chip without these instructions.
+  // A virtual machine may report a model that LLVM takes for a chip without these instructions.
   if (const auto target = detectHostTarget(); target.ok()) {
     unit.mutable_code()->set_cpu(target->code().cpu());
     *unit.mutable_intrinsics() = usableInstructions(*target);

@@ -11,29 +11,29 @@
 
 namespace tessera::compiler::codegen {
 
-/// A unit for the machine this runs on: cpu and instructions of the target "host", registers as LLVM detects them.
+/// A unit for this machine: cpu and instructions of the target "host", registers as LLVM detects them.
 v1::BuildUnit hostUnit(const std::string& ir);
 
-/// A built object loaded into this process. Nothing of the process is visible to it, so an object that
-/// needed any library would not load.
+/// A built object loaded into this process. The object sees no symbol of the process, so one that needs a library fails
+/// to load.
 class LoadedUnit {
  public:
-  /// `needs`: what the code was made for. Fails where the kernel denies this process the registers of one of its
-  /// features; whether the host has them is the caller's to know.
+  /// `needs`: the code form the object was built for. Fails if the kernel denies this process the registers of one of
+  /// its features; the caller must know that the host has the features.
   static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built, const v1::CodeForm& needs = {});
   ~LoadedUnit();
 
-  /// Runs all phases; the grid of each is cut into `pieces` ranges, run last to first.
+  /// Runs all phases; the grid of each is cut into `pieces` ranges, which run last to first.
   void run(const std::vector<void*>& operands, int pieces);
 
   /// The same between guard pages: workspace and scratch are guarded memory that touches `end`, as the operands should
-  /// be, and poisoned. Returns "", or which phase left its memory and where to, in a sentence.
+  /// be, and are poisoned. Returns "" or a sentence that names the phase that left its memory and the address.
   std::string runGuarded(const std::vector<GuardedMemory>& operands, int pieces, GuardedMemory::End end);
 
   int phases() const { return static_cast<int>(phases_.size()); }
   void runPhase(int phase, const std::vector<void*>& operands, int pieces);
 
-  /// Fills workspace and scratch with NaN: nothing may be read before it is written.
+  /// Fills workspace and scratch with NaN, to reveal reads before writes.
   void poison();
 
  private:

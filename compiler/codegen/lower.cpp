@@ -27,8 +27,8 @@ namespace {
 
 namespace LLVM = mlir::LLVM;
 
-/// Moves of single bf16 as moves of i16 here too (math_expansion has those of vectors): where the chip has none, LLVM
-/// keeps what it loads as f32, and what is not stored at once goes back through a library.
+/// Loads and stores of single bf16 as i16, as math_expansion does for vectors: on chips without bf16 moves, LLVM keeps
+/// the loaded value as f32 and converts it back through a library function unless it is stored at once.
 void moveBrainFloatsAsIntegers(mlir::ModuleOp module) {
   mlir::OpBuilder builder(module.getContext());
   const mlir::Type bits = builder.getI16Type();

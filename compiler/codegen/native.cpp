@@ -23,7 +23,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Marks functions for the chosen cpu; the optimizer must not turn loops into calls of memset and the like.
+/// Marks functions for the chosen cpu. The optimizer must not turn loops into calls of memset and similar functions.
 void setAttributes(llvm::Module& module, const v1::CodeForm& code, const llvm::TargetMachine& machine,
                    int vector_bits) {
   for (llvm::Function& function : module) {
@@ -37,8 +37,8 @@ void setAttributes(llvm::Module& module, const v1::CodeForm& code, const llvm::T
   }
 }
 
-/// Vector code comes out of the emitter in its final form and needs cleaning only; plain loops get the
-/// optimizer's own vectorizer.
+/// Vector code leaves the emitter in its final form and only needs cleaning; plain loops are vectorized by the
+/// optimizer.
 void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -70,7 +70,7 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-/// The unit's instructions but for those whose intrinsics LLVM does not have for this architecture.
+/// The unit's instructions, without those whose intrinsics LLVM does not have for this architecture.
 google::protobuf::RepeatedPtrField<v1::Intrinsic> emittable(const v1::BuildUnit& unit, const llvm::Triple& triple) {
   const std::string prefix = "llvm." + llvm::Triple::getArchTypePrefix(triple.getArch()).str() + ".";
   const auto known = [&](const std::string& emit) {
@@ -93,7 +93,7 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
   v1::Target target;
   target.set_family(unit.family());
   *target.mutable_code() = unit.code();
-  // What the cpu has that its name stands for.
+  // A feature that the cpu's name implies.
   if (!triple.isX86() || machine->getMCSubtargetInfo()->checkFeatures("+fma"))
     target.mutable_code()->add_features("fma");
   *target.mutable_registers() = unit.registers();

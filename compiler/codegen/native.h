@@ -9,12 +9,12 @@
 
 namespace tessera::compiler::codegen {
 
-/// The chip a unit is compiled for; instructions whose intrinsic LLVM does not know, or not for this architecture, are
-/// none of it. Errors: INVALID_TARGET when LLVM does not know triple or cpu.
+/// The chip a unit is compiled for. Instructions whose intrinsic LLVM does not know, or not for this architecture, are
+/// left out. Errors: INVALID_TARGET when LLVM does not know the triple or the cpu.
 absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit);
 
-/// Lowers arith, scf, math, vector, memref and func to the LLVM dialect. Mathematical functions become
-/// polynomials: nothing is left that would need a library.
+/// Lowers arith, scf, math, vector, memref and func to the LLVM dialect. Mathematical functions become polynomials, so
+/// that no library is needed.
 absl::Status lowerToLlvm(mlir::ModuleOp module, bool fuses_multiply_add);
 
 /// Translates to LLVM IR, optimizes, emits a relocatable object. Equal modules give equal bytes.

@@ -12,7 +12,7 @@ using mlir::AffineDimExpr;
 using mlir::AffineExpr;
 using mlir::AffineExprKind;
 
-/// Adds factor * expr to (offset, strides); false when expr is not linear in the dimensions.
+/// Adds factor * expr to (offset, strides); returns false when expr is not linear in the dimensions.
 bool addLinear(AffineExpr expr, int64_t factor, int64_t& offset, llvm::SmallVectorImpl<int64_t>& strides) {
   if (auto dim = llvm::dyn_cast<AffineDimExpr>(expr)) {
     strides[dim.getPosition()] += factor;
@@ -121,7 +121,7 @@ std::optional<Nest> nestOf(mlir::linalg::LinalgOp op) {
     statement.init.push_back(nullptr);
     statement.stored.push_back(true);
   }
-  // A loop of one iteration walks nothing, whatever its stride.
+  // A loop of one iteration has no effect on addresses, whatever its stride.
   for (auto* operands : {&statement.inputs, &statement.outputs})
     for (Operand& operand : *operands)
       for (int loop = 0; operand.access.root && loop < nest.loops(); ++loop)
@@ -130,7 +130,7 @@ std::optional<Nest> nestOf(mlir::linalg::LinalgOp op) {
     statement.index_weights.emplace_back(nest.loops(), 0);
     statement.index_weights.back()[loop] = 1;
   }
-  // A parallel loop an output does not walk would store one element many times; loops of extent 1 are harmless.
+  // A parallel loop that an output does not walk would store one element many times; loops of extent 1 are harmless.
   for (const Operand& output : statement.outputs)
     for (int loop = 0; loop < nest.loops(); ++loop) {
       const bool walked = output.access.strides[loop] != 0;
@@ -171,7 +171,7 @@ bool appendFollower(Nest& nest, const Nest& follower) {
   if (follower.hasReduction()) return false;
   const Statement& added = follower.statements.front();
 
-  // Which register value each input is, if any; all of them must be walked the same way.
+  // For each input, the register value that it reads, if any; all of them must have the same access.
   auto registerOf = [&](mlir::Value root) -> std::optional<RegisterRef> {
     for (int s = static_cast<int>(nest.statements.size()) - 1; s >= 0; --s)
       for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o)
@@ -182,8 +182,8 @@ bool appendFollower(Nest& nest, const Nest& follower) {
     return nest.statements[ref.statement].outputs[ref.output].access;
   };
 
-  // weight[f][l]: the follower's loop f is sum_l weight * loop l of the nest, found by matching strides of the
-  // shared buffer from the innermost loop outwards. A follower's loop may cover several loops of the nest.
+  // weight[f][l]: the follower's loop f is sum_l weight * loop l of the nest, found by matching strides of the shared
+  // buffer from the innermost loop outwards. One loop of the follower may cover several loops of the nest.
   llvm::SmallVector<llvm::SmallVector<int64_t>> weight(follower.loops(), llvm::SmallVector<int64_t>(nest.loops(), 0));
   bool matched = false;
   for (const Operand& input : added.inputs) {
@@ -227,13 +227,13 @@ bool appendFollower(Nest& nest, const Nest& follower) {
     auto ref = registerOf(input.access.root);
     input.access = remap(input.access);
     if (!ref) continue;
-    if (!(input.access == accessOf(*ref))) return false;  // reads a neighbour's element
+    if (!(input.access == accessOf(*ref))) return false;  // reads another point's element
     input.from = ref;
   }
   for (auto [o, output] : llvm::enumerate(statement.outputs)) {
     auto ref = registerOf(output.access.root);
     output.access = remap(output.access);
-    // Writing over a buffer of the nest is fine only element for element.
+    // Overwriting a buffer of the nest is allowed only element for element.
     if (ref && !(output.access == accessOf(*ref))) return false;
     const bool reads_old = !statement.body()->getArgument(statement.inputs.size() + o).use_empty();
     if (reads_old && !statement.init[o] && ref) return false;

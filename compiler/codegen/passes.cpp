@@ -80,7 +80,7 @@ struct EmitPass : Step<EmitPass> {
       request.slices.add_order(name.str());
       request.slices.add_tile(tile);
     }
-    // As the product does: decided on one copy, printed, read, followed on the other.
+    // Follows the path of the product: decide on one copy, print, parse, follow on the other copy.
     mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
     TESSERA_ASSIGN_OR_RETURN(auto chosen, choosePhases(workloadOf(*copy), chip, request));
     TESSERA_ASSIGN_OR_RETURN(auto schedule, parseSchedule(printSchedule(scheduleOf(chosen, chip))));

@@ -26,14 +26,15 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
-/// Where a phase keeps `root` in the thread's scratch; null when it is no buffer of its own.
+/// The offset of `root` in the thread's scratch; null when the buffer is not in this phase's scratch.
 const int64_t* scratchPlace(const Phase& phase, Value root) {
   for (const auto& [buffer, offset] : phase.region ? phase.region->scratch : phase.scratch)
     if (buffer == root) return &offset;
   return nullptr;
 }
 
-/// Whether the nest reads a buffer and writes one at the same places, `root` being either: they may be one.
+/// Whether the nest reads one buffer and writes another at the same places, where `root` is either of them. The two may
+/// then share memory.
 bool readAndWrittenAlike(const Nest& nest, Value root) {
   llvm::SmallVector<const Access*> read, written;
   for (const Statement& statement : nest.statements) {
@@ -78,8 +79,8 @@ class PhaseFunction {
     return entry_->addArgument(LLVM::LLVMPointerType::get(b_.getContext()), loc_);
   }
 
-  /// A value of the workload outside its nests, as a value of this function: pure computations are repeated,
-  /// memrefs are made of their pointer.
+  /// The value, in this function, of a value defined outside of the workload's nests. Pure computations are repeated;
+  /// memrefs are built from their pointers.
   Value outer(Value value) {
     if (Value known = outer_.lookupOrNull(value)) return known;
     OpBuilder::InsertionGuard guard(b_);
@@ -90,7 +91,7 @@ class PhaseFunction {
     if (type && rootOf(value) == value) {
       result = memrefOf(pointer(value), type);
     } else if (mlir::Operation* op = value.getDefiningOp()) {
-      // Views, constants and other pure operations; the caller has checked that nothing else is asked for.
+      // Views, constants and other pure operations; the caller has checked that no others occur.
       mlir::IRMapping mapping;
       for (Value operand : op->getOperands()) mapping.map(operand, outer(operand));
       mlir::Operation* clone = b_.clone(*op, mapping);
@@ -105,7 +106,7 @@ class PhaseFunction {
     return result;
   }
 
-  /// Clones operations that stay as they are, and everything they use.
+  /// Clones operations that are kept as they are, and all operations they depend on.
   void cloneOperations(llvm::ArrayRef<mlir::Operation*> operations) {
     mlir::IRMapping mapping;
     for (mlir::Operation* op : operations) {
@@ -117,7 +118,7 @@ class PhaseFunction {
       b_.setInsertionPoint(entry_->getTerminator());
       mlir::Operation* clone = b_.clone(*op, mapping);
       for (auto [from, to] : llvm::zip_equal(op->getResults(), clone->getResults())) outer_.map(from, to);
-      // Buffers allocated inside loops live in the workspace like all others.
+      // Buffers allocated inside loops are part of the workspace like all others.
       llvm::SmallVector<std::pair<Value, mlir::memref::AllocOp>> inner;
       op->walk([&](mlir::memref::AllocOp alloc) { inner.emplace_back(alloc.getResult(), nullptr); });
       size_t next = 0;
@@ -130,9 +131,8 @@ class PhaseFunction {
     }
   }
 
-  /// `same_points`: one buffer may be given to read and to write, point by point, where both are accessed alike.
-  /// Buffers of a region share their scratch one after another, so they alias; so do a result and what it may be
-  /// written over.
+  /// `same_points`: the caller may pass one buffer for a read and a written operand with the same access. Buffers of a
+  /// region share scratch one after another, so they alias; so do a result and the argument that it may overwrite.
   void finish(bool same_points, const Phase& phase) {
     llvm::SmallVector<mlir::Type> types(entry_->getArgumentTypes());
     func_.setFunctionType(b_.getFunctionType(types, {}));
@@ -146,7 +146,7 @@ class PhaseFunction {
   }
 
  private:
-  /// New outer values go before all loops but after the outer values made so far.
+  /// New outer values are inserted before all loops, after the outer values created so far.
   mlir::Operation* preludeEnd() { return prelude_ ? prelude_->getNextNode() : &entry_->front(); }
 
   Value memrefOf(Value pointer, mlir::MemRefType type) {
@@ -182,7 +182,8 @@ class PhaseFunction {
   mlir::Operation* prelude_ = nullptr;
 };
 
-/// void symbol(ptr operands, i64 lo, i64 hi, ptr workspace, ptr scratch): finds the buffers, calls `body`.
+/// void symbol(ptr operands, i64 lo, i64 hi, ptr workspace, ptr scratch): computes the buffers' pointers and calls
+/// `body`.
 void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction& body, const PhaseList& list,
                  const Phase& phase) {
   OpBuilder b(module.getContext());
@@ -241,12 +242,12 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       const int64_t points = gridOf(phase.nests[n], phase.plans[n]);
       grid = phase.side_by_side ? grid + points : std::max(grid, points);
     }
-    int64_t before = 0;  // points of the nests before
+    int64_t before = 0;  // grid points of the preceding nests
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       const TilePlan& plan = phase.plans[n];
       const int64_t points = gridOf(phase.nests[n], plan);
-      // A part of [0, grid) is that part of every nest: equal parts are equal work, however much each nest does. Or
-      // what of it is the nest's own, where nests are side by side.
+      // A part of [0, grid) selects the same share of every nest, so that equal parts are equal work, however much each
+      // nest does. With side_by_side it selects the overlap with the nest's own range instead.
       auto part = [&](Value bound) -> Value {
         if (points == grid) return bound;
         const mlir::Location loc = b.getUnknownLoc();
@@ -281,7 +282,8 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     if (!phase.cut.empty() && !scalar) described->set_strategy(absl::StrCat(described->strategy(), ", ", phase.cut));
     described->set_grid(grid);
     describeWalks(phase, list, *described);
-    // An elementwise step may be given one buffer to read and to write; all others rely on separate ones.
+    // For an elementwise step the caller may pass one buffer to read and to write; all other phases rely on separate
+    // buffers.
     body.finish(phase.loops.empty() && !phase.region &&
                     llvm::none_of(phase.nests, [](const Nest& nest) { return nest.hasReduction(); }),
                 phase);

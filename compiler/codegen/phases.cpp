@@ -26,7 +26,8 @@ struct Item {
   mlir::Operation* op = nullptr;
   Roots reads, writes;
   std::vector<Nest> border;  ///< set when a fill has shrunk to a border: replaces `nest`
-  int disjoint_from = -1;    ///< that border's boxes are not those of this item, though the buffer is
+  /// item that writes the interior of this border: it touches the same buffer, but disjoint boxes
+  int disjoint_from = -1;
   bool removed = false;
   std::string cut;                         ///< see Phase::cut
   llvm::SmallVector<int> operations = {};  ///< numbers of those in the nest, in program order
@@ -40,7 +41,7 @@ bool intersects(const Roots& a, const Roots& b) {
   return llvm::any_of(a, [&](mlir::Value value) { return llvm::is_contained(b, value); });
 }
 
-/// Everything reachable from `op` through memref operands, nested regions included.
+/// Adds all memory reachable from `op` through memref operands, nested regions included.
 void addMemory(mlir::Operation* op, Item& item) {
   op->walk([&](mlir::Operation* inner) {
     const bool load_only = llvm::isa<mlir::memref::LoadOp>(inner);
@@ -97,7 +98,8 @@ bool readsOld(const Statement& statement, size_t output) {
 
 bool isFill(const Item& item) { return item.op && llvm::isa<linalg::FillOp>(item.op) && !item.removed; }
 
-/// fill(c, X); reduce(..., X)  ->  reduce starting from c. A fill that is overwritten unread disappears too.
+/// fill(c, X); reduce(..., X)  ->  reduce starting from c. A fill that is overwritten before it is read disappears as
+/// well.
 void absorbFills(std::vector<Item>& items) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (!isFill(items[i]) || !items[i].nest) continue;
@@ -123,7 +125,7 @@ void absorbFills(std::vector<Item>& items) {
 
 using Box = std::pair<llvm::SmallVector<int64_t>, llvm::SmallVector<int64_t>>;  ///< offsets, sizes
 
-/// The box [offset, offset + size) of its root that `view` covers, when that is what it is.
+/// The box [offset, offset + size) of its root that `view` covers, if it is a static unit-stride subview.
 std::optional<Box> boxOf(mlir::Value view) {
   auto subview = view.getDefiningOp<mlir::memref::SubViewOp>();
   if (!subview || subview.getSource() != rootOf(view)) return std::nullopt;
@@ -135,8 +137,8 @@ std::optional<Box> boxOf(mlir::Value view) {
              llvm::SmallVector<int64_t>(subview.getStaticSizes()));
 }
 
-/// The part of `fill` outside the box: two slabs per padded dimension, each bounded by the box in the
-/// dimensions before it.
+/// The part of `fill` outside of the box: two slabs per padded dimension, each limited to the box in the preceding
+/// dimensions.
 std::vector<Nest> borderOf(const Nest& fill, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes) {
   std::vector<Nest> slabs;
   Nest rest = fill;
@@ -191,7 +193,7 @@ bool vectorizable(const Nest& nest) {
   return llvm::all_of(nest.statements, [](const Statement& s) { return isVectorizableBody(*s.body()); });
 }
 
-/// Iterations of the longest loop along which the nest's last results lie side by side.
+/// Extent of the longest loop along which the nest's last results are contiguous.
 int64_t sideBySide(const Nest& nest) {
   int64_t longest = 1;
   for (const Operand& output : nest.statements.back().outputs)
@@ -200,16 +202,17 @@ int64_t sideBySide(const Nest& nest) {
   return longest;
 }
 
-/// Whether a sum whose results are stored as vectors would store them one by one with its follower, which turns them so
-/// that few lie side by side (channels shuffled among three groups). A pass of its own over what is in a near level
-/// turns them for less.
+/// Whether fusing the follower would make a sum's vector stores scalar, because the follower permutes the results so
+/// that few of them are contiguous (channels shuffled among three groups). A separate pass over data in a near cache
+/// permutes them at a lower cost.
 bool scatters(const Nest& sum, const Nest& fused) {
   constexpr int64_t kFewer = 4;
   return sum.hasReduction() && sideBySide(fused) * kFewer < sideBySide(sum);
 }
 
-/// Whether the vectors of a transform of small blocks, which run along what lies side by side in its results, would be
-/// stored element by element with its follower: a block has no vectors along the image that could be turned instead.
+/// Whether fusing the follower would make the vector stores of a transform of small blocks scalar. The vectors run
+/// along a contiguous dimension of the results; a block has no vectors along the image that could be transposed
+/// instead.
 bool turnsBlocks(const Nest& sum, const Nest& fused) {
   if (!separableTransform(sum)) return false;
   const auto along = [](const Nest& nest, int loop) {
@@ -220,8 +223,8 @@ bool turnsBlocks(const Nest& sum, const Nest& fused) {
   return llvm::any_of(llvm::seq(sum.loops()), [&](int loop) { return along(sum, loop) && !along(fused, loop); });
 }
 
-/// Moves producers down to their elementwise consumers while nothing in between minds, and where it suits vectors and
-/// registers, or `followed` says so.
+/// Moves producers down to their elementwise consumers if no operation in between depends on the order. Without
+/// `followed`, only where vectors and registers permit it; with it, exactly where the tree says.
 void fuseFollowers(std::vector<Item>& items, int vector_registers, const FollowedTree* followed) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
@@ -232,13 +235,13 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     for (size_t k = i + 1; k < j && !blocked; ++k)
       blocked = !items[k].removed &&
                 (intersects(items[k].writes, items[i].reads) || intersects(items[k].reads, items[i].writes));
-    // A body the vector emitter cannot take must not drag a contraction down with it.
+    // A body that the vector emitter cannot handle must not make a contraction scalar.
     if (blocked || items[j].nest->statements.size() != 1) continue;
     const bool suits = !vectorizable(*items[i].nest) || vectorizable(*items[j].nest);
     Nest fused = *items[i].nest;
     const bool joined = followed && followed->joins(items[i].operations.back(), items[j].operations.front());
     if ((!suits && !joined) || !appendFollower(fused, *items[j].nest)) continue;
-    // A nest of two statements at least: one body alone cannot be cut, and spills where it must.
+    // Applies to nests of two or more statements: a single body cannot be cut, and spills if it must.
     const int live = liveVectors(fused);
     const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
     if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
@@ -248,7 +251,7 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     items[j].nest = std::move(fused);
     items[j].op = items[i].op;
     refreshRoots(items[j]);
-    items[i].removed = true;  // and j is looked at in its turn
+    items[i].removed = true;  // item j is visited later in this loop
   }
 }
 
@@ -271,7 +274,7 @@ void dropDeadStores(std::vector<Item>& items) {
   }
 }
 
-/// The boxes of `root` an item writes, or nothing when it also reads the buffer or a box is not known.
+/// The boxes of `root` that an item writes; nothing when it also reads the buffer or a box is unknown.
 std::optional<std::vector<Box>> boxesWritten(const Item& item, mlir::Value root) {
   if (!item.nest || !item.border.empty()) return std::nullopt;
   std::vector<Box> boxes;
@@ -295,8 +298,8 @@ bool disjoint(const Box& a, const Box& b) {
   return false;
 }
 
-/// Whether two items must not run at the same time: one writes what the other touches, unless both write
-/// separate boxes of one buffer.
+/// Whether two items must not run concurrently: one writes a buffer that the other touches, unless both write disjoint
+/// boxes of it.
 bool conflict(const Item& a, const Item& b) {
   Roots shared;
   for (mlir::Value root : a.writes)
@@ -313,13 +316,13 @@ bool conflict(const Item& a, const Item& b) {
   });
 }
 
-/// The nests that each item makes, in order.
+/// The nests of an item, in order.
 std::vector<Nest> nestsOf(const Item& item) {
   if (!item.nest) return {};
   return item.disjoint_from >= 0 ? item.border : std::vector<Nest>{*item.nest};
 }
 
-/// The operations that share nests, which must be those that the tree says.
+/// Checks that the operations sharing nests are those that the tree lists.
 absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const FollowedTree& followed) {
   for (const llvm::SmallVector<int>& wanted : followed.fused)
     if (!llvm::is_contained(fused, wanted))
@@ -331,7 +334,7 @@ absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const 
   return absl::OkStatus();
 }
 
-/// The phase of the tree that each item belongs to, when its phases are those of the items, in order.
+/// The tree's phase of each item, if the tree's phases consist of the items in order.
 absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const FollowedTree& followed) {
   std::vector<int> phase_of(items.size(), -1);
   size_t phase = 0, taken = 0;  // leaves of the phase
@@ -383,7 +386,7 @@ absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_regist
     }
   }
   int numbered = 0, previous = -1;
-  llvm::SmallVector<int> members;  // items of the phase being filled
+  llvm::SmallVector<int> members;  // items of the phase under construction
   for (int i = 0; i < static_cast<int>(items.size()); ++i) {
     Item& item = items[i];
     if (item.removed) continue;

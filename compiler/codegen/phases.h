@@ -10,21 +10,22 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whose operand a nest copies to panels: input `input` of nest `nest`.
+/// The operand that a nest copies to panels: input `input` of nest `nest`.
 struct PanelsOf {
   int nest = 0, input = 0;
 };
 
-/// What runs between two barriers: nests, a region, or operations kept as they are.
+/// The work between two barriers: nests, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
   std::vector<TilePlan> plans;  ///< one per nest, see packing.h
   int first = 0;                ///< number of the first of `nests` in the order of all phases
-  /// A point of the grid is one nest's: nests have parts of the units each (the tree's Para). Else all units run a part
-  /// of each nest, one nest after another (Seq).
+  /// If set, each point of the grid belongs to one nest, so that nests run on disjoint parts of the units (the tree's
+  /// Para). Otherwise all units run a part of each nest, one nest after another (Seq).
   bool side_by_side = false;
-  std::vector<PanelsOf> copies;  ///< one per nest of a phase that copies operands to panels, which have no numbers
-  std::string cut;               ///< why the nests do not go on with their consumer, when registers are the reason
+  /// for a phase that copies operands to panels: one per nest; such nests have no numbers
+  std::vector<PanelsOf> copies;
+  std::string cut;               ///< why the nests do not include their consumer, if registers are the reason
   std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`
   llvm::SmallVector<std::pair<mlir::Value, int64_t>>
       scratch;  ///< panels of blocks, byte offset in the thread's scratch
@@ -40,16 +41,15 @@ struct PhaseList {
   int64_t workspace_bytes = 0;
 };
 
-/// Cuts a bufferized function into phases: a fill becomes the initial value of the reduction that follows it,
-/// elementwise consumers join their producer, a fill whose interior is overwritten shrinks to its border, and
-/// neighbours that do not depend on each other share a phase. A consumer whose body would need more than
-/// `vector_registers` vectors at once is not joined (hardware adaptation, section 6.1.1): a store and a load are
-/// cheaper than spills.
-/// With `followed`, operations join and phases end as the tree says, and nowhere else.
-/// Errors: INVALID_SCHEDULE where operations cannot share a nest, or nests a phase.
+/// Cuts a bufferized function into phases. A fill becomes the initial value of the reduction that follows it;
+/// elementwise consumers join their producer; a fill whose interior is overwritten shrinks to its border; neighbours
+/// that do not depend on each other share a phase. A consumer whose body would need more than `vector_registers` live
+/// vectors does not join (hardware adaptation, section 6.1.1): a store and a load are cheaper than spills. With
+/// `followed`, operations join and phases end exactly as the tree says. Errors: INVALID_SCHEDULE where operations
+/// cannot share a nest, or nests a phase.
 absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed);
 
-/// Cuts grids of few points further where that is possible (splitGrid). After packOperands: the phases are final.
+/// Cuts grids of few points further where possible (splitGrid). Call after packOperands, when the phases are final.
 void splitGrids(PhaseList& list, const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

@@ -8,7 +8,7 @@ namespace tessera::compiler::codegen {
 /// The nodes of a bufferized workload.
 std::vector<StaticAnalysis::Node> nodesOf(mlir::func::FuncOp func);
 
-/// Extents of all nests' loops, merged as those of a tree are.
+/// Extents of all nests' loops, merged as in a tile tree.
 std::map<std::pair<int, std::string>, int64_t> extentsOf(const PhaseList& list);
 
 }  // namespace tessera::compiler::codegen

@@ -22,11 +22,11 @@
 namespace tessera::compiler {
 namespace {
 
-/// What is the same in every round of a loop is computed before it, and where its sums need all registers, within it
-/// again: else LLVM keeps the sums of a whole tile in memory, from one round to the next, and constants in registers.
-/// Additions of integers keep their order: the combiner of machine instructions would add up the terms of several steps
-/// before they meet the sum, which shortens no chain that the sums of a tile wait for and takes twice the registers.
-/// Options of the process: no machine has them as its own.
+/// Sets LLVM options for loops whose sums need all registers. First, loop invariants that LLVM has hoisted are sunk
+/// back into such a loop; otherwise LLVM keeps the sums of a whole tile in memory from one iteration to the next, and
+/// constants in registers. Second, integer additions keep their order: the machine combiner would add the terms of
+/// several steps before adding them to the sum, which shortens no dependency chain of the tile and takes twice the
+/// registers. These options are global to the process: a TargetMachine has none of its own.
 void spareSums() {
   constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> kOptions[] = {{"sink-insts-to-avoid-spills", "true"},
                                                                               {"x86-machine-combiner", "false"}};
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> makeMachine(const v1::CodeF
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
-    llvm::InitializeAllAsmParsers();  // tile registers are named in assembly
+    llvm::InitializeAllAsmParsers();  // tile instructions are emitted as assembly
     spareSums();
     return true;
   }();
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> makeMachine(const v1::CodeF
   for (const std::string& feature : code.features())
     features.push_back(feature.starts_with("+") || feature.starts_with("-") ? feature : absl::StrCat("+", feature));
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;  // a * b + c in one rounding, nothing else is relaxed
+  options.AllowFPOpFusion = llvm::FPOpFusion::Fast;  // a * b + c with one rounding; nothing else is relaxed
   std::unique_ptr<llvm::TargetMachine> machine(
       target->createTargetMachine(triple, code.cpu(), absl::StrJoin(features, ","), options, llvm::Reloc::PIC_,
                                   std::nullopt, llvm::CodeGenOptLevel::Default));
@@ -92,7 +92,8 @@ void LayMachineAside::operator()(llvm::TargetMachine* machine) const {
 }
 
 absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code) {
-  const std::string key = code.SerializeAsString();  // lists alone: equal forms are equal bytes
+  // the message has lists only, no maps: equal forms serialize to equal bytes
+  const std::string key = code.SerializeAsString();
   if (auto spare = spareMachines().take(key)) return BorrowedMachine(spare.release(), {key});
   TESSERA_ASSIGN_OR_RETURN(auto made, makeMachine(code));
   return BorrowedMachine(made.release(), {key});
@@ -105,7 +106,7 @@ absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& 
   llvm::TargetLibraryInfoImpl library(module.getTargetTriple());
   library.disableAllFunctions();
   passes.add(new llvm::TargetLibraryInfoWrapperPass(library));
-  // Tables alone are written the same without the passes that are for code, whose setting up takes longer than they do.
+  // A module of tables without code needs none of the code passes, whose setup takes longer than writing the tables.
   const bool has_code = llvm::any_of(module, [](const llvm::Function& each) { return !each.isDeclaration(); });
   const llvm::CodeGenOptLevel level = machine.getOptLevel();
   if (!has_code) machine.setOptLevel(llvm::CodeGenOptLevel::None);

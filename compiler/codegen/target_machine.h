@@ -11,22 +11,22 @@ class Module;
 class TargetMachine;
 }  // namespace llvm
 
-/// LLVM's view of a target, for all that emit objects: workloads, the tables of an artifact. No MLIR.
+/// LLVM's view of a target, shared by all code that emits objects: workloads, the tables of an artifact. No MLIR.
 namespace tessera::compiler {
 
-/// Lays a machine aside for the next who asks for one of the same code form.
+/// Deleter: keeps the machine for the next caller with the same code form.
 struct LayMachineAside {
   std::string code;
   void operator()(llvm::TargetMachine* machine) const;
 };
 using BorrowedMachine = std::unique_ptr<llvm::TargetMachine, LayMachineAside>;
 
-/// A machine that nobody else uses meanwhile; making one takes longer than reading a small workload.
-/// Errors: INVALID_TARGET with the field when LLVM does not know triple or cpu.
+/// Borrows a target machine for exclusive use; creating one takes longer than parsing a small workload. Errors:
+/// INVALID_TARGET naming the field when LLVM does not know the triple or the cpu.
 absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code);
 
-/// The module as a relocatable object; no function of it is taken for one of a library. Equal modules give equal bytes.
-/// Errors: INTERNAL when LLVM cannot emit objects for the target.
+/// Emits the module as a relocatable object. None of its functions is treated as a library function. Equal modules give
+/// equal bytes. Errors: INTERNAL when LLVM cannot emit objects for the target.
 absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace tessera::compiler

@@ -4,8 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether the memory of an output is read or written: not where later statements have it from registers and it starts
-/// from a scalar. A buffer that nothing else touches has no place then.
+/// Whether the memory of an output is read or written. It is not if later statements take the output from registers and
+/// it starts from a scalar; a buffer that no other operand touches has no memory then.
 inline bool touchesOutput(const Statement& statement, size_t output) {
   const bool read =
       !statement.body()->getArgument(statement.inputs.size() + output).use_empty() && !statement.init[output];

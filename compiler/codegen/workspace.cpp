@@ -14,7 +14,7 @@ bool holds(const Placed& scratch, mlir::Value root) {
   return llvm::any_of(scratch, [root](const auto& entry) { return entry.first == root; });
 }
 
-/// Calls `touch` for the roots of all memory that `op` names, nested regions included.
+/// Calls `touch` for the roots of all memory that `op` refers to, nested regions included.
 void touchOperands(mlir::Operation* op, llvm::function_ref<void(mlir::Value)> touch) {
   op->walk([&](mlir::Operation* inner) {
     for (mlir::Value operand : inner->getOperands())
@@ -33,7 +33,7 @@ void touchNest(const Nest& nest, llvm::function_ref<void(mlir::Value)> touch) {
   }
 }
 
-/// Calls `touch` for what the phase touches.
+/// Calls `touch` for all buffers that the phase uses.
 void touchPhase(const Phase& phase, llvm::function_ref<void(mlir::Value)> touch) {
   for (mlir::Operation* op : phase.loops) {
     touchOperands(op, touch);

@@ -4,8 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// Temporaries whose lifetimes (in phases) do not overlap share memory; offsets are multiples of 64. When the phases
-/// are final.
+/// Assigns workspace offsets, in multiples of 64 bytes. Temporaries whose lifetimes (in phases) do not overlap share
+/// memory. Call when the phases are final.
 void planWorkspace(mlir::func::FuncOp func, PhaseList& list);
 
 }  // namespace tessera::compiler::codegen

@@ -7,7 +7,7 @@ namespace tessera::compiler::codegen {
 
 namespace {
 
-/// The workload that `root` is an argument of; null where it is none.
+/// The workload whose argument `root` is; null if it is no argument.
 mlir::func::FuncOp workloadOf(mlir::Value root) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(root);
   return argument ? llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : mlir::func::FuncOp();

@@ -14,13 +14,14 @@ struct Conv {
   int64_t c = 0, size = 0, k = 0, kernel = 1, stride = 1, groups = 1;
 };
 
-/// C[b] = A[b] B[b]; `ta`, `tb`: the operand lies transposed, A as [k][m], B as [n][k].
+/// C[b] = A[b] B[b]. `ta`: A is stored as [k][m]; `tb`: B is stored as [n][k].
 struct Gemm {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   bool ta = false, tb = false;
 };
 
-/// Peers; each owns its operands. oneDNN may choose its own layout for a convolution, and for B when `packed`.
+/// Peer implementations; each owns its operands. oneDNN chooses the layout of a convolution itself, and that of B when
+/// `packed`.
 Work dnnlConvolution(const Conv& conv);
 Work dnnlMatmul(const Gemm& gemm, bool packed);
 Work blasMatmul(const Gemm& gemm);

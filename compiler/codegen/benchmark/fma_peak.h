@@ -2,7 +2,8 @@
 
 #include <immintrin.h>
 
-/// Independent multiply-adds in registers, the most a core can do. Returns floating-point operations done.
+/// Independent multiply-adds in registers: the peak rate of one core. Returns the number of floating-point operations
+/// done.
 __attribute__((target("avx512f"))) inline double fma512(long iterations) {
   __m512 sum[20];
   for (auto& s : sum) s = _mm512_set1_ps(1.0F);

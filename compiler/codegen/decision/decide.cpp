@@ -37,7 +37,7 @@ absl::Status checkEffects(const Nest& nest, const TilePlan& plan, const std::str
   return absl::OkStatus();
 }
 
-/// Refuses what no code shows of any leaf that a nest follows.
+/// Refuses settings of any leaf that have no effect on the code.
 absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
   absl::Status status;
   if (tree.region) {
@@ -57,7 +57,7 @@ absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
   return status;
 }
 
-/// Whether the tree is one sequential leaf, as of a workload whose operations hand scalars to each other.
+/// Whether the tree is a single sequential leaf, as for a workload whose operations pass scalars to each other.
 bool isOneSequence(const FollowedTree& tree) {
   return !tree.region && tree.fused.empty() && tree.phases.size() == 1 && tree.phases[0].sequential &&
          tree.phases[0].copies.empty();

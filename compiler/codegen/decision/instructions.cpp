@@ -8,7 +8,7 @@ void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& ch
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   for (Phase& phase : list.phases) {
-    if (!phase.plans.empty()) continue;  // panels of a region
+    if (!phase.plans.empty()) continue;  // a phase that fills panels of a region
     for (Nest& nest : phase.nests)
       if (std::vector<Nest> forms = instructedForms(builder, nest, chip); !forms.empty()) nest = std::move(forms[0]);
   }

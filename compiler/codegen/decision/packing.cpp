@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;  // of scratch memory
 
-/// The k-th leaf of the copies before a phase, or an error when there is none.
+/// The k-th leaf of the copies before a phase; an error when there is none.
 absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
   if (!followed) return nullptr;
   if (k >= followed->copies.size())
@@ -28,7 +28,7 @@ void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& reques
   Wanted wanted{.nested = request.nested};
   if (request.packed) wanted.packed.emplace(request.packed->begin(), request.packed->end());
   for (Phase& phase : list.phases) {
-    if (!phase.plans.empty()) continue;  // panels of a region
+    if (!phase.plans.empty()) continue;  // a phase that fills panels of a region
     for (const Nest& nest : phase.nests)
       phase.plans.push_back(request.scalar ? planScalar(nest, chip) : planTile(nest, chip, wanted));
   }

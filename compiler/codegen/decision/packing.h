@@ -5,16 +5,16 @@
 
 namespace tessera::compiler::codegen {
 
-/// Fills Phase::plans where they are empty: a plan for each nest, by analysis; plain loops with `request.scalar`.
+/// Fills Phase::plans where they are empty: chooses a plan for each nest by analysis; plain loops if `request.scalar`.
 void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& request);
 
 /// The same from the leaves of a tree. Errors: INVALID_SCHEDULE, see planOf.
 absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree);
 
-/// Puts what the plans want packed into effect: panels in the workspace, a phase that fills them before the one
-/// that reads them, and the reader's access functions turned to them. Call between planPhases and planWorkspace.
-/// The copies' plans are chosen, or with `followed` taken from its leaves.
-/// Errors: INVALID_SCHEDULE when the leaves are not those of the copies.
+/// Carries out the packing that the plans request: allocates panels in the workspace, inserts a phase that fills them
+/// before the phase that reads them, and redirects the reader's access functions to the panels. Call between planPhases
+/// and planWorkspace. The copies' plans are chosen by analysis or, with `followed`, taken from its leaves. Errors:
+/// INVALID_SCHEDULE when the leaves do not match the copies.
 absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree* followed);
 
 }  // namespace tessera::compiler::codegen

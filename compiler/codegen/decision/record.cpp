@@ -31,7 +31,7 @@ v1::Tile tileOf(const RegionVariant& variant) {
     loop->set_step(strip->rows);
     for (; s < strip->end; ++s) {
       v1::Tile leaf = leafOfStep(variant.steps[s]);
-      leaf.mutable_loops(0)->clear_unit();  // the strip's rows, not a grid
+      leaf.mutable_loops(0)->clear_unit();  // the loop counts the strip's rows, it is not a grid
       *rows->add_children() = std::move(leaf);
     }
     --s;

@@ -5,7 +5,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// The tree of what has been decided: nests, phases, regions, plans. Complete: following it makes the same list.
+/// The tile tree of all decisions in `list`: nests, phases, regions, plans. It is complete: following it reproduces
+/// `list`.
 v1::Schedule scheduleOf(const PhaseList& list, const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

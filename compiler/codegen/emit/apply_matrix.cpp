@@ -13,7 +13,8 @@ class Combination {
  public:
   Combination(mlir::OpBuilder& builder, bool fuse) : b_(builder), loc_(builder.getUnknownLoc()), fuse_(fuse) {}
 
-  /// sum of factors[i] * values[i]; null for an empty sum. Plain terms first: they start it without a product.
+  /// sum of factors[i] * values[i]; null for an empty sum. Terms with factor 1 come first, since the sum can start with
+  /// such a term without a multiplication.
   Value sum(llvm::ArrayRef<double> factors, llvm::ArrayRef<Value> values) {
     llvm::SmallVector<size_t> order;
     for (const auto wanted : {1.0, -1.0, 0.0})
@@ -62,7 +63,7 @@ llvm::SmallVector<Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<ll
   const size_t rows = matrix.size(), columns = values.size();
   llvm::SmallVector<llvm::SmallVector<double>> entries(matrix.begin(), matrix.end());
   llvm::SmallVector<Value> terms(values.begin(), values.end());
-  // Neighbouring columns equal up to sign in every row: their sum and difference take their place.
+  // Replaces neighbouring columns that are equal up to sign in every row by their sum and difference.
   for (size_t c = 0; c + 1 < columns; ++c) {
     int same = 0, opposite = 0, other = 0;
     for (size_t r = 0; r < rows; ++r) {
@@ -82,7 +83,7 @@ llvm::SmallVector<Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<ll
   llvm::SmallVector<Value> results(rows);
   for (size_t r = 0; r < rows; ++r) {
     if (results[r]) continue;
-    // A following row equal up to the signs of some columns: u + v and u - v.
+    // If the next row is equal up to the signs of some columns, the two rows are u + v and u - v.
     llvm::SmallVector<double> equal(columns, 0), opposite(columns, 0);
     int equals = 0, opposites = 0, others = 0;
     if (r + 1 < rows)

@@ -4,7 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// matrix * values. Rows that differ in the signs of some columns share what they have in common, and so do columns.
+/// Emits matrix * values. Rows that differ only in the signs of some columns share their common terms, and so do
+/// columns.
 llvm::SmallVector<mlir::Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<llvm::SmallVector<double>> matrix,
                                            llvm::ArrayRef<mlir::Value> values, bool fuse_multiply_add);
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace arith = mlir::arith;
 
-/// A product that only a sum reads is left for the sum to take in.
+/// A product that only a sum reads is not emitted here: the sum becomes a fused multiply-add.
 bool isFusedProduct(mlir::Operation& op) {
   auto product = llvm::dyn_cast<arith::MulFOp>(op);
   return product && product->hasOneUse() && llvm::isa<arith::AddFOp>(*product->user_begin()) &&
@@ -73,7 +73,7 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
           addend = sum.getRhs();
         }
         if (product && product->getBlock() == &body && isFusedProduct(*product)) {
-          // When both sides are products only one is taken in; the other is computed here.
+          // If both operands of the sum are products, only one can be fused; the other is computed here.
           if (auto* other = addend.getDefiningOp();
               other && !mapping.contains(addend) && other->getBlock() == &body && isFusedProduct(*other)) {
             mapping.map(addend, arith::MulFOp::create(builder, op.getLoc(), lookup(other->getOperand(0)),
@@ -88,7 +88,7 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
       }
     }
     if (context.lanes == 1) {
-      // Whatever the operation is, nested regions included: make what it captures visible, then clone it.
+      // For any operation, nested regions included: map the values that it captures, then clone it.
       for (mlir::Value operand : op.getOperands())
         if (!mapping.contains(operand)) mapping.map(operand, lookup(operand));
       llvm::SetVector<mlir::Value> captured;

@@ -7,7 +7,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// Where a body is evaluated.
+/// The environment in which a body is evaluated.
 struct BodyContext {
   mlir::OpBuilder& builder;
   int lanes = 1;  ///< 1: plain scalars
@@ -20,8 +20,8 @@ struct BodyContext {
   mlir::Value constant(mlir::TypedAttr value) const;
 };
 
-/// Evaluates `body` for the given block arguments (all of `lanes` lanes) and returns what it yields.
-/// a * b + c becomes one fused multiply-add when the target has it.
+/// Evaluates `body` for the given block arguments (all of `lanes` lanes) and returns the values it yields. a * b + c
+/// becomes one fused multiply-add if the target has that instruction.
 llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block& body,
                                         llvm::ArrayRef<mlir::Value> arguments);
 

@@ -15,7 +15,7 @@ class WalkWriter {
  public:
   explicit WalkWriter(const PhaseList& list) : list_(list) {}
 
-  /// False when something is written in panels.
+  /// Returns false when something is written to panels.
   bool nest(const Nest& nest, const TilePlan& plan, Walk& walk) const {
     walk.mutable_extents()->Assign(nest.extents.begin(), nest.extents.end());
     for (int level = 0; level < plan.grid_levels; ++level) {
@@ -44,13 +44,13 @@ class WalkWriter {
     return false;
   }
 
-  /// What the nests of a region write, by slice: the loops within a slice behind the slice loops. What they read says
-  /// nothing here, as it goes through the thread's scratch.
+  /// The writes of a region's nests by slice: the loops within a slice follow the slice loops. Their reads say nothing
+  /// about the needed part of the grid, because values pass through the thread's scratch.
   bool region(const Region& region, v1::KernelInfo::Phase& described) const {
     std::vector<llvm::SmallVector<SliceGroup>> groups;  // per walk
     for (auto [v, variant] : llvm::enumerate(region.variants)) {
       llvm::SmallVector<SliceGroup> group;
-      llvm::SmallVector<int64_t> slices;  // of this variant: up to the last of its group
+      llvm::SmallVector<int64_t> slices;  // of this variant: up to the last slice of its group
       for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
         group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
       for (const SliceGroup& each : group) slices.push_back(each.hi);
@@ -83,8 +83,8 @@ class WalkWriter {
   }
 
  private:
-  /// A variant of one slice, such as the last and smaller one, lies where its offset says: said here as a move from the
-  /// first slice on, as the others have it.
+  /// A variant of one slice, such as the last, smaller one, has a constant offset. Rewrites that offset as a stride
+  /// from the first slice, like the other variants.
   static void moveLoneSlices(llvm::ArrayRef<llvm::SmallVector<SliceGroup>> groups, int loop,
                              v1::KernelInfo::Phase& described) {
     std::map<int, int64_t> strides;  // by buffer
@@ -104,7 +104,7 @@ class WalkWriter {
     }
   }
 
-  /// Nothing for constants and what lies in a thread's own memory.
+  /// Nothing for constants and for buffers in a thread's own memory.
   std::optional<int> bufferOf(mlir::Value root) const {
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(root)) return static_cast<int>(argument.getArgNumber());
     for (auto [t, temporary] : llvm::enumerate(list_.temporaries))
@@ -138,7 +138,7 @@ void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Ph
   if (known) return;
   described.clear_walks();
   if (!phase.region && llvm::none_of(phase.nests, [&](const Nest& nest) { return writer.writesOperand(nest); }))
-    described.add_walks();  // of no level and no touch: all of it runs, and writes no result
+    described.add_walks();  // without levels and touches: the whole phase runs and writes no result
 }
 
 }  // namespace tessera::compiler::codegen

@@ -5,10 +5,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// Says how each nest of a phase walks the grid and which bytes of operands and temporaries its loops touch
-/// (KernelInfo.Walk), so that a run can leave out the part that it does not need. Says nothing where a loop writes what
-/// is no linear function of it (panels), of operations that are kept as they are, and of nests that each have cells of
-/// their own (Para): these run whole. Where such nests write no operand, one walk without levels and touches says so.
+/// Describes how each nest of a phase walks the grid and which bytes of operands and temporaries its loops touch
+/// (KernelInfo.Walk), so that a run of a smaller size can skip the part of the grid that it does not need. Describes
+/// nothing for a loop that writes at places that are not a linear function of the loop (panels), for operations kept as
+/// they are, and for nests with cells of their own (Para): these always run whole. If such nests write no operand, one
+/// walk without levels and touches states that.
 void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Phase& described);
 
 }  // namespace tessera::compiler::codegen

@@ -6,13 +6,13 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whether the operation may change places with its neighbours as long as its operands come first.
+/// Whether the operation may be reordered among its neighbours as long as its operands precede it.
 bool moves(mlir::Operation& op) {
   return op.getNumRegions() == 0 && !op.hasTrait<mlir::OpTrait::IsTerminator>() &&
          (mlir::isMemoryEffectFree(&op) || llvm::isa<mlir::LLVM::LoadOp, mlir::LLVM::MaskedLoadOp>(op));
 }
 
-/// Orders [first, last] of one block by depth, otherwise as before.
+/// Orders [first, last] of one block by depth; operations of equal depth keep their order.
 void orderByDepth(llvm::ArrayRef<mlir::Operation*> run) {
   llvm::DenseMap<mlir::Operation*, int> depth;
   llvm::SmallVector<llvm::SmallVector<mlir::Operation*>> levels;

@@ -51,7 +51,8 @@ class LoopEmitter {
     return advance(b_, pointer, element, access.offset, constant(1));
   }
 
-  /// Moves the tile by `iterations` of the loop of `level`. Panels of a block begin anew with each block.
+  /// Moves the tile by `iterations` of the loop of `level`. The panels of a block start over with each block, so their
+  /// pointers do not move at levels outside of the copies.
   void enter(Tile& tile, int level, Value iterations) {
     const int loop = plan_.levels[level].loop;
     tile.origin[loop] =
@@ -96,17 +97,17 @@ class LoopEmitter {
     copyBlock(copy, context, tile, cut + 1, variant | size_t{1} << cut);
   }
 
-  /// Whether the level walks single tiles, not blocks of them.
+  /// Whether the level walks single tiles rather than blocks of them.
   bool isTileLevel(int level) const { return plan_.levels[level].step == plan_.tile[plan_.levels[level].loop]; }
   bool isBlocked(int loop) const { return plan_.block[loop] > 0; }
   /// Whether the last block that `level` walks is smaller than the others.
   bool walksPart(int level) const {
     return nest_.extents[plan_.levels[level].loop] % plan_.walkedBy(nest_, level) != 0;
   }
-  /// Tiles that do not exist, or exist in part only, are found at run time in blocked loops.
+  /// In blocked loops, tiles that do not exist, or only in part, are detected at run time.
   bool blockEndsEarly(int loop) const { return isBlocked(loop) && nest_.extents[loop] % plan_.block[loop] != 0; }
 
-  /// Takes `linear` apart into the positions of the grid's levels, the last one fastest.
+  /// Splits `linear` into the positions of the grid's levels, the last level fastest.
   void grid(int level, Value linear, Tile tile) {
     if (level == plan_.grid_levels) return inner(level, tile);
     const auto [loop, step] = plan_.levels[level];
@@ -140,7 +141,7 @@ class LoopEmitter {
     grid(level + 1, linear, tile);
   }
 
-  /// Blocks of the grid: those behind the loop's end do not exist.
+  /// Blocks of the grid: blocks that begin at or after the loop's end are skipped.
   void blocksOfGrid(int level, Value linear, const Tile& tile) {
     if (!walksPart(level)) return grid(level + 1, linear, tile);
     const int loop = plan_.levels[level].loop;
@@ -151,7 +152,7 @@ class LoopEmitter {
     grid(level + 1, linear, tile);
   }
 
-  /// Iterations that `level`, of blocks, walks: fewer where the loop ends.
+  /// Iterations of blocks that `level` walks: fewer at the loop's end.
   Value blocksIn(int level, const Tile& tile) {
     const int loop = plan_.levels[level].loop;
     Value walked = constant(plan_.walkedBy(nest_, level));
@@ -160,7 +161,7 @@ class LoopEmitter {
     return arith::MinSIOp::create(b_, loc_, left, walked);
   }
 
-  /// for (i = 0; i < upper; i += step), the tile moved by i.
+  /// for (i = 0; i < upper; i += step), with the tile moved by i.
   void loopOver(int level, Value upper, Tile tile) {
     auto op = mlir::scf::ForOp::create(b_, loc_, constant(0), upper, constant(plan_.levels[level].step));
     OpBuilder::InsertionGuard guard(b_);
@@ -169,13 +170,14 @@ class LoopEmitter {
     inner(level + 1, tile);
   }
 
-  /// Levels within a grid point: full tiles in a loop, the rest after it.
+  /// Levels within a grid point: a loop over full tiles, then the remainder.
   void inner(int level, Tile tile) {
     if (level == plan_.copy_level) copyBlock(tile);
     if (level == static_cast<int>(plan_.levels.size())) return emitTile(b_, nest_, plan_, context_, tile);
     const auto [loop, step] = plan_.levels[level];
     const int64_t extent = nest_.extents[loop];
-    if (!isTileLevel(level)) return loopOver(level, blocksIn(level, tile), tile);  // of tiles, or of a reduction
+    // a level of blocks of tiles, or of a reduction
+    if (!isTileLevel(level)) return loopOver(level, blocksIn(level, tile), tile);
     const int64_t full = extent / step, rest = extent % step;
     if (!isBlocked(loop)) {
       if (full == 1 && rest == 0) return inner(level + 1, tile);

@@ -8,7 +8,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// What emitted code needs from the function around it.
+/// The environment that emitted code takes from the function around it.
 struct EmitContext {
   std::function<mlir::Value(mlir::Value)> pointer;  ///< root memref -> !llvm.ptr
   std::function<mlir::Value(mlir::Value)> outer;    ///< scalar of the workload -> scalar of this function
@@ -16,7 +16,7 @@ struct EmitContext {
   llvm::SmallVector<mlir::Value> slice;  ///< i64: numbers of the slice of a region, one per slice loop
 };
 
-/// Emits the nest for grid points [lo, hi) (i64): grid loop, tile loops, and the register tile within.
+/// Emits the nest for grid points [lo, hi) (i64): grid loop, tile loops, and the register tile inside.
 void emitNest(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
               mlir::Value lo, mlir::Value hi);
 

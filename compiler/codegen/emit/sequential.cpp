@@ -10,7 +10,7 @@ namespace {
 
 using mlir::Value;
 
-/// Whether `value`, defined outside a nest, can be recomputed: constants, views and pure operations on such.
+/// Whether `value`, defined outside of a nest, can be recomputed: constants, views and pure operations on them.
 bool repeatable(Value value) {
   mlir::Operation* op = value.getDefiningOp();
   if (!op) return true;
@@ -46,7 +46,7 @@ bool sharesValues(const PhaseList& list) {
 PhaseList onePhase(mlir::func::FuncOp func) {
   PhaseList list;
   Phase& phase = list.phases.emplace_back();
-  // Views and arithmetic too: they may depend on what has just been read.
+  // Views and arithmetic belong to the phase too, since they may depend on a value that was just loaded.
   for (mlir::Operation& op : func.getBody().front().without_terminator())
     if (!llvm::isa<mlir::memref::AllocOp, mlir::memref::GetGlobalOp, mlir::memref::DeallocOp>(op))
       phase.loops.push_back(&op);

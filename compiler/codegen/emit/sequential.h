@@ -4,8 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether a phase needs a value that another one has loaded (a scalar read outside of all loops): phases share
-/// memory only.
+/// Whether a phase needs a value that another phase has loaded (a scalar read outside of all loops). Phases share
+/// memory only, so such a workload cannot be split.
 bool sharesValues(const PhaseList& list);
 
 /// The whole workload as one phase of plain loops, in program order.

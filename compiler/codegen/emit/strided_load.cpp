@@ -27,7 +27,7 @@ mlir::Value loadStrided(mlir::OpBuilder& builder, int64_t stride, int lanes, int
         picked.push_back((result ? lanes : 0) + element - from);
         if (lane < active) done = lane + 1;
       } else {
-        picked.push_back(0);  // beyond, or comes with a later vector
+        picked.push_back(0);  // an inactive lane, or one that a later vector fills
       }
     }
     result = mlir::vector::ShuffleOp::create(builder, loc, result ? result : next, next, picked);

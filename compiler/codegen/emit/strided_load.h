@@ -7,10 +7,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// result[i] = element i * stride for i < active, the first of them in the lanes beyond: every stride-th element of
-/// neighbouring vectors, one shuffle for each vector after the first. Nothing outside the first and the last element
-/// used is touched. `load(offset, count)` gives `lanes` elements from `offset` on, of which `count` exist.
-/// (Not the last of them: LLVM's instruction selection has no end for some comparisons of bytes picked so.)
+/// result[i] = element i * stride for i < active; lanes at and after `active` hold element 0. Loads whole vectors and
+/// picks every stride-th element, with one shuffle for each vector after the first. Touches nothing outside the first
+/// and the last element used. `load(offset, count)` returns `lanes` elements starting at `offset`, of which `count`
+/// exist. (The inactive lanes do not repeat the last element, because LLVM's instruction selection does not terminate
+/// for some comparisons of bytes picked in that way.)
 mlir::Value loadStrided(mlir::OpBuilder& builder, int64_t stride, int lanes, int active,
                         const std::function<mlir::Value(int64_t offset, int count)>& load);
 

@@ -4,13 +4,13 @@
 
 namespace tessera::compiler::codegen {
 
-/// A memory operand of a nest, with the pointer the loops outside the tile have advanced.
+/// A memory operand of a nest, with a pointer already advanced by the loops outside of the tile.
 struct Slot {
   const Operand* operand = nullptr;
-  mlir::Value pointer;  ///< element of the tile's origin; null when the operand is not in memory
+  mlir::Value pointer;  ///< the element at the tile's origin; null when the operand is not in memory
 };
 
-/// One register tile: what a micro-kernel's code is for.
+/// One register tile: the unit for which a micro-kernel emits code.
 struct Tile {
   llvm::SmallVector<int64_t> sizes;       ///< parallel loops: elements of this tile; reduction loops: unrolling
   llvm::SmallVector<mlir::Value> origin;  ///< per loop: i64 index of the tile's first iteration (parallel loops)

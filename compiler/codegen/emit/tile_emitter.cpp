@@ -103,8 +103,8 @@ void TileEmitter::emitRows(const TileRows& rows, Value from, Value to, int64_t t
   iterations_[rows.loop] = origin;
 }
 
-/// Vectors whose followers stand side by side: a chain of a dozen instructions is longer than what a core keeps in
-/// view.
+/// Number of vectors whose followers are interleaved: a chain of a dozen instructions is longer than the core's
+/// out-of-order window.
 int64_t TileEmitter::sideBySide() const { return chip().vectorRegisters() >= 32 ? 4 : 2; }
 
 int TileEmitter::slotOf(int statement, bool output, size_t index) const {
@@ -130,14 +130,15 @@ void TileEmitter::collectPoints() {
   }
 }
 
-/// The first statement's results into the registers followers read.
+/// Stores the first statement's results in the registers that followers read.
 void TileEmitter::keep(llvm::ArrayRef<Value> accumulators) {
   const size_t outputs = nest_.statements[0].outputs.size();
   for (size_t p = 0; p < points_.size(); ++p)
     registers_[p].emplace_back(accumulators.begin() + p * outputs, accumulators.begin() + (p + 1) * outputs);
 }
 
-/// Followers on what is in registers, then all stores: of a few points after the others, where none is stored turned.
+/// Evaluates followers on the values in registers, then stores. Points are processed a few at a time, unless some store
+/// is transposed and needs all of them.
 void TileEmitter::finish() {
   memory_.forget();
   const int lanes = plan_.horizontal ? 1 : plan_.lanes;
@@ -227,13 +228,13 @@ Value TileEmitter::indexOf(int statement, int dim, const Point& point, int lanes
   return arith::AddIOp::create(b_, loc_, index, steps);
 }
 
-/// What an output holds before its statement runs; null when the body does not look at it.
+/// The value of an output before its statement runs; null when the body does not read it.
 Value TileEmitter::initial(size_t p, int statement, size_t output, int lanes) {
   const Statement& s = nest_.statements[statement];
   mlir::BlockArgument old = s.body()->getArgument(s.inputs.size() + output);
   if (s.init[output]) return plain(lanes).broadcast(context_.outer(s.init[output]));
   if (old.use_empty()) return plain(lanes).constant(b_.getZeroAttr(old.getType()));
-  memory_.forget();  // earlier statements may have written
+  memory_.forget();  // earlier statements may have written it
   return memory_.load(slotOf(statement, true, output), points_[p], lanes);
 }
 

@@ -6,16 +6,16 @@ namespace tessera::compiler::codegen {
 
 struct BodyContext;
 
-/// Results of a tile of more sums than there are registers, row by row along a loop.
+/// Results of a tile that has more sums than there are registers, written row by row along a loop.
 struct TileRows {
   int loop = -1;
-  llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile is one of them
-  /// What the kernel has added up for a vector as many rows behind `row` (an i64) as its point says, to which the
-  /// initial value is added.
+  llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile belongs to them
+  /// The sum that the kernel has accumulated for a vector; its row is `row` (an i64) plus the row of its point. The
+  /// initial value is added to it.
   llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum;
 };
 
-/// The code of one register tile, in the parts that micro-kernels put together: points, the statements at each of them,
+/// Emits the code of one register tile, in parts that micro-kernels combine: points, the statements at each of them,
 /// sums in registers, stores. Values of the tile are in the order of points().
 class TileEmitter {
  public:
@@ -30,29 +30,29 @@ class TileEmitter {
   const Chip& chip() const { return *context_.chip; }
   const Tile& tile() const { return tile_; }
   TileMemory& memory() { return memory_; }
-  /// Rows of the tile times vectors; a vector loop that sums adds none.
+  /// Rows of the tile times vectors; a vector loop that is a reduction adds no points.
   const std::vector<Point>& points() const { return points_; }
-  /// Of an operand, among the tile's.
+  /// The index of an operand among the tile's slots.
   int slotOf(int statement, bool output, size_t index) const;
 
-  /// All statements at all points, then all stores. There is no sum.
+  /// All statements at all points, then all stores. For nests without a sum.
   void emitPoints();
-  /// Copies: each point is stored before the next is made, so that few values are alive.
+  /// For copies: each point is stored before the next one is loaded, so that few values are live.
   void emitPointByPoint();
-  /// How the unrolled steps of the innermost sum and the points of the tile take turns: all points of a step before the
-  /// next step, or, as of a window that slides along the points, all steps of a point, of which the next point finds
-  /// what it loads.
+  /// How the unrolled steps of the innermost sum and the points of the tile are nested. kOutside: all points of a step
+  /// before the next step. kWithin: all steps of a point before the next point, as for a window that slides along the
+  /// points, where the next point reuses the loaded vectors.
   enum class Steps { kOutside, kWithin };
-  /// Sums in registers over the whole reduction, or one block of it, followers, stores. Lanes that are parts of one sum
-  /// are added up at the end.
+  /// Sums in registers over the whole reduction or one block of it, then followers and stores. If lanes are partial
+  /// sums, they are added up at the end.
   void emitSum(Steps steps);
-  /// The first statement's results, as the kernel has computed them, then followers and stores.
+  /// Followers and stores, given the first statement's results as the kernel has computed them.
   void emitResults(llvm::ArrayRef<mlir::Value> results);
-  /// The same a few rows after the others in a loop: followers and stores of some come before the next ones.
+  /// The same in a loop over a few rows at a time: followers and stores of some rows come before the next rows.
   void emitRows(const TileRows& rows);
-  /// Of the rows from `from` to before `to` (i64), a multiple of `together` many.
+  /// For the rows in [from, to) (i64), whose number is a multiple of `together`.
   void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);
-  /// Rows that are computed side by side.
+  /// The number of rows that are computed together.
   int64_t rowsTogether(const TileRows& rows) const;
 
  private:
@@ -91,15 +91,16 @@ class TileEmitter {
   TileMemory memory_;
   TileFetch fetch_;
   Steps steps_ = Steps::kOutside;
-  bool general_ = true;                              ///< steps are evaluated by ProductStep::general()
-  llvm::SetVector<mlir::Value>* seconds_ = nullptr;  ///< where steps put what they would load, instead of evaluating
-  Values iterations_;                                ///< per loop: i64, null = 0
-  llvm::SmallVector<int64_t> reduction_sizes_;       ///< per loop: unrolled steps
+  bool general_ = true;  ///< steps are evaluated by ProductStep::general()
+  /// if set: loaded second operands are collected here and the step is not evaluated
+  llvm::SetVector<mlir::Value>* seconds_ = nullptr;
+  Values iterations_;                           ///< per loop: i64, null = 0
+  llvm::SmallVector<int64_t> reduction_sizes_;  ///< per loop: unrolled steps
   std::vector<Point> points_;
   std::vector<std::vector<Values>> registers_;  ///< [point][statement][output]
 };
 
-/// Emits one tile of a nest by its plan's kernel.
+/// Emits one tile of a nest with its plan's kernel.
 void emitTile(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const EmitContext& context,
               const Tile& tile);
 

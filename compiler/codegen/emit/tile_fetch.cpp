@@ -11,26 +11,26 @@ namespace {
 namespace arith = mlir::arith;
 using mlir::Value;
 
-/// Levels that a prefetch names (LLVM's "locality").
+/// Cache levels of a prefetch (LLVM's "locality").
 constexpr int kToL1 = 3, kToL2 = 2;
-/// Binary digits behind the point of "lines a step".
+/// Fixed-point binary digits of "lines per step".
 constexpr int kScale = 20;
 
 bool inMemory(const Operand& operand) { return operand.access.root && !operand.from; }
 
-/// Iterations of `loop` that run between two of the loops around its block.
+/// Iterations of `loop` in one of its blocks.
 int64_t withinBlock(const Nest& nest, const TilePlan& plan, int loop) {
   return plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
 }
 
-/// Where the vectors of one tile of columns lie: pieces of contiguous elements.
+/// The vectors of one tile of columns as pieces of contiguous elements.
 struct Pieces {
   int64_t count = 1;
   int64_t length = 0;    ///< elements of one
   int64_t distance = 0;  ///< elements from one to the next
 };
 
-/// Nothing when the steps of the reduction are not neighbours, as in a matrix that is no panel.
+/// Nothing when the steps of the reduction are not contiguous, as in a matrix that is not packed.
 std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Access& access,
                                llvm::ArrayRef<Point> points) {
   llvm::SmallVector<int64_t> starts;
@@ -55,15 +55,15 @@ std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Acc
   return std::nullopt;
 }
 
-/// What the tiles of rows that use one panel share: the vectors of the next tile of columns.
+/// The work that the tiles of rows that use one panel divide among them: the vectors of the next tile of columns.
 struct PanelShare {
   int slot = -1, column = -1;
-  llvm::SmallVector<int> rows;  ///< loops of the tiles that use one and the same panel
+  llvm::SmallVector<int> rows;  ///< loops of the tiles that use the same panel
   int64_t tiles = 1;
   Pieces pieces;
 };
 
-/// Nothing where there is no next panel, or too few tiles to prefetch it.
+/// Nothing if there is no next panel, or too few tiles to prefetch it.
 std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, llvm::ArrayRef<Point> points) {
   const auto& inputs = nest.statements[0].inputs;
   PanelShare share;
@@ -93,7 +93,7 @@ Value TileFetch::constant(int64_t value) { return arith::ConstantIntOp::create(b
 
 int64_t TileFetch::lineOf(mlir::Type element) const { return chip_.near().line_bytes * 8 / elementBits(element); }
 
-/// The number of this tile among those of its block, the last loop fastest.
+/// The number of this tile among those of its block, last loop fastest.
 Value TileFetch::tileInBlock(llvm::ArrayRef<int> loops) {
   const mlir::Location loc = b_.getUnknownLoc();
   Value number;
@@ -109,7 +109,7 @@ Value TileFetch::tileInBlock(llvm::ArrayRef<int> loops) {
   return number ? number : constant(0);
 }
 
-/// Steps of the reduction between two of its blocks, and those of them in one body of unrolled steps.
+/// Steps of the reduction in one of its blocks, and in one body of unrolled steps.
 std::pair<int64_t, int64_t> TileFetch::stepsAndBody() const {
   int64_t steps = 1, body = 1;
   for (int loop : plan_.reductions) {
@@ -122,15 +122,15 @@ std::pair<int64_t, int64_t> TileFetch::stepsAndBody() const {
 void TileFetch::startPanel() {
   const mlir::Location loc = b_.getUnknownLoc();
   const auto share = shareOfPanel(nest_, plan_, points_);
-  // The last tile of columns has no next one, unless it is a whole tile: then
-  // the next reduction block's may follow.
+  // The last tile of columns has no next one, unless it is a whole tile: then the panel of the next reduction block may
+  // follow.
   if (!share || tile_.sizes[share->column] != plan_.tile[share->column]) return;
   const Access& access = nest_.statements[0].inputs[share->slot].access;
   const auto [steps, body] = stepsAndBody();
   const int64_t line = lineOf(access.element), sharers = share->tiles / share->pieces.count;
   const int64_t elements = ceilDiv(ceilDiv(share->pieces.length, sharers), line) * line;
   share_step_ = ceilDiv(elements, steps);
-  // Lines come in pairs: what a body leaves out of a share that is a little more than its lines comes along.
+  // Lines are fetched in pairs, so a share that is slightly larger than its number of lines is still covered.
   share_lines_ = std::max<int64_t>(1, (share_step_ * body + line / 2) / line);
   element_ = memoryType(access.element);
   Value position = tileInBlock(share->rows);
@@ -142,8 +142,7 @@ void TileFetch::startPanel() {
     share_ = advance(b_, share_, element_, share->pieces.distance, piece);
     position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
   }
-  // A few tiles are left over when the pieces do not divide them: they prefetch
-  // the last share again.
+  // If the pieces do not divide the tiles evenly, the remaining tiles prefetch the last share again.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
   share_ = advance(b_, share_, element_, elements, position);
 }
@@ -157,13 +156,13 @@ void TileFetch::panel(Value step) {
                                  /*cache=*/1);
 }
 
-/// Where a slice's part of the block of the next number begins: `elements` for each of those that share the block.
-/// After the last number of all comes the first.
+/// Where a slice's part of the next number's block begins: `elements` for each of the slices that share the block. The
+/// number after the last one is the first.
 Value TileFetch::partOf(const NextBlock& block, int64_t elements, const EmitContext& context) {
   const mlir::Location loc = b_.getUnknownLoc();
   const mlir::Type element = memoryType(block.block.element);
   Value first = advance(b_, context.pointer(block.block.root), element, block.block.offset, constant(1));
-  // One further in the last loop, which carries into those outside.
+  // Increments the slice numbers: one more in the last loop, with a carry into the outer loops.
   Value carry = constant(1);
   for (int v = block.loop; v >= 0; --v) {
     Value next = arith::AddIOp::create(b_, loc, context.slice[v], carry);
@@ -257,7 +256,7 @@ void TileFetch::nextSlice(Value step) {
   }
 }
 
-/// Prefetches the lines that the points of the tile touch in a slot, `further` elements from where they are now.
+/// Prefetches the lines that the points of the tile touch in a slot, `further` elements after their current position.
 void TileFetch::lines(int slot, int64_t further) {
   const Access& access = memory_.access(slot);
   const int64_t along = access.strides[plan_.vector_loop];
@@ -314,7 +313,7 @@ void TileFetch::startResults() {
         if (const int64_t offset = memory_.offsetAt(access, point); !llvm::is_contained(lines.offsets, offset))
           lines.offsets.push_back(offset);
       llvm::sort(lines.offsets);
-      // So few a body that all have their turn, in groups of equal distance.
+      // As few lines per body as possible while all are prefetched in time, in groups of equal distance.
       const auto count = static_cast<int64_t>(lines.offsets.size());
       for (int64_t group = ceilDiv(count, bodies); group < count; ++group) {
         if (count % group != 0) continue;

@@ -4,10 +4,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// Whether `plan.fetch_panel` prefetches anything: there is a next panel, in pieces that the tiles of rows can share.
+/// Whether `plan.fetch_panel` prefetches anything: there is a next panel, and its lines can be divided among the tiles
+/// of rows.
 bool fetchesPanel(const Nest& nest, const TilePlan& plan);
 
-/// What a tile prefetches, as its plan says.
+/// Emits the prefetches of one tile, as its plan requests.
 class TileFetch {
  public:
   /// `points` may be filled later.
@@ -15,45 +16,47 @@ class TileFetch {
             TileMemory& memory, const std::vector<Point>& points)
       : b_(builder), nest_(nest), plan_(plan), chip_(chip), tile_(tile), memory_(memory), points_(points) {}
 
-  /// The vector operand's lines of a few steps later: panels larger than L1 come from L2 in time.
+  /// The vector operand's lines of a few steps ahead, so that panels larger than L1 arrive from L2 in time.
   void ahead();
-  /// The lines of panels copied block by block that a later body of unrolled steps broadcasts: they come from L2 too.
+  /// The lines of panels copied block by block that a later body of unrolled steps broadcasts; these come from L2 as
+  /// well.
   void copied();
   /// The broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
-  /// The results' lines, which a long sum would otherwise find gone from the caches nearby: startResults() where the
-  /// pointers are the tile's own, results() in each body of unrolled steps, see panel(). A few lines a body, since a
-  /// core waits for about a dozen at a time and the operands' come the same way.
+  /// The results' lines, which may have left the near caches by the end of a long sum. Call startResults() where the
+  /// pointers are the tile's own, and results() in each body of unrolled steps (see panel()). Each body prefetches a
+  /// few lines only: a core has about a dozen outstanding misses, and the operands' lines need them too.
   void startResults();
   void results(mlir::Value step);
 
-  /// The vectors of the next tile of columns come to L2 while the tiles of rows before it are summed, each of which
-  /// prefetches its share, evenly over its steps: startPanel() where the pointers are the tile's own, panel() in each
-  /// body of unrolled steps, of which `step` (i64) is the first within the block of the reduction.
+  /// Brings the vectors of the next tile of columns to L2 while the tiles of rows before it are summed. Each of these
+  /// tiles prefetches its share, spread evenly over its steps. Call startPanel() where the pointers are the tile's own,
+  /// and panel() in each body of unrolled steps; `step` (i64) is the body's first step within the block of the
+  /// reduction.
   void startPanel();
   void panel(mlir::Value step);
 
-  /// What the next slice of a region reads comes to L2 in the same way: nextSlice() in each body.
+  /// Brings the operands of the region's next slice to L2 in the same way; call nextSlice() in each body.
   void startNextSlice(const EmitContext& context);
   void nextSlice(mlir::Value step);
 
-  /// Blocks that later slices read or write, likewise: each tile of this slice prefetches its share of its part.
+  /// Does the same for blocks that later slices read or write: each tile of this slice prefetches its share.
   void startNextBlocks(const EmitContext& context);
   void nextBlocks(mlir::Value step);
 
  private:
-  /// What this tile prefetches of a block.
+  /// The part of a block that this tile prefetches.
   struct Share {
     mlir::Value first;  ///< pointer: the first line
     mlir::Type element;
     int64_t step = 0;   ///< elements per step of the reduction
     int64_t lines = 0;  ///< prefetched in each body
   };
-  /// Runs of lines that all tiles together prefetch, in groups of neighbouring ones.
+  /// Runs of lines that all tiles together prefetch, in groups of neighbouring lines.
   struct Wanted {
     mlir::Value first;  ///< pointer: the first run
     const FetchedRuns* runs = nullptr;
-    int64_t lines = 1;   ///< of a group: those prefetched in each body
+    int64_t lines = 1;   ///< of a group: lines prefetched in each body
     int64_t groups = 1;  ///< of a run
     int64_t scaled = 0;  ///< groups a step, times 2^kScale
   };
@@ -78,9 +81,9 @@ class TileFetch {
   int64_t share_lines_ = 0;  ///< lines prefetched in each body
   std::vector<Wanted> wanted_;
   llvm::SmallVector<Share> next_blocks_;
-  mlir::Value steps_before_;  ///< i64: those of the tiles before this one
+  mlir::Value steps_before_;  ///< i64: steps of the tiles before this one
 
-  /// Lines of one slot's results: in body i of the first `bodies` those at `offsets` + i * `distance`.
+  /// Lines of one slot's results: body i of the first `bodies` prefetches those at `offsets` + i * `distance`.
   struct ResultLines {
     mlir::Value first;
     mlir::Type element;

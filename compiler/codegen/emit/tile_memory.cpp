@@ -31,7 +31,7 @@ Value TileMemory::address(Value pointer, mlir::Type element, int64_t offset) {
                              LLVM::GEPNoWrapFlags::inbounds);
 }
 
-/// Addresses reach 2^31 elements from a pointer; farther ones take an index register.
+/// Constant offsets reach 2^31 elements from a pointer; farther addresses use an index register.
 Value TileMemory::at(Value pointer, mlir::Type element, int64_t offset) {
   if (offset == static_cast<int32_t>(offset)) return address(pointer, element, offset);
   return advance(b_, pointer, element, offset, arith::ConstantIntOp::create(b_, loc_, 1, 64));
@@ -104,8 +104,8 @@ Value TileMemory::load(int slot, const Point& point, int lanes) {
   return value;
 }
 
-/// Loads the square of the tile that `point` lies in along the transposed loop, turns it, and keeps the vectors
-/// of all its points in loads_. False when the operand is not contiguous along that loop.
+/// Loads the square of the tile that contains `point` along the transposed loop, transposes it, and caches the vectors
+/// of all its points in loads_. Returns false when the operand is not contiguous along that loop.
 bool TileMemory::turn(int slot, const Point& point, int64_t stride) {
   const int along = plan_.transposed;
   const Access& access = tile_.slots[slot].operand->access;

@@ -7,14 +7,14 @@
 
 namespace tessera::compiler::codegen {
 
-/// One accumulator's place in the tile.
+/// The position of one accumulator in the tile.
 struct Point {
   llvm::SmallVector<int64_t> at;  ///< per loop, relative to the tile's origin
   int active = 1;                 ///< lanes that exist; fewer at the edge
 };
 
-/// How a tile reads and writes its operands: pointers that the reduction loops advance, vectors, broadcasts, masked
-/// edges, squares that are transposed in registers. Remembers what it has loaded until told to forget.
+/// Loads and stores the operands of a tile: pointers that the reduction loops advance, vectors, broadcasts, masked
+/// edges, squares that are transposed in registers. Caches loaded values until forget().
 class TileMemory {
  public:
   TileMemory(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const Tile& tile);
@@ -22,15 +22,16 @@ class TileMemory {
   /// The operand in `slot` at `point`, as `lanes` lanes.
   mlir::Value load(int slot, const Point& point, int lanes);
   void store(int slot, const Point& point, int lanes, mlir::Value value);
-  /// The loop along which the points of the tile are neighbours in what `slot` writes while lanes are apart: their
-  /// vectors are transposed and stored along it. -1: none.
+  /// The loop along which the points of the tile are contiguous in the output `slot` while lanes are strided: the
+  /// vectors are transposed and stored along that loop. -1: there is none.
   int transposedStore(int slot, int lanes) const;
-  /// Stores `values`, one per point. Points that differ along `along` alone are transposed together.
+  /// Stores `values`, one per point. Points that differ in loop `along` only are transposed together.
   void storeTransposed(int slot, llvm::ArrayRef<Point> points, int along, llvm::ArrayRef<mlir::Value> values);
-  /// Drops what has been loaded: memory may have changed, or the code moves to where it is not defined.
+  /// Drops the cached loads. Call when memory may have changed, or when the code moves to a place that they do not
+  /// dominate.
   void forget() { loads_.clear(); }
 
-  /// Moves the pointers of all slots by `iteration` of a reduction loop.
+  /// Advances the pointers of all slots by `iteration` of a reduction loop.
   void enter(int loop, mlir::Value iteration);
   llvm::SmallVector<mlir::Value> pointers() const { return pointers_; }
   void restore(const llvm::SmallVector<mlir::Value>& pointers) { pointers_ = pointers; }
@@ -41,7 +42,7 @@ class TileMemory {
 
   const Access& access(int slot) const { return tile_.slots[slot].operand->access; }
   mlir::Value pointer(int slot) const { return pointers_[slot]; }
-  /// Elements from the slot's pointer to what `point` reads.
+  /// Elements from the slot's pointer to the element that `point` reads.
   int64_t offsetAt(const Access& access, const Point& point) const;
   /// pointer + offset elements.
   mlir::Value at(mlir::Value pointer, mlir::Type element, int64_t offset);

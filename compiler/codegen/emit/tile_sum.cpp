@@ -40,9 +40,9 @@ void TileEmitter::emitSum(Steps steps) {
   finish();
 }
 
-/// One block of a reduction that is cut: its sums are added to the initial values by the first block, by the others
-/// to the partial sums in memory, which have come near meanwhile; the last goes on to the followers, the others leave
-/// their sums.
+/// One block of a reduction that is cut into blocks. The first block adds its sums to the initial values, the others to
+/// the partial sums in memory, which have been prefetched meanwhile. The last block continues with the followers, the
+/// others store their sums.
 void TileEmitter::emitBlock(int loop, const Values& neutral) {
   const RegisterRef partial = *partialSums(nest_);
   Value begin = tile_.origin[loop];
@@ -78,7 +78,7 @@ void TileEmitter::emitBlock(int loop, const Values& neutral) {
   finish();
 }
 
-/// Reduction loops from `level` inwards, carrying the accumulators.
+/// Emits the reduction loops from `level` inwards, carrying the accumulators.
 TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
   if (level == plan_.reductions.size()) {
     fetchForTile();
@@ -91,7 +91,7 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
   const int64_t extent = nest_.extents[loop], tile = std::min(plan_.tile[loop], extent);
   const int64_t full = extent / tile, rest = extent % tile;
   reduction_sizes_[loop] = tile;
-  Value begin = tile_.origin[loop];  // set when the reduction is cut into blocks
+  Value begin = tile_.origin[loop];  // set if the reduction is cut into blocks
   if (full == 1 && rest == 0 && !begin) {
     iterations_[loop] = nullptr;
     return reduce(level + 1, accumulators);
@@ -162,8 +162,8 @@ Value TileEmitter::firstStep() {
   return first;
 }
 
-/// The unrolled steps of a window that slides along the tile's points: for each row of the window all points, each
-/// with the row's steps. What one point loads the next one finds.
+/// The unrolled steps of a window that slides along the tile's points: for each row of the window all points, each with
+/// all steps of the row. A point reuses the vectors that the point before it has loaded.
 void TileEmitter::stepWithinPoints(Values& accumulators) {
   const int along = plan_.reductions.back();
   const int64_t steps = reduction_sizes_[along];
@@ -176,8 +176,8 @@ void TileEmitter::stepWithinPoints(Values& accumulators) {
   memory_.setOffset(along, 0);
 }
 
-/// All unrolled steps. An instruction that is right for some vectors only (ProductStep::general) evaluates them where
-/// the vectors of the second operand pass its check; the general one evaluates the others.
+/// Emits all unrolled steps. For an instruction that is right for some vectors only (ProductStep::general), it is used
+/// where the vectors of the second operand pass its check, and the general step elsewhere.
 void TileEmitter::emitSteps(Values& accumulators) {
   const ProductStep* product = nest_.statements[0].step.get();
   if (!product || !product->general()) return step(0, accumulators);
@@ -187,7 +187,7 @@ void TileEmitter::emitSteps(Values& accumulators) {
   step(0, accumulators);
   seconds_ = nullptr;
   Value holds = product->holdsFor(b_, seconds.getArrayRef());
-  // LLVM would keep the checked vectors in registers, which the sums need: now it loads them again.
+  // A barrier forces LLVM to load the checked vectors again; it would keep them in registers that the sums need.
   mlir::LLVM::InlineAsmOp::create(
       b_, loc_, mlir::TypeRange(), mlir::ValueRange(), "", "~{memory}", /*has_side_effects=*/true,
       /*is_align_stack=*/false, mlir::LLVM::TailCallKind::None,
@@ -229,7 +229,7 @@ void TileEmitter::step(size_t level, Values& accumulators) {
   }
   if (plan_.ahead > 0) fetch_.ahead();
   const size_t outputs = nest_.statements[0].outputs.size();
-  llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all has been read
+  llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all loads
   for (size_t p = 0; p < points_.size(); ++p) {
     llvm::MutableArrayRef<Value> mine(accumulators.begin() + p * outputs, outputs);
     Values next = evaluate(0, p, plan_.lanes, mine);
@@ -238,7 +238,7 @@ void TileEmitter::step(size_t level, Values& accumulators) {
         if (nest_.statements[0].stored[o]) kept.emplace_back(p, o, next[o]);
         continue;
       }
-      // Lanes past the end must not change what has been accumulated.
+      // Lanes past the end must not change the accumulated values.
       if (plan_.horizontal && points_[p].active < plan_.lanes)
         next[o] = arith::SelectOp::create(b_, loc_, memory_.mask(plan_.lanes, points_[p].active), next[o], mine[o]);
       mine[o] = next[o];
@@ -249,7 +249,7 @@ void TileEmitter::step(size_t level, Values& accumulators) {
   for (auto [p, o, value] : kept) memory_.store(slotOf(0, true, o), points_[p], plan_.lanes, value);
 }
 
-/// Two partial results of output `output` of the reduction as one.
+/// Combines two partial results of output `output` of the reduction.
 Value TileEmitter::combine(size_t output, Value x, Value y) {
   mlir::Operation* op = combinerOf(nest_.statements[0], static_cast<int>(output))->op;
   mlir::OperationState state(loc_, op->getName());
@@ -260,14 +260,14 @@ Value TileEmitter::combine(size_t output, Value x, Value y) {
   return b_.create(state)->getResult(0);
 }
 
-/// Horizontal mode: lanes to one scalar, then the initial value (the order of summation differs from the
-/// scalar loop's; nothing else is reassociated).
+/// Horizontal mode: combines the lanes to one scalar, then adds the initial value. The order of summation differs from
+/// the scalar loop's; nothing else is reassociated.
 void TileEmitter::combineLanes() {
   for (size_t p = 0; p < points_.size(); ++p)
     for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o) {
       if (streamed(o)) continue;
-      // Pairwise, so that the depth is log2(lanes): halves, or of integers neighbours. LLVM 22 makes one vpdpbusd of 16
-      // products of bytes whose halves are added up, and takes its first lane for the sum.
+      // Combines pairwise, so that the depth is log2(lanes): halves, or neighbours for integers. LLVM 22 miscompiles
+      // sums of halves of 16 byte products: it makes them one vpdpbusd and takes its first lane for the sum.
       Value vector = registers_[p][0][o];
       const bool neighbours = llvm::cast<mlir::VectorType>(vector.getType()).getElementType().isInteger();
       for (int width = plan_.lanes; width > 1; width /= 2) {

@@ -9,7 +9,8 @@ llvm::SmallVector<mlir::Value> transposeSquare(mlir::OpBuilder& builder, llvm::A
   llvm::SmallVector<mlir::Value> square(rows);
   const int64_t lanes = static_cast<int64_t>(rows.size());
   for (int64_t width = lanes / 2; width >= 1; width /= 2) {
-    llvm::SmallVector<int64_t> low, high;  // lanes of the pair's concatenation that the first and second row get
+    // lanes of the pair's concatenation that the first and the second row receive
+    llvm::SmallVector<int64_t> low, high;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const bool odd = lane / width % 2 == 1;
       low.push_back(odd ? lanes + lane - width : lane);

@@ -24,7 +24,7 @@ struct GroupedProduct {
   Reading first, second;
 };
 
-/// Turned, as vectors of 32 bits that hold groups.
+/// XORs every byte of the groups with `flipped`; the result is vectors of 32-bit groups.
 Value flip(OpBuilder& b, Value groups, uint8_t flipped) {
   if (flipped == 0) return groups;
   auto type = llvm::cast<mlir::VectorType>(groups.getType());
@@ -34,7 +34,7 @@ Value flip(OpBuilder& b, Value groups, uint8_t flipped) {
   return arith::XOrIOp::create(b, groups.getLoc(), groups, bits);
 }
 
-/// Elements 0 and 2, or 1 and 3, of each group as neighbours of 16 bits.
+/// Elements 0 and 2, or 1 and 3, of each group as pairs of 16 bits.
 Value everySecond(OpBuilder& b, Value groups, bool odd, bool is_signed) {
   const mlir::Location loc = groups.getLoc();
   const int64_t lanes = llvm::cast<mlir::VectorType>(groups.getType()).getNumElements();
@@ -64,13 +64,14 @@ class GroupedStep final : public ProductStep {
   explicit GroupedStep(GroupedProduct product) : product_(std::move(product)) {}
   const std::string& name() const override { return product_.instruction.name; }
   int lanes() const override { return product_.instruction.lanes; }
-  /// Both halves of each operand, and the mask that separates them.
-  /// An instruction that does not accumulate needs one more for its result.
+  /// Both halves of each operand, and the mask that separates them. An instruction that does not accumulate needs one
+  /// more register for its result.
   int64_t registers(int64_t vectors) const override {
     if (takesApart()) return 2 * (vectors + 1) + 1;
     return vectors + (product_.instruction.accumulates ? 1 : 2);
   }
-  /// Two products and two sums for each pair; a load and two instructions take a row apart, a load and three a vector.
+  /// Two products and two sums for each pair. Splitting a row takes a load and two instructions, a vector a load and
+  /// three.
   int64_t instructions(int64_t rows, int64_t vectors) const override {
     if (takesApart()) return 4 * rows * vectors + 3 * rows + 4 * vectors;
     return ProductStep::instructions(rows, vectors) + (product_.instruction.accumulates ? 0 : rows * vectors);
@@ -94,14 +95,14 @@ class GroupedStep final : public ProductStep {
   }
 
  private:
-  /// Whether elements of 8 bits become pairs of 16.
+  /// Whether 8-bit elements are widened to pairs of 16 bits.
   bool takesApart() const { return product_.first.bits < product_.instruction.bits; }
 
   GroupedProduct product_;
 };
 
-/// Pairs of products in 16 bits, which a second instruction adds to the sum: half the instructions of halves taken
-/// apart. Pairs that could saturate are found where vectors of the second operand are loaded.
+/// Sums pairs of products in 16 bits, which a second instruction adds to the 32-bit sum: half the instructions of
+/// widening the elements. Pairs that could saturate are detected when vectors of the second operand are loaded.
 class PairStep final : public ProductStep {
  public:
   PairStep(PairProduct pairs, const Reading& first, const Reading& second)
@@ -111,9 +112,9 @@ class PairStep final : public ProductStep {
         general_(GroupedProduct{pairs_.sums, first, second}) {}
   const std::string& name() const override { return pairs_.name; }
   int lanes() const override { return pairs_.sums.lanes; }
-  /// Beside the operands the sums of pairs, and ones.
+  /// In addition to the operands: the sums of pairs, and a vector of ones.
   int64_t registers(int64_t vectors) const override { return vectors + 3; }
-  /// Two products and a sum for each pair of vectors; a load and three instructions that look at a vector.
+  /// Two products and a sum for each pair of vectors; a load and three instructions to check a vector.
   int64_t instructions(int64_t rows, int64_t vectors) const override { return 3 * rows * vectors + rows + 4 * vectors; }
   const ProductStep* general() const override { return &general_; }
 
@@ -128,7 +129,7 @@ class PairStep final : public ProductStep {
     Value ones = arith::ConstantOp::create(b, loc, mlir::DenseElementsAttr::get(groups, llvm::APInt(32, 0x01010101)));
     Value widest;
     for (Value second : seconds) {
-      // Pairs of one sign are as wide as their sum says; those of two signs never saturate.
+      // A pair of equal signs is as wide as its sum; a pair of different signs never saturates.
       Value width = mlir::math::AbsIOp::create(b, loc, pairsOf(b, ones, flip(b, second, second_.flipped)));
       widest = widest ? arith::MaxSIOp::create(b, loc, widest, width).getResult() : width;
     }
@@ -160,7 +161,8 @@ class PairStep final : public ProductStep {
   GroupedStep general_;
 };
 
-/// Turns the nest to steps of groups as `instruction` takes them; then its readings, in the instruction's order.
+/// Rewrites the nest to steps of groups for `instruction`. Returns its operands in the instruction's order, or the
+/// reason why the instruction does not apply.
 std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& builder, Nest& nest, const Chip& chip,
                                                                     const DotProduct& instruction) {
   if (instruction.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
@@ -172,7 +174,7 @@ std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& b
   const int group = x.group();
   const auto loop = groupedLoop(nest, group);
   if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
-  // Elements of 16 bits made of those of 8: signed ones hold both kinds, unsigned ones nothing below zero.
+  // 8-bit elements widened to 16 bits: signed 16-bit operands hold both kinds, unsigned ones only unsigned elements.
   const bool narrow = instruction.bits == x.bits;
   auto holds = [&](bool element_signed, bool operand_signed) {
     return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
@@ -225,7 +227,7 @@ class PairInstruction final : public ProductInstruction {
 
  private:
   PairProduct pairs_;
-  DotProduct groups_;  ///< how its operands stand
+  DotProduct groups_;  ///< the layout of its operands
 };
 
 }  // namespace

@@ -4,13 +4,13 @@
 
 namespace tessera::compiler::codegen {
 
-/// The chip's instructions that add up groups of neighbours (target/dot_product.h): products of 8-bit integers by
-/// groups of four, of bf16 by pairs. A group is one element of 32 bits to everything that tiles, packs, blocks and
-/// fetches; only the body of the product is another.
+/// The chip's instructions that sum products of groups of neighbours (target/dot_product.h): 8-bit integers in groups
+/// of four, bf16 in pairs. Tiling, packing, blocking and prefetching treat a group as one 32-bit element; only the body
+/// of the product differs.
 std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chip& chip);
 
-/// Instructions that add up saturating pairs, of chips without an exact one for 8 bits: steps whose vectors hold pairs
-/// that could saturate are left to the instruction for 16 bits, as they come.
+/// Instructions that sum pairs with saturation, for chips without an exact instruction for 8 bits. Steps whose vectors
+/// hold a pair that could saturate are detected at run time and use the 16-bit instruction.
 std::vector<std::unique_ptr<const ProductInstruction>> productsOfPairs(const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

@@ -71,7 +71,7 @@ Value bits32(OpBuilder& b, mlir::Location loc, uint32_t value) {
   return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
-/// Element `i` of a group, in 32 bits, whole vectors or single ones alike.
+/// Element `i` of a group, extended to 32 bits; for whole vectors and for scalars.
 Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, const Reading& reading) {
   auto constant = [&](uint32_t value) { return bits32(b, loc, value); };
   const auto bits = static_cast<uint32_t>(reading.bits);
@@ -82,7 +82,7 @@ Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, const Read
   return arith::ShRUIOp::create(b, loc, up, constant(32 - bits));
 }
 
-/// Element `i` of a group of two bf16, which is the upper half of an f32.
+/// Element `i` of a group of two bf16 as f32: a bf16 is the upper half of an f32.
 Value halfOf(OpBuilder& b, mlir::Location loc, Value group, int i) {
   Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), group);
   bits = i == 0 ? arith::ShLIOp::create(b, loc, bits, bits32(b, loc, 16)).getResult()
@@ -90,7 +90,7 @@ Value halfOf(OpBuilder& b, mlir::Location loc, Value group, int i) {
   return arith::BitcastOp::create(b, loc, b.getF32Type(), bits);
 }
 
-/// One step of a product of groups, for one sum: for lanes that no instruction takes.
+/// One step of a product of groups for one sum, used for lanes that no instruction handles.
 mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const Reading& first, const Reading& second) {
   if (first.floating)
     return bodyOp(builder, builder.getF32Type(), 2, [&](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
@@ -156,7 +156,7 @@ void countInGroups(OpBuilder& builder, Nest& nest, int loop, const Reading& firs
   if (first.argument == 1) std::swap(main.inputs[0], main.inputs[1]);
   const int group = first.group();
   nest.extents[loop] /= group;
-  // As wide as the sums, of their type: what copies and loads need not know of groups.
+  // The element type becomes that of the sums, so that copies and loads need not know of groups.
   for (Operand& input : main.inputs) countGroups(input.access, loop, group, main.outputs[0].access.element);
   main.op = groupBody(builder, first, second);
   if (nest.extents[loop] == 1 && llvm::count(nest.reduction, true) > 1) dropLoop(nest, loop);

@@ -8,36 +8,37 @@
 #include "compiler/target/chip.h"
 #include "mlir/IR/Builders.h"
 
-/// Instructions of the target that compute steps of products: the multiply-add is what bodies become where there is no
-/// other. A kind of instructions is a file of this room and a row of registry.cpp.
+/// Instructions of the target that compute steps of products. Without one, bodies become multiply-adds. To add a kind
+/// of instruction, add a file to this folder and a row to registry.cpp.
 namespace tessera::compiler::codegen {
 
 class ProductInstruction {
  public:
-  /// sum[m, n] += first[m, k] * second[k, n]: what one instruction does.
+  /// One instruction computes sum[m, n] += first[m, k] * second[k, n].
   struct Iterations {
     int64_t m = 1, n = 1, k = 1;
   };
 
   virtual ~ProductInstruction() = default;
-  /// As the target calls it.
+  /// The target's name for it.
   virtual const std::string& name() const = 0;
   virtual Iterations iterations() const = 0;
-  /// Whether a nest is to use it where analysis decides, should takeUp() let it.
+  /// Whether analysis should select it for a nest that takeUp() accepts.
   virtual bool pays(const Nest& /*nest*/) const { return true; }
-  /// Turns the first statement of a nest sum += x * y to steps of this instruction: the loop that becomes k counts
-  /// steps, and so do access functions, whose elements are what one step takes (operands interleaved along k);
-  /// Statement::step is set, operands stand in the instruction's order, and the body computes one step for lanes that
-  /// are no whole vector. Why not, or empty: the nest is changed then. Nothing is changed otherwise.
+  /// Rewrites the first statement of a nest sum += x * y into steps of this instruction. The loop mapped to k then
+  /// counts steps, and elements of access functions are the operands of one step (interleaved along k). Statement::step
+  /// is set, operands are in the instruction's order, and the body computes one step for lanes that do not fill a
+  /// vector. Returns an empty string on success; otherwise the reason, with the nest unchanged.
   virtual std::string takeUp(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const = 0;
 };
 
 using ProductInstructions = std::vector<std::unique_ptr<const ProductInstruction>>;
 
-/// Those that code for this chip can be made of, each kind by itself, of each the one that does most first.
+/// The instructions usable in code for this chip, by kind; within a kind, the one with the most work per instruction
+/// first.
 std::vector<ProductInstructions> kindsOfProductInstructions(const Chip& chip);
 
-/// The same in one list, in that order.
+/// The same as one list, in that order.
 ProductInstructions productInstructions(const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

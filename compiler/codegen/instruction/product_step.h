@@ -10,28 +10,29 @@ struct TileProduct;
 
 namespace tessera::compiler::codegen {
 
-/// How the body of a statement sum += x * y is evaluated where an instruction of the target does it for whole vectors,
-/// instead of the body's operations one by one (which become multiply-adds). Made by the instruction's takeUp().
+/// Evaluates the body of a statement sum += x * y with an instruction of the target on whole vectors, instead of
+/// evaluating the body's operations one by one (which become multiply-adds). Created by the instruction's takeUp().
 class ProductStep {
  public:
   virtual ~ProductStep() = default;
-  /// Of the instruction, as the target calls it.
+  /// The target's name for the instruction.
   virtual const std::string& name() const = 0;
-  /// Of the vectors that it works on; others are left to the statement's body. 0: it works on none.
+  /// Lanes of the vectors that it takes; vectors of other widths use the statement's body. 0: it takes no vectors.
   virtual int lanes() const = 0;
-  /// Registers beside the sums that a step of a tile of so many vectors takes.
+  /// Registers that a step of a tile with `vectors` vectors takes in addition to the sums.
   virtual int64_t registers(int64_t vectors) const { return vectors + 1; }
-  /// Instructions of such a step, loads included.
+  /// Instructions of such a step, including loads.
   virtual int64_t instructions(int64_t rows, int64_t vectors) const { return rows * vectors + rows + vectors; }
-  /// The instruction, where it works on whole tiles, which are a kernel's to move; null: on vectors, by emit().
+  /// The tile instruction, if it works on whole tiles, which a kernel loads and stores; null if it works on vectors,
+  /// through emit().
   virtual const TileProduct* tiles() const { return nullptr; }
-  /// sum + the products of one step. Values: vectors of lanes() elements as the statement's operands have them.
+  /// sum + the products of one step. The values are vectors of lanes() elements of the statement's operand types.
   virtual mlir::Value emit(mlir::OpBuilder& builder, mlir::Value first, mlir::Value second, mlir::Value sum) const = 0;
 
-  /// The step for any values, where emit() is right for some only; null: it is right for all.
+  /// A step that is correct for all values, if emit() is correct for some values only; null if emit() always is.
   virtual const ProductStep* general() const { return nullptr; }
-  /// Under general(): whether emit() is right for these vectors of the second operand, whatever the first ones are
-  /// (i1).
+  /// For steps with general(): an i1 that holds if emit() is correct for these vectors of the second operand, whatever
+  /// the first operand's values are.
   virtual mlir::Value holdsFor(mlir::OpBuilder& /*builder*/, llvm::ArrayRef<mlir::Value> /*seconds*/) const {
     return {};
   }

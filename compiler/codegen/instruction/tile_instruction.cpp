@@ -27,7 +27,8 @@ class TileStep final : public ProductStep {
   TileProduct product_;
 };
 
-/// The loop of the results' columns: the nearest in memory that only one input walks, which is the one of columns.
+/// The loop of the results' columns: the loop with the smallest output stride that only one input walks; that input is
+/// the one of columns.
 struct Columns {
   int loop, input;
 };
@@ -90,14 +91,14 @@ std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const 
 }  // namespace
 
 std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
-  constexpr int64_t kMostRows = 64;  // that one load of a column's tile serves
+  constexpr int64_t kMostRows = 64;  // rows that one load of a column tile serves
   const Statement& main = nest.statements[0];
   const auto columns = columnsOf(nest);
   if (!columns || columns->input != 1) return std::nullopt;
   TileLoops loops{-1, columns->loop, -1};
   int64_t rows = 0, steps = 0;
   const llvm::SmallVector<int> parallel = byOutputStride(nest);
-  for (int loop : llvm::reverse(parallel))  // the nearest of equal ones
+  for (int loop : llvm::reverse(parallel))  // among equal loops, the one nearest in memory
     if (varies(main.inputs[0], loop) && !varies(main.inputs[1], loop) &&
         std::min(nest.extents[loop], kMostRows) > rows) {
       rows = std::min(nest.extents[loop], kMostRows);

@@ -9,7 +9,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Squares of operands are transposed: some operand lies along the transposed loop and across the vectors.
+/// Whether some operand is contiguous along the transposed loop and strided along the vectors, so that squares of it
+/// are transposed.
 bool transposesSomething(const Nest& nest, const TilePlan& plan) {
   if (plan.lanes > 16) return false;
   for (const Statement& statement : nest.statements)

@@ -10,7 +10,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Cycles of the nest on one core, as its kernel counts them; nothing where that does not run the instruction.
+/// Cycles of the nest on one core, as its kernel estimates them; nothing if that kernel does not run the instruction.
 std::optional<double> priceOf(const Nest& nest, const Chip& chip, const Wanted& wanted) {
   const TilePlan plan = planTile(nest, chip, wanted);
   if (!plan.kernel->evaluates(*nest.statements[0].step)) return std::nullopt;

@@ -8,16 +8,16 @@
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "mlir/IR/Builders.h"
 
-/// How a nest computes its products by an instruction of the target (instruction/product_instruction.h).
+/// Applies an instruction of the target to the products of a nest (instruction/product_instruction.h).
 namespace tessera::compiler::codegen {
 
-/// The nest as instructions take it up: of each kind the first that it can use and whose kernel runs it, those of the
-/// fewest cycles on one core first. `wanted`: of the kernels' plans. None: multiply-adds are all there is.
+/// The nest rewritten for instructions: of each kind the first one that applies and that a kernel can run, in ascending
+/// order of cycles on one core. `wanted` constrains the kernels' plans. Empty: the nest uses multiply-adds.
 std::vector<Nest> instructedForms(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
                                   const Wanted& wanted = {});
 
-/// The nest takes up the instruction called `name`; empty: none. Errors: INVALID_SCHEDULE with the leaf's path, and
-/// why, where the target has no such instruction or the nest cannot use it.
+/// Rewrites the nest for the instruction called `name`; an empty name leaves it unchanged. Errors: INVALID_SCHEDULE
+/// with the leaf's path and the reason, when the target has no such instruction or the nest cannot use it.
 absl::Status takeUpInstruction(mlir::OpBuilder& builder, Nest& nest, const Chip& chip, const std::string& name,
                                const std::string& path);
 

@@ -6,7 +6,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whoever packs an operand makes the nest and asks for this kernel: it takes none of a workload's.
+/// Runs the copying nests of packing, which select it explicitly; its plan() accepts no nest of a workload.
 class PackKernel final : public MicroKernel {
  public:
   PackKernel() : MicroKernel(words::kPack) {}
@@ -16,7 +16,7 @@ class PackKernel final : public MicroKernel {
     return std::nullopt;
   }
   bool fits(const Nest& /*nest*/, const TilePlan& /*plan*/) const override { return false; }
-  /// A vector, or the rows of a square that is transposed.
+  /// One vector, or the rows of a square that is transposed.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.transposed < 0 ? 1 : plan.tile[plan.transposed];
   }
@@ -38,7 +38,7 @@ TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
   plan.tile[loop] = panel;
   plan.vectors = static_cast<int>(ceilDiv(panel, plan.lanes));
   plan.order = byOutputStride(nest);
-  // Panels outside, what is within a panel by descending stride.
+  // Panels outermost, then the loops within a panel by descending stride.
   sortBy(plan.order, [&](int other) {
     const Access& to = nest.statements[0].outputs[0].access;
     return other == loop ? -to.between(loop) * panel : -to.strides[other];
@@ -49,7 +49,8 @@ TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
     plan.rows = static_cast<int>(plan.tile[plan.transposed]);
   } else if (const int last = plan.order.back(); last != loop) {
-    // A few rows of the source from end to end, a kilobyte of each panel at a time: both sides are streams.
+    // Reads a few rows of the source from end to end and writes a kilobyte of each panel at a time, so that both sides
+    // are sequential streams.
     const int64_t row = panel * widestBits(nest) / 8;
     plan.tile[last] = std::min<int64_t>({nest.extents[last], 16, ceilDiv(1024, row)});
     plan.rows = static_cast<int>(plan.tile[last]);

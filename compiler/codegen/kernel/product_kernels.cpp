@@ -1,4 +1,4 @@
-// Kernels that multiply two operands and add up the products, by whatever instruction evaluates a step.
+// Kernels that multiply two operands and sum the products, with any instruction that evaluates a step.
 #include "compiler/codegen/emit/tile_emitter.h"
 #include "compiler/codegen/kernel/kernels.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
@@ -15,7 +15,7 @@ class ProductKernel : public MicroKernel {
   std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
 
  protected:
-  /// Rows, and vectors or columns, of a tile.
+  /// Rows of a tile, and its vectors or columns.
   std::pair<int64_t, int64_t> tileOf(const Nest& nest, const TilePlan& plan) const {
     const Iterations all = iterations(nest, plan);
     int64_t rows = 1, vectors = 1;
@@ -24,7 +24,7 @@ class ProductKernel : public MicroKernel {
     return {rows, vectors};
   }
 
-  /// Steps of the whole sum, whole vectors of it at a time where vectors run along it.
+  /// Steps of the whole sum; a step is a whole vector where vectors run along the sum.
   static double steps(const Nest& nest, const TilePlan& plan) {
     double steps = 1;
     for (int loop : plan.reductions)
@@ -34,7 +34,7 @@ class ProductKernel : public MicroKernel {
   }
 };
 
-/// Vectors along a loop that stays; the sums of a tile of rows and vectors stay in registers.
+/// Vectors along a parallel loop; the sums of a tile of rows and vectors stay in registers.
 class StreamedProductKernel : public ProductKernel {
  public:
   using ProductKernel::ProductKernel;
@@ -73,7 +73,7 @@ class StreamedProductKernel : public ProductKernel {
   }
 
  protected:
-  /// Whether analysis gives the nest to this kernel.
+  /// Whether analysis selects this kernel for the nest.
   virtual bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const = 0;
   virtual TileDemands demands(const Chip& chip) const = 0;
   virtual void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const = 0;
@@ -98,8 +98,8 @@ class OuterProductKernel final : public StreamedProductKernel {
   }
 };
 
-/// Neighbouring points read the same vectors at other steps of the innermost reductions: steps run within points, so
-/// that a vector is loaded once and soon used up.
+/// Neighbouring points read the same vectors at different steps of the innermost reductions. Steps run within points,
+/// so that a vector is loaded once and its uses are close together.
 class SlidingKernel final : public StreamedProductKernel {
  public:
   SlidingKernel() : StreamedProductKernel(words::kSliding) {}
@@ -109,12 +109,12 @@ class SlidingKernel final : public StreamedProductKernel {
   bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const override {
     return slides(nest, chip, roles);
   }
-  /// A window that slides keeps the vectors it shares and a row of the other operand beside the sums; with registers to
-  /// spare that operand stays in them altogether.
+  /// A sliding window keeps the shared vectors and a row of the other operand in addition to the sums; with 32
+  /// registers that operand stays in registers entirely.
   TileDemands demands(const Chip& chip) const override {
     return {.kept = chip.vectorRegisters() >= 32 ? 13 : 6, .line = true};
   }
-  /// A small window is unrolled, of a larger one its rows.
+  /// Unrolls a small window entirely, and only the rows of a larger one.
   void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
     const int along = plan.reductions.back();
     int64_t steps = 1;

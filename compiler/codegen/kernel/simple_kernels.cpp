@@ -7,7 +7,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// The results of the tile's points wait for each other, while one more is computed.
+/// The results of the tile's points wait for their stores while one more point is computed.
 int64_t registersOfPoints(const Nest& nest, const TilePlan& plan) {
   return liveVectors(nest) + static_cast<int64_t>(nest.statements[0].outputs.size()) * (pointsOf(nest, plan) - 1);
 }
@@ -41,7 +41,7 @@ class ScalarKernel final : public SimpleKernel {
   ScalarKernel() : SimpleKernel(words::kScalar) {}
   std::string_view report(const Nest& /*nest*/) const override { return "scalar-loops"; }
   bool fits(const Nest& /*nest*/, const TilePlan& plan) const override { return plan.lanes == 1; }
-  /// Scalars lie in registers of their own.
+  /// Scalars use separate registers.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& /*plan*/) const override { return 0; }
   void emit(TileEmitter& tile) const override {
     if (tile.nest().hasReduction()) return tile.emitSum(TileEmitter::Steps::kOutside);
@@ -64,7 +64,7 @@ class TransposedKernel final : public SimpleKernel {
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     return plan.lanes > 1 && !nest.hasReduction() && plan.transposed >= 0;
   }
-  /// A square's rows.
+  /// The rows of a square.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.tile[plan.transposed];
   }

@@ -1,5 +1,6 @@
-// Products on an instruction that multiplies whole tiles: registers of two dimensions, whose shapes are set before the
-// first tile and again where what is left at an edge is smaller. Sums leave their registers through the thread's stack.
+// Products on an instruction that multiplies whole tiles (two-dimensional registers). The shapes of the registers are
+// set before the first tile, and again at an edge with smaller tiles. Sums leave their registers through the thread's
+// stack.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -28,19 +29,20 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
-// Tile registers by number: four of sums, one each of rows and of columns, and two that hold more columns, or the rows
-// and columns of the last steps of a sum that whole tiles do not fill.
+// Assignment of tile registers: four for sums, one each for rows and columns, and two that hold more columns, or the
+// rows and columns of the last steps of a sum that does not consist of whole tiles.
 constexpr int kRows = 4, kColumns = 5, kLastRows = 6, kLastColumns = 7;
 constexpr std::array<int, kColumnTiles> kAllColumns = {kColumns, 6, 7};
-constexpr double kThroughStack = 2;  // instructions for a vector of sums: a row stored, a vector loaded
+constexpr double kThroughStack = 2;  // instructions per vector of sums: a row stored, a vector loaded
 
-/// Code on tile registers at one place.
+/// Emits instructions on tile registers.
 class TileCode {
  public:
   explicit TileCode(OpBuilder& builder) : b_(builder), loc_(builder.getUnknownLoc()) {}
 
-  /// The instruction of an intrinsic ("llvm.x86.tileloadd64"), on `tiles` by number. In assembly: LLVM sees no more of
-  /// numbered tiles than the block it looks at, and gives loads other registers whose sums a later block goes on with.
+  /// Emits the instruction of an intrinsic ("llvm.x86.tileloadd64") on the tile registers `tiles`. Emitted as assembly,
+  /// because LLVM tracks numbered tile registers within one block only, and would allocate registers to loads that hold
+  /// sums for a later block.
   void emit(llvm::StringRef intrinsic, llvm::ArrayRef<int> tiles, Value address = {}, int64_t stride = 0,
             bool store = false) {
     llvm::StringRef mnemonic = intrinsic.substr(llvm::StringRef("llvm.x86.").size());
@@ -63,7 +65,7 @@ class TileCode {
   }
   Value index(int64_t value) { return arith::ConstantIntOp::create(b_, loc_, value, 64); }
 
-  /// Memory of the enclosing function.
+  /// Stack memory of the enclosing function.
   Value stack(int64_t bytes) {
     OpBuilder::InsertionGuard guard(b_);
     auto func = b_.getInsertionBlock()->getParent()->getParentOfType<mlir::func::FuncOp>();
@@ -77,8 +79,8 @@ class TileCode {
                                llvm::ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
   }
 
-  /// Gives all tile registers their shapes and clears them: palette 1, whose 64 bytes are its number, the row to go on
-  /// with, bytes of a row of each tile (16 bits each, from 16) and rows (8 bits, from 48).
+  /// Sets the shapes of all tile registers and clears them. The 64 bytes of palette 1: its number, the row to restart
+  /// with, the bytes of a row of each tile (16 bits each, from byte 16) and its rows (8 bits each, from byte 48).
   void configure(const Piece& shape) {
     std::array<uint8_t, 64> bytes{};
     bytes[0] = 1;
@@ -108,7 +110,7 @@ class TileCode {
   mlir::Location loc_;
 };
 
-/// The code of one piece of results: clear, sum up, store.
+/// Emits one piece of results: clear, accumulate, store.
 class PieceCode {
  public:
   PieceCode(TileEmitter& tile, const TileLoops& loops, const Piece& shape)
@@ -121,7 +123,8 @@ class PieceCode {
         rows_(sideOf(loops.row, loops.outer_row, shape.row_tiles, shape.rows)),
         columns_(sideOf(loops.column, loops.outer_column, shape.all_columns, shape.columns)) {}
 
-  /// What is computed beside the sums: told behind each step of whole tiles how many came before it (null: none).
+  /// Emits code that runs interleaved with the accumulation. Called after each step of whole tiles with the number of
+  /// steps before it (null: none).
   using Beside = llvm::function_ref<void(Value step)>;
   void sumUp(int64_t turn, Beside beside) {
     first_ = turn * shape_.column_tiles;
@@ -130,7 +133,7 @@ class PieceCode {
       for (int64_t j = 0; j < columns_in_turn_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
     reduce(0, {}, beside);
   }
-  /// Steps of whole tiles.
+  /// Number of steps of whole tiles.
   int64_t steps() const {
     int64_t steps = 1;
     for (int loop : tile_.plan().reductions)
@@ -138,7 +141,7 @@ class PieceCode {
     return steps;
   }
 
-  /// Sums of this turn to `buffer`, rows of `stride` elements.
+  /// Stores the sums of this turn to `buffer`, in rows of `stride` elements.
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
       for (int64_t j = 0; j < columns_in_turn_; ++j) {
@@ -148,7 +151,7 @@ class PieceCode {
       }
   }
 
-  /// The turn in which a vector is summed up, and its place there.
+  /// The turn that computes a vector, and the vector's position in that turn's buffer.
   int64_t turnOf(const Point& vector) const {
     return (outerOf(loops_.outer_column, vector) * columns_.within + vector.at[loops_.column] / shape_.columns) /
            shape_.column_tiles;
@@ -164,16 +167,16 @@ class PieceCode {
   struct Side {
     int inner, outer;
     int64_t within;         ///< tiles along the inner loop
-    int64_t of_tile, size;  ///< iterations of the inner loop of a tile, and of the piece
+    int64_t of_tile, size;  ///< iterations of the inner loop in a tile, and in the piece
 
     struct Place {
       int64_t outer, inner;
     };
-    /// Where a tile begins: the last one ends with the piece.
+    /// Where a tile begins. The last one ends with the piece, so it may overlap the one before it.
     Place of(int64_t tile) const { return {tile / within, std::min(tile % within * of_tile, size - of_tile)}; }
-    /// Among the rows or columns of the piece.
+    /// Its number among the rows or columns of the piece.
     int64_t numberOf(Place place) const { return place.outer * size + place.inner; }
-    /// In an operand's elements.
+    /// Its offset in an operand's elements.
     int64_t offsetOf(Place place, const Access& access) const {
       return place.inner * access.strides[inner] + (outer < 0 ? 0 : place.outer * access.strides[outer]);
     }
@@ -195,7 +198,7 @@ class PieceCode {
                access.strides[from_row_to_row] * 4);
   }
 
-  /// One step of the sum, at the operands' pointers.
+  /// Emits one step of the sum at the operands' pointers.
   void multiply(int rows, llvm::ArrayRef<int> columns) {
     auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, first_ + j, loops_.depth); };
     const bool kept = columns_in_turn_ <= static_cast<int64_t>(columns.size());
@@ -209,8 +212,8 @@ class PieceCode {
     }
   }
 
-  /// fn within a loop over [0, extent) in steps of `step`, the operands moved along: told how many steps came before,
-  /// if `before` were those of the loops outside.
+  /// Emits `fn` within a loop over [0, extent) in steps of `step`, with the operands' pointers moved along. `before`:
+  /// the steps of the outer loops so far; `fn` receives the total number of steps so far.
   void walk(int loop, int64_t extent, int64_t step, Value before, llvm::function_ref<void(Value)> fn) {
     TileMemory& memory = tile_.memory();
     if (extent == step) return fn(before);
@@ -279,7 +282,7 @@ class TileKernel final : public MicroKernel {
     if (loops.outer_column >= 0) all.n.insert(all.n.begin(), loops.outer_column);
     return all;
   }
-  /// Vectors of a row, which leave the stack together.
+  /// The vectors of a row, which are loaded from the stack together.
   int64_t registers(const Nest& /*nest*/, const Chip& /*chip*/, const TilePlan& plan) const override {
     return plan.vectors;
   }
@@ -287,7 +290,8 @@ class TileKernel final : public MicroKernel {
     const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile);
-    // Of results what other kernels count, and the way through the stack; followers cost the same everywhere.
+    // Results cost as much as with other kernels, plus the store to and the load from the stack; followers cost the
+    // same with any kernel.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
     return step * steps(nest, plan, loops) +
            vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
@@ -295,7 +299,7 @@ class TileKernel final : public MicroKernel {
   double instructions(const Nest& nest, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    // As long as so many others.
+    // Converts cycles of tile products to the number of ordinary instructions that take as long.
     return steps(nest, plan, loops) * static_cast<double>(shape.row_tiles * shape.all_columns) *
                productOf(nest)->cycles +
            results(nest, plan);
@@ -353,7 +357,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
     return row && column ? 0 : row == keeps_rows ? 1 : 2;
   });
   blockPassing(nest, chip, keeps_rows ? 1 : 0, plan);
-  // Panels where columns lie apart, or so that rows of a tile evict each other and enough pieces read them.
+  // Packs the columns if they are strided, or if rows of a tile evict each other and enough pieces read them.
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
                        passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
@@ -397,7 +401,8 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   return panels ? "" : "columns that lie apart are packed";
 }
 
-/// Sums up a turn, and behind each step as many rows of the turn before as leave few for its end.
+/// Accumulates a turn. After each step it processes so many rows of the previous turn's results that few remain at the
+/// end.
 void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, const TileRows& results) {
   OpBuilder& b = tile.builder();
   const mlir::Location loc = b.getUnknownLoc();

@@ -27,7 +27,7 @@ Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef
   return piece;
 }
 
-/// Steps of the whole sum, of which one has `depth` iterations of the innermost loop.
+/// Steps of the whole sum; a step has `depth` iterations of the innermost loop.
 double stepsOf(const Nest& nest, int innermost, int64_t depth) {
   double steps = 1;
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -79,7 +79,7 @@ PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input,
       touched.push_back(touchedRuns(nest, operand, llvm::ArrayRef(steps, outer < 0 ? 1 : 2)));
     }
   }
-  // Rows of a tile that evict each other, or lie far apart, come from behind the near level each time.
+  // Rows of a tile that evict each other, or are far apart, are loaded from beyond the near level each time.
   const int64_t apart_bytes = strideBytes(nest, input, inner);
   const bool apart = input == 0 && (collide(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
                                     chip.areSpread(apart_bytes, nest.extents[loops.depth] * 4));
@@ -89,7 +89,7 @@ PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input,
 }
 
 const Runs& PieceFlow::Side::touchedBy(llvm::ArrayRef<int64_t> sizes) const {
-  // Trees may ask for more than registers hold, and are refused later.
+  // Trees may request more than the registers hold; they are refused later.
   const auto& along = touched[std::min<size_t>(sizes[inner], touched.size() - 1)];
   return along[std::min<size_t>(outerSize(outer, sizes), along.size() - 1)];
 }
@@ -101,7 +101,8 @@ double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) 
     const Runs& runs = side->touchedBy(sizes);
     fetched += static_cast<double>(runs.bytes()) / behind_ + static_cast<double>(runs.count) * run_cycles_;
   }
-  // No price: of pieces that take as long the one that loads less, and less from afar, in fewer runs.
+  // A tie-breaker, not a cost: among pieces of equal time, prefers the one that loads less, from nearer levels, in
+  // fewer runs.
   constexpr double kHidden = 1e-3;
   const double turn =
       std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
@@ -121,17 +122,17 @@ double PieceFlow::loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, 
 
 namespace {
 
-/// A piece that may be chosen, by the sizes of its loops.
+/// A candidate piece, by the sizes of its loops.
 struct Candidate {
   TileLoops loops;
   llvm::SmallVector<int64_t> sizes;  ///< of all loops of the nest
 };
 
-/// Cycles of the products of all pieces of the nest, if they are cut so.
+/// Cycles of the products of all pieces of the nest, if it is cut into pieces of this candidate.
 double cyclesOf(const Nest& nest, const Chip& chip, const PieceFlow& flow, const Candidate& candidate, int lanes) {
   const TileLoops& loops = candidate.loops;
   const double rest_share = chip.prices().products().rest_share();
-  // Main and rest pieces along each of their loops.
+  // Full and edge pieces along each of the loops.
   const std::array<int, 4> along{loops.outer_row, loops.row, loops.outer_column, loops.column};
   llvm::SmallVector<int64_t> sizes = candidate.sizes;
   const auto sum = [&](auto& self, size_t place, double times) -> double {
@@ -149,17 +150,17 @@ double cyclesOf(const Nest& nest, const Chip& chip, const PieceFlow& flow, const
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (!nest.reduction[loop] && !llvm::is_contained(along, loop)) others *= static_cast<double>(nest.extents[loop]);
   double cycles = sum(sum, 0, others);
-  // Pieces of another shape are more code, and tiles get their shapes anew.
+  // Pieces of another shape need more code, and the tile registers are reconfigured for them.
   for (int loop : along)
     if (loop >= 0 && nest.extents[loop] % candidate.sizes[loop] != 0) cycles *= 1 + rest_share;
-  // Columns in whole vectors.
+  // Prefers columns in whole vectors.
   if (candidate.sizes[loops.column] < nest.extents[loops.column] && candidate.sizes[loops.column] % lanes != 0)
     cycles *= 1 + rest_share;
   return cycles;
 }
 
-/// Sizes of the piece along a loop and the loop outside of it: all of the one alone; of both those that fill tiles, or
-/// are equal parts of the inner one.
+/// Calls fn for the sizes of a piece along a loop and the loop outside of it: every size if there is only the inner
+/// loop; with both, only sizes that fill tiles or divide the inner loop into equal parts.
 template <typename Fn>
 void forSizes(const Nest& nest, int inner, int outer, int64_t tile, Fn fn) {
   const int64_t extent = nest.extents[inner];
@@ -215,8 +216,8 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 }
 
 void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
-  constexpr int64_t kMostTurns = 4;  // of which all but the last have another one beside them
-  // One step is not long enough to compute anything beside it, and tiles of all turns have the same shapes.
+  constexpr int64_t kMostTurns = 4;  // in all turns but the last, the next turn runs interleaved
+  // A single step is too short to interleave other work with it, and tiles of all turns must have the same shapes.
   const int64_t columns = plan.tile[loops.column];
   if (stepsOf(nest, loops.depth, plan.tile[loops.depth]) < 2 || columns % plan.lanes != 0) return;
   int64_t pieces = 1;
@@ -253,7 +254,7 @@ void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& pla
   });
   if (outermost == plan.order.end()) return;
   const int64_t unit = plan.tile[*outermost], extent = nest.extents[*outermost];
-  // Of two pieces at least: one of a single piece is no other level of the tree than that.
+  // At least two pieces per block: a block of one piece would not be a separate level of the tree.
   const int64_t block = std::max<int64_t>(2, ceilDiv(ceilDiv(extent, ceilDiv(bytes, half)), unit)) * unit;
   if (block < extent) plan.block[*outermost] = block;
 }

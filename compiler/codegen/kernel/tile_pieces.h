@@ -9,28 +9,29 @@
 
 namespace tessera::compiler::codegen {
 
-/// Tile registers of sums, and those that hold columns at once.
+/// Tile registers for sums, and those that hold columns at the same time.
 inline constexpr int kSums = 4, kColumnTiles = 3;
 
-/// The instruction on tiles that evaluates the nest's product; null: none does.
+/// The tile instruction that evaluates the nest's product; null if none does.
 const TileProduct* productOf(const Nest& nest);
 
-/// How a piece of the results and of the sum is cut into tiles of equal shapes, whose sums may be the same at the edges
-/// of neighbours: on the thread's stack, where those of a piece wait; results are written once. A piece of more columns
-/// than there are sums takes some after the others, in turns: what becomes of the sums of one turn is computed while
-/// those of the next are added up.
+/// How a piece of the results and of the sum is cut into tiles of equal shapes. At the edges the tiles of neighbouring
+/// pieces may overlap and compute the same sums: the sums of a piece are kept on the thread's stack, and each result is
+/// written once. A piece with more columns than sum registers processes them in several turns: the followers of one
+/// turn's sums are computed while the next turn's sums are accumulated.
 struct Piece {
   int64_t rows = 0, columns = 0;            ///< of one tile
   int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece, in one turn
-  int64_t all_columns = 0;                  ///< tiles of columns in all turns
-  int64_t depth = 0, last = 0;              ///< groups of the sum in whole tiles, and in the last one; 0: none
+  int64_t all_columns = 0;                  ///< tiles of columns in all turns together
+  /// groups of the sum in whole tiles, and in the last partial one; 0: there is none
+  int64_t depth = 0, last = 0;
   bool operator==(const Piece&) const = default;
-  /// Whether registers have the same shapes, of more or fewer tiles.
+  /// Whether tile registers have the same shapes; the number of tiles may differ.
   bool fitsShapesOf(const Piece& other) const {
     return rows == other.rows && columns == other.columns && depth == other.depth && last == other.last;
   }
 
-  /// Registers that hold columns at once.
+  /// Registers that hold columns at the same time.
   int64_t columnRegisters() const { return last > 0 ? 1 : kColumnTiles; }
   bool keepsColumns() const { return row_tiles == 1 || column_tiles <= columnRegisters(); }
   int64_t turns() const { return (all_columns + column_tiles - 1) / column_tiles; }
@@ -38,33 +39,34 @@ struct Piece {
   int64_t loads() const { return row_tiles + (keepsColumns() ? column_tiles : products()); }
 };
 
-/// The piece of `sizes` of a nest, `depth` groups of its sum at a time.
+/// The piece for `sizes` iterations of a nest's loops, with `depth` groups of its sum at a time.
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth);
 
-/// Whether every tile, and every vector, of a piece of these sizes belongs to one turn.
+/// Whether each tile and each vector of a piece of these sizes belongs to exactly one turn.
 bool turnsAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes);
 
-/// Points of a piece along both of its loops of rows, or of columns.
+/// Points of a piece along its outer loop of rows, or of columns.
 inline int64_t outerSize(int outer, llvm::ArrayRef<int64_t> sizes) { return outer < 0 ? 1 : sizes[outer]; }
 
-/// Where the operands of pieces come from. Of neighbouring pieces one operand is the same: it stays in the near level,
-/// if it fits there beside what passes and a piece's sums; the other one passes, from behind that level unless all of
-/// it fits.
+/// Models where the operands of pieces are loaded from. Neighbouring pieces share one operand: it stays in the near
+/// cache level if it fits there together with the streamed operand and a piece's sums. The other operand is streamed,
+/// from beyond that level unless all of it fits.
 class PieceFlow {
  public:
   PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops);
 
-  /// Cycles of one step of all sums of a piece of these sizes of the nest's loops: of products, of loads, or of waiting
-  /// for the sums of the step before.
+  /// Cycles of one step of all sums of a piece of these sizes: the longest of product time, load time and the latency
+  /// of the sums of the step before.
   double stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const;
-  /// Whether it is better that rows stay while columns pass by.
+  /// Whether it is cheaper to keep rows near and to stream columns.
   bool keepsRows(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
     return loadCycles(piece, sizes, true) <= loadCycles(piece, sizes, false);
   }
 
  private:
-  /// One operand: what so many steps of its inner and of its outer loop touch over the whole sum, and bytes a cycle of
-  /// loads where it passes, or stays and is no more than what is kept.
+  /// One operand: the memory that a number of steps of its inner and outer loop touches over the whole sum, and the
+  /// bytes per cycle of its loads when it is streamed, or when it stays and is no larger than the part of the near
+  /// level available to it.
   struct Side {
     int inner = -1, outer = -1;
     std::vector<std::vector<Runs>> touched;
@@ -81,16 +83,17 @@ class PieceFlow {
   Side rows_, columns_;
 };
 
-/// Of all pieces that the registers of sums hold, the one of least cycles over main and rest pieces: the plan's tile,
-/// and the loops that its tiles follow each other along. Of those `vectors` wide, where there are any.
+/// Chooses, among all pieces that the sum registers hold, the one of fewest cycles over full and edge pieces. Sets the
+/// plan's tile and returns the loops along which the piece's tiles follow each other. If any piece is `vectors` wide,
+/// only those are considered.
 TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TilePlan& plan);
 
-/// More columns for a piece whose rows stay, in turns, where pieces are enough for the chip's cores then. Not along the
-/// loop of columns if those are `fixed`.
+/// Gives a piece whose rows stay more columns, processed in turns, if enough pieces for the chip's cores remain. Does
+/// not extend the loop of columns if it is `fixed`.
 void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan);
 
-/// The operand that passes by a piece comes from the second level each time: of a larger one as much at a time as fits
-/// there beside the other, in blocks of the outermost loop of the plan's order that only it walks.
+/// Blocks the streamed operand if it is larger than the second cache level: each block fits there together with the
+/// other operand. The blocks are of the outermost loop in the plan's order that only the streamed operand walks.
 void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

@@ -9,8 +9,8 @@ namespace {
 
 using Values = llvm::SmallVector<mlir::Value>;
 
-/// One block of a separable transform: the left matrix on its columns as they are loaded, then the right one on the
-/// rows of what that leaves.
+/// Computes one block of a separable transform: applies the left matrix to its columns as they are loaded, then the
+/// right matrix to the rows of the result.
 class TransformKernel final : public MicroKernel {
  public:
   TransformKernel() : MicroKernel(words::kTransform) {}
@@ -44,7 +44,7 @@ class TransformKernel final : public MicroKernel {
     return "";
   }
 
-  /// A column or row and what a matrix makes of it; the rest of the block waits on the stack.
+  /// A column or row and its product with a matrix; the rest of the block is kept on the stack.
   int64_t registers(const Nest& nest, const Chip& /*chip*/, const TilePlan& /*plan*/) const override {
     const SeparableTransform transform = *separableTransform(nest);
     int64_t most = 0;
@@ -52,7 +52,7 @@ class TransformKernel final : public MicroKernel {
       most = std::max(most, nest.extents[side->parallel] + nest.extents[side->reduction]);
     return most;
   }
-  /// A block costs a few instructions an element, not a sum for each.
+  /// A block costs a few instructions per element, not a sum for each.
   double instructions(const Nest& nest, const TilePlan& plan) const override {
     return 6.0 * static_cast<double>(pointsOf(nest, plan));
   }

@@ -4,10 +4,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// The value of a math operation whose first operand is x; without a value for an operation it has no formula for.
+/// Computes a math operation whose first operand is x. Returns a Real without a value for operations that have no
+/// formula.
 using Formula = Real (*)(mlir::Operation* op, Real x);
 
-/// Writes math operations on one element type, scalars or vectors, as their formulas.
+/// Rewrites math operations on one element type, scalars or vectors, to their formulas.
 struct FormulaPattern : mlir::RewritePattern {
   FormulaPattern(mlir::MLIRContext* context, mlir::Type element, Formula formula)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/3, context), element_(element), formula_(formula) {}

@@ -4,13 +4,13 @@
 
 #include "compiler/codegen/math/real_expression.h"
 
-/// Hyperbolic functions and their inverses by the exponentials and logarithms of a precision: the same formulas in
-/// single and double.
+/// Hyperbolic functions and their inverses, computed from exponentials and logarithms: the same formulas in single and
+/// double precision.
 namespace tessera::compiler::codegen {
 
 using RealFunction = Real (*)(Real);
 
-/// Of |x| and by e^|x| - 1, so that nothing cancels; far out e^|x| would overflow before the result does.
+/// Computed from |x| and e^|x| - 1 to avoid cancellation. For large |x|, e^|x| would overflow before the result does.
 inline Real sinhBy(RealFunction exp, RealFunction expm1, Real x) {
   const Real a = x.abs(), t = expm1(a), w = exp(a * 0.5);
   return choose(a >= 22, w * 0.5 * w, 0.5 * (t + t / (t + 1))).withSignOf(x);
@@ -21,14 +21,14 @@ inline Real coshBy(RealFunction exp, Real x) {
   return choose(a >= 22, w * 0.5 * w, 0.5 * (e + 1.0 / e));
 }
 
-/// Of |x|, so that nothing cancels; far out x^2 would overflow, and the logarithm alone is left.
+/// Computed from |x| to avoid cancellation. For large |x|, x^2 would overflow, and the logarithm alone is accurate.
 inline Real asinhBy(RealFunction log, RealFunction log1p, Real x) {
   const Real a = x.abs(), square = a * a;
   const Real near = log1p(a + square / (1.0 + (square + 1).sqrt()));
   return choose(a >= 1e8, log(a) + 0.69314718055994530942, near).withSignOf(x);
 }
 
-/// Below 1 there is none; far below, t and the root would cancel to a number.
+/// Undefined below 1: far below, t and the root would cancel to a number, so NaN is selected explicitly.
 inline Real acoshBy(RealFunction log, RealFunction log1p, Real x) {
   const Real t = x - 1;
   const Real near = log1p(t + (t * 2.0 + t * t).sqrt());

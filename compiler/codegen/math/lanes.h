@@ -4,10 +4,10 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-/// Branches for what is rare: taken when any lane asks for them.
+/// Branches for rare cases, taken when the condition holds in any lane.
 namespace tessera::compiler::codegen {
 
-/// Whether a condition, of one number or of lanes, holds anywhere.
+/// Whether a condition, scalar or vector, holds in any lane.
 inline mlir::Value anywhere(mlir::OpBuilder& b, mlir::Location loc, mlir::Value condition) {
   auto lanes = llvm::dyn_cast<mlir::VectorType>(condition.getType());
   if (!lanes) return condition;
@@ -17,7 +17,8 @@ inline mlir::Value anywhere(mlir::OpBuilder& b, mlir::Location loc, mlir::Value 
   return mlir::vector::ReductionOp::create(b, loc, mlir::vector::CombiningKind::OR, condition);
 }
 
-/// `usual`, or where `condition` holds what `rare` makes of it; nothing of `rare` is computed where it holds nowhere.
+/// Returns `usual`, or in lanes where `condition` holds the results of `rare`. If it holds in no lane, nothing of
+/// `rare` is executed.
 template <size_t N, typename Rare>
 std::array<Real, N> unlessRare(mlir::Value condition, std::array<Real, N> usual, Rare rare) {
   mlir::PatternRewriter& b = usual[0].in->rewriter;

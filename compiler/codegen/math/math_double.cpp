@@ -17,21 +17,22 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLn2High = 6.93147180369123816490e-01, kLn2Low = 1.90821492927058770002e-10;
 constexpr double kLog2e = 1.44269504088896340736;
-/// Adding this to an integer below 2^51 leaves it in the low bits: conversions that need no instruction.
+/// Adding this to an integer below 2^51 leaves the integer in the low bits: conversions without a conversion
+/// instruction.
 constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52
 constexpr int64_t kShiftBits = 0x4338000000000000;
 
 Bits integerOf(Real whole) { return (whole + kShift).bits() + -kShiftBits; }
 Real realFrom(Bits integer) { return realOf(integer + kShiftBits) - kShift; }
 
-/// p 2^n for whole n in [-1100, 1100], in two steps since 2^n itself may not be representable.
+/// p 2^n for integer n in [-1100, 1100], in two steps because 2^n itself may not be representable.
 Real scaled(Real p, Bits n) {
   const Bits half = integerOf((realFrom(n) * 0.5).rounded());
   auto power = [](Bits e) { return realOf((e + 1023) << 52); };
   return p * power(half) * power(n - half);
 }
 
-/// Taylor series of e^r - 1, |r| <= ln 2 / 2: the first term left out is below 2^-57.
+/// Taylor series of e^r - 1, |r| <= ln 2 / 2: the first omitted term is below 2^-57.
 Real seriesOfExpm1(Real r) {
   return r + r * r *
                  r.polynomial({1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
@@ -59,7 +60,7 @@ Real exp2(Real x) {
 /// The series is +0 at -0.
 Real expm1(Real x) { return choose(x == 0, x, choose(x.abs() < 0.34657, seriesOfExpm1(x), exp(x) - 1)); }
 
-/// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): log x = e ln 2 + log(1 + f).
+/// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)): log x = e ln 2 + log(1 + f).
 Real log(Real x) {
   const mlir::Value small = x < 2.2250738585072014e-308;
   const Real y = choose(small, x * 18014398509481984.0, x);  // 2^54
@@ -99,9 +100,9 @@ struct Turned {
   Real sine, cosine;
 };
 
-/// Sine and cosine of x: x minus the nearest multiple n of pi / 2, which in three parts of 33 bits is exact for
-/// |n| < 2^20 (further out by quarter_turns), then the kernels of fdlibm, exchanged and negated by quadrant. Of -0
-/// those differences are +0, and the sine is x itself.
+/// Sine and cosine of x: subtracts the nearest multiple n of pi / 2, exact in three parts of 33 bits for |n| < 2^20
+/// (beyond that: quarter_turns), then evaluates the kernels of fdlibm, exchanged and negated by quadrant. For -0 these
+/// differences are +0, so the sine is x itself.
 Turned sincos(Real x) {
   const Real n = (x * 6.36619772367581382433e-01).rounded();
   const Real near = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
@@ -126,7 +127,7 @@ Turned sincos(Real x) {
           choose(((quadrant + 1) & 2).isZero(), cosine, -cosine)};
 }
 
-/// atan |x| from one of five points: atan x = atan p + atan((x - p) / (1 + p x)).
+/// atan |x| relative to one of five points p: atan x = atan p + atan((x - p) / (1 + p x)).
 Real atan(Real x) {
   const Real a = x.abs();
   Real numerator = x.constant(-1), denominator = a, high = x.constant(1.57079632679489655800e+00),
@@ -229,10 +230,10 @@ Real erfc(Real x) {
 }
 
 Real cbrt(Real x) {
-  const mlir::Value small = x.abs() < 1e-290;  // there y^3 would lose bits
+  const mlir::Value small = x.abs() < 1e-290;  // where y^3 would lose bits
   const Real a = choose(small, x.abs() * 0x1p600, x.abs());
   const Real y = exp(log(a) * (1.0 / 3));
-  const Real root = y - (y * y * y - a) / (3.0 * y * y);  // Newton
+  const Real root = y - (y * y * y - a) / (3.0 * y * y);  // one Newton step
   const Real better = choose(small, root * 0x1p-200, root);
   return choose(choose(a == 0, x.constant(kInf), a) == kInf, x, better.withSignOf(x));
 }

@@ -23,7 +23,7 @@ namespace math = mlir::math;
 using mlir::PatternRewriter;
 using mlir::Value;
 
-/// Whether a math operation's LLVM form is an instruction, not a call.
+/// Whether a math operation's LLVM form is an instruction rather than a call.
 bool isInstruction(llvm::StringRef name) {
   name.consume_front("math.");
   static constexpr llvm::StringLiteral kInstructions[] = {"absf", "absi",  "ceil", "copysign", "ctlz",      "ctpop",
@@ -43,16 +43,16 @@ Value splat(PatternRewriter& rewriter, mlir::Location loc, mlir::Type type, doub
   return arith::ConstantOp::create(rewriter, loc, element);
 }
 
-/// Arithmetic whose result would be rounded to bf16 by a library: few chips have an instruction for it, and then for
-/// truncation alone.
+/// Arithmetic whose bf16 result a library would round: few chips have an instruction for it, and then for truncation
+/// only.
 bool isRoundedArithmetic(mlir::Operation* op) {
   return llvm::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::RemFOp, arith::MaximumFOp,
                    arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::NegFOp, arith::SIToFPOp,
                    arith::UIToFPOp>(op);
 }
 
-/// f(f16) and f(bf16) through f(f32). In f16 and bf16 even rounding and square roots: LLVM's own way
-/// for them goes through doubles and a library. In bf16 arithmetic as well.
+/// f(f16) and f(bf16) computed as f(f32). In both types this includes rounding and square roots, for which LLVM uses
+/// doubles and a library. In bf16 it includes arithmetic as well.
 struct FunctionInSinglePrecision : mlir::RewritePattern {
   explicit FunctionInSinglePrecision(mlir::MLIRContext* context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -80,8 +80,8 @@ struct FunctionInSinglePrecision : mlir::RewritePattern {
   }
 };
 
-/// What reads bf16 and makes something else reads f32: LLVM would build the operand in bf16 first, lane by lane and
-/// each through a library, where it is one number for all lanes.
+/// An operation that reads bf16 and produces another type reads f32 instead: LLVM would build the operand in bf16 lane
+/// by lane, with a library call each, even if it is one number for all lanes.
 struct ReadInSinglePrecision : mlir::RewritePattern {
   explicit ReadInSinglePrecision(mlir::MLIRContext* context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -100,8 +100,8 @@ struct ReadInSinglePrecision : mlir::RewritePattern {
   }
 };
 
-/// Moves of bf16 as moves of i16. LLVM moves lanes of a type that the chip lacks one by one, and each through f32 and
-/// a library; masked loads and stores too.
+/// Moves of bf16 as moves of i16. LLVM moves the lanes of a type that the chip lacks one by one, each through f32 and a
+/// library; this includes masked loads and stores.
 struct MoveAsIntegers : mlir::RewritePattern {
   explicit MoveAsIntegers(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
 
@@ -144,7 +144,7 @@ struct Log10 : mlir::OpRewritePattern<math::Log10Op> {
   }
 };
 
-/// The larger of two where neither is a NaN, or it does not matter which one is taken then: one instruction.
+/// The larger of two numbers when neither is a NaN, or when the result for a NaN does not matter: one instruction.
 struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
   explicit MaximumOfNumbers(mlir::MLIRContext* context) : OpRewritePattern(context, /*benefit=*/2) {}
   mlir::LogicalResult matchAndRewrite(arith::MaximumFOp op, PatternRewriter& rewriter) const override {
@@ -156,9 +156,9 @@ struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
   }
 };
 
-/// f64 -> f16 and bf16 have no instruction; through f32 they have. On the way what is not exact is rounded to odd,
-/// which no later rounding to a type of two bits less can tell from the value itself (Boldo and Melquiond, "When double
-/// rounding is odd", 2005): once in all.
+/// Chips have no instruction for f64 -> f16 and f64 -> bf16, but they have one from f32. Inexact values are rounded to
+/// odd in the first step, so that the final rounding to a type with at least two bits less gives the same result as a
+/// single rounding (Boldo and Melquiond, "When double rounding is odd", 2005).
 struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   mlir::LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter& rewriter) const override {

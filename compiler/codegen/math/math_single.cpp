@@ -15,16 +15,16 @@ namespace math = mlir::math;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-/// ln 2 in two parts; the first has nine bits, so that its products with whole numbers are exact.
+/// ln 2 in two parts; the first has nine bits, so that its products with integers are exact.
 constexpr double kLn2High = 0.693359375, kLn2Low = -2.12194440e-4;
 constexpr double kLog2e = 1.44269504088896340736;
-/// Adding this to a whole number below 2^22 leaves it in the low bits.
+/// Adding this to an integer below 2^22 leaves the integer in the low bits.
 constexpr double kShift = 12582912.0;  // 1.5 * 2^23
 constexpr int64_t kShiftBits = 0x4b400000;
 constexpr double kSmallestNormal = 0x1p-126;
 
-/// x = n ln 2 + r, |r| <= ln 2 / 2 but for rounding; n in the low bits of `shifted` = n + kShift + `above`. Rounding to
-/// a whole number is what an addition of kShift does: two instructions less than asking for it.
+/// x = n ln 2 + r, |r| <= ln 2 / 2 up to rounding; n is in the low bits of `shifted` = n + kShift + `above`. Adding
+/// kShift rounds to an integer, which saves two instructions compared with a rounding instruction.
 struct Reduced {
   Real shifted;
   Real r;
@@ -36,21 +36,21 @@ Reduced reduced(Real x, double above = 0) {
   return {shifted, x - n * kLn2High - n * kLn2Low};
 }
 
-/// e^r - 1 for |r| <= ln 2 / 2, to 2^-26 of itself.
+/// e^r - 1 for |r| <= ln 2 / 2, with a relative error of 2^-26.
 Real seriesOfExpm1(Real r) {
   return r +
          r * r * r.polynomial({4.999999702e-01, 1.666654199e-01, 4.166720435e-02, 8.366691880e-03, 1.388248871e-03});
 }
 
-/// e^x where neither x nor the result leaves the normal numbers: the exponent is added to the bits.
+/// e^x where both x and the result are normal numbers: the exponent is added to the bits.
 Real expWithin(Real x) {
   const Reduced reduction = reduced(x);
   return realOf((1.0 + seriesOfExpm1(reduction.r)).bits() + (reduction.shifted.bits() << 23));
 }
 
-constexpr double kLowest = -87.336541;  // below, e^x is no normal number
+constexpr double kLowest = -87.336541;  // below this, e^x is not a normal number
 
-/// e^x for x <= 0 or NaN: no overflow to look after, and a NaN passes the product with the power of two unharmed.
+/// e^x for x <= 0 or NaN: overflow is impossible, and a NaN survives the product with the power of two.
 Real expAtMostOne(Real x) {
   const Reduced reduction = reduced(x, 127);
   const Real power = realOf(reduction.shifted.bits() << 23);
@@ -72,7 +72,7 @@ Real expm1(Real x) {
   return choose(x.abs() < 40, near, exp(x) - 1).withSignOf(x);
 }
 
-/// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): log x = e ln 2 + f - f^2 / 2 + f^3 p(f), p to 2^-27.
+/// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)): log x = e ln 2 + f - f^2 / 2 + f^3 p(f), p to 2^-27.
 Real log(Real x) {
   const mlir::Value small = x < kSmallestNormal;
   const Real y = choose(small, x * 0x1p23, x);
@@ -91,14 +91,14 @@ Real log(Real x) {
   return choose(x.isNan(), x, result);
 }
 
-/// log(u) + what u = 1 + x has rounded off.
+/// log(u) plus a correction for the rounding of u = 1 + x.
 Real log1p(Real x) {
   const Real u = x + 1;
   const Real corrected = log(u) + (x - (u - 1)) / u;
   return choose(x.abs() < 1e-8, x, choose(u == kInf, x, choose(u == 0, x.constant(-kInf), corrected)));
 }
 
-/// An odd polynomial below 0.625, 1 - 2 / (e^(2x) + 1) above; from 9.5 on that is 1.
+/// An odd polynomial below 0.625, 1 - 2 / (e^(2x) + 1) above; the result is 1 from 9.5.
 Real tanh(Real x) {
   const Real a = x.abs(), z = a * a;
   const Real near =
@@ -109,7 +109,7 @@ Real tanh(Real x) {
   return choose(x.isNan(), x, choose(a < 0.625, near, far).withSignOf(x));
 }
 
-/// An odd polynomial below 1, above it 1 - e^(-q(x)) with q = -log erfc to 2^-29 of the result; from 4 on that is 1.
+/// An odd polynomial below 1, above it 1 - e^(-q(x)) with q = -log erfc to 2^-29 of the result; the result is 1 from 4.
 Real erf(Real x) {
   const Real a = x.abs(), z = a * a;
   const Real near = a + a * z.polynomial({1.283791661e-01, -3.761262596e-01, 1.128358543e-01, -2.685381286e-02,
@@ -131,10 +131,10 @@ struct Turned {
   Real sine, cosine;
 };
 
-/// Sine and cosine of x: x minus the nearest multiple n of pi / 2, in double precision, since a float next to a
-/// multiple keeps few bits of its own there; then polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
-/// pi / 2 in two parts, the first of 33 bits: its products are exact for |n| < 2^20; a float further out is reduced by
-/// quarter_turns. Of -0 those differences are +0, and the sine is x itself.
+/// Sine and cosine of x: subtracts the nearest multiple n of pi / 2 in double precision, since a float next to a
+/// multiple keeps few of its bits; then evaluates polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
+/// pi / 2 is in two parts, the first of 33 bits: its products are exact for |n| < 2^20; quarter_turns reduces floats
+/// beyond that. For -0 these differences are +0, so the sine is x itself.
 Turned sincos(Real x) {
   mlir::PatternRewriter& rewriter = x.in->rewriter;
   const Reals wide{rewriter, x.in->loc, x.in->withElement(rewriter.getF64Type())};

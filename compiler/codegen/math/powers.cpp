@@ -16,7 +16,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 mlir::Value isWhole(Real y) { return y.compare(arith::CmpFPredicate::OEQ, y.apply<math::FloorOp>()); }
 
-/// In f64, like pow of C: x below 0 (and -0, and -inf) has powers of whole y alone, their sign that of its parity.
+/// In f64, like C's pow: a negative x (also -0 and -inf) has powers for integer y only; an odd y makes them negative.
 Real power(Real x, Real y) {
   const Real a = x.abs(), one = x.constant(1);
   const Real magnitude = choose(a == 1, one, (y * a.apply<math::LogOp>()).apply<math::ExpOp>());

@@ -5,12 +5,13 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// 2 / pi in pieces of 29 bits: exact times 24 bits of a float, and 74 bits behind the point of its largest product.
+/// 2 / pi in pieces of 29 bits: each is exact times the 24 bits of a float. The pieces reach 74 bits after the binary
+/// point of the largest float's product.
 constexpr int kFloatBits = 29;
 constexpr uint32_t kFloatPieces[] = {0x145f306d, 0x19391054, 0x14fe13ab, 0x1d1f534d,
                                      0x1b81b6c5, 0x05664f10, 0x1c820ff2};
-/// In pieces of 24 bits: times one half of a double they leave two bits for sums of what overlaps; 128 bits behind the
-/// point, since a double can be as near to a multiple of pi / 2 as 2^-61.
+/// 2 / pi in pieces of 24 bits: their products with one half of a double leave two bits for sums of overlapping parts.
+/// They reach 128 bits after the binary point, since a double can be as near to a multiple of pi / 2 as 2^-61.
 constexpr int kDoubleBits = 24;
 constexpr uint32_t kDoublePieces[] = {0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0xf534dd, 0xc0db62, 0x95993c, 0x439041,
                                       0xfe5163, 0xabdebb, 0xc561b7, 0x246e3a, 0x424dd2, 0xe00649, 0x2eea09, 0xd1921c,
@@ -19,12 +20,12 @@ constexpr uint32_t kDoublePieces[] = {0xa2f983, 0x6e4e44, 0x1529fc, 0x2757d1, 0x
                                       0xef2f11, 0x8b5a0a, 0x6d1f6d, 0x367ecf, 0x27cb09, 0xb74f46, 0x3f669e, 0x5fea2d,
                                       0x7527ba, 0xc7ebe5, 0xf17b3d, 0x0739f7, 0x8a5292, 0xea6bfb, 0x5fb11f, 0x8d5d08};
 
-/// What is left of an exact product when the multiples of four in it are taken away: exact, since both are multiples
-/// of its last bit.
+/// An exact product modulo four. Exact, since both operands are multiples of its last bit.
 Real withinFour(Real product) { return product - (product * 0.25).rounded() * 4.0; }
 
-/// Of parts by falling size: the nearest whole number of their sum first, so that what is added to the rest of the
-/// large ones is not rounded off. What a sum loses (Knuth's two-sum) is added in the end.
+/// Sums `parts`, given in descending size. Subtracts the nearest integer of their sum first, so that adding the small
+/// parts to the remainder of the large ones is not rounded away. The rounding errors of the sums (Knuth's two-sum) are
+/// added at the end.
 QuarterTurns turnsOf(llvm::ArrayRef<Real> parts) {
   Real sum = parts.back();
   for (const Real& part : llvm::reverse(parts.drop_back())) sum = sum + part;
@@ -48,7 +49,7 @@ QuarterTurns quarterTurnsOfFloat(Real x) {
 }
 
 QuarterTurns quarterTurnsOfDouble(Real x) {
-  // The last pieces would be denormal, and are not for a double so much smaller.
+  // The last pieces would be denormal; scaling the double down avoids that.
   constexpr int kScale = 500;
   x = x * std::ldexp(1, -kScale);
   const Real high = realOf(x.bits() & ~int64_t{0x7ffffff}), low = x - high;

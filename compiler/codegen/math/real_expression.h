@@ -6,7 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/PatternMatch.h"
 
-/// Arithmetic on f32 or f64 scalars or vectors written as formulas; every operator emits an operation.
+/// Formulas over f32 or f64 scalars or vectors, written with C++ operators; every operator emits an operation.
 namespace tessera::compiler::codegen {
 
 struct Reals {
@@ -33,7 +33,7 @@ struct Reals {
   }
 };
 
-/// Integers as wide as the reals, of the same shape.
+/// Integers of the same width and shape as the reals.
 struct Bits {
   const Reals* in = nullptr;
   mlir::Value value;

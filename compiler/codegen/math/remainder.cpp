@@ -13,18 +13,18 @@ namespace scf = mlir::scf;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// x - q y, rounded once.
+/// x - q y with one rounding.
 Real lessProduct(Real x, Real q, Real y) {
   return {x.in, math::FmaOp::create(x.in->rewriter, x.in->loc, (-q).value, y.value, x.value)};
 }
 
-/// x but for multiples of y, so that it is less than 2^52 y. Each round takes the first 26 bits of the quotient: the
-/// last bit of their product with y is above that of what is left, which is exact therefore. Quotients near or beyond
-/// the exponents of f64 are those by a y that is 2^600 or 2^1100 times as large.
+/// x reduced by multiples of y until it is less than 2^52 y. Each round subtracts the product of the first 26 bits of
+/// the quotient with y; the product's last bit is above that of the difference, which is therefore exact. For quotients
+/// near or beyond the exponent range of f64, y is scaled by 2^600 or 2^1100.
 Real nearer(Real x, Real y, bool doubles) {
   const Reals& in = *x.in;
   mlir::PatternRewriter& b = in.rewriter;
-  // Where there is no remainder (of an infinity, by zero) nothing is left to take away.
+  // Where there is no remainder (x infinite, y zero), the loop must not run: the divisor becomes NaN.
   const mlir::Value none = choose(y == 0, x.constant(kInf), x.abs()) == kInf;
   const Real divisor = choose(none, y.constant(std::numeric_limits<double>::quiet_NaN()), y.abs());
   auto goesOn = [&](Real rest) { return (rest.abs() * 0x1p-52).compare(arith::CmpFPredicate::OGE, divisor); };
@@ -63,7 +63,7 @@ struct Remainder : mlir::OpRewritePattern<arith::RemFOp> {
     const mlir::Value all =
         choose(y.abs() == kInf, x.abs(), x.constant(kInf)).compare(arith::CmpFPredicate::OLT, x.constant(kInf));
     found = choose(all, x, found);
-    // The sign is put on behind the rounding: LLVM moves a rounding in front of it, and would then round the sign's
+    // The sign is applied after the rounding. LLVM would move a rounding before the sign, and then round the sign's
     // operand from f64 to f16, for which chips have no instruction.
     mlir::Value result = found.value;
     if (type != wide.type) result = arith::TruncFOp::create(rewriter, loc, type, result);

@@ -4,8 +4,9 @@
 
 namespace tessera::compiler::codegen {
 
-/// remf(x, y), exact for all x and y, as C's fmod: x - trunc(x / y) y in f64, one y less where the quotient was rounded
-/// up. Of quotients from 2^52 on 26 bits at a time are taken away first, in a loop that ends when no lane has one.
+/// remf(x, y) as C's fmod, exact for all x and y: x - trunc(x / y) y in f64, corrected by one y where the quotient was
+/// rounded up. Quotients of 2^52 and more are reduced by 26 bits at a time first, in a loop that ends when no lane has
+/// one.
 void populateRemainderPatterns(mlir::RewritePatternSet& patterns);
 
 }  // namespace tessera::compiler::codegen

@@ -16,7 +16,7 @@ using llvm::APFloat;
 using mlir::PatternRewriter;
 using mlir::Value;
 
-/// The number that `value` is in all lanes.
+/// The constant that `value` has in all lanes.
 std::optional<double> constantOf(Value value) {
   APFloat number(0.0);
   if (!mlir::matchPattern(value, mlir::m_ConstantFloat(&number))) return std::nullopt;
@@ -37,7 +37,8 @@ struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
   mlir::LogicalResult matchAndRewrite(arith::DivFOp op, PatternRewriter& rewriter) const override {
     const auto divisor = constantOf(op.getRhs());
     if (!divisor || !mlir::getElementTypeOrSelf(op.getType()).isF32()) return mlir::failure();
-    // Divisor and reciprocal far from the ends of the range. By powers of two LLVM multiplies, which is exact.
+    // Divisor and reciprocal must be far from the ends of the range. LLVM replaces divisions by powers of two by exact
+    // multiplications.
     constexpr double kLarge = 0x1p100;
     int exponent = 0;
     if (!(*divisor > 1 / kLarge && *divisor < kLarge) || std::frexp(*divisor, &exponent) == 0.5) return mlir::failure();
@@ -46,10 +47,11 @@ struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
     const auto fused = [&](Real a, Real b, Real c) {
       return Real{&in, math::FmaOp::create(rewriter, in.loc, a.value, b.value, c.value)};
     };
-    // Rounded twice and as once: a double holds more than two bits beyond those of two floats.
+    // Computed in double and rounded twice, with the result of a single rounding: a double has more than twice the bits
+    // of a float plus two.
     const Real reciprocal = x.constant(static_cast<float>(1 / *divisor));
     const Real first = x * reciprocal;
-    // The remainder's other sign: of a zero the correction has the sign of the quotient.
+    // The remainder with the opposite sign, so that the correction of a zero has the sign of the quotient.
     const Real excess = fused(first, by, -x);
     const Real quotient = fused(-excess, reciprocal, first);
     rewriter.replaceOp(op, choose(first.abs() < std::numeric_limits<double>::infinity(), quotient, first).value);
@@ -64,7 +66,7 @@ struct Rounded {
 };
 
 std::optional<Rounded> roundedOf(Value x) {
-  constexpr double kLargest = 0x1p16;  // of what is added to an integer of as many bits
+  constexpr double kLargest = 0x1p16;  // largest constant added, for an integer of as many bits
   Rounded rounded;
   if (auto sum = x.getDefiningOp<arith::AddFOp>()) {
     const auto more = constantOf(sum.getRhs());
@@ -78,7 +80,8 @@ std::optional<Rounded> roundedOf(Value x) {
   return rounded;
 }
 
-/// The number to which one whose last digit is one is added to be rounded, of so many binary digits.
+/// Adding a number to this one, whose last binary digit has the value one, rounds the number to an integer of up to
+/// `digits` binary digits.
 double roundingConstant(int digits) { return 1.5 * std::ldexp(1.0, digits - 1); }
 
 /// select(x <= below, lowest, select(x >= above, highest, convert(x where it is in range, else 0))).
@@ -114,7 +117,7 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     const int64_t more = rounded ? rounded->more : 0;
     Real real{&in, rounded ? rounded->real : x};
     if (*lowest != 0) real = choose(real.isNan(), real.constant(static_cast<double>(-more)), real);
-    // Comparisons that a NaN fails take the bound: zero is the lowest here.
+    // Comparisons that are false for a NaN select the bound: here zero is the lowest bound.
     const auto cut = [more](Real value, arith::CmpFPredicate keeps, int64_t bound) {
       const Real number = value.constant(static_cast<double>(bound - more));
       return choose(value.compare(keeps, number), value, number);
@@ -122,8 +125,9 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     const Real cut_off = cut(cut(real, arith::CmpFPredicate::OGT, *lowest), arith::CmpFPredicate::OLT, *highest);
     Value safe = cut_off.value;
     if (rounded) {
-      // Cutting at whole numbers and rounding to them may be exchanged. Added to a number so large that its last bit is
-      // one, an even one, this is rounded to even, and stands in the last bits, negative ones by two's complement.
+      // Clamping at integers and rounding to integers commute. Adding the number to a constant so large that its last
+      // bit has the value one, and which is even, rounds it to even and leaves it in the low bits, negative numbers in
+      // two's complement.
       const Real sum = cut_off + roundingConstant(digits);
       const Bits bits{&in, arith::BitcastOp::create(rewriter, in.loc, in.withElement(in.integer()), sum.value)};
       rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), more == 0 ? bits.value : (bits + more).value);
@@ -136,7 +140,7 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
   }
 
  private:
-  /// Whether `safe` is zero where x is beyond either bound, or NaN, and x elsewhere.
+  /// Whether `safe` is zero where x is beyond either bound or NaN, and equals x elsewhere.
   static bool isInRange(Value safe, Value x, arith::CmpFOp below, arith::CmpFOp above) {
     auto select = safe.getDefiningOp<arith::SelectOp>();
     if (!select || select.getFalseValue() != x || !mlir::matchPattern(select.getTrueValue(), mlir::m_AnyZeroFloat()))
@@ -163,7 +167,7 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
   }
 };
 
-/// The operand of x + c, and c; x itself and 0 for another.
+/// The operand of x + c, and c; any other value is x itself with c = 0.
 std::pair<Value, int64_t> withoutConstant(Value x) {
   if (auto sum = x.getDefiningOp<arith::AddIOp>())
     if (const auto more = integerOf(sum.getRhs(), false)) return {sum.getLhs(), *more};
@@ -172,8 +176,8 @@ std::pair<Value, int64_t> withoutConstant(Value x) {
   return {x, 0};
 }
 
-/// What Saturation rounds to few bits, widened and made real again: the whole number was one before it lost its upper
-/// bits, none of which were set.
+/// Converts the result of Saturation, widened, back to a real: uses the integer before truncation, whose upper bits are
+/// all zero.
 struct RealAgain : mlir::OpRewritePattern<arith::SIToFPOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -195,19 +199,19 @@ struct RealAgain : mlir::OpRewritePattern<arith::SIToFPOp> {
     const int width = static_cast<int>(mlir::getElementTypeOrSelf(narrow.getType()).getIntOrFloatBitWidth());
     const double lowest = extension_signed ? -std::ldexp(1.0, width - 1) : 0,
                  highest = std::ldexp(1.0, extension_signed ? width - 1 : width) - 1;
-    constexpr double kMost = 0x1p20;  // whole numbers that single precision holds, and their sums
+    constexpr double kMost = 0x1p20;  // range of the integers, and of their sums, that single precision holds exactly
     if (!bounds || width > 16 || std::fabs(static_cast<double>(behind)) > kMost ||
         bounds->first + static_cast<double>(before) < lowest || bounds->second + static_cast<double>(before) > highest)
       return mlir::failure();
     const Reals in{rewriter, op.getLoc(), op.getType()};
-    // Exact: both are whole, and so is what is left.
+    // Exact: both operands are integers, and so is the difference.
     const Real whole = Real{&in, sum.getResult()} - constant;
     rewriter.replaceOp(op, before + behind == 0 ? whole.value : (whole + static_cast<double>(before + behind)).value);
     return mlir::success();
   }
 
  private:
-  /// Of select(y < highest, y, highest), where y is select(x > lowest, x, lowest).
+  /// The bounds of select(y < highest, y, highest), where y is select(x > lowest, x, lowest).
   static std::optional<std::pair<double, double>> boundsOf(Value value) {
     const auto boundOf = [](Value cut, arith::CmpFPredicate keeps) -> std::optional<std::pair<Value, double>> {
       auto select = cut.getDefiningOp<arith::SelectOp>();

@@ -19,7 +19,7 @@ Coordinates coordinatesOf(mlir::MemRefType type) {
   return result;
 }
 
-/// The coordinate that a step of `stride` elements moves along: the slowest one whose own stride is not larger.
+/// The coordinate along which a step of `stride` elements moves: the slowest one whose own stride is not larger.
 int coordinateOf(const Coordinates& coordinates, int64_t stride) {
   for (int c = 0; c < coordinates.size(); ++c)
     if (coordinates.strides[c] <= stride) return c;
@@ -35,7 +35,7 @@ void forEachAccess(const Nest& nest, Fn fn) {
   }
 }
 
-/// Strides at which `access` takes coordinate `c` apart: its loops walk it as a number in mixed radix.
+/// The strides by which `access` splits coordinate `c`: its loops walk it as a mixed-radix number.
 llvm::SmallVector<int64_t> partsOf(const Access& access, llvm::ArrayRef<int64_t> extents,
                                    const Coordinates& coordinates, int c) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
@@ -55,8 +55,8 @@ llvm::SmallVector<int64_t> partsOf(const Access& access, llvm::ArrayRef<int64_t>
   return parts;
 }
 
-/// Whether a loop of `access` runs through coordinate `c` across parts and ends within one, as what is filled up to
-/// whole parts by somebody else.
+/// Whether a loop of `access` runs through coordinate `c` across parts and ends within a part, as for a buffer that
+/// another nest pads to whole parts.
 bool endsWithinPart(const Access& access, llvm::ArrayRef<int64_t> extents, const Coordinates& coordinates, int c,
                     llvm::ArrayRef<int64_t> parts) {
   for (auto [stride, extent] : llvm::zip_equal(access.strides, extents))
@@ -67,7 +67,7 @@ bool endsWithinPart(const Access& access, llvm::ArrayRef<int64_t> extents, const
   return false;
 }
 
-/// Splits coordinate `c` at the strides of `parts`, when each divides the next; no change otherwise.
+/// Splits coordinate `c` at the strides of `parts` if each divides the next; otherwise leaves it unchanged.
 void splitCoordinate(Coordinates& coordinates, int c, llvm::SmallVector<int64_t> parts) {
   parts.push_back(coordinates.strides[c]);
   parts.push_back(coordinates.strides[c] * coordinates.extents[c]);
@@ -80,14 +80,15 @@ void splitCoordinate(Coordinates& coordinates, int c, llvm::SmallVector<int64_t>
   erase(coordinates.extents);
   erase(coordinates.strides);
   erase(coordinates.dims);
-  for (size_t i = 1; i < parts.size(); ++i) {  // the fastest first, each before the ones so far
+  for (size_t i = 1; i < parts.size(); ++i) {  // the fastest first, each inserted before the previous ones
     coordinates.extents.insert(coordinates.extents.begin() + c, parts[i] / parts[i - 1]);
     coordinates.strides.insert(coordinates.strides.begin() + c, parts[i - 1]);
     coordinates.dims.insert(coordinates.dims.begin() + c, dim);
   }
 }
 
-/// How much of `loop` stays within the coordinate it starts in, when it covers several of them: where to split it.
+/// The iterations of `loop` that stay within the coordinate it starts in, if it covers several: the point at which to
+/// split it.
 int64_t splitPoint(const Access& access, llvm::ArrayRef<int64_t> extents, int loop, const Coordinates& coordinates) {
   const int64_t stride = access.strides[loop], extent = extents[loop];
   if (stride <= 0 || extent == 1) return 0;
@@ -137,7 +138,7 @@ llvm::DenseMap<mlir::Value, Coordinates> commonCoordinates(std::vector<Nest>& ne
         forEachAccess(nest, [&](const Access& access) {
           if (access.root == root) parts.append(partsOf(access, nest.extents, coordinates, c));
         });
-      bool across = false;  // one coordinate then, which views walk with several loops
+      bool across = false;  // then it stays one coordinate, which views walk with several loops
       for (const Nest& nest : nests)
         forEachAccess(nest, [&](const Access& access) {
           across |= access.root == root && endsWithinPart(access, nest.extents, coordinates, c, parts);

@@ -2,15 +2,15 @@
 
 #include "compiler/codegen/nest.h"
 
-/// Accesses as boxes: which coordinates of a dense buffer a loop nest walks, found from strides alone.
+/// Accesses as boxes: the coordinates of a dense buffer that a loop nest walks, derived from strides alone.
 namespace tessera::compiler::codegen {
 
-/// Coordinates of a row-major buffer, slowest first, dimensions of extent 1 left out. A dimension that some operand
-/// walks with two loops as [outer][inner] (a view with more dimensions) is two coordinates, unless somebody else walks
-/// it across these and not to an end of one (what is filled up).
+/// Coordinates of a row-major buffer, slowest first, without dimensions of extent 1. A dimension that some operand
+/// walks with two loops as [outer][inner] (a view with more dimensions) becomes two coordinates, unless another operand
+/// walks it across the two and does not end at a boundary between them (padding).
 struct Coordinates {
   llvm::SmallVector<int64_t> extents, strides;  ///< elements
-  llvm::SmallVector<int> dims;                  ///< the dimension of the buffer each is a part of
+  llvm::SmallVector<int> dims;                  ///< the buffer dimension that each coordinate is part of
 
   int size() const { return static_cast<int>(extents.size()); }
 };
@@ -22,12 +22,12 @@ struct Walk {
 };
 using Walks = llvm::SmallVector<Walk, 4>;  ///< one per coordinate
 
-/// What `access` walks within a nest of these extents; nothing when it is no box (a loop that runs across
+/// The box that `access` walks within a nest of these extents; nothing when it is not a box (a loop that crosses
 /// coordinates, a negative stride).
 std::optional<Walks> walksOf(const Access& access, llvm::ArrayRef<int64_t> extents, const Coordinates& coordinates);
 
-/// The coordinates of every buffer that `nests` touch, fine enough for all of their views; loops that cover several
-/// coordinates are split. Afterwards walksOf fails only for accesses that no splitting would make a box.
+/// The coordinates of every buffer that `nests` touch, fine enough for all of their views. Splits loops that cover
+/// several coordinates. Afterwards walksOf fails only for accesses that no splitting would make a box.
 llvm::DenseMap<mlir::Value, Coordinates> commonCoordinates(std::vector<Nest>& nests);
 
 }  // namespace tessera::compiler::codegen

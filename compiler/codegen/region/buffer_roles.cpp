@@ -10,10 +10,10 @@ namespace {
 
 using Box = llvm::SmallVector<Range>;
 
-/// What a nest does with one buffer. Boxes are empty where it does not read, or write.
+/// How a nest uses one buffer. A box is empty where it does not read, or does not write.
 struct Use {
   Box read, written;
-  bool clear = true;  ///< boxes are all there is to say: what is written is every point of its box, by one output
+  bool clear = true;  ///< the boxes describe the use completely: one output writes every point of the written box
   bool touches() const { return !clear || !read.empty() || !written.empty(); }
   bool onlyWrites() const { return clear && read.empty() && !written.empty(); }
 };
@@ -63,7 +63,7 @@ Use useOf(const Nest& nest, mlir::Value root, const Coordinates& coordinates) {
   return use;
 }
 
-/// The nest that writes what those before nest `over` read, which writes over all of it; -1: there is no such value.
+/// The nest that writes the value that nests before `over` read, where nest `over` overwrites all of it; -1: none.
 int writerBefore(const std::vector<Use>& uses, int over) {
   llvm::SmallVector<const Box*> reads;
   for (int n = over - 1; n >= 0; --n) {
@@ -90,7 +90,7 @@ void rename(Nest& nest, mlir::Value from, mlir::Value to) {
   }
 }
 
-/// What a nest copies, element by element; null: it does something else.
+/// The buffer that a nest copies element by element; null if it does anything else.
 mlir::Value copiedBy(const Nest& nest) {
   if (nest.statements.size() != 1) return nullptr;
   const Statement& copy = nest.statements[0];
@@ -109,7 +109,8 @@ bool readsNothing(const Nest& nest) {
                       [](const Statement& statement) { return llvm::none_of(statement.inputs, touchesInput); });
 }
 
-/// Padding of two values by the same constant is one fill, from which the first value's padding is copied.
+/// Padding of two values by the same constant is one fill, from which the first value's padding is copied. Replaces
+/// such copies by fills.
 void writeConstantsInPlace(SlicedNests& nests) {
   for (size_t n = 1; n < nests.nests.size(); ++n) {
     const mlir::Value from = copiedBy(nests.nests[n]);
@@ -118,7 +119,7 @@ void writeConstantsInPlace(SlicedNests& nests) {
     const Coordinates &mine = nests.coordinates.at(to), &its = nests.coordinates.at(from);
     if (mine.extents != its.extents || mine.strides != its.strides) continue;
     size_t writer = n;
-    bool over = false;  // somebody writes there later
+    bool over = false;  // a later nest writes the buffer
     for (size_t other = 0; other < nests.nests.size(); ++other) {
       if (useOf(nests.nests[other], from, its).written.empty()) continue;
       if (other < n) writer = other;

@@ -4,10 +4,11 @@
 
 namespace tessera::compiler::codegen {
 
-/// Bufferization gives values of one shape one place when their times are apart: a result, then the next one's over it.
-/// Rows of a slice are both within one slice, and those of the later value that are kept would be lost. Gives each such
-/// earlier value, that one nest writes and others read before another nest writes over all of it, a buffer of its own,
-/// which `builder` makes. A constant that is copied from what is written over later is written where the copy is.
+/// Bufferization reuses the memory of a value for a later value of the same shape, once the earlier one is dead. A
+/// slice has rows of both within one slice, so that the later value's kept rows would be lost. This function gives each
+/// such earlier value a buffer of its own, created by `builder`, if one nest writes it and other nests read it before
+/// another nest overwrites all of it. A constant that is copied from a buffer that is overwritten later is written
+/// where the copy is.
 void separateRoles(mlir::OpBuilder& builder, SlicedNests& nests);
 
 }  // namespace tessera::compiler::codegen

@@ -10,7 +10,7 @@ namespace {
 
 namespace arith = mlir::arith;
 
-/// Accesses of a nest to what has keys.
+/// Accesses of a nest to the scores or powers.
 llvm::SmallVector<const Access*> accessesOf(const Nest& nest, const SoftmaxScores& softmax) {
   llvm::SmallVector<const Access*> accesses;
   const auto add = [&](const Access& access) {
@@ -25,7 +25,8 @@ llvm::SmallVector<const Access*> accessesOf(const Nest& nest, const SoftmaxScore
   return accesses;
 }
 
-/// The loop by which all of them go from key to key; -1: they do not agree, or another result has keys as well.
+/// The loop that walks the keys in all of these accesses; -1: they differ, or another result is indexed by keys as
+/// well.
 int keyLoop(const Nest& nest, const TilePlan& plan, const SoftmaxScores& softmax) {
   const llvm::SmallVector<const Access*> accesses = accessesOf(nest, softmax);
   int key = -1;
@@ -45,7 +46,7 @@ int keyLoop(const Nest& nest, const TilePlan& plan, const SoftmaxScores& softmax
   return key;
 }
 
-/// The operand in memory that a condition is, or is made of by cutting off all but its last bit.
+/// The memory operand that a condition reads, directly or truncated to its last bit.
 const Access* conditionOf(const Nest& nest, const Statement& statement, mlir::Value condition) {
   if (auto cut = condition.getDefiningOp<arith::TruncIOp>()) condition = cut.getIn();
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(condition);
@@ -59,7 +60,7 @@ const Access* conditionOf(const Nest& nest, const Statement& statement, mlir::Va
   return input.access.root && input.access.panel.empty() && input.access.element.isInteger() ? &input.access : nullptr;
 }
 
-/// Where the conditions are by which `nest` keeps scores; null: it writes none, or others as well.
+/// The conditions by which `nest` keeps scores; null if it writes none, or uses other conditions as well.
 const Access* conditionsOf(const Nest& nest, const SoftmaxScores& softmax, int key) {
   for (const Statement& statement : nest.statements)
     for (auto [o, output] : llvm::enumerate(statement.outputs)) {
@@ -101,7 +102,7 @@ std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const Softm
     found = true;
   }
   if (writers != 1) return std::nullopt;
-  // Steps that run a few rows at a time stay together.
+  // The steps of a strip stay together.
   for (const Strip& strip : variant.strips) {
     if (strip.end <= counted.first || strip.first >= counted.end) continue;
     if (strip.first < counted.first || strip.end > counted.end) return std::nullopt;

@@ -2,16 +2,18 @@
 
 #include "compiler/codegen/region/region.h"
 
-/// Keys that conditions in memory remove: a sequence that is shorter than its range, or padded. What a softmax makes of
-/// them is zero in all rows, so that code for whole rows ends at the last piece with a condition that holds, found in
-/// each slice. As with masks that are known (masked_keys.h), what they multiply has to be numbers.
+/// Keys that conditions in memory remove: a sequence that is shorter than its maximal length, or padded. Softmax gives
+/// such keys the weight zero in all rows, so that code for whole rows can stop after the last piece with a true
+/// condition, found at run time in each slice. As with static masks (masked_keys.h), the values at removed keys must be
+/// finite.
 namespace tessera::compiler::codegen {
 
-/// Finds the steps of a variant over the keys of `softmax`, and the conditions by which scores are kept: one a key, the
-/// same for all rows of a slice. Nothing where something else reads the scores or powers, or a mask is no such one.
+/// Finds the steps of a variant that run over the keys of `softmax`, and the conditions by which scores are kept: one
+/// per key, the same for all rows of a slice. Nothing if another nest reads the scores or powers, or if the mask is not
+/// of this kind.
 std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const SoftmaxScores& softmax);
 
-/// The nest of step `step` (behind counted.first) for the first `keys` keys.
+/// The nest of step `step` (a position relative to counted.first) for the first `keys` keys.
 Nest withKeys(const RegionVariant& variant, size_t step, int64_t keys);
 
 }  // namespace tessera::compiler::codegen

@@ -33,7 +33,7 @@ absl::Status followStrip(RegionVariant& variant, const FollowedStrip& strip) {
   return absl::OkStatus();
 }
 
-/// The operand that `reference` names, with the nest that touches it.
+/// The operand that `reference` names, and the nest that uses it.
 absl::StatusOr<std::pair<const Nest*, const Operand*>> operandOf(const RegionVariant& variant,
                                                                  const v1::Reference& reference, const Leaf& leaf) {
   if (reference.child() >= 0 && reference.child() < static_cast<int>(variant.steps.size())) {
@@ -50,8 +50,8 @@ absl::StatusOr<std::pair<const Nest*, const Operand*>> operandOf(const RegionVar
                        absl::StrCat("0 to ", variant.steps.size() - 1, ", a statement of its nest, and its operand"));
 }
 
-/// Whether an operand before the one that is named, in the order of leaves, is in the same place: that one is to be
-/// named. `whole`: in the same buffer, of those that have a block there which moves.
+/// Whether an earlier operand in the order of leaves refers to the same memory; then the reference must name that one.
+/// `whole`: compares buffers instead of accesses, among operands with a moving block in the buffer.
 bool namedLater(const Region& region, const RegionVariant& variant, const v1::Reference& reference,
                 const Operand& named, bool whole) {
   const auto moves = [&](const Nest& nest, const Operand& other) {

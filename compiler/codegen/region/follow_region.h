@@ -4,12 +4,13 @@
 
 namespace tessera::compiler::codegen {
 
-/// Steps that take turns a few rows at a time, as the tree says. Errors: INVALID_SCHEDULE with the strip's path where
-/// they are no passes over the same rows.
+/// Forms the strips that the tree names: steps that together run a few rows at a time. Errors: INVALID_SCHEDULE with
+/// the strip's path if the steps are not passes over the same rows.
 absl::Status followStrips(Region& region, const FollowedRegion& followed);
 
-/// What kernels prefetch of the next slices. Errors: INVALID_SCHEDULE with the leaf's path: what is named does not move
-/// with the slices, or the kernel cannot prefetch it. Call when scratch has its places.
+/// Sets the prefetches of the next slices' operands that the tree names. Errors: INVALID_SCHEDULE with the leaf's path
+/// if the named operand does not move with the slices, or the kernel cannot prefetch it. Call once the scratch offsets
+/// are fixed.
 absl::Status followFetches(Region& region, const Chip& chip, const FollowedRegion& followed);
 
 }  // namespace tessera::compiler::codegen

@@ -8,7 +8,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Bounds of what statements of the nest that writes the scores compute in a box of its loops.
+/// Bounds of the values that statements of the score-writing nest compute within a box of its loops.
 class ScoreBounds {
  public:
   ScoreBounds(const SlicedNests& nests, llvm::ArrayRef<Range> loops)
@@ -64,7 +64,7 @@ bool comparesPositions(const Nest& nest) {
   });
 }
 
-/// The loops over keys by which nests add up scores or powers: they need those that are kept.
+/// The loops over keys by which nests sum scores or powers: they must cover the kept keys.
 llvm::SmallVector<std::pair<size_t, int>> sumsOf(const SlicedNests& nests, const SoftmaxScores& softmax) {
   llvm::SmallVector<std::pair<size_t, int>> sums;
   for (auto [n, nest] : llvm::enumerate(nests.nests))

@@ -3,22 +3,24 @@
 #include "compiler/codegen/region/region_slices.h"
 
 /// Keys that a softmax's mask removes from all rows of a slice are not computed: neither their scores, nor their
-/// powers, nor their part of the product. Their powers are zero, so the result is that of all keys, as long as what
-/// they multiply are numbers (a NaN or an infinity among masked values would be multiplied by zero).
+/// powers, nor their part of the product. Their powers are zero, so the result equals that over all keys, provided that
+/// the values they multiply are finite (otherwise a NaN or an infinity would be multiplied by zero).
 namespace tessera::compiler::codegen {
 
-/// Of the softmax that the last product of `nests` reads, its division deferred; nothing where there is none.
+/// The scores of the softmax that the last product of `nests` reads, with its division deferred; nothing if there is
+/// none.
 std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests);
 
-/// The same of the last product that reads one, where nothing else reads its scores and powers.
+/// The same for the last product that reads such a softmax, provided that no other nest reads its scores and powers.
 std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests);
 
-/// Finds the mask of `softmax`, rewritten by now to whole rows or to `blocks` of keys (otherwise 0), for slices to
-/// skip what it removes: `SlicedNests::mask`. None where something else reads the powers, or nothing compares
-/// positions.
+/// Finds the mask of `softmax`, already rewritten to whole rows (blocks = 0) or to `blocks` of keys, and sets
+/// `SlicedNests::mask`, so that slices skip the keys that it removes. No mask is set if another nest reads the powers,
+/// or no comparison of positions is found.
 void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks);
 
-/// Keys that are kept where the nest that writes the scores runs through `loops`: multiples of the mask's piece.
+/// The keys that are kept when the nest that writes the scores runs through `loops`, rounded to multiples of the mask's
+/// piece.
 Range keptKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops);
 
 }  // namespace tessera::compiler::codegen

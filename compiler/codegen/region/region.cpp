@@ -21,14 +21,14 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Variants are copies of the code: full slices, first and last ones, for each slice loop.
+/// Variants are copies of the code: full, first and last slices for each slice loop.
 constexpr size_t kMostVariants = 27;
-/// A tree may keep buffers apart by so many times what they need.
+/// A tree may pad buffers up to this multiple of the size they need.
 constexpr int64_t kMostPadding = 16;
 
-/// How a buffer of the region lies in scratch.
+/// Layout of a region's buffer in scratch.
 struct ScratchLayout {
-  bool whole = false;                  ///< as the buffer itself lies, some access to it is no box
+  bool whole = false;                  ///< like the buffer itself, because some access to it is not a box
   llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate
   int64_t elements = 0;
 };
@@ -94,8 +94,8 @@ class RegionBuilder {
     return root.getDefiningOp<mlir::memref::AllocOp>() && !nests_.isResult(root);
   }
 
-  /// As large as one slice needs. Rows a multiple of an eighth of the near level's span apart would share few of its
-  /// sets: they get a line more.
+  /// Layouts are as large as one slice needs. Rows a multiple of an eighth of the near level's set span apart would
+  /// share few of its sets, so such rows are padded by one line.
   void chooseLayouts() {
     const Chip::Level& near = chip_.near();
     auto visit = [&](const Nest& nest, const Access& access) {
@@ -108,13 +108,13 @@ class RegionBuilder {
       if (!added) return;
       const int64_t bytes = elementBits(access.element) / 8;
       int64_t stride = 1;
-      int outermost = 0;  // with several places: nothing outside of it is apart
+      int outermost = 0;  // the first coordinate with several places: coordinates outside of it need no padding
       while (outermost + 1 < coordinates.size() && geometry_.largestBox(access.root, outermost) == 1) ++outermost;
       for (int c = coordinates.size() - 1; c >= 0; --c) {
         layout.strides.insert(layout.strides.begin(), stride);
         stride *= geometry_.largestBox(access.root, c);
-        // As a tree says, later. What lies nowhere stays dense, as no tree says anything of it: loops are merged by
-        // strides.
+        // Layouts of a tree come later (followLayouts). Buffers without memory stay dense: trees do not describe them,
+        // but strides decide which loops merge.
         if (!followed_ && c > outermost && isTouched(access.root) && stride * bytes >= near.setSpan() / 4 &&
             stride * bytes % (near.setSpan() / 8) == 0)
           stride += near.line_bytes / bytes;
@@ -141,7 +141,7 @@ class RegionBuilder {
         layout.elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
   }
 
-  /// Strides without room between the rows.
+  /// Strides without padding between rows.
   llvm::SmallVector<int64_t> dense(mlir::Value root) const {
     llvm::SmallVector<int64_t> strides;
     int64_t stride = 1;
@@ -152,14 +152,14 @@ class RegionBuilder {
     return strides;
   }
 
-  /// Strides that make a difference: of coordinates with one place there is none.
+  /// Strides that have an effect: that of a coordinate with a single place has none.
   llvm::SmallVector<int64_t> effective(mlir::Value root, llvm::SmallVector<int64_t> strides) const {
     for (auto [c, stride] : llvm::enumerate(strides))
       if (geometry_.largestBox(root, static_cast<int>(c)) == 1) stride = 0;
     return strides;
   }
 
-  /// Whether the buffer is memory at all: what passes in registers lies nowhere.
+  /// Whether the buffer is memory at all: a value that only passes in registers has no place.
   bool isTouched(mlir::Value root) const {
     return llvm::any_of(nests_.nests, [&](const Nest& nest) {
       return llvm::any_of(nest.statements, [&](const Statement& statement) {
@@ -185,7 +185,7 @@ class RegionBuilder {
     return absl::OkStatus();
   }
 
-  /// Strides of the tree's stages, for buffers that slices have of their own.
+  /// Applies the strides of the tree's stages to the slices' own buffers.
   absl::Status followLayouts() {
     const Leaf& tile = followed_->tile;
     int used = 0;
@@ -203,7 +203,7 @@ class RegionBuilder {
       const llvm::SmallVector<int64_t> least = effective(root, dense(root));
       llvm::SmallVector<int64_t> strides(stage.strides().begin(), stage.strides().end());
       bool fits = !layout.whole && strides.size() == least.size() && strides != least;
-      int64_t elements = 1;  // of the coordinates within
+      int64_t elements = 1;  // of the inner coordinates
       for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
         fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
         if (least[c] > 0) elements = strides[c] * geometry_.largestBox(root, c);
@@ -227,14 +227,14 @@ class RegionBuilder {
                          absl::StrCat(tile.tile->stages_size(), " stages, ", used, " buffers"), "");
   }
 
-  /// A nest runs again when a slice number changes that it depends on, or by which it reads or writes elsewhere.
+  /// A nest runs again when a slice number changes on which its ranges or its accesses depend.
   void chooseDepths() {
     depth_.assign(nests_.nests.size(), 0);
     for (size_t n = 0; n < nests_.nests.size(); ++n)
       for (int v = 0; v < geometry_.sliceLoops(); ++v)
         if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
           depth_[n] = v + 1;
-    // What several nests write, one after another, they write again together.
+    // Nests that write parts of one buffer one after another must run again together.
     for (bool changed = true; changed;) {
       changed = false;
       for (mlir::Value root : scratch_) {
@@ -256,7 +256,7 @@ class RegionBuilder {
           }
       }
     }
-    // Where only one slice follows, a nest runs always.
+    // If only one slice follows, the nest runs always: skipping it would gain nothing.
     for (int& depth : depth_) {
       int64_t after = 1;
       for (int v = depth; v < geometry_.sliceLoops(); ++v) after *= geometry_.count(v);
@@ -266,7 +266,7 @@ class RegionBuilder {
       if (nests_.time(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
   }
 
-  /// Adds to `access` the position of coordinate (or loop) `range` times `stride`.
+  /// Adds the position of coordinate (or loop) `range` times `stride` to `access`.
   void moveBy(Access& access, int64_t stride, const MovingRange& range, int v, llvm::ArrayRef<int> group) const {
     access.offset += stride * range.lo;
     if (v < 0 || range.step == 0) return;
@@ -297,7 +297,7 @@ class RegionBuilder {
       moveBy(access, access.strides[loop], loops[loop], geometry_.cutBy(n, loop), group);
   }
 
-  /// What slices of `group` move of the buffers that keep rows.
+  /// The moves of kept rows in slices of `group`.
   std::vector<KeptMove> movesOf(llvm::ArrayRef<int> group) const {
     std::vector<KeptMove> moves;
     for (mlir::Value root : scratch_) {
@@ -328,7 +328,7 @@ class RegionBuilder {
         for (Operand& input : statement.inputs)
           if (input.access.root && !input.from) place(input.access, n, loops, group);
         for (Operand& output : statement.outputs) place(output.access, n, loops, group);
-        for (Operand& input : statement.inputs)  // from registers: keep the name of the value
+        for (Operand& input : statement.inputs)  // a register operand keeps the access that names its value
           if (input.from) input.access = nest.statements[input.from->statement].outputs[input.from->output].access;
         statement.index_start.assign(statement.index_weights.size(), 0);
         statement.index_slice.assign(statement.index_weights.size(),
@@ -376,7 +376,7 @@ class RegionBuilder {
   llvm::SmallVector<int> depth_;  ///< per nest
 };
 
-/// That slices which follow each other have something to keep.
+/// Checks that slices of a part have rows to keep.
 absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry, llvm::ArrayRef<SliceLoop> loops,
                        const FollowedRegion* followed) {
   const auto* kept = llvm::find_if(loops, [](const SliceLoop& loop) { return loop.part > 1; });
@@ -394,7 +394,7 @@ absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry,
   return followed ? scheduleFault(followed->tile.path, message, name, accepted) : refuseChain(message, name, accepted);
 }
 
-/// The part of the scores that slices compute.
+/// The share of the scores that slices compute.
 double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
   const KeyMask& mask = *nests.mask;
   double kept = 0, all = 0;

@@ -6,42 +6,43 @@
 
 namespace tessera::compiler::codegen {
 
-/// One nest as it runs for one slice, or for all slices that agree in the first `depth` slice numbers.
+/// One nest as it runs for one slice, or once for all slices that agree in the first `depth` slice numbers.
 struct RegionStep {
   Nest nest;  ///< of the extents within one slice; Access::slice moves its operands from slice to slice
   TilePlan plan;
   int number = 0;  ///< of the nest in program order
   int depth = 0;
-  bool last = false;    ///< in the last block of a slice only
-  int operand = -1;     ///< input that the nest copies to panels for nest `number`; -1: it is that nest itself
-  bool shared = false;  ///< a copy that the main variant plans, here as well
+  bool last = false;  ///< in the last block of a slice only
+  /// input that the nest copies to panels for nest `number`; -1: the step is nest `number` itself
+  int operand = -1;
+  bool shared = false;  ///< a copy that is planned by the main variant and repeated here
 };
 
-/// How a buffer of the region lies in scratch, by the statement that writes it first.
+/// Strides of a buffer of the region in scratch, identified by the statement that writes it first.
 struct ScratchStrides {
   int nest = 0, statement = 0, result = 0;
   llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate, slowest first
 };
 
-/// Steps [first, end) of a variant that run a few rows at a time, one after another within these.
+/// Steps [first, end) of a variant that run a few rows at a time: all of them for these rows, then for the next rows.
 struct Strip {
   size_t first = 0, end = 0;
   int64_t rows = 1;   ///< iterations of each step's outermost loop
   int64_t count = 1;  ///< strips of a slice
 };
 
-/// Steps [first, end) of a variant that run over the keys of a softmax in whole rows: over the first ones only, whole
-/// pieces up to the last one that some condition keeps.
+/// Steps [first, end) of a variant that run over the keys of a softmax in whole rows. They run over the first keys
+/// only, in whole pieces up to the last one that some condition keeps.
 struct CountedKeys {
   size_t first = 0, end = 0;
-  llvm::SmallVector<int> loops;  ///< per step: over keys; -1: none
+  llvm::SmallVector<int> loops;  ///< per step: its loop over keys; -1: none
   int64_t keys = 0, piece = 1;
   Access conditions;   ///< of the first key
   int64_t stride = 1;  ///< elements from one key's condition to the next
 };
 
-/// Rows that a slice finds where the one before has left them, and moves to where its own nests look for them, before
-/// any of these runs. Downwards, or not at all: what is copied first is never written over.
+/// Moves rows that the slice before has computed to the place where this slice's nests expect them, before any of these
+/// nests runs. Moves go to lower addresses, or nowhere: an element is copied before it is overwritten.
 struct KeptMove {
   mlir::Value root;
   mlir::Type element;
@@ -49,7 +50,7 @@ struct KeptMove {
   llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around = {};  ///< stride and extent of coordinates outside
 };
 
-/// Code for slices of one geometry: full ones, the last, those that touch a padded border.
+/// Code for slices of one geometry: full slices, the last one, those that touch a padded border.
 struct RegionVariant {
   llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
   std::vector<RegionStep> steps;
@@ -58,8 +59,8 @@ struct RegionVariant {
   std::vector<KeptMove> moves = {};
 };
 
-/// A loop of the tree that a region is cut by: its name there and its step; whether it runs in time, or its points are
-/// dealt to cores.
+/// A loop of the tree by which a region is cut: its name in the tree and its step; whether it runs in time, or its
+/// points are distributed over cores.
 struct RegionCut {
   std::string name;
   int64_t step = 1;
@@ -69,20 +70,22 @@ struct RegionCut {
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
-  int64_t blocks = 1;   ///< more than 1: the last slice loop counts blocks of a reduction within one slice
-  int64_t part = 1;     ///< slices along the last loop that follow each other (SliceLoop::part): a point of the grid
-  bool masked = false;  ///< slices need so many keys as a mask leaves them: each kind the first ones, or blocks of them
-  int kept_by = -1;     ///< slice loop by whose number some blocks do not run, as a mask removes their keys; -1: none
-  llvm::SmallVector<Range> kept_blocks;                        ///< per slice of `kept_by`: the blocks that run
+  int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
+  /// slices along the last loop that follow each other (SliceLoop::part) as one point of the grid
+  int64_t part = 1;
+  /// slices compute only the keys that a mask keeps: each variant the first ones, or blocks of them
+  bool masked = false;
+  int kept_by = -1;                      ///< slice loop whose number determines which blocks a mask removes; -1: none
+  llvm::SmallVector<Range> kept_blocks;  ///< per slice of `kept_by`: the blocks that run
   llvm::SmallVector<llvm::SmallVector<SliceGroup>> groups;     ///< per slice loop: slices of equal geometry
-  std::vector<RegionVariant> variants;                         ///< one per choice of groups, last loop fastest
+  std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
   int64_t move_bytes = 0;               ///< of a vector that moves kept rows
   std::vector<RegionCut> cuts;          ///< the slice loops, then "r0", then "keys"
   bool deferred_softmax = false;        ///< see SlicedNests
-  int64_t key_piece = 0;                ///< of the mask by which keys are left out; 0: none is
-  std::vector<ScratchStrides> strides;  ///< of scratch that is no dense box
+  int64_t key_piece = 0;                ///< piece of the mask that removes keys; 0: no mask
+  std::vector<ScratchStrides> strides;  ///< of scratch buffers that are not dense boxes
   std::string description;              ///< "region of 5 nests, 96 slices of 1x64x64"
 
   int64_t slices() const {
@@ -90,25 +93,24 @@ struct Region {
     for (int64_t count : counts) product *= count;
     return product / blocks;
   }
-  /// Along the last slice loop: parts, or slices where none follow each other.
+  /// Along the last slice loop: parts, or slices if slices are independent.
   int64_t parts() const { return (counts.back() + part - 1) / part; }
   /// Points of the grid.
   int64_t points() const { return slices() / (part > 1 ? counts.back() : 1) * (part > 1 ? parts() : 1); }
 };
 
-/// A copy of an operand into panels that does not depend on the slice: a phase before the region runs it.
+/// A copy of an operand into panels that does not depend on the slice: it runs in a phase before the region.
 struct PackBefore {
   Nest nest;
   TilePlan plan;
-  int number = 0, operand = 0;  ///< whose panels
+  int number = 0, operand = 0;  ///< the nest and input whose panels these are
 };
 
-/// Cuts `nests` into slices of their result. Buffers that are allocations and no result become scratch: as large as
-/// one slice needs. Operands that want panels are packed where they change: before the region, or in the first slice
-/// of those that share them.
-/// Plans, layouts, strips and fetches are chosen, or with `followed` those of the tree.
-/// Errors: INVALID_ARGUMENT as inferNeeds; two slice loops that walk one dimension; too many kinds of slices.
-/// INVALID_SCHEDULE when the tree is not one of this region.
+/// Cuts `nests` into slices of their result. Allocations that are not results become scratch of the size that one slice
+/// needs. Operands that need panels are packed where they change: before the region, or in the first slice of those
+/// that share them. Plans, layouts, strips and prefetches are chosen by analysis or, with `followed`, taken from the
+/// tree. Errors: INVALID_ARGUMENT as inferNeeds, and when two slice loops walk one dimension or there are too many
+/// kinds of slices; INVALID_SCHEDULE when the tree does not describe this region.
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                   const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed);
 

@@ -43,7 +43,7 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
   return absl::OkStatus();
 }
 
-/// Iterations of the reduction of the last contraction: what r0 names.
+/// Iterations of the last contraction's reduction, which "r0" names.
 int64_t lastReduction(const SlicedNests& nests) {
   int64_t extent = std::numeric_limits<int64_t>::max();
   for (const Nest& nest : nests.nests) {
@@ -55,7 +55,7 @@ int64_t lastReduction(const SlicedNests& nests) {
   return extent;
 }
 
-/// How a tree calls coordinate `c`: "d1", or "d1.0" where dimension 1 is several coordinates.
+/// The tree's name of coordinate `c`: "d1", or "d1.0" if dimension 1 is several coordinates.
 std::string nameOf(const Coordinates& coordinates, int c) {
   const int dim = coordinates.dims[c];
   int part = 0, parts = 0;
@@ -67,15 +67,15 @@ std::string nameOf(const Coordinates& coordinates, int c) {
   return parts == 1 ? absl::StrCat("d", dim) : absl::StrCat("d", dim, ".", part);
 }
 
-/// Slices of `step` in parts of `part` iterations along a coordinate of `extent`: as many as follow each other in time;
-/// 0: those are no parts of several slices.
+/// The number of slices of `step` that follow each other in time within parts of `part` iterations along a coordinate
+/// of `extent`; 0: the parts are not a whole number of slices greater than one.
 int64_t slicesOfPart(int64_t extent, int64_t part, int64_t step) {
   if (part >= extent) return ceilDiv(extent, step);
   return part % step == 0 && part > step ? part / step : 0;
 }
 
-/// Slices of `tile` along dimension `name` that follow each other within the parts of `part` which the last of `loops`
-/// is (none: where `part` is all of it).
+/// Adds slices of `tile` along dimension `name`, which follow each other in time within parts of `part` iterations. If
+/// the parts do not cover the whole dimension, the last of `loops` is the loop over them.
 absl::Status followInTime(const Coordinates& coordinates, const std::string& name, int64_t part, int64_t tile,
                           llvm::SmallVector<SliceLoop>& loops) {
   int c = 0;
@@ -102,8 +102,8 @@ std::string namesOf(const Coordinates& coordinates) {
   return names.empty() ? "none" : names;
 }
 
-/// Softmax in the form that slices want: rows whole, or in blocks of `columns` of them (0: whole), whose loop is
-/// returned. Nothing where there is no softmax to rewrite.
+/// Rewrites softmax for slices: whole rows, or blocks of `columns` (0: whole rows), in which case the loop over blocks
+/// is returned. Nothing if there is no softmax to rewrite.
 absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder, SlicedNests& nests, int64_t columns) {
   nests.deferred_softmax = deferDivisions(nests) > 0;
   const std::optional<SoftmaxScores> scores = scoresOf(nests);
@@ -129,7 +129,7 @@ absl::Status refuseLoops(const PhaseList& list) {
   return absl::OkStatus();
 }
 
-/// Leaves out what a mask removes in pieces of so many keys; 0: leaves out nothing.
+/// Applies the tree's mask: removes masked keys in pieces of `piece` keys; 0: the mask is not used.
 absl::Status followMask(SlicedNests& nests, int64_t piece, const FollowedRegion& followed) {
   if (piece == 0) {
     nests.mask.reset();
@@ -201,7 +201,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
   const Coordinates coordinates = nests.coordinates.at(nests.result);
   llvm::SmallVector<SliceLoop> loops;
   int64_t blocks = 0;  // of the reduction
-  int64_t keys = 0;    // of a piece of what a mask removes
+  int64_t keys = 0;    // in a piece of the mask
   for (const v1::Loop& loop : tile.loops()) {
     const std::string& name = loop.dimension();
     const bool pieces = name == words::kKeys, reduction = name == words::kBlocks || pieces;
@@ -216,7 +216,8 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
     int c = 0;
     while (!reduction && c < coordinates.size() && nameOf(coordinates, c) != name) ++c;
     const int64_t extent = reduction ? lastReduction(nests) : c < coordinates.size() ? coordinates.extents[c] : 0;
-    const bool within = in_time && !loops.empty() && loops.back().coordinate == c;  // the parts before are of this
+    // the preceding loop over parts is along the same coordinate
+    const bool within = in_time && !loops.empty() && loops.back().coordinate == c;
     const auto cut = [&](const SliceLoop& other) { return other.coordinate == c && !reduction; };
     if (extent == 0 || llvm::any_of(llvm::ArrayRef(loops).drop_back(within ? 1 : 0), cut))
       return fault("no dimension of the first result, or one that is cut twice", name, namesOf(coordinates));
@@ -270,8 +271,8 @@ SlicedNests flattenPhases(const PhaseList& list) {
 
 namespace {
 
-/// With the keys that a mask removes left out in the smallest pieces that slices can be cut in, or else none of them;
-/// in the mask's own where a tree is followed.
+/// Forms the region with masked keys removed in the smallest pieces into which slices can be cut, or with none removed
+/// if that fails. When a tree is followed, the mask's own piece is used.
 absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                         const Chip& chip, std::vector<PackBefore>& before,
                                         const FollowedRegion* followed) {

@@ -20,11 +20,11 @@ class RegionEmitter {
       : b_(builder), loc_(builder.getUnknownLoc()), region_(region), context_(std::move(context)) {}
 
   void emit(Value lo, Value hi) {
-    if (region_.blocks > 1) {  // the grid counts slices, the loop blocks of them
+    if (region_.blocks > 1) {  // the grid counts slices, the emitted loop blocks of slices
       lo = arith::MulIOp::create(b_, loc_, lo, constant(region_.blocks));
       hi = arith::MulIOp::create(b_, loc_, hi, constant(region_.blocks));
     }
-    if (region_.part > 1) {  // the grid counts parts, the loop slices of them
+    if (region_.part > 1) {  // the grid counts parts, the emitted loop slices of parts
       lo = firstSlice(lo);
       hi = firstSlice(hi);
     }
@@ -53,7 +53,8 @@ class RegionEmitter {
     return arith::CmpIOp::create(b_, loc_, predicate, a, b);
   }
 
-  /// The number of the first slice of a part, or of all where there is no such part: the last part may be shorter.
+  /// The number of the first slice of a part, or the number of slices for the end of the grid; the last part may be
+  /// shorter.
   Value firstSlice(Value part) {
     const int64_t count = region_.counts.back(), parts = region_.parts();
     Value row = arith::DivUIOp::create(b_, loc_, part, constant(parts));
@@ -62,7 +63,8 @@ class RegionEmitter {
                                  arith::MulIOp::create(b_, loc_, within, constant(region_.part)));
   }
 
-  /// Variants are numbered by their groups, last slice loop fastest: `variant` counts the groups chosen so far.
+  /// Variants are numbered by their groups, last slice loop fastest; `variant` is the number of the groups chosen so
+  /// far.
   void choose(size_t v, size_t variant) {
     if (v == region_.groups.size()) return run(region_.variants[variant]);
     const auto& groups = region_.groups[v];
@@ -78,7 +80,7 @@ class RegionEmitter {
     choose(v, variant, begins, groups.size());
   }
 
-  /// Among groups [begin, end) of slice loop `v`, which are in the order of their slices.
+  /// Selects among groups [begin, end) of slice loop `v`, which are in the order of their slices.
   void choose(size_t v, size_t variant, size_t begin, size_t end) {
     const auto& groups = region_.groups[v];
     OpBuilder::InsertionGuard guard(b_);
@@ -106,7 +108,7 @@ class RegionEmitter {
     run(variant, counted.end, variant.steps.size(), 0);
   }
 
-  /// Loops over the coordinates outside of the rows, then vectors from the first element on.
+  /// Loops over the coordinates outside of the rows, then copies vectors from the first element on.
   void emitMove(const KeptMove& move, Value pointer, size_t outside) {
     const mlir::Type memory = memoryType(move.element);
     OpBuilder::InsertionGuard guard(b_);
@@ -135,7 +137,7 @@ class RegionEmitter {
     }
   }
 
-  /// Steps [first, end), those over keys for so many of them; 0: all.
+  /// Emits steps [first, end); those over keys run for `keys` of them (0: all).
   void run(const RegionVariant& variant, size_t first, size_t end, int64_t keys) {
     OpBuilder::InsertionGuard guard(b_);
     auto strip = llvm::find_if(variant.strips, [&](const Strip& each) { return each.first >= first; });
@@ -157,7 +159,7 @@ class RegionEmitter {
     }
   }
 
-  /// One behind the last key of this slice whose condition holds; 0: none does.
+  /// One past the last key of this slice whose condition holds; 0: none holds.
   Value keptKeys(const CountedKeys& counted) {
     const Access& access = counted.conditions;
     const mlir::Type memory = memoryType(access.element);
@@ -179,7 +181,7 @@ class RegionEmitter {
     return loop.getResult(0);
   }
 
-  /// The steps over keys for as many of them as hold those that are `kept`: `keys`, or more.
+  /// Emits the steps over keys for the smallest number of keys, `keys` or more, that includes the `kept` ones.
   void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
     const CountedKeys& counted = *variant.counted;
     if (keys >= counted.keys) return run(variant, counted.first, counted.end, 0);
@@ -192,7 +194,7 @@ class RegionEmitter {
     runKept(variant, kept, keys + counted.piece);
   }
 
-  /// The grid points of strip `number` of a step.
+  /// Emits the grid points of strip `number` of a step.
   void emitStrip(const Nest& nest, const TilePlan& plan, int64_t rows, Value number) {
     OpBuilder::InsertionGuard guard(b_);
     const int64_t points = rows / plan.levels[0].step, all = gridOf(nest, plan);
@@ -202,7 +204,7 @@ class RegionEmitter {
     emitNest(b_, nest, plan, context_, lo, hi);
   }
 
-  /// Whether a mask keeps some keys of this block.
+  /// Computes whether a mask keeps some keys of this block.
   void findKept() {
     Value lo = nullptr, hi = nullptr;
     for (auto [s, range] : llvm::enumerate(region_.kept_blocks)) {
@@ -222,21 +224,22 @@ class RegionEmitter {
                                   compare(arith::CmpIPredicate::slt, block, hi));
   }
 
-  /// Goes into the branches for slices in which a step does not run.
+  /// Enters branches that skip the step in slices where it does not run.
   void enterWhenDue(const RegionStep& step) {
-    // What other blocks or slices read as well runs in the first block, whatever the mask removes there.
+    // A step whose result other blocks or slices read as well runs in the first block, even if the mask removes its
+    // keys.
     if (kept_ && step.depth == static_cast<int>(region_.counts.size()) && !step.last) {
       auto branch = mlir::scf::IfOp::create(b_, loc_, kept_, /*withElseRegion=*/false);
       b_.setInsertionPointToStart(branch.thenBlock());
     }
     if (step.depth < static_cast<int>(region_.counts.size())) {
-      Value due = nullptr;  // the later numbers are all zero
+      Value due = nullptr;  // set: all later slice numbers are zero
       for (size_t v = step.depth; v < region_.counts.size(); ++v) {
         if (region_.counts[v] == 1) continue;
         Value zero = compare(arith::CmpIPredicate::eq, context_.slice[v], constant(0));
         due = due ? arith::AndIOp::create(b_, loc_, due, zero).getResult() : zero;
       }
-      // Nothing before the last numbers either: only the first slice of this range.
+      // If the step depends on no slice number, it runs only in the first slice of this range.
       if (step.depth == 0) due = nullptr;
       due = due ? arith::OrIOp::create(b_, loc_, due, first_).getResult() : first_;
       auto branch = mlir::scf::IfOp::create(b_, loc_, due, /*withElseRegion=*/false);
@@ -254,7 +257,7 @@ class RegionEmitter {
   const Region& region_;
   EmitContext context_;
   Value first_;           ///< i1: the first slice of the range
-  Value kept_ = nullptr;  ///< i1: the block has keys that a mask keeps; none: they all have
+  Value kept_ = nullptr;  ///< i1: the block has keys that a mask keeps; null: every block has
 };
 
 }  // namespace

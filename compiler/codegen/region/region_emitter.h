@@ -5,8 +5,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// Emits slices [lo, hi) (i64) of the region, one after another: the geometry of each is found by its numbers; nests
-/// that do not depend on the last numbers run in the first slice that needs them, or the first of the range.
+/// Emits slices [lo, hi) (i64) of the region in sequence. The slice numbers determine the geometry of each. A nest that
+/// does not depend on the last numbers runs in the first slice that needs it, or in the first slice of the range.
 void emitRegion(mlir::OpBuilder& builder, const Region& region, const EmitContext& context, mlir::Value lo,
                 mlir::Value hi);
 

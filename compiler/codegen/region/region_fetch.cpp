@@ -21,7 +21,7 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, int64_
       length += stride * (extent - 1);
       continue;
     }
-    // A window over rows that another loop steps through: together they are more rows.
+    // A window over rows that an outer loop steps through: together they cover more rows.
     if (!runs.apart.empty()) {
       auto& [step, count] = runs.apart.back();
       if (stride % step == 0 && stride / step <= count) {
@@ -31,7 +31,7 @@ std::optional<FetchedRuns> runsOf(const Access& access, const Nest& nest, int64_
     }
     runs.apart.emplace_back(stride, extent);
   }
-  runs.lines = ceilDiv(length * bytes, line) + (length * bytes % line > 0 ? 1 : 0);  // may begin within a line
+  runs.lines = ceilDiv(length * bytes, line) + (length * bytes % line > 0 ? 1 : 0);  // it may begin within a line
   return runs;
 }
 
@@ -45,7 +45,7 @@ bool movesWithSlices(const Region& region, const Operand& input) {
 
 namespace {
 
-/// Neither long, nor few, nor too many.
+/// Long runs are left to the hardware prefetcher, few runs are not worth it, and too many would not stay in L2.
 bool worthFetching(const FetchedRuns& runs, const Chip& chip) {
   const v1::Prices::Fetches& prices = chip.prices().fetches();
   return runs.lines <= prices.long_run_lines() && runs.count() >= prices.few_runs() &&
@@ -67,7 +67,7 @@ void fetchNext(const Region& region, RegionVariant& variant, int innermost, cons
         if (llvm::any_of(largest->plan.next_slice, [&, n = n](const FetchedRuns& known) {
               return known.source.step == static_cast<int>(n) && known.access == input.access;
             }))
-          continue;  // the same elements
+          continue;  // the same elements as an earlier operand
         if (!runs || !worthFetching(*runs, chip)) continue;
         runs->source = {static_cast<int>(n), static_cast<int>(s), false, static_cast<int>(i)};
         largest->plan.next_slice.push_back(std::move(*runs));

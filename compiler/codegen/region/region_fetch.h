@@ -4,12 +4,12 @@
 
 namespace tessera::compiler::codegen {
 
-/// Lets the largest product of a region ask, evenly over its steps, for what the next slice reads from outside the
-/// region in short runs that lie apart (rows of an image, one a channel): no hardware prefetcher follows so many
-/// streams, and at the beginning of a slice there is nothing to hide the latency of L3 behind.
+/// Lets the largest product of a region prefetch, evenly over its steps, the operands of the next slice that come from
+/// outside of the region in short runs far apart (rows of an image, one per channel). No hardware prefetcher follows
+/// that many streams, and the start of a slice has no computation that could hide the latency of L3.
 void fetchNextSlices(Region& region, const Chip& chip);
 
-/// Whether the next slice reads other elements of `input`, from outside the region.
+/// Whether the next slice reads other elements of `input`, from memory outside of the region.
 bool movesWithSlices(const Region& region, const Operand& input);
 
 /// The runs that `access` touches within `nest`; nothing where a stride is negative.

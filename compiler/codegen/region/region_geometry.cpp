@@ -7,7 +7,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// How often the blocks that run may change from slice to slice: each is a comparison in every block.
+/// The most changes of the running blocks from slice to slice: each change is a comparison in every block.
 constexpr int kMostChanges = 64;
 
 bool isEmpty(const llvm::SmallVector<Range>& loops) {
@@ -25,7 +25,7 @@ bool changes(const std::vector<Needs>& slices, Fn range) {
   return llvm::any_of(slices, [&](const Needs& needs) { return !(range(needs) == range(slices[0])); });
 }
 
-/// Every range of a slice in a fixed order, those of empty nests as zero; of rows that are kept, how many they are.
+/// All ranges of a slice in a fixed order, zero for empty nests; for kept rows, their number.
 llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value> roots) {
   llvm::SmallVector<Range> all;
   for (const auto& loops : needs.loops)
@@ -40,7 +40,7 @@ llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value
   return all;
 }
 
-/// Of `slices` (numbers, which rise) those in a row whose ranges have the same sizes and move by the same steps.
+/// Groups `slices` (ascending numbers): consecutive ones whose ranges have equal sizes and move by equal steps.
 void groupSlices(llvm::ArrayRef<llvm::SmallVector<Range>> ranges, llvm::ArrayRef<int64_t> slices, bool begins,
                  llvm::SmallVector<SliceGroup>& groups) {
   auto fits = [&](size_t begin, size_t s) {
@@ -107,7 +107,7 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
       for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
         if (!changes(needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? Range{} : of.loops[n][loop]; }))
           continue;
-        // A nest that does not run in every slice, but over the same range where it runs, is not cut.
+        // A nest that runs in some slices only, but always over the same range, is not cut.
         Range known;
         for (const Needs& of : llvm::reverse(needs))
           if (!isEmpty(of.loops[n])) known = of.loops[n][loop];
@@ -119,7 +119,7 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
       }
     for (mlir::Value root : roots)
       for (int c = 0; c < nests.coordinates.at(root).size(); ++c) {
-        std::optional<Range> known;  // slices that do not touch the buffer do not matter
+        std::optional<Range> known;  // slices that do not touch the buffer do not count
         for (const Needs& of : needs)
           if (!known) known = boxRange(of, root, c);
         if (!changes(needs, [&](const Needs& of) { return boxRange(of, root, c).value_or(known.value_or(Range{})); }))
@@ -136,7 +136,7 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
   return geometry;
 }
 
-/// By the slice loop that removes the most: the code asks for one number.
+/// Chooses the slice loop that removes the most blocks: the emitted code tests one slice number only.
 void RegionGeometry::keepBlocks(const SlicedNests& nests) {
   const KeyMask& mask = *nests.mask;
   double least = 1;
@@ -160,7 +160,7 @@ void RegionGeometry::keepBlocks(const SlicedNests& nests) {
   }
 }
 
-/// The slice of a group behind its first one.
+/// The slice after the first one of a group.
 int64_t RegionGeometry::second(int v, int group) const {
   const SliceGroup& members = groups_[v][group];
   if (members.begins) return members.lo + part_;
@@ -180,7 +180,7 @@ MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(co
 MovingRange RegionGeometry::loop(size_t n, int loop, llvm::ArrayRef<int> group) const {
   const int v = loop_cut_[n][loop];
   if (v >= 0) return moving(v, group[v], [&](const Needs& needs) { return needs.loops[n][loop]; });
-  // Not cut: the same wherever the nest runs.
+  // Not cut: the range is the same in every slice in which the nest runs.
   for (const Needs& needs : needs_[0])
     if (!isEmpty(needs.loops[n])) return {needs.loops[n][loop].lo, needs.loops[n][loop].size(), 0};
   return {};

@@ -10,8 +10,8 @@ struct MovingRange {
   int64_t step = 0;
 };
 
-/// Slices of equal geometry: `count` of those in [lo, hi), lo and hi - 1 among them. Where slices keep rows, all of
-/// them begin a part, or none does.
+/// Slices of equal geometry: `count` of those in [lo, hi), including lo and hi - 1. If slices keep rows, either all of
+/// them begin a part or none does.
 struct SliceGroup {
   int64_t lo = 0, hi = 0;
   int64_t count = 0;
@@ -20,7 +20,8 @@ struct SliceGroup {
   int64_t size() const { return count; }
 };
 
-/// How each nest and each buffer of a region is cut, slice by slice: static within a group of slices.
+/// How each nest and each buffer of a region is cut by the slices; constant within a group of slices. Immutable after
+/// infer().
 class RegionGeometry {
  public:
   /// Errors: as inferNeeds; INVALID_ARGUMENT when two slice loops walk one dimension of a nest or a buffer.
@@ -28,32 +29,32 @@ class RegionGeometry {
 
   int sliceLoops() const { return static_cast<int>(needs_.size()); }
   int64_t count(int v) const { return static_cast<int64_t>(needs_[v].size()); }
-  /// Slices of equal geometry along slice loop `v`, those that begin a part first.
+  /// Groups of slices of equal geometry along slice loop `v`, those that begin a part first.
   llvm::ArrayRef<SliceGroup> groups(int v) const { return groups_[v]; }
-  /// Slices along the last slice loop that are a part (SliceLoop::part).
+  /// Slices of one part along the last slice loop (SliceLoop::part).
   int64_t part() const { return part_; }
 
   /// The slice loop that cuts loop `loop` of nest `n`; -1: none.
   int cutBy(size_t n, int loop) const { return loop_cut_[n][loop]; }
   int boxCutBy(mlir::Value root, int c) const { return box_cut_.at(root)[c]; }
 
-  /// What nest `n` runs of `loop`, and the part of coordinate `c` of `root` that is touched, in the slices of `group`
-  /// (per slice loop).
+  /// The iterations of `loop` that nest `n` runs, and the range of coordinate `c` of `root` that is touched, in the
+  /// slices of `group` (one group per slice loop).
   MovingRange loop(size_t n, int loop, llvm::ArrayRef<int> group) const;
   MovingRange box(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
-  /// Where coordinate `c` of `root` begins in scratch: with its box; of rows that are kept, so that all boxes have one
-  /// end.
+  /// Where coordinate `c` of `root` begins in scratch: at the beginning of its box, or for buffers with kept rows so
+  /// that all boxes share one end.
   MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
-  /// The rows of `root` that the slices of `group` have from those before.
+  /// The rows of `root` that the slices of `group` take over from the slice before.
   std::optional<KeptRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
   /// Whether slices keep any rows of `root`.
   bool keeps(mlir::Value root) const;
-  /// Whether nest `n` has nothing to do in the slices of `group`.
+  /// Whether nest `n` has no work in the slices of `group`.
   bool empty(size_t n, llvm::ArrayRef<int> group) const;
-  /// The largest size of coordinate `c` of what a slice touches of `root`.
+  /// The largest size of coordinate `c` of the box of `root` that a slice touches.
   int64_t largestBox(mlir::Value root, int c) const;
-  /// With a mask and blocks of keys: the slice loop whose numbers say which blocks run (-1: all run in every slice),
-  /// and for each of its slices those that do.
+  /// With a mask and blocks of keys: the slice loop whose number determines which blocks run (-1: all run in every
+  /// slice), and for each of its slices those blocks.
   int keptBy() const { return kept_by_; }
   llvm::ArrayRef<Range> keptBlocks() const { return kept_blocks_; }
   /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.

@@ -19,15 +19,15 @@ namespace {
 /// Panels of one operand that all variants read.
 struct SharedPanels {
   int number = 0, input = 0;
-  PackedOperand packed = {};  ///< of the slices that fill them
+  PackedOperand packed = {};  ///< as in the slices that fill them
   Access source, panels;
   llvm::SmallVector<int64_t> extents;  ///< of the loops of `source`
   int64_t along = 0;                   ///< stride of the operand along the loop that is cut into panels
   int64_t width = 0;                   ///< iterations of a panel
-  std::optional<RegionStep> copy;      ///< none: a phase before the region fills them
+  std::optional<RegionStep> copy;      ///< unset: a phase before the region fills them
   llvm::SmallVector<int> group;        ///< of the slice numbers they depend on
 
-  /// Whether `variant` is about slices that share them.
+  /// Whether the slices of `variant` share these panels.
   bool serves(const RegionVariant& variant) const {
     return llvm::ArrayRef<int>(variant.group).take_front(group.size()) == llvm::ArrayRef<int>(group);
   }
@@ -50,7 +50,8 @@ class RegionPlanner {
           depth = std::max(depth, each.depth);
         }
     size_t copied = 0;
-    // Slices that share panels fill them, whether they read them or not: another may come first in a range.
+    // Every variant that shares panels contains the steps that fill them, whether it reads them or not: its slice may
+    // be the first of a thread's range.
     auto fillShared = [&](int upto) -> absl::Status {
       for (; !main && copied < shared_.size() && shared_[copied].number <= upto; ++copied) {
         if (!shared_[copied].copy || !shared_[copied].serves(variant)) continue;
@@ -66,7 +67,7 @@ class RegionPlanner {
         if (input.access.root && !input.from) input.runs = runsWith(each, static_cast<int>(i));
       auto fits = [&](const TilePlan& plan) {
         return llvm::all_of(plan.packed, [&](const PackedOperand& packed) {
-          if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of its own
+          if (depthOf(each, packed.input) == sliceLoops()) return true;  // panels of this slice alone
           if (main) return true;
           const SharedPanels* shared = sharedFor(variant, each, plan, packed);
           return shared && (!tree_ || asShared(*shared, each, packed) == packed);
@@ -90,7 +91,7 @@ class RegionPlanner {
   llvm::SmallVector<mlir::Value> takePanels() { return std::move(panels_); }
 
  private:
-  /// With the instruction of the fewest cycles that reads the panels there are, or none.
+  /// Chooses the instruction of the fewest cycles that can read the existing panels, or none.
   absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, RegionNest& each, bool main,
                                   llvm::function_ref<bool(const TilePlan&)> fits) {
     std::vector<Nest> forms = instructedForms(builder_, each.nest, chip_, wanted(each, main));
@@ -112,14 +113,14 @@ class RegionPlanner {
     return plan;
   }
 
-  /// The leaf at `position` among those of the variant.
+  /// The leaf at `position` among the variant's leaves.
   absl::StatusOr<Leaf> leafAt(size_t position) const {
     if (position < tree_->leaves.size()) return tree_->leaves[position];
     return scheduleFault(tree_->path, "fewer leaves than these slices have steps", absl::StrCat(tree_->leaves.size()),
                          "one leaf for each nest, and for each copy before it");
   }
 
-  /// Leaves of the copies that a nest's operands need come before its own: it is the first that copies nothing.
+  /// The nest's leaf is the first that is not a copy: leaves of copies of its operands precede it.
   absl::StatusOr<TilePlan> followed(const RegionVariant& variant, RegionNest& each) const {
     size_t position = variant.steps.size();
     auto leaf = leafAt(position);
@@ -149,7 +150,7 @@ class RegionPlanner {
 
   int sliceLoops() const { return static_cast<int>(region_.counts.size()); }
 
-  /// What the panels that are there already ask of the plan of a nest.
+  /// The constraints that existing panels put on the plan of a nest.
   Wanted wanted(const RegionNest& each, bool main) const {
     Wanted wanted;
     if (main) return wanted;
@@ -157,7 +158,7 @@ class RegionPlanner {
       if (shared.number != each.number) continue;
       if (!wanted.packed) wanted.packed.emplace();
       wanted.packed->push_back(shared.input);
-      // Panels of the vector operand fix the vectors of the tile, not its rows.
+      // Panels of the vector operand fix the number of vectors of the tile, but not its rows.
       const int64_t lanes = chip_.vectorBits() / elementBits(shared.source.element);
       if ((shared.along == 1 || shared.width % lanes == 0) && wanted.vectors == 0)
         wanted.vectors = ceilDiv(shared.width, lanes);
@@ -165,7 +166,7 @@ class RegionPlanner {
     return wanted;
   }
 
-  /// How many slice numbers the content of an operand depends on.
+  /// The number of leading slice numbers on which the content of an operand depends.
   int depthOf(const RegionNest& each, int input) const {
     const Access& access = each.nest.statements[0].inputs[input].access;
     int depth = 0;
@@ -177,7 +178,7 @@ class RegionPlanner {
     return after == 1 && depth > 0 ? sliceLoops() : depth;
   }
 
-  /// Slices in a row that read the same content of an operand.
+  /// The number of consecutive slices that read the same content of an operand.
   int64_t runsWith(const RegionNest& each, int input) const {
     int64_t runs = 1;
     for (int v = depthOf(each, input); v < sliceLoops(); ++v) runs *= region_.counts[v];
@@ -189,7 +190,7 @@ class RegionPlanner {
     for (int other = 0; other < static_cast<int>(shared.extents.size()); ++other)
       if (shared.source.strides[other] == access.strides[loop] &&
           (shared.extents[other] == nest.extents[loop] ||
-           (region_.masked && shared.extents[other] > nest.extents[loop])))  // the first keys of all
+           (region_.masked && shared.extents[other] > nest.extents[loop])))  // the first keys
         return other;
     return -1;
   }
@@ -217,7 +218,7 @@ class RegionPlanner {
     return nullptr;
   }
 
-  /// What `packed` says of an operand that is read from these panels.
+  /// The packing of an operand that is read from these panels.
   PackedOperand asShared(const SharedPanels& shared, const RegionNest& each, const PackedOperand& packed) const {
     const Access& access = each.nest.statements[0].inputs[packed.input].access;
     PackedOperand same = shared.packed;
@@ -273,7 +274,7 @@ class RegionPlanner {
     return absl::OkStatus();
   }
 
-  /// The leaf of the next copy, when a tree is followed.
+  /// The leaf of the next copy, if a tree is followed.
   absl::StatusOr<std::optional<Leaf>> copyLeaf(const RegionVariant& variant, bool before) const {
     if (!tree_) return std::optional<Leaf>();
     if (!before) {
@@ -296,7 +297,7 @@ class RegionPlanner {
   const FollowedRegion* followed_;
   const FollowedVariant* tree_ = nullptr;  ///< of the variant being planned
   std::vector<SharedPanels> shared_;
-  llvm::DenseMap<mlir::Value, int> written_;  ///< buffers the variant writes, and the depth of who does
+  llvm::DenseMap<mlir::Value, int> written_;  ///< buffers that the variant writes, with the depth of the writing step
   llvm::SmallVector<mlir::Value> panels_;
 };
 
@@ -317,7 +318,7 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
   for (auto [i, variant] : llvm::enumerate(region.variants)) {
     int64_t slices = 1;
     for (auto [v, group] : llvm::enumerate(variant.group)) slices *= region.groups[v][group].size();
-    // Where a mask leaves some slices fewer keys, panels are those of the slices with all of them.
+    // If a mask leaves some slices fewer keys, the main variant is the one with all keys.
     if (region.masked) slices = iterationsOf(nests[i]);
     if (slices <= most) continue;
     most = slices;

@@ -12,12 +12,11 @@ struct RegionNest {
   bool last = false;
 };
 
-/// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps, with the steps
-/// that pack operands before the nests that read them. Panels that several variants read have one layout, that of the
-/// variant with the most slices; a variant it does not suit reads the operand where it lies.
-/// With `followed`, plans and steps are those of the tree.
-/// Returns the panels that lie in scratch. Errors: INVALID_SCHEDULE with the path of a leaf that is not the next
-/// step's, or cannot run its nest.
+/// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps; steps that pack
+/// operands precede the nests that read them. Panels that several variants read have one layout, that of the variant
+/// with the most slices; a variant that cannot use this layout reads the unpacked operand. With `followed`, plans and
+/// steps are those of the tree. Returns the panels allocated in scratch. Errors: INVALID_SCHEDULE with the path of a
+/// leaf that does not belong to the next step or cannot run its nest.
 absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,
                                                           std::vector<std::vector<RegionNest>>& nests, Region& region,
                                                           std::vector<PackBefore>& before,

@@ -36,7 +36,7 @@ namespace {
 
 int64_t bytesOf(const NextBlock& next) { return next.elements * (elementBits(next.block.element) / 8); }
 
-/// Lines that each slice prefetches.
+/// Cache lines that each slice prefetches.
 double linesOf(const NextBlock& next, int64_t line) {
   double lines = static_cast<double>(bytesOf(next)) / static_cast<double>(line);
   for (int64_t count : llvm::ArrayRef<int64_t>(next.counts).drop_front(next.loop + 1))
@@ -90,7 +90,7 @@ void planPrefetch(const Region& region, RegionVariant& variant, const Chip& chip
     for (Product& product : products)
       if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
     const double lines = linesOf(block, chip.near().line_bytes);
-    // More in one body would wait for each other.
+    // More prefetches in one body would stall on each other.
     if (!idlest || idlest->lines + lines > chip.prices().fetches().lines_per_body() * idlest->bodies) continue;
     idlest->lines += lines;
     idlest->plan->next_blocks.push_back(block);

@@ -13,7 +13,7 @@ namespace {
 
 using mlir::Value;
 
-/// A buffer of the region's scratch; `number` among those given.
+/// A buffer of the region's scratch; `number` is its position in the argument.
 struct Scratch {
   Value buffer;
   Lifetime life;
@@ -38,8 +38,8 @@ void forEachBuffer(const RegionStep& step, Fn fn) {
   }
 }
 
-/// Whether every nest that is step `number` makes `to` of `from` point by point, and reads `from` at no other place.
-/// The nest may add up what it makes.
+/// Whether every nest that is step `number` computes `to` from `from` point by point and reads `from` at no other
+/// place. The nest may accumulate its result.
 bool overwrites(const Region& region, int number, Value from, Value to) {
   bool found = false, fine = true;
   forEachStep(region, [&](const RegionStep& step) {
@@ -95,8 +95,8 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
     if (kept) each.life = {each.life.bytes, 0, nests};
     scratch.push_back(each);
   }
-  // In order of first use, so that a chain of them ends in one place.
-  llvm::SmallVector<std::pair<Value, Value>> over;  // the later buffer, the one it lies over
+  // In the order of first use, so that a chain of overlays ends in one place.
+  llvm::SmallVector<std::pair<Value, Value>> over;  // the later buffer, and the earlier one whose memory it reuses
   std::sort(scratch.begin(), scratch.end(), [](const Scratch& a, const Scratch& b) {
     return std::tie(a.life.first, a.number) < std::tie(b.life.first, b.number);
   });
@@ -107,14 +107,14 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
           keepsRows(region, mine.buffer) || keepsRows(region, earlier.buffer) ||
           !overwrites(region, mine.life.first, earlier.buffer, mine.buffer))
         continue;
-      // Only a buffer that is its own place: one that lies over another has passed its place on.
+      // Only a buffer with memory of its own can be reused: an overlaid buffer has passed its place on.
       if (llvm::any_of(over, [&](const auto& pair) { return pair.first == earlier.buffer; })) continue;
       over.emplace_back(mine.buffer, earlier.buffer);
       earlier.life.last = mine.life.last;
       scratch.erase(scratch.begin() + static_cast<int64_t>(later--));
       break;
     }
-  // Steps that take turns strip by strip are one for all other buffers.
+  // The steps of a strip interleave, so for all other buffers they count as one point in time.
   for (const RegionVariant& variant : region.variants)
     for (const Strip& strip : variant.strips) {
       const int first = variant.steps[strip.first].number, last = variant.steps[strip.end - 1].number;

@@ -13,7 +13,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// The smallest box that holds both; an empty one adds nothing.
+/// Extends `box` to the smallest box that contains both; an empty one adds nothing.
 void enclose(llvm::SmallVector<Range>& box, llvm::ArrayRef<Range> other) {
   if (llvm::any_of(other, [](const Range& range) { return range.size() == 0; })) return;
   if (box.empty()) {
@@ -26,7 +26,7 @@ void enclose(llvm::SmallVector<Range>& box, llvm::ArrayRef<Range> other) {
   }
 }
 
-/// The box `walks` covers while each loop runs through its range.
+/// The box that `walks` covers while each loop runs through its range.
 llvm::SmallVector<Range> covered(const Walks& walks, llvm::ArrayRef<Range> loops) {
   llvm::SmallVector<Range> box;
   for (const Walk& walk : walks) {
@@ -49,7 +49,7 @@ size_t lastWriter(const SlicedNests& region, mlir::Value root) {
   return last;
 }
 
-/// Needs of one slice, nests taken from last to first.
+/// Computes the needs of one slice by visiting the nests from last to first.
 class Backward {
  public:
   explicit Backward(const SlicedNests& region) : region_(region), walks_(region.nests.size()) {
@@ -61,12 +61,12 @@ class Backward {
       }
   }
 
-  /// From here on slices find the rows that the one before has left in `coordinate` of these buffers.
+  /// From now on, slices take over the rows that the slice before has left in `coordinate` of these buffers.
   void keep(llvm::DenseMap<mlir::Value, int> coordinates) { keeps_ = std::move(coordinates); }
-  /// Buffers that cannot be kept: a nest would read rows, or write them, that are another's already.
+  /// Buffers that cannot keep rows: a nest would read or write rows that already belong to another slice.
   llvm::ArrayRef<mlir::Value> spoilt() const { return spoilt_; }
 
-  /// What a slice needs that follows the one of `before` in its part; null: that begins one.
+  /// The needs of a slice that follows the slice with needs `before` in its part; null: the slice begins a part.
   Needs following(const SliceLoop& cut, Range range, int dim, const Needs* before) {
     before_ = before;
     Needs needs = slice(cut, range, dim, {});
@@ -80,7 +80,7 @@ class Backward {
     return needs;
   }
 
-  /// Along slice loop `cut`; `dim`: the dimension of the result that is cut, for other results.
+  /// The needs of `range` along slice loop `cut`; `dim`: the result dimension that is cut, used for other results.
   Needs slice(const SliceLoop& cut, Range range, int dim) {
     Needs all = slice(cut, range, dim, {});
     if (!region_.mask || region_.mask->blocks || all.loops[region_.mask->nest].empty()) return all;
@@ -90,7 +90,7 @@ class Backward {
   }
 
  private:
-  /// `kept`: keys that the mask of the region keeps; empty: all.
+  /// `kept`: the keys that the region's mask keeps; empty: all.
   Needs slice(const SliceLoop& cut, Range range, int dim, Range kept) {
     kept_ = kept;
     reductions_ = cut.reductions;
@@ -110,10 +110,10 @@ class Backward {
     return found == needs.boxes.end() || found->second.empty() ? nullptr : &found->second[c];
   }
 
-  /// Whether a slice that holds `old` has the first rows of `now`.
+  /// Whether a slice that holds `old` contains the first rows of `now`.
   static bool continues(Range old, Range now) { return old.lo <= now.lo && old.hi <= now.hi; }
 
-  /// What the nests of this slice owe of a buffer: what the slice before has not left.
+  /// The part of a buffer that this slice's nests must compute: all that the slice before has not left.
   llvm::SmallVector<Range> owed(mlir::Value root, llvm::ArrayRef<Range> box) const {
     llvm::SmallVector<Range> rest(box);
     const auto found = keeps_.find(root);
@@ -124,8 +124,9 @@ class Backward {
     return rest;
   }
 
-  /// Rows that are kept are final: what nests up to the last one that writes them touch is among what later ones need
-  /// and no slice before has left. A buffer that held something else first (one in the place of two) is not kept.
+  /// Kept rows must be final: the rows that nests up to the buffer's last writer touch are among those that later nests
+  /// need and no earlier slice has left. A buffer that held another value first (one buffer used for two values) cannot
+  /// keep rows.
   void check(size_t n, mlir::Value root, const std::optional<Walks>& walks, llvm::ArrayRef<Range> loops) {
     const auto found = keeps_.find(root);
     if (found == keeps_.end() || n > lastWriter(region_, root)) return;
@@ -167,7 +168,7 @@ class Backward {
     enclose(needs_.boxes[root], box);
   }
 
-  /// Blocks side by side, start + size * block + place: whole blocks that `range` touches.
+  /// Adjacent blocks, start + size * block + place: selects whole blocks that `range` touches.
   static void restrictBlocks(const Walk& walk, Range range, const Nest& nest, llvm::SmallVector<Range>& loops) {
     auto [block, size] = walk.loops[0];
     auto [place, step] = walk.loops[1];
@@ -200,9 +201,9 @@ class Backward {
           for (auto [c, range] : llvm::enumerate(owed(output.access.root, found->second))) {
             const int64_t extent = region_.coordinates.at(output.access.root).extents[c];
             if (range == Range{0, extent}) continue;
-            if (!walks) continue;  // no box: all of it, checkResults says where that cannot be
+            if (!walks) continue;  // not a box: needs all of it; checkResults reports where that is impossible
             const Walk& walk = (*walks)[c];
-            if (walk.loops.empty()) {  // one place of the coordinate: needed or not
+            if (walk.loops.empty()) {  // a single place of the coordinate: needed or not
               if (walk.start < range.lo || walk.start >= range.hi)
                 for (Range& loop : mine) loop = {0, 0};
               continue;
@@ -244,7 +245,7 @@ class Backward {
         check(n, output.access.root, walks, loops);
         enclose(needs_.boxes[output.access.root], walks ? covered(*walks, loops) : whole(output.access.root));
       }
-      // A body may load from buffers it captures, at places not known here.
+      // A body may load from captured buffers at places unknown here, so it needs them whole.
       statement.op->walk([&](mlir::memref::LoadOp load) {
         const mlir::Value root = rootOf(load.getMemRef());
         if (region_.coordinates.contains(root)) enclose(needs_.boxes[root], whole(root));
@@ -264,7 +265,7 @@ class Backward {
   llvm::SmallVector<mlir::Value> spoilt_;
 };
 
-/// Slices of what is read after the region must not overlap, and together be all of it.
+/// Slices of buffers that are read after the region must not overlap, and together must cover each buffer.
 absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& slices, int dim) {
   llvm::SmallVector<mlir::Value> results{region.result};
   results.append(region.other_results.begin(), region.other_results.end());
@@ -291,7 +292,7 @@ absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& s
   return absl::OkStatus();
 }
 
-/// Whether all that touch a buffer walk a box of it.
+/// Whether all nests that touch a buffer access it as a box.
 bool walkedAsBoxes(const SlicedNests& region, mlir::Value root) {
   for (const Nest& nest : region.nests)
     for (const Statement& statement : nest.statements) {
@@ -307,7 +308,7 @@ bool walkedAsBoxes(const SlicedNests& region, mlir::Value root) {
   return true;
 }
 
-/// Buffers between the nests that are memory and whose boxes move along one coordinate, with that coordinate.
+/// Intermediate buffers in memory whose boxes move along one coordinate, with that coordinate.
 llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const std::vector<Needs>& slices) {
   llvm::DenseMap<mlir::Value, int> moving;
   for (const Nest& nest : region.nests)
@@ -330,7 +331,7 @@ llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const 
   return moving;
 }
 
-/// Needs of slices of which those of a part keep what they share.
+/// The needs of all slices, where slices of a part keep the rows they share.
 std::vector<Needs> keepRows(Backward& backward, const SlicedNests& region, const SliceLoop& slice, int64_t extent,
                             int dim, const std::vector<Needs>& apart) {
   llvm::DenseMap<mlir::Value, int> keeps = movingBuffers(region, apart);

@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/region/buffer_coordinates.h"
 
-/// Backward inference of a region (TLF): what each nest has to compute, and each buffer to hold, for one slice of the
-/// region's result.
+/// Backward inference of a region (TLF): the iterations of each nest and the part of each buffer that one slice of the
+/// region's result needs.
 namespace tessera::compiler::codegen {
 
 /// Half-open; empty when hi <= lo.
@@ -18,23 +18,24 @@ struct Range {
 };
 
 /// One coordinate of the region's result in blocks of `tile`. Coordinate -1: the reduction loops `reductions` (nest,
-/// loop), all of `extent`, in blocks that run one after another in each slice; without any, nothing is cut.
+/// loop), all of extent `extent`, in blocks that run one after another in each slice; if there are none, nothing is
+/// cut.
 struct SliceLoop {
   int coordinate = 0;
   int64_t tile = 1;
   int64_t extent = 1;
   llvm::SmallVector<std::pair<size_t, int>> reductions = {};
-  /// Slices of a part, which follow each other in time: rows of buffers between the nests that the next slice needs as
-  /// well are kept, not computed again. 1: every slice computes all that it needs.
+  /// Slices of a part follow each other in time: rows of intermediate buffers that the next slice needs as well are
+  /// kept, not recomputed. 1: every slice computes all that it needs.
   int64_t part = 1;
 };
 
-/// The mask of a softmax between products, which compares positions (masked_keys.h).
+/// The mask of a softmax between products that compares positions (masked_keys.h).
 struct KeyMask {
-  size_t nest = 0;  ///< that writes the scores, by `output` of its `statement`, along its loop `key`
+  size_t nest = 0;  ///< the nest that writes the scores, as `output` of its `statement`, along its loop `key`
   int statement = 0, output = 0, key = -1;
   llvm::SmallVector<std::pair<size_t, int>> sums;  ///< loops over keys: nest, loop
-  int64_t piece = 1;                               ///< keys are kept, or not, in multiples of
+  int64_t piece = 1;                               ///< granularity: keys are kept or removed in multiples of this
   bool blocks = false;                             ///< pieces are the blocks of the last slice loop
 };
 
@@ -48,40 +49,42 @@ struct SoftmaxScores {
 /// When a nest of a region in blocks runs.
 enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
 
-/// Nests in program order with the coordinates of what they touch. Program order is kept within a slice, so a nest
-/// sees what those before it have computed for the same slice.
+/// Nests in program order with the coordinates of the buffers they touch. A slice keeps program order, so a nest sees
+/// the values that earlier nests have computed for the same slice.
 struct SlicedNests {
   std::vector<Nest> nests;
   llvm::DenseMap<mlir::Value, Coordinates> coordinates;
   std::vector<When> when;                        ///< per nest; empty: all by need
-  mlir::Value result;                            ///< what is cut
+  mlir::Value result;                            ///< the buffer that is cut into slices
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
   bool deferred_softmax = false;                 ///< a softmax has been rewritten (softmax_nests.h)
-  std::optional<KeyMask> mask = {};              ///< slices skip the keys that it removes from all their rows
-  std::optional<SoftmaxScores> softmax = {};     ///< of whole rows, whose keys conditions in memory may remove
+  std::optional<KeyMask> mask = {};              ///< slices skip the keys that it removes from all of their rows
+  /// a softmax over whole rows, whose keys may be removed by conditions in memory
+  std::optional<SoftmaxScores> softmax = {};
   When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };
 
-/// Rows of a buffer that a slice has from the one before it.
+/// Rows of a buffer that a slice takes over from the slice before.
 struct KeptRows {
   int coordinate = 0;
   int64_t rows = 0;
-  int64_t by = 0;  ///< rows by which the end of the box moves on
+  int64_t by = 0;  ///< rows by which the end of the box advances
   bool operator==(const KeptRows&) const = default;
 };
 
-/// What one slice needs, along one slice loop (all other slice loops taken whole).
+/// The needs of one slice, along one slice loop (all other slice loops taken whole).
 struct Needs {
   std::vector<llvm::SmallVector<Range>> loops;                  ///< [nest][loop]; a nest not needed has empty loops
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Range>> boxes;  ///< [buffer][coordinate] read or written
-  llvm::DenseMap<mlir::Value, KeptRows> kept;                   ///< the first rows of the box; nests owe the others
+  /// the leading rows of the box that are kept; nests compute the rest
+  llvm::DenseMap<mlir::Value, KeptRows> kept;
   bool operator==(const Needs&) const = default;
 };
 
-/// Needs of every slice along one slice loop. Kept are the rows of buffers that nobody reads before they are final.
-/// Errors: INVALID_ARGUMENT that names the nest and the dimension that cannot be cut: a reduction over it, writes
-/// that are no box or leave gaps, slices of a result that would overlap.
+/// The needs of every slice along one slice loop. Rows of a buffer are kept only if no nest reads them before they are
+/// final. Errors: INVALID_ARGUMENT naming the nest and the dimension that cannot be cut: a reduction over it, writes
+/// that are not a box or leave gaps, or result slices that would overlap.
 absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const SliceLoop& slice);
 
 /// "operation 3 of 7 (contraction)", for messages.

@@ -31,13 +31,13 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
 
 int rowLoop(const RegionStep& step) {
   const TilePlan& plan = step.plan;
-  if (step.shared) return -1;  // trees say no loops of it
+  if (step.shared) return -1;  // trees do not describe its loops
   if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) ||
       plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock)
     return -1;
   const auto [loop, step_size] = plan.levels[0];
   if (step.nest.reduction[loop] || plan.block[loop] > 0 || step_size != plan.tile[loop]) return -1;
-  if (llvm::any_of(step.nest.statements, [](const Statement& statement) {  // reads from a body
+  if (llvm::any_of(step.nest.statements, [](const Statement& statement) {  // a body that loads from memory
         bool loads = false;
         statement.op->walk([&](mlir::memref::LoadOp) { loads = true; });
         return loads;
@@ -48,7 +48,7 @@ int rowLoop(const RegionStep& step) {
 
 namespace {
 
-/// First and last element of row 0, relative to the access's slice.
+/// First and last element of row 0, relative to the slice's origin.
 std::pair<int64_t, int64_t> firstRow(const Nest& nest, const Access& access, int rows) {
   int64_t lo = access.offset, hi = access.offset;
   for (int loop = 0; loop < nest.loops(); ++loop) {
@@ -116,7 +116,7 @@ void formStrips(RegionVariant& variant, const Chip& chip) {
         return false;
       for (size_t s = first; s < end; ++s)
         if (!sameRows(steps[s], step)) return false;
-      // Where the rows are the vectors (a sum scaled), no few of them are enough.
+      // If the vectors run along the rows (as in a scaled sum), a few rows do not fill them.
       const llvm::ArrayRef<RegionStep> longer(&steps[first], end + 1 - first);
       return rowUnit(longer) * rowBytes(longer) <= chip.near().capacity_bytes;
     };

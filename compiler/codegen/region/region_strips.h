@@ -4,19 +4,18 @@
 
 namespace tessera::compiler::codegen {
 
-/// Finds runs of passes over the rows of a slice (maximum, exponential, sum of a softmax) that need only their own row
-/// of each other, and lets them run a few rows at a time: a slice is as large as L2 allows, its rows then stay in L1
-/// from one pass to the next. Fills RegionVariant::strips; to be called before scratch is placed.
+/// Finds sequences of passes over the rows of a slice (maximum, exponential, sum of a softmax) that use only the same
+/// row of each other's results, and runs them a few rows at a time. A slice is sized for L2; its rows then stay in L1
+/// from one pass to the next. Fills RegionVariant::strips. Call before scratch offsets are assigned.
 void formStrips(Region& region, const Chip& chip);
 
-/// The loop whose tiles the grid of this step counts; -1 where it is no pass over rows.
+/// The loop whose tiles the grid of this step counts; -1 if the step is not a pass over rows.
 int rowLoop(const RegionStep& step);
 
-/// Whether row r of `later` needs only row r of what `earlier` makes, and the other way round. Both are passes over
-/// rows.
+/// Whether row r of `later` uses only row r of the results of `earlier`, and vice versa. Both must be passes over rows.
 bool sameRows(const RegionStep& earlier, const RegionStep& later);
 
-/// Rows that all of `steps` can take at a time, in whole tiles of each.
+/// The number of rows that all of `steps` can process at a time, in whole tiles of each.
 int64_t rowUnit(llvm::ArrayRef<RegionStep> steps);
 
 }  // namespace tessera::compiler::codegen

@@ -1,4 +1,4 @@
-// Which workloads run slice by slice without being asked to, and in slices of what size.
+// Selects the workloads that run slice by slice without a request, and their slice sizes.
 #include <algorithm>
 
 #include "compiler/codegen/region/region_chain.h"
@@ -14,11 +14,12 @@ namespace {
 struct Shared {
   int coordinate;
   int64_t extent, tile;
-  bool contiguous;                  ///< neighbours along it are neighbours in memory
-  llvm::SmallVector<bool> buffers;  ///< which buffers are cut by it
+  bool contiguous;                  ///< neighbours along it are contiguous in memory
+  llvm::SmallVector<bool> buffers;  ///< which buffers it cuts
 };
 
-/// Whether slices along slice loop 0 part the work: every nest of some size is cut, and computes nothing twice.
+/// Whether slices along slice loop 0 partition the work: every nest above a minimal size is cut, and computes nothing
+/// twice.
 bool partsWork(const SlicedNests& nests, const RegionGeometry& geometry, int64_t most) {
   for (size_t n = 0; n < nests.nests.size(); ++n) {
     bool cut = false;
@@ -35,7 +36,7 @@ bool partsWork(const SlicedNests& nests, const RegionGeometry& geometry, int64_t
   return true;
 }
 
-/// Bytes and iterations of one slice, by how much of each buffer and nest the tiles take.
+/// Bytes and iterations of one slice, from the share of each buffer and nest that the tiles cover.
 class SliceSize {
  public:
   explicit SliceSize(const SlicedNests& nests) {
@@ -82,8 +83,8 @@ class SliceSize {
   double iterations_ = 0;
 };
 
-/// Halves tiles, the slowest coordinate first, until a slice fits in cache and there are enough for all threads.
-/// False when even single rows do not fit.
+/// Halves tiles, slowest coordinate first, until a slice fits in cache and there are enough slices for all threads.
+/// Returns false when not even single rows fit.
 bool chooseTiles(const SliceSize& size, const Chip& chip, llvm::SmallVector<Shared>& shared) {
   const double l1 = static_cast<double>(chip.near().capacity_bytes),
                l2 = static_cast<double>(chip.second().capacity_bytes) / 2;
@@ -101,7 +102,7 @@ bool chooseTiles(const SliceSize& size, const Chip& chip, llvm::SmallVector<Shar
       slices = 1;
       for (const Shared& each : shared) slices *= static_cast<double>(ceilDiv(each.extent, each.tile));
     }
-    cut.tile = ceilDiv(cut.extent, ceilDiv(cut.extent, cut.tile));  // slices of one size
+    cut.tile = ceilDiv(cut.extent, ceilDiv(cut.extent, cut.tile));  // slices of equal size
   }
   return size.bytes(shared) <= l2;
 }
@@ -116,7 +117,7 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   int64_t most = 0;
   for (const Nest& nest : nests.nests) {
     most = std::max(most, nest.iterations());
-    // Products and transforms want blocks and panels of their own; bodies without vector code want the optimizer for
+    // Products and transforms need blocks and panels of their own; bodies without vector code need the optimizer for
     // plain loops.
     if (isContraction(nest) || separableTransform(nest) ||
         !llvm::all_of(nest.statements,
@@ -137,7 +138,7 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
       cut.buffers.push_back(is_cut);
     }
   }
-  // Without a dimension to cut, one slice: worth it only where phases cost more than what they compute.
+  // Without a dimension to cut there is one slice, which pays only where phases cost more than their computation.
   if (shared.empty() && (size.bytes({}) > static_cast<double>(chip.near().capacity_bytes) / 2)) return false;
   if (!chooseTiles(size, chip, shared)) return false;
   llvm::SmallVector<SliceLoop> loops;

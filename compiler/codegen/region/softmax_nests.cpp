@@ -22,8 +22,8 @@ bool isQuotient(const Nest& nest) {
   return !nest.hasReduction() && isSimple(nest, 2) && isQuotientBody(*nest.statements[0].body());
 }
 
-/// `other`, given in the loops of `from`, in the loops of `to`, where both nests walk one buffer by `walked` and
-/// `walk`. Nothing when they do not walk it loop by loop.
+/// Translates `other` from the loops of `from` to the loops of `to`, where the two nests walk one buffer by `walked`
+/// and `walk`. Nothing when they do not walk it loop by loop.
 std::optional<Access> inLoopsOf(const Nest& to, const Access& walk, const Nest& from, const Access& walked,
                                 const Access& other) {
   if (walk.offset != walked.offset) return std::nullopt;
@@ -45,7 +45,7 @@ std::optional<Access> inLoopsOf(const Nest& to, const Access& walk, const Nest& 
   return result;
 }
 
-/// Moves the division of nest `d` behind the product that reads its quotient.
+/// Moves the division of nest `d` after the product that reads its quotient.
 bool deferDivision(SlicedNests& nests, size_t d) {
   const Nest& divide = nests.nests[d];
   const Operand &dividend = divide.statements[0].inputs[0], &divisor = divide.statements[0].inputs[1];
@@ -112,7 +112,7 @@ Access overRows(const Nest& nest, const Access& access, Value root) {
   return result;
 }
 
-/// A nest over the parallel loops of `like`: `operation` of inputs to output.
+/// A nest over the parallel loops of `like` that applies `operation` to the inputs.
 Nest rowNest(const Nest& like, mlir::linalg::LinalgOp operation, llvm::ArrayRef<Access> inputs, const Access& output) {
   Nest nest;
   for (int loop = 0; loop < like.loops(); ++loop)
@@ -130,7 +130,8 @@ Nest rowNest(const Nest& like, mlir::linalg::LinalgOp operation, llvm::ArrayRef<
   return nest;
 }
 
-/// What followed the product, on the accumulator in memory: `product` without its first statement and its reduction.
+/// The followers of the product, applied to the accumulator in memory: `product` without its first statement and its
+/// reduction.
 Nest lastStep(const Nest& product, Value accumulator) {
   Nest nest = rowNest(product, product.statements[1].op, {}, {});
   nest.statements.clear();
@@ -158,7 +159,7 @@ Nest lastStep(const Nest& product, Value accumulator) {
   return nest;
 }
 
-/// Operations of a softmax, on scalars of one type.
+/// Scalar operations of a softmax, on one element type.
 class SoftmaxOps {
  public:
   SoftmaxOps(OpBuilder& builder, mlir::Type element) : b_(builder), element_(element) {}
@@ -175,8 +176,8 @@ class SoftmaxOps {
       return arith::MulFOp::create(b, loc, v[0], v[1]);
     });
   }
-  /// The larger one of two numbers; either where one is no number: its exponential is none whatever it is compared
-  /// with, nor is the row's sum.
+  /// The maximum of two numbers; if one is a NaN the result is either of them, since the exponential and the row's sum
+  /// are NaN in any case.
   mlir::linalg::LinalgOp maximum() {
     return bodyOp(b_, element_, 1, [](OpBuilder& b, mlir::Location loc, mlir::ValueRange v) -> Value {
       return arith::MaximumFOp::create(b, loc, v[0], v[1], arith::FastMathFlags::nnan | arith::FastMathFlags::nsz);
@@ -223,7 +224,7 @@ class SoftmaxOps {
   mlir::Type element_;
 };
 
-/// The powers are made, kept and added up in one pass over the rows: those of `sum` take the place of both nests.
+/// Computes, stores and sums the powers in one pass over the rows: the nest of the sum replaces both nests.
 void addUpPowers(SoftmaxOps& ops, SlicedNests& nests, const SoftmaxParts& parts) {
   Statement& sum = nests.nests[parts.sum].statements[0];
   const Operand powers = sum.inputs[0];
@@ -259,7 +260,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
   Nest &powers = nests.nests[parts->powers], &sum = nests.nests[parts->sum], &product = nests.nests[parts->product];
   const Access total = sum.statements[0].outputs[0].access;
   const Value scores = powers.statements[0].inputs[0].access.root, row = powers.statements[0].inputs[1].access.root;
-  // Each row's own maximum, over all that its sum adds up.
+  // Checks that the maximum is the row's own, over all elements that its sum adds up.
   const Nest& maximum = nests.nests[parts->maximum];
   const Access &scored = maximum.statements[0].inputs[0].access, &scores_read = powers.statements[0].inputs[0].access;
   const auto own = inLoopsOf(powers, scores_read, maximum, scored, maximum.statements[0].outputs[0].access);
@@ -270,7 +271,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
   bool only_powers_read_maximum = !nests.isResult(row);
   for (size_t n = parts->maximum + 1; n < nests.nests.size(); ++n) {
     only_powers_read_maximum &= n == parts->powers || !reads(nests.nests[n], row);
-    // What the maximum was taken of, and of which rows, when the powers are computed.
+    // Scores and maxima must be unchanged when the powers are computed.
     if (n < parts->powers && (writes(nests.nests[n], scores) || writes(nests.nests[n], row))) return false;
     if (n != parts->product && reads(nests.nests[n], total.root)) return false;
   }
@@ -332,7 +333,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   const Access row_m = overRows(maximum, row, m), row_before = overRows(maximum, row, before),
                row_factor = overRows(maximum, row, factor), row_s = overRows(maximum, row, s);
   const Access acc_access = overRows(product, result, acc);
-  // The factor of a row in the loops of the product lies as the sum does.
+  // In the loops of the product, the row factor is accessed like the sum.
   Access product_factor = overRows(product, product.statements[1].inputs[1].access, factor);
 
   std::vector<Nest> all;
@@ -358,7 +359,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   block_powers.statements[0].op = ops.power();
   block_powers.statements[0].inputs[1].access.root = m;
   block_powers.statements[0].index_weights.clear();
-  add(std::move(block_powers), When::kEveryBlock);  // right behind the maximum: its rows are near
+  add(std::move(block_powers), When::kEveryBlock);  // directly after the maximum, while its rows are in cache
   add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
   add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
   running = sum;

@@ -7,15 +7,15 @@
 /// row, division.
 namespace tessera::compiler::codegen {
 
-/// (E / sum) V becomes (E V) / sum where nothing else reads the quotient: one division an element of the product in
-/// place of one an element of the rows. Exact but for rounding; NaN and infinite sums give what they gave. Returns
-/// the number of divisions moved.
+/// (E / sum) V becomes (E V) / sum where no other nest reads the quotient: one division per element of the product
+/// instead of one per element of the rows. Exact up to rounding; NaN and infinite sums give the same results as before.
+/// Returns the number of divisions moved.
 int deferDivisions(SlicedNests& nests);
 
-/// Where the last product reads a softmax whose division deferDivisions has moved: the sum of a row is inverted once
-/// and the product scaled by that, and the exponential is told that its argument is at most zero. The sum is at least 1
-/// and at most the length of the row, so nothing overflows; the result differs by a rounding. False where there is
-/// none.
+/// For a last product that reads a softmax whose division deferDivisions has moved: inverts the sum of a row once and
+/// scales the product by it, and marks the exponential's argument as at most zero. The sum is at least 1 and at most
+/// the length of the row, so nothing overflows; the result differs by one rounding. Returns false if there is no such
+/// product.
 bool easeSoftmax(mlir::OpBuilder& builder, SlicedNests& nests);
 
 /// Rewrites softmax(S) V to blocks of `tile` columns of S with a running maximum m, a running sum s and a result
@@ -23,11 +23,11 @@ bool easeSoftmax(mlir::OpBuilder& builder, SlicedNests& nests);
 ///
 ///   before the first block   m = -inf, s = 0, acc = 0
 ///   for each block           m' = max(m, S);  f = exp(m - m'), E = exp(S - m');  s = f s + sum E;  acc = f acc + E V
-///   after the last block     result = acc / s, then what followed
+///   after the last block     result = acc / s, then the original consumers
 ///
-/// where m' = -inf (all masked so far) counts as 0 in the differences, so that a fully masked row ends as 0 / 0 = NaN
-/// like the rows that are whole. Returns the loop over the blocks; to be called after deferDivisions.
-/// Errors: INVALID_ARGUMENT when the last product reads no softmax, or something else reads its parts.
+/// where m' = -inf (all keys masked so far) counts as 0 in the differences, so that a fully masked row gives
+/// 0 / 0 = NaN, as without blocks. Returns the loop over the blocks. Call after deferDivisions.
+/// Errors: INVALID_ARGUMENT when the last product reads no softmax, or another nest reads its parts.
 absl::StatusOr<SliceLoop> runSoftmaxInBlocks(mlir::OpBuilder& builder, SlicedNests& nests, int64_t tile);
 
 }  // namespace tessera::compiler::codegen

@@ -7,7 +7,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Nests, for findSoftmaxSteps: a value is a buffer as the nests before one leave it.
+/// Adapts nests to findSoftmaxSteps: a value is the content of a buffer before a given nest.
 struct NestsBackwards {
   struct Value {
     mlir::Value root;
@@ -35,7 +35,7 @@ struct NestsBackwards {
                : std::nullopt;
   }
   Value operand(size_t n, int number) const { return {nests[n].statements[0].inputs[number].access.root, n}; }
-  /// One shape, one layout: loops and strides can be used for each other.
+  /// Same shape and layout: loops and strides of the two nests are interchangeable.
   bool sameRows(size_t a, size_t b) const {
     return nests[a].extents == nests[b].extents && nests[a].reduction == nests[b].reduction &&
            sameWalk(nests[a].statements[0].outputs[0].access, nests[b].statements[0].outputs[0].access);
@@ -89,7 +89,7 @@ std::optional<SoftmaxParts> softmaxReadBy(const SlicedNests& nests, size_t posit
   const mlir::Value summed = total.inputs[0].access.root;
   for (int loop = 0; loop < product.loops(); ++loop)
     if (product.reduction[loop]) parts.key = loop;
-  // The product walks the powers along its reduction.
+  // The product must walk the powers along its reduction.
   const bool along = llvm::any_of(product.statements[0].inputs, [&](const Operand& input) {
     return input.access.root == summed && input.access.strides[parts.key] != 0;
   });

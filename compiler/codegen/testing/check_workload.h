@@ -15,17 +15,18 @@ struct CheckOptions {
   int64_t integer_range = 100;                           ///< random integers lie in [-range, range)
   std::function<void(v1::BuildUnit&)> adjust = nullptr;  ///< e.g. another register file
   ScheduleRequest request = {};                          ///< of the default schedule
-  std::function<void(v1::Schedule&)> edit = nullptr;     ///< of the default schedule, before it is followed
+  std::function<void(v1::Schedule&)> edit = nullptr;     ///< changes the default schedule before it is followed
 };
 
-/// Builds the unit as the default schedule says.
+/// Builds the unit with its default schedule.
 absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const ScheduleRequest& request = {});
 
-/// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and
-/// compares every result with the interpreted workload, within the bounds that its error estimates state
-/// (compiler/interpreter/element.h). Operands, workspace and scratch stand between unreadable pages, at either end in
-/// turn; arguments are read-only. A result that may be written over an argument is, in two further runs. A kernel that
-/// leaves them is named, and the process goes on. Adds GoogleTest failures; returns what was built.
+/// Builds the workload for this machine, runs it on random inputs with its grids cut in several ways, and compares
+/// every result with the interpreted workload, within the bounds of its error estimates
+/// (compiler/interpreter/element.h). Operands, workspace and scratch are placed next to inaccessible pages, at either
+/// end alternately; arguments are read-only. A result that may overwrite an argument does so in two further runs. A
+/// kernel that leaves its memory is named, and the process continues. Adds GoogleTest failures; returns the built
+/// kernel's description.
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options = {});
 
 }  // namespace tessera::compiler::codegen::testing

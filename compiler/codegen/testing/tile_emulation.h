@@ -4,16 +4,17 @@
 
 #include "tessera/v1/plan.pb.h"
 
-/// AMX on machines without it: the very code that such a machine would run, whose tile instructions trap here one by
-/// one and are carried out by their definition (Intel, Architecture Instruction Set Extensions, chapter 3).
+/// AMX on machines without it: runs the same code as an AMX machine. Its tile instructions trap one by one and are
+/// executed according to their definition (Intel, Architecture Instruction Set Extensions, chapter 3).
 namespace tessera::compiler::codegen::testing {
 
-/// Gives the unit the tile instructions, and no others if `alone`. False where this architecture has none,
-/// or the kernel keeps a machine's from this process.
+/// Adds the tile instructions to the unit; if `alone`, removes all others. Returns false if this architecture has none,
+/// or if the kernel denies this process the machine's own.
 bool addTileInstructions(v1::BuildUnit& unit, bool alone);
 
-/// While it lives, SIGILL of the tile instructions runs them, in every thread with tiles of its own. What an AMX
-/// machine would refuse (shapes that do not fit, tiles before their shapes are set) remains a SIGILL. One at a time.
+/// During its lifetime a SIGILL of a tile instruction executes the instruction, with separate tiles for each thread.
+/// Faults of a real AMX machine (shapes that do not fit, tiles used before they are configured) remain a SIGILL. At
+/// most one instance at a time.
 class TileEmulation {
  public:
   struct Counts {
@@ -25,11 +26,11 @@ class TileEmulation {
   TileEmulation(const TileEmulation&) = delete;
   TileEmulation& operator=(const TileEmulation&) = delete;
 
-  /// Since it began, of all threads. Nothing where the machine runs the instructions itself.
+  /// Counts of all threads since construction. Zero if the machine runs the instructions itself.
   Counts counts() const;
-  /// Whether it does.
+  /// Whether the machine runs the instructions itself.
   static bool isNative();
-  /// Whether tiles of the calling thread have shapes: an emulated program has not released them.
+  /// Whether tiles of the calling thread are configured: the emulated program has not released them.
   static bool hasShapes();
 };
 

@@ -10,16 +10,16 @@
 
 namespace tessera::compiler::codegen::testing {
 
-/// Every way to change one field of a tree, each applied to a copy of it: another value, set or not, and of repeated
-/// ones an element less, one twice, one more, two in the other order. New values come from `random`, many of them from
-/// elsewhere in the tree.
+/// All ways to change one field of a tree, each applied to a copy of it: another value, set or cleared; for repeated
+/// fields one element removed, duplicated or added, or two swapped. New values come from `random`, many of them copied
+/// from elsewhere in the tree.
 class Mutations {
  public:
-  /// The arguments outlive it.
+  /// The arguments must outlive this object.
   Mutations(const v1::Schedule& schedule, std::mt19937& random);
   size_t count() const { return places_.size(); }
 
-  /// The tree with the field at `place` changed, and what was changed.
+  /// The tree with the field at `place` changed, and a description of the change.
   std::pair<v1::Schedule, std::string> at(size_t place);
 
  private:

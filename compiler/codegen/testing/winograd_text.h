@@ -4,14 +4,15 @@
 
 namespace tessera::compiler::codegen::testing {
 
-/// Bodies of f32 for WorkloadText::generic: a bias and max(x, 0); a sum of an element times an entry of each of two
+/// f32 bodies for WorkloadText::generic: a bias and max(x, 0); a sum of an element times an entry of each of two
 /// matrices.
 inline constexpr char kBiasRelu[] =
     "%z = arith.constant 0.0 : f32\n    %s = arith.addf %i0, %i1 : f32\n    %r = arith.maximumf %s, %z : f32";
 inline constexpr char kTransformBody[] =
     "%a = arith.mulf %i0, %i1 : f32\n    %m = arith.mulf %a, %i2 : f32\n    %r = arith.addf %o, %m : f32";
 
-/// A 3x3 convolution in Winograd's domain, channels in blocks: `down` x `across` blocks of `results` x `results` each.
+/// A 3x3 convolution in Winograd's domain with blocked channels: `down` x `across` blocks of `results` x `results`
+/// each.
 struct WinogradText {
   int64_t results, inputs, outputs;  ///< side of a block of the result; blocks of channels
   int64_t down, across, block;
@@ -22,7 +23,7 @@ struct WinogradText {
   std::vector<int64_t> bias() const { return {outputs, block}; }
   std::vector<int64_t> result() const { return {outputs, down * results, across * results, block}; }
 
-  /// The stages graph/winograd makes of it, then bias and ReLU; arguments: input, filters, bias. `to_input` has
+  /// Writes the stages that graph/winograd creates, then bias and ReLU. Arguments: input, filters, bias. `to_input` has
   /// side x side entries, `to_output` results x side.
   Tensor write(WorkloadText& text, const Tensor& to_input, const Tensor& to_output) const;
 };

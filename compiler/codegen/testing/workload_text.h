@@ -6,7 +6,7 @@
 
 namespace tessera::compiler::codegen::testing {
 
-/// A tensor value of a workload being written.
+/// A tensor value of a workload under construction.
 struct Tensor {
   std::string name;
   std::vector<int64_t> shape;
@@ -20,11 +20,11 @@ class WorkloadText {
   Tensor argument(const std::vector<int64_t>& shape, const std::string& element = "f32");
   Tensor empty(const std::vector<int64_t>& shape, const std::string& element = "f32");
   Tensor fill(const std::vector<int64_t>& shape, const std::string& value, const std::string& element = "f32");
-  /// A scalar constant; `value` as MLIR writes it.
+  /// A scalar constant; `value` in MLIR syntax.
   std::string constant(const std::string& value, const std::string& element);
 
-  /// linalg.generic over `dims` ("d0, d1"); maps for inputs, then the output; `body` uses %i0.. and %o and
-  /// ends by defining %r.
+  /// linalg.generic over `loops` dimensions ("d0, d1"), with maps for the inputs, then for the output. `body` uses
+  /// %i0.. and %o and must define %r last.
   Tensor generic(const std::vector<Tensor>& inputs, const std::vector<std::string>& maps, const Tensor& output,
                  int loops, const std::string& reductions, const std::string& body);
   /// linalg.<name> ins(inputs) outs(output) with `attributes` in braces or "".
@@ -32,10 +32,10 @@ class WorkloadText {
                const std::string& attributes = "");
   Tensor pad(const Tensor& source, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
              const std::string& value);
-  /// Any other operation: "%name = <text> : ... " written by the caller, with %name as the result.
+  /// Any other operation: the caller writes "%name = <text> : ... ", with %name as the result.
   Tensor raw(const std::string& text, const std::vector<int64_t>& shape, const std::string& element = "f32");
 
-  /// `over`: the argument that the one result may be written over; -1: none.
+  /// `over`: the argument that the single result may overwrite; -1: none.
   std::string finish(const std::vector<Tensor>& results, int over = -1) const;
 
  private:

@@ -2,7 +2,7 @@
 
 #include "mlir/IR/Block.h"
 
-/// Questions about the body of an operation, before any code is emitted.
+/// Properties of an operation's body, computed before any code is emitted.
 namespace tessera::compiler::codegen {
 
 bool isScalarType(mlir::Type type);
@@ -10,11 +10,11 @@ bool isScalarType(mlir::Type type);
 /// A load of one element that is the same at every point: a tensor of rank 0 read from a body.
 bool isInvariantLoad(mlir::Operation& op);
 
-/// Whether every operation of a linalg body acts on its operands element by element, so that the body can be
-/// evaluated on whole vectors. Integer division by a non-constant is not: lanes past the end would trap.
+/// Whether every operation of a linalg body acts element by element, so that the body can be evaluated on whole
+/// vectors. Integer division by a non-constant does not qualify: lanes past the end could trap.
 bool isVectorizableBody(mlir::Block& body);
 
-/// How many vector instructions one evaluation of the body is about.
+/// The approximate number of vector instructions of one evaluation of the body.
 int bodyCost(mlir::Block& body);
 
 }  // namespace tessera::compiler::codegen

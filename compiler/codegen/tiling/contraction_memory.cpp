@@ -10,14 +10,14 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whether columns pass within a tile of rows.
+/// Whether columns run within a tile of rows.
 bool passesColumns(const Roles& roles, const TilePlan& plan) {
   return !roles.rows.empty() && llvm::find(plan.order, roles.rows[0]) < llvm::find(plan.order, plan.vector_loop);
 }
 
-/// Rows from which the vector operand, `stride` bytes from step to step, is worth a copy to panels. Vectors that
-/// straddle lines cost two reads each, and rows of it that evict each other cannot wait in L1 for the next tile; where
-/// columns pass within a tile of rows, they do not wait there at all.
+/// The number of rows from which the vector operand, with `stride` bytes from step to step, is worth a copy to panels.
+/// Vectors that straddle lines cost two loads each, and rows that evict each other do not stay in L1 until the next
+/// tile; where columns run within a tile of rows, none of them stays there.
 int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride, bool waits) {
   const v1::Prices::Products& prices = chip.prices().products();
   if (waits && stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
@@ -26,13 +26,13 @@ int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, i
   return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
 }
 
-/// Whether the vectors of one reduction step lie far from those of the next.
+/// Whether the vectors of one reduction step are far from those of the next.
 bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
   const int64_t bytes = elementBits(operand.access.element) / 8;
   return chip.areSpread(operand.access.strides[plan.reductions.back()] * bytes, plan.vectors * plan.lanes * bytes);
 }
 
-/// Steps of the reduction whose vectors, not packed, stay in L1 from one tile of rows to the next.
+/// The number of reduction steps whose unpacked vectors stay in L1 from one tile of rows to the next.
 int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   const Operand& operand = nest.statements[0].inputs[roles.b];
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
@@ -50,8 +50,8 @@ bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& pla
   return true;
 }
 
-/// Whether a block of the broadcast operand that stays in L2 by its size takes more ways of some sets than may be held
-/// because its rows are a power of two apart: its own lines and the vectors that pass would evict each other.
+/// Whether a block of the broadcast operand that fits in L2 by its size would occupy too many ways of some sets,
+/// because its rows are a power of two apart: its own lines and the streamed vectors would evict each other.
 bool crowdsL2(const Nest& nest, const Chip& chip, const Roles& roles) {
   const Chip::Level& second = chip.second();
   const Operand& operand = nest.statements[0].inputs[roles.a];
@@ -102,13 +102,14 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
   }
 }
 
-/// Of the time: what it may take to copy an operand before, and not block by block, so that its tiles are shared.
+/// The largest share of the time for copying an operand in advance rather than block by block; copying in advance lets
+/// tiles share the copy.
 constexpr double kWorthCopyingFirst = 0.1;
 
-/// Iterations of a block of `extent` that make an even number of blocks, at least `points` and four, where there are as
-/// many pairs of tiles: nothing else of a blocked reduction is in the grid but `parts`. On chips of more than four
-/// cores such blocks that, with the parts, two, four and all cores share best. A block is two tiles at least: one of a
-/// single tile is no other level of the tree than that tile.
+/// The block size along `extent` that gives an even number of blocks, at least `points` and four if there are as many
+/// pairs of tiles: apart from the blocks, the grid of a blocked reduction consists of `parts` only. On chips of more
+/// than four cores, the size whose blocks, together with the parts, are distributed best over two, four and all cores.
+/// A block has at least two tiles: a block of one tile would not be a separate level of the tree.
 int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t points, int64_t parts) {
   const int64_t tiles = ceilDiv(extent, unit), cores = chip.cores(), few = chip.prices().grid().even_threads();
   if (cores <= few) {
@@ -131,8 +132,8 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
   return best * unit;
 }
 
-/// Iterations of a block of `extent`, between half of `most` and that, or fewer where more cores are to have one, whose
-/// blocks two, four and all cores share best.
+/// The block size along `extent`, between half of `most` and `most`, or less so that more cores have a block, whose
+/// blocks are distributed best over two, four and all cores.
 int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most) {
   const int64_t tiles = ceilDiv(extent, unit), largest = std::max<int64_t>(1, most / unit);
   const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
@@ -157,8 +158,9 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
   return best * unit;
 }
 
-/// Rows of a block, `most` or fewer, of a cut sum on more than four cores: with its columns in the blocks that
-/// `columns` finds for so many parts, two, four and all cores share them best. Few large blocks before many small ones.
+/// The rows of a block (at most `most`) of a sum cut into blocks, on more than four cores: the number that, together
+/// with the blocks of columns that `columns` returns for that many parts, is distributed best over two, four and all
+/// cores. Prefers few large blocks.
 int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, int64_t parts, int64_t width,
                  llvm::function_ref<int64_t(int64_t parts)> columns) {
   const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
@@ -168,7 +170,7 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
   for (int64_t blocks = first; blocks <= std::max(first, std::min(tiles / 2, 4 * cores)); ++blocks) {
     const int64_t rows = std::min(extent, ceilDiv(tiles, blocks) * unit), made = parts * ceilDiv(extent, rows);
     const int64_t across = columns(made), pieces = made * ceilDiv(width, across);
-    // What the blocks at the edges have less of matters to cores that have one block, not to those that have many.
+    // Smaller blocks at the edges matter to cores that have one block, not to those that have many.
     const double ragged = static_cast<double>(pieces * rows * across) / static_cast<double>(parts * extent * width);
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores}) {
@@ -191,16 +193,16 @@ int64_t columnsInL2(const Nest& nest, const Chip& chip, const Roles& roles, cons
   return chip.stayingBytes(chip.second()) / std::max<int64_t>(1, bytes);
 }
 
-/// Blocks of the loop nest in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the
-/// columns pass; a reduction too long for that is cut, and the partial sums wait in the output. A block that is copied
-/// first leaves room for the panel of vectors that passes and the next one on its way.
+/// Chooses cache blocks in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the columns
+/// run. A reduction too long for that is cut, and its partial sums are kept in the output. A block that is copied first
+/// leaves room for the current panel of vectors and the next one.
 void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   const v1::Prices::Products& prices = chip.prices().products();
   const int64_t few = chip.prices().grid().even_threads();
   const Statement& main = nest.statements[0];
   const int v = plan.vector_loop;
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
-  auto block = [&](int loop, int64_t unit, int64_t size) {  // balanced, in whole units, none when all fits
+  auto block = [&](int loop, int64_t unit, int64_t size) {  // balanced, in whole units; no block if everything fits
     const int64_t extent = nest.extents[loop], blocks = ceilDiv(extent, std::max(size, 2 * unit));
     if (blocks < 2) return;
     const int64_t even = ceilDiv(ceilDiv(extent, blocks), unit) * unit;
@@ -217,7 +219,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   int64_t longest = prices.longest_reduction();
   const Operand& vectors = main.inputs[roles.b];
   if (!packs(plan, roles.b) && rowsOf(nest, roles) > plan.rows &&
-      isSpread(vectors, chip, plan))  // read where it lies, more than once
+      isSpread(vectors, chip, plan))  // read unpacked, and more than once
     longest = stepsInL1(nest, chip, roles, plan);
   if (plan.reductions.size() == 1 && Chip::cutsSum(nest.extents[k], longest) && partialSums(nest)) {
     block(k, plan.tile[k], longest);
@@ -233,12 +235,12 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
       const bool enough =
           chip.cores() <= few || (blocks >= chip.cores() && waitingShare(chip, blocks) <= kWorthCopyingFirst);
       if (enough) plan.block[row] = rows;
-      // With more cores than blocks, or a last round that leaves most of them without one, rows and columns are shared
-      // tile by tile, or in blocks of both where sums are cut.
+      // If there are more cores than blocks, or a last round would leave most cores idle, rows and columns are
+      // distributed tile by tile, or in blocks of both where sums are cut.
       if (enough || plan.block[k] == 0) return;
     }
   }
-  int64_t parts = 1;  // of the grid, without rows and columns
+  int64_t parts = 1;  // grid points of loops other than rows and columns
   for (int loop : plan.order)
     if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
   int64_t rows = chip.stayingBytes(chip.second()) / std::max<int64_t>(1, depth);
@@ -253,13 +255,13 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   block(row, plan.tile[row], rows);
   if (plan.block[row] > 0) parts *= ceilDiv(nest.extents[row], plan.block[row]);
   if (plan.block[k] > 0) block(outer, plan.tile[outer], columns(parts, points));
-  // Blocks of rows pass over the vector operand: as much of it at a time as stays in L3 from one to the next.
+  // Blocks of rows each read the whole vector operand, so as much of it at a time as stays in L3 between them.
   if (const int64_t far = chip.farBytes();
       far > 0 && plan.block[row] > 0 && plan.block[outer] == 0 && bytesOf(nest, vectors) > far)
     block(outer, plan.tile[outer], columns(parts, ceilDiv(bytesOf(nest, vectors), far)));
 }
 
-/// The broadcast operand is copied a block at a time where enough tiles of columns read each copy: it comes from memory
+/// Copies the broadcast operand block by block if enough tiles of columns read each copy: it is then loaded from memory
 /// once, and the copy is in L2 when it is read.
 void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   if (roles.rows.empty() || plan.block[roles.rows[0]] == 0) return;
@@ -276,9 +278,9 @@ void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, Ti
           .input = packed.input, .loop = packed.loop, .within = true, .ahead = chip.prices().fetches().steps_ahead()};
 }
 
-/// What is prefetched: a panel larger than L1; the broadcast operand, where the hardware does not
-/// see its next lines coming because they lie apart, or the tile's rows leave L1 between two tiles of columns (1 x 1
-/// windows only: larger ones overlap, and what comes next is there); the results of a long sum.
+/// Chooses the prefetches: of a panel larger than L1; of the broadcast operand if the hardware cannot predict its next
+/// lines because they are far apart, or if the tile's rows leave L1 between two tiles of columns (1 x 1 windows only,
+/// since larger ones overlap and find the next rows in cache); of the results of a long sum.
 void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0) return;
   const v1::Prices::Fetches& prices = chip.prices().fetches();
@@ -299,7 +301,7 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
       strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.stayingBytes(chip.near());
 }
 
-/// Loops of the panels of `packed`, slowest first: those of the plan that the operand walks, panels, reductions.
+/// Loop order of the panels of `packed`, slowest first: the plan's loops that the operand walks, panels, reductions.
 llvm::SmallVector<int> panelOrder(const Nest& nest, const TilePlan& plan, const PackedOperand& packed) {
   const Operand& operand = nest.statements[0].inputs[packed.input];
   llvm::SmallVector<int> loops;

@@ -11,19 +11,20 @@ namespace tessera::compiler::codegen {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Of LLVM, not of a chip: registers beside the tile's own that go to the vectors of later steps when three columns or
-/// more are streams of their own: LLVM loads neighbouring vectors of a stream together. Without them a tile of 9 x 3
-/// keeps its sums in memory and takes 1.5 times as long.
+/// A property of LLVM, not of a chip: it loads neighbouring vectors of a stream together, which takes this many
+/// additional registers for vectors of later steps when three or more columns are separate streams. Without this
+/// reserve a tile of 9 x 3 spills its sums and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
 
-/// What waiting adds to the time of cores that share so many pieces; one that is not worth a part of the grid is not
-/// dealt.
+/// The share of time that idle cores add when they divide this number of pieces. Pieces too small for a separate grid
+/// point are not distributed, so they add nothing.
 double waiting(const Chip& chip, int64_t pieces, double cycles) {
   if (cycles < chip.prices().grid().scarce_instructions() * static_cast<double>(pieces)) return 0;
   return waitingShare(chip, pieces);
 }
 
-/// Of all tiles the register file holds, the one with the lowest predicted cycles over main and rest tiles.
+/// Chooses, among all tiles that the register file holds, the one with the lowest predicted cycles over full and edge
+/// tiles.
 void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
                         const Roles& roles, TilePlan& plan) {
   const int v = plan.vector_loop;
@@ -36,7 +37,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
   const ProductCosts costs(nest, chip, roles, demands, plan.lanes);
-  int64_t others = 1;  // parts of the grid, whatever the tile
+  int64_t others = 1;  // grid points of the remaining loops, independent of the tile
   double steps = 1;
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.reduction[loop]) steps *= static_cast<double>(nest.extents[loop]);
@@ -80,7 +81,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   };
   const int64_t most = chip.vectorRegisters();
   auto search = [&] {
-    // A single row reads as much of the other operand's row at a time as there are accumulators.
+    // With a single row, the tile takes as many vectors of the other operand's row as there are accumulators.
     for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
       for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, costs.window() ? 12 / nv : 4) : 1);
            ++c2)
@@ -88,7 +89,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
           for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
   };
   search();
-  if (best == kNever) {  // no tile of the wanted vectors
+  if (best == kNever) {  // no tile has the wanted number of vectors
     wanted_vectors = 0;
     search();
   }
@@ -100,13 +101,13 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   plan.vectors = static_cast<int>(tv * tc);
 }
 
-/// The level behind the one in which panels stay.
+/// The level beyond the one in which panels stay.
 const Chip::Level& beyondSecond(const Chip& chip) {
   return chip.levels().size() > 2 ? chip.level(2) : chip.levels().back();
 }
 
-/// Whether the columns are the innermost loops: all of the vector operand stays in L2, the broadcast one does not and
-/// is therefore read once, a tile of rows in L1 at a time.
+/// Whether the columns should be the innermost loops: the vector operand stays in L2 entirely, the broadcast operand
+/// does not and is therefore read once, one tile of rows in L1 at a time.
 bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0 || roles.columns.empty() || !canPack(nest, roles.a)) return false;
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
@@ -115,24 +116,25 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
          tile <= chip.stayingBytes(chip.near());
 }
 
-/// Pages that the runs of `operand` lie in while these loops take so many steps; one run is followed by the hardware.
+/// Pages touched by the runs of `operand` while these loops take the given steps; the hardware prefetcher follows a
+/// single run.
 int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopSteps> steps) {
   constexpr int64_t kPage = 4096;
   const int64_t runs = touchedRuns(nest, operand, steps).count;
-  int64_t apart = kPage;  // bytes from a row to the next
+  int64_t apart = kPage;  // bytes from one row to the next
   for (const int loop : rows)
     if (varies(operand, loop))
       apart = std::min(apart, std::abs(operand.access.strides[loop]) * elementBits(operand.access.element) / 8);
   return runs == 1 ? 1 : runs * apart / kPage;
 }
 
-/// Whether what is stored, and read beside it, comes from beyond L2, and lies in more pages than a core has at hand
-/// while the rows of a tile of columns pass: each run then waits. So the columns pass within a tile of rows, where each
-/// row is one long run. Results of long sums are fetched meanwhile.
+/// Whether results, and operands that followers read, come from beyond L2 and lie in more pages than a core's TLB holds
+/// while the rows of a tile of columns run, so that each run stalls. Then the columns run within a tile of rows, where
+/// each row is one long run. Results of long sums are prefetched meanwhile.
 bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.prices().products().long_sum()) return false;
-  const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // those that pass
+  const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // the rows that run within a tile of columns
   llvm::SmallVector<LoopSteps> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
   for (const int loop : roles.columns) steps.push_back({loop, plan.tile[loop]});
   for (const int loop : rows) steps.push_back({loop, nest.extents[loop]});
@@ -151,7 +153,7 @@ bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const T
   return bytes > chip.stayingBytes(chip.second()) && pages > chip.prices().fetches().pages();
 }
 
-/// Elements of the broadcast operand that a tile reads: distinct ones, and all.
+/// Elements of the broadcast operand that a tile reads: the number of distinct ones, and the number of all reads.
 std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles, const TilePlan& plan) {
   const Access& access = nest.statements[0].inputs[roles.a].access;
   llvm::SmallVector<int> loops(roles.rows);
@@ -173,7 +175,7 @@ void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
   if (roles.a < 0) return;
   const int64_t spare = chip.vectorRegisters() - (plan.rows * plan.vectors) - plan.vectors;
-  bool whole = true;  // all further in: a loop outside is unrolled only then
+  bool whole = true;  // all inner loops are unrolled entirely: only then is an outer loop unrolled
   for (const int loop : llvm::reverse(plan.reductions)) {
     if (!whole) plan.tile[loop] = 1;
     for (;; --plan.tile[loop]) {
@@ -197,13 +199,14 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
   for (size_t row = 0; row < std::min<size_t>(2, roles.rows.size()); ++row) rows_ *= nest.extents[roles.rows[row]];
   const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
   depth_ = blockDepthOf(nest, chip, streamed);
-  panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;  // one sum alone is cut
+  // only a single reduction loop is cut
+  panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
   window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.prices().products().window_steps();
 }
 
 int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) const {
-  // RegUsed with one broadcast register: memory operands of the multiply-adds stand in for the second.
+  // RegUsed of equation 3.4 with one broadcast register: memory operands of the multiply-adds replace the second.
   const int64_t together = columns >= 3 && chip_.vectorRegisters() >= 32 ? kLoadedTogether : 0;
   const int64_t operands = step_ ? step_->registers(vectors) : vectors + 1;
   return rows * vectors + operands + std::max(demands_.kept, together);
@@ -214,12 +217,12 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
     return std::max({static_cast<double>(rows * vectors) / chip_.multiplyAddsPerCycle(),
                      static_cast<double>(rows + vectors) / chip_.loadsPerCycle(), 2.0 * static_cast<double>(vectors),
                      chip_.multiplyAddLatency()});
-  // What a step takes from L2: the vectors, unless their panel stays in L1 while the rows pass, and the rows.
+  // Bytes that a step loads from L2: the vectors, unless their panel stays in L1 while the rows run, and the rows.
   const bool passes = rows < rows_;
   const bool stays = window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
   const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
   double arriving = static_cast<double>(bytes) / chip_.behindNear().sustained_per_cycle;
-  // A panel that does not stay in L2, the next one beside it, comes from beyond it for every tile of rows.
+  // A panel that does not fit in L2 together with the next one is loaded from beyond L2 for every tile of rows.
   if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
   const double cycles = stepCycles(chip_, rows, vectors, arriving, copies_);
@@ -267,12 +270,12 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
     for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o) {
       const Access& access = nest.statements[s].outputs[o].access;
       if (!nest.statements[s].stored[o] || access.element != element || element.isInteger(1)) continue;
-      if (writtenOver(access.root)) continue;  // what is to be read yet may lie there
+      if (writtenOver(access.root)) continue;  // it may hold elements that are still to be read
       const bool read = llvm::any_of(nest.statements, [&](const Statement& statement) {
         return llvm::any_of(statement.inputs,
                             [&](const Operand& input) { return input.access.root == access.root && !input.from; });
       });
-      // A body that looks at the old value would see a partial sum, unless it is the sum itself.
+      // A body that reads the old value would see a partial sum, unless the statement is the sum itself.
       const Statement& owner = nest.statements[s];
       const bool old = s > 0 && !owner.body()->getArgument(owner.inputs.size() + o).use_empty() && !owner.init[o];
       if (!read && !old) return RegisterRef{s, o};
@@ -287,8 +290,8 @@ void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, c
   plan.order = byOutputStride(nest);
   const bool columns_inside = columnsInside(nest, chip, roles, plan) || resultsWait(nest, chip, roles, plan);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });
-  // Within the tile the shorter side is held in registers while the longer one passes: all columns of a row
-  // before the next row, when there are fewer columns than rows.
+  // Within the tile the shorter side is held in registers while the longer one is streamed: if there are fewer columns
+  // than rows, all columns of a row come before the next row.
   plan.points = plan.order;
   const bool hold_columns = plan.vectors <= plan.rows;
   sortBy(plan.points, [&](int loop) {

@@ -4,24 +4,24 @@
 
 namespace tessera::compiler::codegen {
 
-/// What a kernel asks of the register tiles of its products.
+/// Constraints that a kernel puts on the register tiles of its products.
 struct TileDemands {
-  int64_t kept = 0;   ///< registers beside the sums, a column of vectors and a broadcast element
-  bool line = false;  ///< a tile is neighbours along one loop of rows, one vector wide
+  int64_t kept = 0;   ///< registers needed in addition to the sums, a column of vectors and a broadcast element
+  bool line = false;  ///< a tile consists of neighbours along one loop of rows and is one vector wide
 };
 
-/// What a register tile costs in one nest: `columns` of its `vectors` are streams of their own.
+/// The cost of a register tile in one nest. Of a tile's `vectors`, `columns` are separate streams.
 class ProductCosts {
  public:
   ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands, int lanes);
-  /// Registers that a tile takes.
+  /// Registers that a tile needs.
   int64_t registers(int64_t rows, int64_t vectors, int64_t columns) const;
-  /// Cycles of one step of the sum, its share of what the results cost included.
+  /// Cycles of one step of the sum, including its share of the cost of the results.
   double step(int64_t rows, int64_t vectors) const;
 
   bool copies() const { return copies_; }  ///< see copiesBlocks
-  /// A depthwise window over planes: few steps, whose vectors overlap those of the next and are near therefore, and
-  /// nothing but neighbouring lines to hide the latency of a sum behind.
+  /// Whether the nest is a depthwise window over planes: it has few steps, whose vectors overlap those of the next and
+  /// are therefore near, and only neighbouring lines to hide the latency of a sum.
   bool window() const { return window_; }
 
  private:
@@ -36,30 +36,30 @@ class ProductCosts {
   const Chip::Level& beyond_;
 };
 
-/// Register tile and loop order of a product whose vectors run along a loop that stays.
+/// Chooses register tile and loop order of a product whose vectors run along a parallel loop.
 void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
                      TilePlan& plan);
 
-/// Whether no operand is broadcast along the vector and neighbouring rows share what they read, as in a depthwise
-/// convolution with a short window.
+/// Whether no operand is broadcast along the vector and neighbouring rows share loads, as in a depthwise convolution
+/// with a short window.
 bool slides(const Nest& nest, const Chip& chip, const Roles& roles);
 
-/// Unrolls the reductions less far where rows of a tile would read what others read at another unrolled step, as
-/// windows do that overlap, and that does not stay in registers: LLVM loads it once and keeps it in memory as whole
-/// vectors.
+/// Reduces the unrolling of the reductions where rows of a tile would read elements that other rows read at another
+/// unrolled step, as overlapping windows do, and these do not stay in registers: LLVM would load them once and spill
+/// them as whole vectors.
 void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan);
 
-/// After the reductions are ordered and unrolled: what is packed, what is blocked, what is fetched, the levels.
+/// Chooses packing, blocks, prefetches and levels. Call after the reductions are ordered and unrolled.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);
 
-/// Loops of the panels of what is packed, and the distance of rows that lie apart: an odd number of cache lines.
+/// Chooses the loop order of the panels, and the row distance of operands packed `apart`: an odd number of cache lines.
 void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan);
 
-/// Whether input `input` can be copied to panels: each element is walked at one point of its loops only.
+/// Whether input `input` can be copied to panels: each element must be accessed at a single point of its loops.
 bool canPack(const Nest& nest, int input);
 
-/// Where a blocked reduction keeps its partial sums: an output in memory with the accumulators' element type that
-/// nothing in the nest reads, and that is not written over what it reads. Nothing when there is none.
+/// The output in which a blocked reduction keeps its partial sums: it is in memory, has the accumulators' element type,
+/// is not read by the nest, and does not overwrite an input. Nothing if there is none.
 std::optional<RegisterRef> partialSums(const Nest& nest);
 
 }  // namespace tessera::compiler::codegen

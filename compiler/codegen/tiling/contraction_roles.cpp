@@ -18,7 +18,7 @@ Roles rolesOf(const Nest& nest, const TilePlan& plan) {
     if (in_a && !in_b) roles.rows.push_back(loop);
     if (in_b && !in_a && roles.a >= 0) roles.columns.push_back(loop);
     if (roles.a < 0 && !llvm::all_of(main.inputs, [&](const Operand& input) { return varies(input, loop); }))
-      roles.rows.push_back(loop);  // depthwise: one operand is shared by neighbours
+      roles.rows.push_back(loop);  // depthwise: neighbouring rows share one operand
   }
   return roles;
 }
@@ -65,7 +65,7 @@ Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSt
   for (const LoopSteps& each : steps) walk(each.loop, each.count);
   llvm::sort(walked);
   int64_t run = 1;
-  llvm::SmallVector<std::pair<int64_t, int64_t>> apart;  // of the runs
+  llvm::SmallVector<std::pair<int64_t, int64_t>> apart;  // distances between runs
   for (auto [stride, extent] : walked) {
     if (stride <= run) {
       run += (extent - 1) * stride;
@@ -82,7 +82,7 @@ Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSt
 }
 
 bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
-  constexpr int64_t kRows = 8;  // of a register tile, which is not chosen yet
+  constexpr int64_t kRows = 8;  // assumed rows of a register tile, which is not chosen yet
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);

@@ -34,7 +34,7 @@ DotCosts::DotCosts(const Nest& nest, const Chip& chip, const TilePlan& plan) : c
 }
 
 double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
-  // All columns pass a tile of rows, which stays in L1 meanwhile; the columns do when all of them fit.
+  // All columns run past a tile of rows, which stays in L1 meanwhile; the columns stay as well if all of them fit.
   const double from_l2 =
       (stay_ ? 0.0 : static_cast<double>(columns)) + static_cast<double>(rows * whole) / static_cast<double>(columns_);
   return stepCycles(chip_, rows, columns,
@@ -65,7 +65,7 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (column >= 0) plan.tile[column] = plan.vectors;
   const int64_t steps = plan.rows * plan.vectors >= chip.prices().tiles().dots_in_flight() ? 1 : 2;
   plan.tile[plan.vector_loop] = std::min(nest.extents[plan.vector_loop], plan.lanes * steps);
-  // The shorter side is held in registers while the longer one passes.
+  // The shorter side is held in registers while the longer one is streamed.
   plan.order = byOutputStride(nest);
   plan.points = plan.order;
   const int held = plan.rows <= plan.vectors ? row : column;

@@ -26,7 +26,7 @@ void sortBy(llvm::SmallVector<int>& loops, Key key) {
   for (size_t i = 0; i < loops.size(); ++i) loops[i] = before[order[i].second];
 }
 
-/// Parallel loops by descending stride of the first output: the order in which memory is walked.
+/// Parallel loops by descending stride of the first output: the order of memory.
 inline llvm::SmallVector<int> byOutputStride(const Nest& nest) {
   llvm::SmallVector<int> loops;
   for (int loop = 0; loop < nest.loops(); ++loop)

@@ -7,13 +7,14 @@ namespace tessera::compiler::codegen {
 
 class TileEmitter;
 
-/// What may run at a leaf of the tile tree, one register tile at a time, and all that is asked about it: which nests it
-/// takes and how their loops become its iterations, what its tile takes and costs, its code (Chimera, 3.4). The
-/// instruction that evaluates a step of a product is Statement::step. Without state; each is an entry of
-/// kernel/registry and a row of compiler/schedule/kernel_traits, and nobody asks which one it is.
+/// A micro-kernel runs at a leaf of the tile tree, one register tile at a time. The interface answers all questions
+/// about it: which nests it accepts and how their loops map to its iterations, the registers and cycles of its tile,
+/// and its code (Chimera, 3.4). The instruction that evaluates a step of a product is Statement::step. Stateless. Each
+/// kernel is an entry of kernel/registry and a row of compiler/schedule/kernel_traits; no other code depends on a
+/// specific kernel.
 class MicroKernel {
  public:
-  /// Loops of a nest as the kernel's iterations: m rows by n columns of results, summed up over k, the innermost last.
+  /// Loops of a nest as the kernel's iterations: m rows by n columns of results, summed over k; innermost loop last.
   struct Iterations {
     llvm::SmallVector<int> m, n, k;
   };
@@ -22,28 +23,30 @@ class MicroKernel {
   virtual ~MicroKernel() = default;
 
   const KernelTraits& traits() const { return traits_; }
-  /// The word of reports (KernelInfo.Phase.strategy).
+  /// The word used in reports (KernelInfo.Phase.strategy).
   virtual std::string_view report(const Nest& nest) const = 0;
 
-  /// The nest's plan, complete but for its grid; nothing where another kernel is to run it. `vectors`: planVectors().
+  /// The nest's plan, complete except for its grid; nothing if the kernel does not accept the nest. `vectors`: the
+  /// result of planVectors().
   virtual std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                        const TilePlan& vectors) const = 0;
-  /// Whether the kernel runs nests and vectors of this kind.
+  /// Whether the kernel can run this nest with the vectors of this plan.
   virtual bool fits(const Nest& nest, const TilePlan& plan) const = 0;
-  /// Whether a step of a product is this instruction then; else its body's operations, one by one.
+  /// Whether the kernel evaluates a step of a product with this instruction; otherwise it evaluates the body's
+  /// operations.
   virtual bool evaluates(const ProductStep& step) const { return step.tiles() == nullptr; }
-  /// Why it cannot follow this plan of a nest that it fits; empty: it can.
+  /// The reason why the kernel cannot follow this plan, for a nest and plan that pass fits(); empty: it can.
   virtual std::string refusal(const Nest& nest, const TilePlan& plan) const;
 
   virtual Iterations iterations(const Nest& nest, const TilePlan& plan) const;
-  /// Vector registers that one tile takes: what it was chosen by.
+  /// Vector registers that one tile needs; the tile was chosen to respect this count.
   virtual int64_t registers(const Nest& nest, const Chip& chip, const TilePlan& plan) const = 0;
   /// Cycles of one tile over its whole sum.
   virtual double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const;
-  /// Instructions of the same, which the grid is cut by.
+  /// Instructions of one tile over its whole sum; used to size the points of the grid.
   virtual double instructions(const Nest& nest, const TilePlan& plan) const { return bodiesOfTile(nest, plan); }
 
-  /// What comes before and behind all tiles of a nest that a thread runs: the state of registers that tiles share.
+  /// Code before and after all tiles of a nest that a thread runs: sets up and releases registers that tiles share.
   virtual void enter(mlir::OpBuilder& /*builder*/, const Nest& /*nest*/, const TilePlan& /*plan*/) const {}
   virtual void leave(mlir::OpBuilder& /*builder*/, const Nest& /*nest*/) const {}
   virtual void emit(TileEmitter& tile) const = 0;

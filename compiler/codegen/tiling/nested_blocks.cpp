@@ -15,8 +15,8 @@ fusion::Tensor tensorOf(const Nest& nest, const Operand& operand, const std::str
   return tensor;
 }
 
-/// The product as a chain of one member whose blocks are whole tiles, of whole sums or of parts as long as the plan's:
-/// the kernel leaves a sum when its part ends, which shorter ones do too often. Nothing where an operand is not walked
+/// The product as a chain with one member. Its blocks consist of whole tiles, and of whole sums or of parts as long as
+/// the plan's: shorter parts would make the kernel interrupt its sums too often. Nothing if an operand is not accessed
 /// as a box.
 std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
   const Statement& product = nest.statements[0];
@@ -43,7 +43,7 @@ std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
   return chain;
 }
 
-/// The chip's two farthest caches, farthest first: what of each a core may count on, and what fills it.
+/// The chip's two farthest caches, farthest first: the capacity available to one core, and the bandwidth that fills it.
 std::vector<fusion::BlockMemory> memoriesOf(const Chip& chip) {
   std::vector<fusion::BlockMemory> memories;
   for (size_t level = chip.levels().size() - 1; level-- > 0 && memories.size() < 2;) {
@@ -54,8 +54,8 @@ std::vector<fusion::BlockMemory> memoriesOf(const Chip& chip) {
   return memories;
 }
 
-/// Puts the loops of a level behind those there are: those that sum inside of the others, which cores may share. Blocks
-/// that hold no several of what is inside of them are none.
+/// Appends the loops of a level; reduction loops go inside the others, which cores may share. A block that is not a
+/// multiple of the inner block is dropped.
 void addLevel(const Nest& nest, const fusion::LevelBlocks& blocks, llvm::ArrayRef<int64_t> inside, TilePlan& plan,
               llvm::SmallVector<int64_t>& outside) {
   for (const bool sums : {false, true})
@@ -74,7 +74,7 @@ void nestBlocks(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const std::vector<fusion::BlockMemory> memories = memoriesOf(chip);
   if (!chain || memories.size() < 2) return;
   const auto nested = fusion::planNested(*chain, memories);
-  if (!nested.ok()) return;  // not even tiles fit
+  if (!nested.ok()) return;  // not even the tiles fit
   const fusion::LevelBlocks& near = nested->members[0].levels[0];
   if (near.order.empty()) return;
   plan.levels.clear();
@@ -85,7 +85,7 @@ void nestBlocks(const Nest& nest, const Chip& chip, TilePlan& plan) {
   addLevel(nest, near, plan.tile, plan, outside);
   plan.copy_level = static_cast<int>(plan.levels.size());
   for (const int loop : plan.order) plan.levels.push_back({loop, plan.tile[loop]});
-  // A copy within blocks is of a block of its rows.
+  // Packing within blocks requires a block of the operand's rows.
   for (PackedOperand& packed : plan.packed)
     if (packed.within && plan.block[packed.loop] == 0) packed.within = false, packed.ahead = 0;
 }

@@ -12,7 +12,7 @@ bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::Con
 
 int liveVectors(const Nest& nest) {
   LiveValues line;
-  // What a value of statement `s` stands for: an earlier statement's result, or itself.
+  // The value that an operand of statement `s` refers to: an earlier statement's result, or itself.
   auto nameOf = [&](int s, mlir::Value value) -> LiveValues::Value {
     for (;;) {
       auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);

@@ -4,10 +4,10 @@
 
 namespace tessera::compiler::codegen {
 
-/// How many vectors are alive at once while the statements of `nest` are evaluated one after another at one point
-/// of the tile: what operands load, what bodies compute and later operations read, and results that wait for their
-/// stores at the end. Constants do not count: they are memory operands. More than the register file holds means
-/// spills, which is what fusion was to save.
+/// The number of vectors that are live at once while the statements of `nest` are evaluated in sequence at one point of
+/// the tile: loaded operands, values that later operations read, and results waiting for their stores at the end.
+/// Constants do not count, since they are memory operands. More live vectors than registers cause spills, which would
+/// undo the gain of fusion.
 int liveVectors(const Nest& nest);
 
 }  // namespace tessera::compiler::codegen

@@ -12,10 +12,10 @@ namespace {
 namespace arith = mlir::arith;
 using mlir::Value;
 
-/// A block is held in registers and on the stack: longer sides are better left to the contraction's tiles.
+/// A block is held in registers and on the stack; longer sides are better served by the contraction's tiles.
 constexpr int64_t kLongestSide = 8;
 
-/// The elements of a constant buffer, or nothing.
+/// The elements of a constant buffer; nothing if the buffer is not constant.
 std::optional<mlir::DenseElementsAttr> constantOf(Value root) {
   auto get = root.getDefiningOp<mlir::memref::GetGlobalOp>();
   if (!get) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<mlir::DenseElementsAttr> constantOf(Value root) {
   return elements;
 }
 
-/// Reads an operand that one parallel and one reduction loop walk as a matrix of constants.
+/// Reads an operand that one parallel and one reduction loop walk as a constant matrix.
 std::optional<TransformSide> sideOf(const Nest& nest, const Operand& operand) {
   if (!operand.access.root) return std::nullopt;
   auto elements = constantOf(operand.access.root);
@@ -50,7 +50,7 @@ std::optional<TransformSide> sideOf(const Nest& nest, const Operand& operand) {
   return side;
 }
 
-/// Whether the body is out + in * in * in, in any order; inputs may be halves that are widened.
+/// Whether the body is out + in * in * in, in any order; inputs may be widened halves.
 bool multipliesAll(const Statement& statement) {
   mlir::Block& body = *statement.body();
   auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
@@ -121,8 +121,8 @@ bool planTransform(const Nest& nest, const SeparableTransform& transform, int la
     plan.rows *= static_cast<int>(nest.extents[side->parallel]);
   }
   plan.points = plan.order = byOutputStride(nest);
-  // Blocks as the image has them, whichever side of the transform that is: images come before their channels there, so
-  // that a run of fewer images is the front of the grid.
+  // Blocks are visited in the order of the image, whichever side of the transform that is. Images are outside of their
+  // channels there, so that a run of fewer images is a prefix of the grid.
   const int side = transform.left.parallel;
   if (llvm::all_of(plan.order, [&](int loop) { return to.strides[loop] <= to.strides[side]; }))
     sortBy(plan.order, [&](int loop) { return plan.tile[loop] == nest.extents[loop] ? 0 : -from.strides[loop]; });

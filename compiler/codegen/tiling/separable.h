@@ -12,18 +12,18 @@ struct TransformSide {
   llvm::SmallVector<llvm::SmallVector<double>> matrix;
 };
 
-/// out[p, q, ...] = sum over i, j of L[p, i] R[q, j] in[i, j, ...] with constant L and R, as in Winograd's
-/// convolutions (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): L in R^T for every block.
-/// Two passes of additions with the matrices' entries as constants, in registers: zeros cost nothing.
+/// out[p, q, ...] = sum over i, j of L[p, i] R[q, j] in[i, j, ...] with constant L and R, as in Winograd's convolutions
+/// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): L in R^T for every block. Computed as
+/// two passes of additions in registers with the matrices' entries as constants; zero entries cost nothing.
 struct SeparableTransform {
   TransformSide left, right;
   int source = -1;  ///< input of the statement that is transformed
 };
 
-/// The transform that the first statement of a nest is, or nothing. Its sum starts from zero.
+/// The transform that the first statement of a nest computes, or nothing. Its sum must start from zero.
 std::optional<SeparableTransform> separableTransform(const Nest& nest);
 
-/// The plan of such a nest: one block and one vector at a time. False when no loop can be the vector loop.
+/// Plans such a nest: one block and one vector at a time. Returns false when no loop can be the vector loop.
 bool planTransform(const Nest& nest, const SeparableTransform& transform, int lanes, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

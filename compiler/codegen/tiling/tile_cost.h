@@ -5,13 +5,13 @@
 
 #include "compiler/target/chip.h"
 
-/// What a register tile costs, for all plans that choose one.
+/// The cost of a register tile, shared by all planners that choose one.
 namespace tessera::compiler::codegen {
 
-/// Cycles of one reduction step of a rows x vectors tile, in `arriving` of which what it needs comes from beyond L1;
-/// with `filled` L2 takes in as much as it holds while it hands over: panels and blocks from beyond it. Of a core that
-/// runs two threads the other one takes its part of the front end, not of the arithmetic: then loads are not free
-/// beside it, and equation 3.4's intensity decides. Half of the time is taken to be like this.
+/// Cycles of one reduction step of a rows x vectors tile. `arriving`: cycles for data that comes from beyond L1.
+/// `filled`: L2 is being filled at the same rate as it is read, with panels and blocks from beyond it. On a core with
+/// two hardware threads the other thread takes its share of the front end but not of the arithmetic; loads then compete
+/// with products, and equation 3.4's intensity decides. The model assumes this for half of the time.
 inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
   const v1::Prices::Memory& memory = chip.prices().memory();
   const auto products = static_cast<double>(rows * vectors);
@@ -25,16 +25,17 @@ inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double
   return (alone + std::max(beside, least) + waits) / 2;
 }
 
-/// Whether every `stride`-th element is better read as whole vectors that are thinned out in registers than one by one.
+/// Whether loading whole vectors and picking every `stride`-th element in registers is better than loading single
+/// elements.
 inline bool loadsWholeVectors(int64_t stride, int lanes) {
-  constexpr int64_t kLargestStride = 4;  // beyond, most of what is loaded is thrown away, whatever the chip
+  constexpr int64_t kLargestStride = 4;  // beyond this, most of the loaded data is unused on any chip
   return stride >= 2 && stride <= kLargestStride && lanes >= 4;
 }
 
-/// Instructions in which a vector of every `stride`-th element is made, under loadsWholeVectors.
+/// Instructions that produce a vector of every `stride`-th element, if loadsWholeVectors.
 inline int64_t stridedLoadCost(int64_t stride) { return 2 * stride - 1; }
 
-/// Splits `extent` into full tiles and a rest: calls fn(size, count).
+/// Splits `extent` into full tiles and a remainder; calls fn(size, count) for each.
 template <typename Fn>
 void forTiles(int64_t extent, int64_t tile, Fn fn) {
   if (extent / tile > 0) fn(tile, extent / tile);

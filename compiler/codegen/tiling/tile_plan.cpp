@@ -34,8 +34,8 @@ TilePlan emptyPlan(const Nest& nest) {
 
 namespace {
 
-/// Points of `loop` side by side in a sum's tile: `most`, or fewer so that no core waits for work that is worth a part
-/// of the grid. `cost`: instructions of a step.
+/// The number of points of `loop` in a sum's tile: `most`, or fewer so that no core is idle, where the work is worth a
+/// grid point. `cost`: instructions of a step.
 int64_t pointsForAllCores(const Nest& nest, const Chip& chip, const TilePlan& plan, int loop, int64_t most, int cost) {
   int64_t others = 1;
   double instructions = cost;
@@ -71,7 +71,8 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   int64_t points = nest.hasReduction() ? prices.sums() : cost > prices.heavy_body() ? 1 : prices.vectors();
   int64_t vectors = std::min(all, points);
   if (plan.horizontal) {
-    // A row has one sum, vectors are its steps: as many rows as hide the latency of an addition, or of a function.
+    // A row has one sum and its vectors are the steps: enough rows are computed together to hide the latency of an
+    // addition or a function.
     points = prices.row_sums();
     vectors = std::min(all, cost >= chip.prices().vectors().long_body() ? 1 : prices.vectors());
   } else {
@@ -142,7 +143,7 @@ double bodiesOfTile(const Nest& nest, const TilePlan& plan) {
 
 namespace {
 
-/// Instructions of a grid point of the first `levels` levels.
+/// Instructions of a grid point that consists of the first `levels` levels.
 double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
   double inside = plan.kernel->instructions(nest, plan);
   for (size_t level = levels; level < plan.levels.size(); ++level)
@@ -262,7 +263,7 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const v1::Prices::Grid& prices = chip.prices().grid();
   int64_t each = tiles;
   for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
-    // Of many cores, some would have nothing to do.
+    // With many cores, some would have nothing to do.
     const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
     const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();
     if (tiles % size == 0 && static_cast<double>(size) * cost >= least) each = size;

@@ -12,7 +12,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whether inputs along `loop` can be transposed in registers: another parallel loop walks them one by one.
+/// Whether inputs along `loop` can be transposed in registers: another parallel loop walks them contiguously.
 bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
   if (lanes > kMostTransposedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex())
     return false;
@@ -23,7 +23,7 @@ bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
   return false;
 }
 
-/// Uses of one element of `operand`: iterations of the parallel loops it does not walk.
+/// The number of uses of one element of `operand`: iterations of the parallel loops that do not walk it.
 double reuseOf(const Nest& nest, const Operand& operand) {
   double uses = 1;
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -31,9 +31,9 @@ double reuseOf(const Nest& nest, const Operand& operand) {
   return uses;
 }
 
-/// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are taken apart
-/// lane by lane, transposed in registers, or, in a contraction, packed before. Outputs of a reduction are touched
-/// once for all its steps, and a register tile of a contraction reads its operands once for several results.
+/// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are loaded lane by lane,
+/// transposed in registers, or, in a contraction, packed in advance. Outputs of a reduction are touched once for all
+/// its steps, and a register tile of a contraction reads its operands once for several results.
 double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int lanes, bool contraction) {
   const v1::Prices::Vectors& vectors = prices.vectors();
   double cost = 0, steps = 1;
@@ -72,8 +72,8 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
   return cost / (lanes * used);
 }
 
-/// Elements between what neighbouring lanes read and write, where those are no neighbours in memory: how many lines of
-/// cache, and how few sets of it, a vector along `loop` touches.
+/// Sum of the distances, in elements, between neighbouring lanes of non-contiguous operands: a measure of how many
+/// cache lines, in how few sets, a vector along `loop` touches.
 double elementsApart(const Nest& nest, int loop) {
   double apart = 0;
   auto add = [&](const Operand& operand) {
@@ -99,7 +99,7 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int loop, int lanes) {
     const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
-    // Of loops that cost the same, the one whose lanes are nearest in memory, then the outermost.
+    // Among loops of equal cost, the one whose lanes are nearest in memory, then the outermost.
     const bool same = plan.vector_loop >= 0 && lanes == plan.lanes && std::abs(cost - best) <= 1e-9;
     if (same ? elementsApart(nest, loop) >= elementsApart(nest, plan.vector_loop) : cost >= best - 1e-9) return;
     best = cost;
@@ -109,11 +109,11 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
     consider(loop, whole);
-    // A part of a vector of bytes, where that can be turned.
+    // A part of a vector of bytes, if squares of it can be transposed.
     if (whole > kMostTransposedLanes && transposedLoop(nest, loop, kMostTransposedLanes) >= 0)
       consider(loop, kMostTransposedLanes);
   }
-  // Scalar code spends one instruction an operand; a vector of two lanes may not be worth it.
+  // Scalar code spends one instruction per operand; a vector of two lanes may not pay.
   if (plan.vector_loop < 0) return plan;
   plan.horizontal = nest.reduction[plan.vector_loop];
   return plan;

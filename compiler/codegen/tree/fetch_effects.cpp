@@ -20,12 +20,12 @@ bool fetchesAhead(const Nest& nest, const TilePlan& plan) {
 
 bool fetchesRows(const Nest& nest, const TilePlan& plan) {
   if (plan.reductions.size() < 2) return false;
-  const int step = plan.reductions.back();  // goes round within an iteration of the next one
+  const int step = plan.reductions.back();  // a loop with several iterations within an iteration of the next outer one
   return plan.tile[step] < nest.extents[step] &&
          anyInput(nest, [&](const Access& access) { return access.strides[plan.vector_loop] == 0; });
 }
 
-/// Of a copy within blocks: it goes on from step to step.
+/// A copy within blocks is prefetched only if it moves from step to step.
 bool fetchesCopy(const Nest& nest, const TilePlan& plan, const BlockCopy& copy) {
   return plan.kernel->traits().fetches &&
          nest.statements[0].inputs[copy.input].access.strides[plan.reductions.back()] != 0;
@@ -40,7 +40,7 @@ bool fetchesResults(const Nest& nest, const TilePlan& plan) {
   return false;
 }
 
-/// Which prefetches of `plan` touch anything.
+/// Which prefetches of `plan` touch any memory.
 struct Effects {
   bool ahead = false, rows = false, panel = false, results = false, slices = false;
 };

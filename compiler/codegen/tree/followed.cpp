@@ -22,7 +22,7 @@ std::vector<Leaf> childrenOf(const Leaf& tile) {
   return children;
 }
 
-/// One leaf, or two and more of them, one after another or side by side.
+/// The leaves of a phase: one leaf, or two or more joined by Seq or Para.
 absl::StatusOr<std::vector<Leaf>> leavesOf(const Leaf& phase) {
   if (phase.tile->has_kernel()) return std::vector<Leaf>{phase};
   const v1::Tile& tile = *phase.tile;
@@ -86,7 +86,7 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
       return scheduleFault("", "operations of a nest", absl::StrCat(operations.size()), "two or more");
     tree.fused.push_back(std::move(operations));
   }
-  std::vector<Leaf> waiting;  // copies for the phase that comes
+  std::vector<Leaf> waiting;  // copies for the next phase
   for (int p = 0; p < schedule.phases_size(); ++p) {
     const Leaf phase{&schedule.phases(p), childPath("", p)};
     if (tree.region) return refused(phase, "nothing runs after a region", "no further phase");

@@ -7,8 +7,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/tree/leaf.h"
 
-/// A tree taken apart for those who follow it: which leaves belong to which phase of nests, and to which kind of
-/// slices.
+/// A parsed tile tree: which leaves belong to which phase of nests, and to which kind of slices.
 namespace tessera::compiler::codegen {
 
 /// Leaves [first, end) of a variant that run a few rows at a time.
@@ -20,7 +19,7 @@ struct FollowedStrip {
 
 /// The tile of one kind of slices of a region.
 struct FollowedVariant {
-  std::vector<Leaf> leaves;  ///< strips opened
+  std::vector<Leaf> leaves;  ///< including those inside strips
   std::vector<FollowedStrip> strips;
   std::string path;
 };
@@ -42,11 +41,11 @@ struct FollowedRegion {
 
 struct FollowedTree {
   std::vector<llvm::SmallVector<int>> fused;
-  std::vector<FollowedPhase> phases;     ///< without those that copy
-  std::optional<FollowedRegion> region;  ///< then there are no phases
+  std::vector<FollowedPhase> phases;     ///< without copy phases
+  std::optional<FollowedRegion> region;  ///< if set, there are no phases
 
-  /// Errors: INVALID_SCHEDULE with the path of a tile that is neither a leaf, nor a phase of leaves, nor a region; of
-  /// copies before nothing.
+  /// Errors: INVALID_SCHEDULE with the path of a tile that is neither a leaf, nor a phase of leaves, nor a region, or
+  /// of copies that no phase follows.
   static absl::StatusOr<FollowedTree> of(const v1::Schedule& schedule);
 
   /// Whether both operations share a nest.

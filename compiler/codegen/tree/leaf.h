@@ -6,8 +6,8 @@
 #include "compiler/codegen/tiling/tile_plan.h"
 #include "tessera/v1/schedule.pb.h"
 
-/// The plan of one nest as a leaf of the tile tree, and back. Both ways are exact: planOf(leafOf(plan)) emits what
-/// `plan` emits, and a leaf that could be read in two ways, or says what code would not show, is refused.
+/// Conversion between the plan of one nest and a leaf of the tile tree. Both directions are exact: planOf(leafOf(plan))
+/// emits the same code as `plan`, and a leaf that is ambiguous or holds settings without effect on the code is refused.
 namespace tessera::compiler::codegen {
 
 /// A leaf and its path in the tree, "0.2.1".
@@ -16,34 +16,34 @@ struct Leaf {
   std::string path;
 };
 
-/// "i2", or "r2" where the loop sums.
+/// "i2", or "r2" for a reduction loop.
 std::string loopName(const Nest& nest, int loop);
 
 /// `number`: of the nest in the order of phases.
 v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number);
 
-/// The leaf that copies input `operand` of nest `number` to panels; `copy` is the nest that does.
+/// The leaf that copies input `operand` of nest `number` to panels; `copy` is the copying nest.
 v1::Tile packLeafOf(const Nest& copy, const TilePlan& plan, int number, int operand);
 
-/// Errors: INVALID_SCHEDULE with the leaf's path: a loop the nest does not have, a variant or a tile it cannot run, an
-/// operand that cannot be packed so. Fetches of a region's next slices are the region's to resolve. A leaf with kernels
-/// that copy keeps them in the tree.
+/// Errors: INVALID_SCHEDULE with the leaf's path: a loop that the nest does not have, a variant or a tile that it
+/// cannot run, an operand that cannot be packed in this way. Prefetches of a region's next slices are left to the
+/// region. Leaves nested in the leaf (copy kernels) are not read.
 absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Chip& chip);
 
-/// The same for the leaf of a copy to panels of `width` iterations: a tile of it is a panel, whole.
+/// The same for the leaf of a copy to panels of `width` iterations: its tile is one whole panel.
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
                                     const Chip& chip);
 
-/// Of orders of the sums that code does not tell from each other one stands for all: loops that go round come before
-/// those that the tile holds whole.
+/// Several orders of the reduction loops give the same code; one of them is canonical: loops with several iterations
+/// come before those that the tile covers entirely.
 bool sumsAreSettled(const Nest& nest, const TilePlan& plan);
 void settleSums(const Nest& nest, TilePlan& plan);
 
-/// What is said of `plan` that no code follows from: as fetches nobody reads. Empty: nothing. Call with the accesses
-/// that code is emitted for, panels put in.
+/// The settings of `plan` that have no effect on the code, such as prefetches of an operand that the kernel does not
+/// read. Empty: there are none. Call with the accesses for which code is emitted, after packing.
 std::string ineffective(const Nest& nest, const TilePlan& plan);
 
-/// Takes back what ineffective() finds.
+/// Removes the settings that ineffective() reports.
 void dropIneffective(const Nest& nest, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

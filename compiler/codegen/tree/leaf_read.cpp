@@ -13,7 +13,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Steps that anything is fetched ahead.
+/// The largest prefetch distance in steps.
 constexpr int kMostAhead = 1024;
 
 std::string loopsOf(const Nest& nest) {
@@ -23,7 +23,7 @@ std::string loopsOf(const Nest& nest) {
   return names.empty() ? "none" : absl::StrJoin(names, ", ");
 }
 
-/// Reads one leaf. Each step relies on those before it.
+/// Reads one leaf. Each step relies on the steps before it.
 class LeafReader {
  public:
   LeafReader(const Leaf& leaf, const Nest& nest, const Chip& chip)
@@ -103,7 +103,7 @@ class LeafReader {
     TESSERA_ASSIGN_OR_RETURN(
         auto points, permutationOf(nest_, kernel_.points(), several, "loops with several points in the tile", path_));
     plan_.points = std::move(points);
-    // The lanes of one vector that may not be whole.
+    // The vector loop is last: its final vector may be partial.
     if (plan_.lanes > 1 && !plan_.horizontal && !llvm::is_contained(plan_.points, plan_.vector_loop))
       plan_.points.push_back(plan_.vector_loop);
     TESSERA_ASSIGN_OR_RETURN(plan_.reductions,
@@ -115,8 +115,8 @@ class LeafReader {
     return absl::OkStatus();
   }
 
-  /// Loops around the tile: blocks within blocks, and for each parallel loop that the tile does not hold whole, its
-  /// tiles.
+  /// Reads the loops around the tile: nested blocks, and the tiles of each parallel loop that the tile does not cover
+  /// entirely.
   absl::Status levels() {
     llvm::SmallVector<bool> walked(nest_.loops(), false);
     llvm::SmallVector<int> blocks(nest_.loops(), 0);
@@ -209,7 +209,7 @@ class LeafReader {
       if (!llvm::is_contained(packed.order, packed.loop))
         return fault("the operand does not walk the loop that is cut into panels", stage.along(),
                      absl::StrJoin(stage.order(), ","));
-      // Along a sum there is one panel, wherever it stands.
+      // Along a reduction there is a single panel, wherever it is placed.
       const auto* place = llvm::find(packed.order, packed.loop);
       if (nest_.reduction[packed.loop] && std::any_of(static_cast<const int*>(packed.order.begin()), place,
                                                       [&](int loop) { return nest_.reduction[loop]; }))
@@ -227,7 +227,7 @@ class LeafReader {
     return absl::OkStatus();
   }
 
-  /// A copy of one block, which holds all of the tile's iterations of the loops it holds.
+  /// Reads a copy of one block, which covers all iterations of the tile along its loops.
   absl::Status within(const v1::Stage& stage, PackedOperand& packed) {
     packed.within = stage.within();
     const auto levels = static_cast<int>(plan_.levels.size());
@@ -266,7 +266,7 @@ class LeafReader {
   TilePlan plan_;
 };
 
-/// What every leaf has, and none.
+/// Checks the fields that every leaf must have, and those that no leaf may have.
 absl::Status checkForm(const Leaf& leaf, int number, int operand) {
   const v1::Tile& tile = *leaf.tile;
   if (!tile.has_kernel() || !tile.children().empty())
@@ -302,7 +302,7 @@ absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int numb
     return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
                          "no stage, no fetch");
   TESSERA_ASSIGN_OR_RETURN(auto plan, LeafReader(leaf, copy, chip).read(/*pack=*/true));
-  // Where one panel ends and the next begins, elements are not as far apart as within.
+  // At the border between two panels, elements have another distance than within a panel.
   const Access& panels = copy.statements[0].outputs[0].access;
   for (int loop = 0; loop < copy.loops(); ++loop)
     if (panels.between(loop) != panels.strides[loop] && plan.tile[loop] != std::min(width, copy.extents[loop]))

@@ -6,7 +6,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Levels that go round once are none: what they hold is the tile, in its whole extent.
+/// Levels with one iteration are not written: the tile covers the whole extent of their loop.
 bool repeats(const Nest& nest, const TilePlan& plan, size_t level) {
   return plan.count(nest, static_cast<int>(level)) > 1;
 }

@@ -7,10 +7,10 @@
 
 namespace tessera::compiler::codegen {
 
-/// The loop of `nest` called `name`. Errors: INVALID_SCHEDULE naming all that there are.
+/// The loop of `nest` called `name`. Errors: INVALID_SCHEDULE listing all loop names.
 absl::StatusOr<int> loopNamed(const Nest& nest, const std::string& name, const std::string& path);
 
-/// The loops called `names`, which must be those of `expected` in any order.
+/// The loops called `names`, which must be a permutation of `expected`.
 template <typename Names>
 absl::StatusOr<llvm::SmallVector<int>> permutationOf(const Nest& nest, const Names& names, llvm::ArrayRef<int> expected,
                                                      const std::string& what, const std::string& path) {

@@ -12,7 +12,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// The panels of `loops` of an operand, in a new buffer.
+/// Creates a buffer for the panels of an operand, and the access of the panels within `loops`.
 Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
                 llvm::ArrayRef<int> loops, int64_t width) {
   Access panels;
@@ -29,8 +29,8 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
       elements *= extent;
     } else if (loop == packed.loop) {
       panels.strides[loop] = 1;
-      // From panel to panel: `elements` for `width` iterations. Along a reduction the one panel goes on from tile to
-      // tile.
+      // `elements` from one panel to the next for `width` iterations. Along a reduction the single panel continues from
+      // tile to tile.
       panels.panel[loop] = nest.reduction[loop] ? 1 : elements / width;
       elements *= ceilDiv(extent, width);
     } else {
@@ -43,7 +43,7 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
   return panels;
 }
 
-/// The nest that copies `extents` iterations of `loops` from one place to the other.
+/// The nest that copies `extents` iterations of `loops` from one access to the other.
 Nest copyNest(mlir::OpBuilder& builder, const Access& from, const Access& to, llvm::ArrayRef<int> loops,
               llvm::ArrayRef<int64_t> extents) {
   Statement statement;
@@ -76,14 +76,14 @@ absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const Pack
   if (leaf) return packPlanOf(*leaf, copy, number, packed.input, width, chip);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
   const bool panels = !nest.reduction[packed.loop] && !packed.apart;
-  // Of the last, smaller block there may be less than a panel.
+  // The last, smaller block may hold less than a panel.
   if (panels) return planCopy(copy, chip, position, std::min(width, copy.extents[position]));
   TilePlan plan = planTile(copy, chip);
   plan.kernel = &packKernel();
   return plan;
 }
 
-/// The stage of a leaf that is about input `input`.
+/// The leaf's stage for input `input`.
 const v1::Stage& stageOf(const Leaf& leaf, int input) {
   return *llvm::find_if(leaf.tile->stages(), [&](const v1::Stage& stage) { return stage.operand() == input; });
 }
@@ -95,7 +95,7 @@ absl::StatusOr<Copy> packInput(mlir::OpBuilder& builder, Nest& nest, const TileP
   PackedOperand packed = wanted;
   packed.within = false;
   Operand& operand = nest.statements[0].inputs[packed.input];
-  // Along a reduction there is one panel, all of the loop.
+  // Along a reduction there is a single panel, which covers the whole loop.
   const int64_t width = nest.reduction[packed.loop] ? nest.extents[packed.loop] : plan.tile[packed.loop];
   const llvm::SmallVector<int>& loops = packed.order;
   llvm::SmallVector<int64_t> extents;

@@ -4,8 +4,9 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Whether the loop at `position` of the sums, which the tile holds whole, could change places with the next one, of
-/// which it holds a single step, and no code would show it: nothing counts steps, or looks at the innermost sum.
+/// Whether the reduction loop at `position`, which the tile covers entirely, could be exchanged with the next one, of
+/// which the tile holds a single step, without a change of the code: no prefetch counts steps or depends on the
+/// innermost reduction.
 bool standsTooEarly(const Nest& nest, const TilePlan& plan, size_t position) {
   const int whole = plan.reductions[position], single = plan.reductions[position + 1];
   if (plan.tile[whole] != nest.extents[whole] || plan.tile[single] != 1) return false;
@@ -16,7 +17,7 @@ bool standsTooEarly(const Nest& nest, const TilePlan& plan, size_t position) {
   return plan.ahead == 0 && !plan.fetch_rows && !fetches_copies && plan.kernel->traits().least_steps == 1;
 }
 
-/// The first loop that stands too early; the number of sums where none does.
+/// The position of the first such loop; the number of reductions if there is none.
 size_t firstTooEarly(const Nest& nest, const TilePlan& plan) {
   size_t position = 0;
   while (position + 1 < plan.reductions.size() && !standsTooEarly(nest, plan, position)) ++position;
