@@ -1,4 +1,5 @@
-// Kernels that leave their memory: refused where their access functions say so, named where running them shows it.
+// Kernels that leave their memory: checkAccesses refuses those whose access functions show it, and guarded runs name
+// the others.
 #include "compiler/codegen/access_check.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,7 @@ TEST(AccessCheck, PanelsEndWithTheirLastTile) {
   access.strides = {1, 4};
   access.panel = {7, 4};  // k = 7
   EXPECT_EQ(boxOf(access, {12, 7}, {4, 1}), Box(0, 3 * 7 * 4 - 1));
-  // Of the third panel two columns are read: its last row ends two short.
+  // The third panel is read in two columns only, so its last row ends two elements earlier.
   EXPECT_EQ(boxOf(access, {10, 7}, {4, 1}), Box(0, 3 * 7 * 4 - 1 - 2));
   EXPECT_EQ(boxOf(access, {3, 7}, {4, 1}), Box(0, 7 * 4 - 1 - 1));
 }
@@ -85,7 +86,7 @@ class BrokenNests : public ::testing::Test {
     list.temporaries = temporaries_;
     return checkAccesses(list);
   }
-  /// Of a nest of 10 x 10 iterations that walks a buffer of 10 x 10 so.
+  /// Checks a nest of 10 x 10 iterations that accesses a buffer of 10 x 10 with this offset and these strides.
   absl::Status check(int64_t offset, llvm::ArrayRef<int64_t> strides, bool output = false) {
     Nest nest = nests_[0];
     Operand& operand = output ? nest.statements[0].outputs[0] : nest.statements[0].inputs[0];
@@ -95,7 +96,7 @@ class BrokenNests : public ::testing::Test {
   }
   mlir::MLIRContext context_{mlir::MLIRContext::Threading::DISABLED};
   mlir::OwningOpRef<mlir::ModuleOp> module_;
-  std::vector<Nest> nests_;  ///< adds to its output; writes an allocation, which it does not read
+  std::vector<Nest> nests_;  ///< adds to its output; then writes an allocation without reading it
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> temporaries_;
 };
 
@@ -114,7 +115,7 @@ TEST_F(BrokenNests, WhatIsNotTouchedHasNoBox) {
   statement.outputs[0].access.strides = {30, 1};
   EXPECT_FALSE(checkNest(adds).ok());
   statement.stored[0] = false;
-  EXPECT_FALSE(checkNest(adds).ok());  // it reads what was there
+  EXPECT_FALSE(checkNest(adds).ok());  // it reads the old values
   statement.init[0] = statement.op->getOperand(0);
   EXPECT_TRUE(checkNest(adds).ok());
   statement.inputs[0].access.strides = {30, 1};
@@ -147,7 +148,7 @@ TEST_F(BrokenNests, WhatHasNoPlaceMayNotBeTouched) {
   EXPECT_TRUE(checkNest(writes).ok());
 }
 
-/// A kernel that wants 100 elements, and gets what is missing of them cut off.
+/// A kernel that needs 100 elements, given memory for fewer.
 std::string leftMemory(int64_t argument_bytes, int64_t result_bytes, GuardedMemory::End end) {
   WorkloadText text;
   const Tensor x = text.argument({10, 10});

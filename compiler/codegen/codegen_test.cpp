@@ -62,7 +62,7 @@ TEST(Codegen, ConvolutionWithBiasReluAndHaloIsOnePhaseWithoutTemporaries) {
   EXPECT_EQ(info.strategy(), "contraction");
 }
 
-/// A value read outside of all loops belongs to no phase that others could see: everything runs in one.
+/// A phase cannot pass a value read outside of all loops to another phase, so everything runs in one phase.
 TEST(Codegen, ScalarsReadOutsideOfLoopsKeepTheWorkloadTogether) {
   const v1::KernelInfo info = checkWorkload(R"(
 #id = affine_map<(i) -> (i)>
@@ -131,7 +131,7 @@ func.func @softmax(%x: tensor<5x37xf32>) -> tensor<5x37xf32> {
 })");
 }
 
-/// Products of three groups (group, pixel, channel) whose results are put in another order: `map` says where from.
+/// Products of three groups (group, pixel, channel) whose results are permuted; `map` gives the source index.
 std::string shuffled(const std::string& map, const std::string& shape) {
   return absl::StrCat(R"(
 #in = affine_map<(i, j, k) -> )",
@@ -261,7 +261,7 @@ TEST(Codegen, EqualUnitsGiveEqualBytes) {
   EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
 }
 
-/// Contexts and target machines serve again: whatever they were used for before, and by whom, shows nowhere.
+/// Contexts and target machines are reused; earlier compilations must not affect the result.
 TEST(Codegen, WhatWasCompiledBeforeShowsNowhere) {
   constexpr char kExp[] = R"(
 func.func @exponential(%x: tensor<5xf32>) -> tensor<5xf32> {
@@ -287,7 +287,7 @@ func.func @exponential(%x: tensor<5xf32>) -> tensor<5xf32> {
     std::vector<std::jthread> threads;
     for (auto& each : again) {
       threads.emplace_back([&] {
-        for (size_t i = 0; i < 140; ++i) {  // twice a context each time: more than one serves
+        for (size_t i = 0; i < 140; ++i) {  // enough to replace a context twice in each of the two passes
           auto built = buildByDefault(units[i % 64 == 0 ? 2 : i % 2]);
           each.push_back(built.ok() ? built->SerializeAsString() : std::string(built.status().message()));
         }
@@ -299,8 +299,8 @@ func.func @exponential(%x: tensor<5xf32>) -> tensor<5xf32> {
   }
 }
 
-// Hosts are asked for the features that a target lists. What LLVM takes its cpu to have beyond these must be nothing
-// that plain code is made of: of SSE4a, which Zen has and no Intel chip, it makes shuffles.
+// A target lists the features that a host must have. The features that LLVM derives from the target's cpu beyond these
+// must not affect plain code: LLVM emits shuffles of SSE4a, which Zen has and no Intel chip.
 TEST(Builtins, ListTheFeaturesThatTheirCpuMakesCodeUse) {
   for (const v1::Target& target : builtinTargets()) {
     if (target.family() != v1::Target::X86_64) continue;

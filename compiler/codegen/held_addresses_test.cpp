@@ -19,8 +19,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// Sums of `rows` elements of a, 64 bytes apart, times vectors of b, over 1,000 steps; `uses` of each product's
-/// element.
+/// Sums of `rows` elements of a, 64 bytes apart, times vectors of b, over 1,000 steps; each product's element has
+/// `uses` uses.
 std::string sums(int rows, int uses = 1) {
   std::string text = "define void @sums(ptr %a, ptr %b, ptr %c) #0 {\nentry:\n  br label %loop\nloop:\n";
   const auto last = [&](int row) { return absl::StrCat("%s", row, "_", uses - 1); };
@@ -51,7 +51,7 @@ std::string sums(int rows, int uses = 1) {
 }
 
 struct Operands {
-  int by_index = 0, by_base = 0;  ///< of multiply-adds that read memory
+  int by_index = 0, by_base = 0;  ///< multiply-adds with a memory operand, by kind of address
 };
 
 Operands operandsOf(const std::string& text, bool held) {
@@ -80,7 +80,7 @@ Operands operandsOf(const std::string& text, bool held) {
   return {count(std::regex(R"(vfm\w+\s+-?\w*\(%\w+,%\w+)")), count(std::regex(R"(vfm\w+\s+-?\w*\(%\w+\))"))};
 }
 
-// LLVM adds the counter in every access: should it stop, or should this be seen through one day, the pass has lost its
+// LLVM adds the counter in every access. If that changes, or if LLVM learns to undo the pass, the pass has lost its
 // purpose.
 TEST(HeldAddresses, MultiplyAddsReadAtARegister) {
   for (const int rows : {8, 12, 28}) {

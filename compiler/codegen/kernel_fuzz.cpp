@@ -1,6 +1,6 @@
-// Single kernels of random shapes and layouts against the oracle: kernel_fuzz --seed=N --count=N [--schedules].
-// As the compiler would build them; --schedules changes fields of its tile trees at random.
-// Without flags a hundred each way, from seed TESSERA_FUZZ_SEED on; from 1 without it.
+// Single kernels of random shapes and layouts against the oracle: kernel_fuzz --seed=N --count=N [--schedules]. Built
+// with their default schedules; --schedules changes fields of the tile trees at random. Without flags, a hundred of
+// each from seed TESSERA_FUZZ_SEED, or from 1 if that is unset.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   bool schedules = false;
   ::testing::InitGoogleTest(&argc, argv);
   const char* chosen = std::getenv("TESSERA_FUZZ_SEED");
-  if (uint64_t wide = 0; chosen) {  // other random tests take longer numbers
+  if (uint64_t wide = 0; chosen) {  // other random tests accept longer numbers
     if (!absl::SimpleAtoi(chosen, &wide)) return 2;
     first_seed = static_cast<unsigned>(wide);
   }

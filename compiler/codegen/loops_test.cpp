@@ -36,7 +36,7 @@ TEST_P(Loops, ElementwiseWithPermutationsAndBroadcasts) {
   const int rank = static_cast<int>(pick({0, 1, 2, 3, 4}));
   const std::vector<int64_t> out = shape(rank);
   WorkloadText text;
-  // One operand as it is, one permuted, one with dimensions left out.
+  // One operand unchanged, one permuted, one with dimensions left out.
   std::vector<int> order(rank);
   for (int d = 0; d < rank; ++d) order[d] = d;
   std::shuffle(order.begin(), order.end(), engine_);
@@ -69,7 +69,7 @@ TEST_P(Loops, MixedTypesAndSelect) {
                     real = any<std::string>({"f32", "f64", "f16"});
   const Tensor a = text.argument(extents, integer), b = text.argument(extents, integer),
                c = text.argument(extents, real);
-  // The mask is a tensor of i1 between two operations, as comparisons of a model are.
+  // The mask is a tensor of i1 between two operations, like a model's comparisons.
   const Tensor mask = text.generic({a, b}, {dims, dims, dims}, text.empty(extents, "i1"), rank, "",
                                    "%r = arith.cmpi slt, %i0, %i1 : " + integer);
   const Tensor chosen =
@@ -130,7 +130,7 @@ TEST_P(Loops, ArgMaxAndIndex) {
   const std::string reductions = engine_() % 2 ? "pr" : "rp";
   const std::string map = reductions == "pr" ? "d0" : "d1";
   const std::vector<int64_t> kept{reductions == "pr" ? rows : columns};
-  // Two results of one reduction are written as text: the builder knows operations of one result only.
+  // Two results of one reduction are written as text: the builder supports operations of one result only.
   const Tensor best = text.fill(kept, "0xFF800000"), where = text.fill(kept, "0", "i64");
   const Tensor both = text.raw(
       "linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (" + map +
@@ -144,7 +144,7 @@ TEST_P(Loops, ArgMaxAndIndex) {
           best.type() + ", " + where.type() + ")",
       kept, "i64");
   std::string ir = text.finish({both});
-  // The value is the second of the pair.
+  // The value is the second result of the pair.
   const size_t at = ir.find(both.name + " = ");
   ir.replace(at, both.name.size(), both.name + ":2");
   ir.replace(ir.rfind("return " + both.name), 7 + both.name.size(), "return " + both.name + "#1");
@@ -230,7 +230,7 @@ TEST_P(Loops, GatherRows) {
   checkWorkload(text.finish({y}), {.seed = GetParam(), .integer_range = rows});
 }
 
-/// What a long loop leaves, parts that are read, computed, computed and returned as well, and the same twice.
+/// The remainder of a long loop; parts that are read, computed, both computed and returned, and used twice.
 class LongLoops : public Loops {};
 
 TEST_P(LongLoops, Concat) {

@@ -12,7 +12,7 @@ using testing::kTransformBody;
 using testing::Tensor;
 using testing::WorkloadText;
 
-/// A matrix of small integers, many of them zero; neighbouring rows and columns often differ in signs alone.
+/// A matrix of small integers, many of them zero; neighbouring rows and columns often differ in signs only.
 Tensor matrix(WorkloadText& text, int64_t rows, int64_t columns, std::mt19937& random) {
   std::string values;
   for (int64_t row = 0; row < rows; ++row) {
@@ -32,7 +32,7 @@ std::vector<std::string> strategies(const v1::KernelInfo& info) {
   return found;
 }
 
-/// A convolution of random size in its three stages, bias and ReLU; with zeros around them where `border` is.
+/// A convolution of random size in its three stages, bias and ReLU; with a border of zeros of this width.
 std::string convolutionInStages(std::mt19937& random, int64_t m, int64_t down, int64_t across, int64_t border) {
   const auto inputs = static_cast<int64_t>(1 + random() % 3), outputs = static_cast<int64_t>(1 + random() % 3);
   const int64_t block = random() % 4 == 0 ? 8 : 16;
@@ -52,7 +52,7 @@ TEST_P(Transforms, ConvolutionInThreeStages) {
   EXPECT_EQ(strategies(info), (std::vector<std::string>{"transform", "contraction", "transform"}));
 }
 
-// Some rows of blocks after the others: one phase, a border that ends where a slice does.
+// A few rows of blocks at a time: one phase, with a border that ends where a slice ends.
 TEST_P(Transforms, ConvolutionInSlices) {
   std::mt19937 random(GetParam());
   const int64_t m = 2 + random() % 3, down = 2 + random() % 4, across = 2 + random() % 5;
@@ -66,8 +66,8 @@ TEST_P(Transforms, ConvolutionInSlices) {
   EXPECT_TRUE(strategies(info).back().starts_with("region")) << strategies(info).back();
 }
 
-// Planes behind the stages, of whole blocks or of what is left where the image ends within some: a pass of its own
-// turns squares of pixels and channels. With the transform it would store its vectors element by element.
+// Planes after the stages, of whole blocks or with a remainder where the image ends within blocks: a separate pass
+// transposes squares of pixels and channels. Fused with the transform, its vectors would be stored element by element.
 TEST_P(Transforms, PlanesBehindTheStages) {
   std::mt19937 random(GetParam());
   const int64_t m = 2 + random() % 3, down = 2 + random() % 4, across = 2 + random() % 5;
@@ -102,7 +102,7 @@ TEST_P(Transforms, PlanesBehindTheStages) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, Transforms, ::testing::Range(0U, 24U));
 
-// Of several images the first ones are the front of the grid on both ways, wherever a transform writes them.
+// With several images, the first ones are a prefix of the grid in both transforms, wherever they write.
 TEST(Transforms, ImagesComeBeforeTheirChannels) {
   std::mt19937 random(5);
   WorkloadText text;
@@ -126,7 +126,7 @@ TEST(Transforms, ImagesComeBeforeTheirChannels) {
   }
 }
 
-// Matrices that are data are no transform.
+// Matrices that are arguments do not form a transform.
 TEST(Transforms, MatricesFromOutsideAreAReduction) {
   WorkloadText text;
   const Tensor left = text.argument({4, 4}), right = text.argument({4, 4}), x = text.argument({10, 10, 16});
@@ -136,7 +136,7 @@ TEST(Transforms, MatricesFromOutsideAreAReduction) {
   for (const std::string& strategy : strategies(checkWorkload(text.finish({v})))) EXPECT_NE(strategy, "transform");
 }
 
-// A sum that starts from something is no transform either.
+// Nor does a sum that starts from another tensor.
 TEST(Transforms, SumsOntoAnotherTensorAreAReduction) {
   std::mt19937 random(3);
   WorkloadText text;

@@ -1,5 +1,5 @@
-// Products whose result has the memory of what is added to it: the same values as beside it, whatever the shapes, types
-// and tree.
+// Products whose result shares the memory of an added operand: the same values as with separate memory, whatever the
+// shapes, types and tree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 struct Residual {
   int64_t m = 1, n = 1, k = 1;
-  std::string element = "f32";  ///< of operands and result; halves are summed up in f32
+  std::string element = "f32";  ///< of operands and result; halves are summed in f32
   bool turned = false;          ///< the right side is [n, k]
 };
 
@@ -53,7 +53,7 @@ std::string residual(const Residual& shape) {
       {text.generic({sum, bias, x}, {"d0, d1", "d1", "d0, d1", "d0, d1"}, text.empty({m, n}, element), 2, "", add)}, 3);
 }
 
-/// The same with a result in memory of its own.
+/// The same with separate memory for the result.
 std::string beside(const std::string& ir) {
   return absl::StrReplaceAll(ir, {{" {tessera.written_over = 3 : i64}", ""}});
 }
@@ -79,7 +79,7 @@ TEST(WrittenOver, Halves) {
       checkWorkload(residual({m, n, k, element}), {.seed = ++seed});
 }
 
-/// A convolution in channel blocks, what it adds in the same blocks.
+/// A convolution in channel blocks, with an added operand in the same blocks.
 TEST(WrittenOver, ConvolutionsInChannelBlocks) {
   for (const auto& [height, width, kernel] : std::vector<std::array<int64_t, 3>>{{7, 7, 1}, {5, 13, 3}, {1, 1, 1}}) {
     WorkloadText text;
@@ -97,7 +97,7 @@ TEST(WrittenOver, ConvolutionsInChannelBlocks) {
   }
 }
 
-/// Trees that a search may try: what they change must not change the values.
+/// Trees that a search may try must not change the values.
 TEST(WrittenOver, RandomTreesOfRandomShapes) {
   std::mt19937 random(11);
   const auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
@@ -111,7 +111,7 @@ TEST(WrittenOver, RandomTreesOfRandomShapes) {
   }
 }
 
-/// Partial results have no place: they would lie where what is added is read behind the last block.
+/// Partial sums have no memory: they would overwrite elements of the added operand that are read after the last block.
 TEST(WrittenOver, SumsAreNotCutIntoBlocks) {
   const auto blocks = [](const std::string& ir) {
     v1::BuildUnit unit = hostUnit(ir);
@@ -142,7 +142,7 @@ TEST(WrittenOver, WhatIsReadElsewhereAsWellIsRefused) {
   EXPECT_THAT(std::string(built.status().message()), HasSubstr("read what it has written already"));
 }
 
-/// Sums of tiles overlap where rows or columns are no multiple of theirs; results do not.
+/// Sums of tiles overlap where rows or columns are not multiples of a tile's; results must be written once.
 TEST(WrittenOver, TilesWriteWhatTheyReadOnce) {
   v1::BuildUnit probe;
   if (!addTileInstructions(probe, true)) GTEST_SKIP() << "no tiles here";

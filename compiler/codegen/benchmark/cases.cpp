@@ -53,7 +53,7 @@ Case convCase(const Conv& conv, int64_t block) {
           {[conv] { return dnnlConvolution(conv); }}};
 }
 
-/// The same in NCHW throughout, weights as a model has them; oneDNN's is still the layout it likes best.
+/// The same in NCHW throughout, with weights in a model's layout; oneDNN still chooses its preferred layout.
 Case planarCase(const Conv& conv) {
   const int64_t out = conv.size / conv.stride, padded = conv.size + conv.kernel / 2 * 2;
   const bool depthwise = conv.groups > 1;
@@ -89,7 +89,7 @@ Tensor matrixOf(WorkloadText& text, llvm::ArrayRef<float> entries, int64_t rows)
                   {rows, columns});
 }
 
-/// The stages that graph/winograd makes of a 3x3 convolution; GFLOP/s count the direct convolution's operations.
+/// The stages that graph/winograd creates for a 3x3 convolution; GFLOP/s count the direct convolution's operations.
 Case winogradCase(const Conv& conv, const WinogradAlgorithm& algorithm, int64_t block) {
   const int64_t m = algorithm.results, blocks = ceilDiv(conv.size, m);
   const testing::WinogradText stages{m, conv.c / block, conv.k / block, blocks, blocks, block};
@@ -132,7 +132,7 @@ Case packedCase(int64_t m, int64_t n, int64_t k, int64_t block) {
           {[=] { return dnnlMatmul({m, n, k}, true); }}};
 }
 
-/// y[rows, columns] = f(x) of some elementwise or row-wise kind; flops are bytes moved here.
+/// y[rows, columns] = f(x), elementwise or row-wise; `flops` is the number of bytes moved here.
 Case transposeCase(int64_t rows, int64_t columns) {
   WorkloadText text;
   const Tensor y = text.generic({text.argument({columns, rows})}, {"d1, d0", "d0, d1"}, text.empty({rows, columns}), 2,
@@ -170,7 +170,7 @@ std::vector<Case> allCases(int64_t block) {
       for (bool tb : {false, true}) cases.push_back(gemmCase({size, size, size, 1, ta, tb}));
   }
   cases.push_back(
-      packedCase(128, 768, 768, block));  // BERT-base at 128 tokens, weights in panels as the graph lays them
+      packedCase(128, 768, 768, block));  // BERT-base at 128 tokens, with weights packed as the graph level packs them
   cases.push_back(packedCase(128, 3072, 768, block));
   cases.push_back(packedCase(128, 768, 3072, block));
   cases.push_back(packedCase(197, 768, 768, block));  // ViT-B/16: 196 patches and the class token

@@ -1,5 +1,5 @@
-// Chains of products (thesis, table 3.5) slice by slice beside the same workload in phases: GFLOP/s of both, one
-// thread, in turns, fastest round of each. Not a test.
+// Chains of products (thesis, table 3.5), run slice by slice and in phases: GFLOP/s of both, one thread, measured
+// alternately, fastest round of each. Not a test.
 //   chain_benchmark [G2|rows|windows] [options], see --help
 #include <time.h>
 
@@ -63,10 +63,10 @@ struct Operands {
   std::vector<void*> pointers;
 };
 
-/// The tiling that asks for phases instead of regions.
+/// The tiling that requests phases instead of regions.
 Tiling phases() { return {{"phases", 0}}; }
 
-/// Builds `ir` once per tiling (an empty one: as the code generator decides) and measures them in turns.
+/// Builds `ir` once per tiling (an empty one: the code generator's choice) and measures them alternately.
 void measure(const std::string& name, const std::string& ir, const std::vector<int64_t>& floats, double flops,
              const std::vector<Tiling>& tilings, int rounds, const std::string& emit) {
   Operands operands(floats);
@@ -119,7 +119,7 @@ std::string layerNormalization(int64_t rows, int64_t columns) {
   return text.finish({y});
 }
 
-/// A channel of its own for each filter, of [n, h, w, c] padded by one.
+/// Depthwise convolution: one channel per filter, [n, h, w, c] padded by one.
 Tensor depthwise(WorkloadText& text, const Tensor& x, const Tensor& filter) {
   const Tensor padded = text.pad(x, {0, 1, 1, 0}, {0, 1, 1, 0}, "0.0");
   return text.generic({padded, filter}, {"d0, d1 + d4, d2 + d5, d3", "d4, d5, d3", "d0, d1, d2, d3"},
@@ -132,7 +132,7 @@ Tensor pooled(WorkloadText& text, const Tensor& x) {
                       "%r = arith.maximumf %i0, %o : f32");
 }
 
-/// Convolutions of one image in slices of so many rows: halos computed again, beside kept from slice to slice.
+/// Convolutions of one image in slices of a few rows: halos recomputed, compared with halos kept from slice to slice.
 void measureWindows(int rounds, const std::string& emit) {
   constexpr int64_t kSize = 56;
   for (const std::string name : {"conv-conv-pool", "bottleneck", "inverted"}) {

@@ -1,5 +1,5 @@
-// GFLOP/s of generated kernels beside the machine's FMA peak, oneDNN and OpenBLAS, single thread, measured in
-// turns so that a busy machine slows all of them alike. Not a test.
+// GFLOP/s of generated kernels, of the machine's FMA peak, of oneDNN and of OpenBLAS, single thread, measured
+// alternately so that other load slows all of them alike. Not a test.
 //   codegen_benchmark [name part] [options], see --help
 #include <time.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@
 
 namespace {
 
-using namespace tessera::compiler::codegen::benchmark;  // NOLINT: everything of this file is about it
+using namespace tessera::compiler::codegen::benchmark;  // NOLINT: this file is that namespace's program
 using tessera::compiler::codegen::LoadedUnit;
 using Clock = std::chrono::steady_clock;
 
@@ -63,7 +63,7 @@ absl::StatusOr<tessera::v1::Schedule> readTree(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!getenv("OMP_NUM_THREADS")) {  // read when the program is loaded, therefore start again
+  if (!getenv("OMP_NUM_THREADS")) {  // read at program start, therefore re-execute
     setenv("OMP_NUM_THREADS", "1", 1);
     setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);  // operands of both sides on huge pages, as in an arena
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
       for (double time : least)
         phases += (phases.empty() ? " phases us " : "+") + std::to_string(std::lround(time * 1e6));
     }
-    // The fastest round of each: what the code can do when nobody else uses the caches.
+    // The fastest round of each, which is least affected by other users of the caches.
     auto best = [](const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); };
     const double mine = best(rates[0]), peak = best(peaks);
     const double dnnl = works.size() > 1 ? best(rates[1]) : 0, blas = works.size() > 2 ? best(rates[2]) : 0;

@@ -1,4 +1,4 @@
-// Library calls beside which generated kernels are measured, one thread each.
+// Library calls that generated kernels are compared with, one thread each.
 #include <cblas.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Register tiles by equation 3.4, and what packing and cache blocks must not change.
+// Register tiles by equation 3.4; packing and cache blocks must not change results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,8 @@ TEST(RegisterTile, OfAProductFitsTheRegisterFile) {
   }
 }
 
-// What followers read is read once a result: a bias and a residual do not make a product of panels one of dots.
+// Operands of followers are read once per result: a bias and a residual do not turn a product of panels into one of dot
+// products.
 TEST(VectorLoop, OfAProductWithFollowersIsThatOfItsPanels) {
   WorkloadText text;
   const std::vector<int64_t> shape{512, 24, 32};
@@ -78,7 +79,7 @@ TEST(VectorLoop, OfAProductWithFollowersIsThatOfItsPanels) {
       << "the sum is cut into blocks";
 }
 
-/// Caches so small that products of a few thousand elements are blocked, spread and fetched ahead.
+/// Caches so small that products of a few thousand elements are blocked, packed and prefetched.
 void shrinkCaches(v1::BuildUnit& unit) {
   for (int64_t bytes : {int64_t{2} << 10, int64_t{8} << 10, int64_t{160} << 10}) {
     unit.add_memory()->set_capacity_bytes(bytes);
@@ -86,7 +87,7 @@ void shrinkCaches(v1::BuildUnit& unit) {
   }
 }
 
-// Rows whose distance is a power of two share few sets of the caches; a copy of them, block by block, does not.
+// Rows at a power-of-two distance share few sets of the caches; a block-by-block copy of them does not.
 TEST(CacheBlocks, SpreadRowsThatShareSets) {
   for (auto [size, packed] : {std::pair<int64_t, int>(2048, 2), {2000, 1}, {1024, 2}, {512, 1}}) {
     WorkloadText text;
@@ -98,7 +99,7 @@ TEST(CacheBlocks, SpreadRowsThatShareSets) {
   }
 }
 
-/// Whether vectors run along the columns of the product, as ProductTree has them.
+/// Whether vectors run along the columns of the product, as ProductTree assumes.
 bool runsAlongColumns(const v1::Schedule& schedule) { return productLeaf(schedule).kernel().variant() != "dot"; }
 
 class Packing : public ::testing::TestWithParam<unsigned> {};
@@ -130,7 +131,8 @@ TEST_P(Packing, AndBlocksChangeNothing) {
   product.block_k = block_k;
   product.pack_a = (packed & 1) != 0;
   product.pack_b = (packed & 2) != 0;
-  bool along_columns = true;  // few rows or columns that lie along k are summed along k by default, and stay so
+  // a few rows or columns that are contiguous along k use dot products by default; such trees are not replaced
+  bool along_columns = true;
   const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam(),
                                                                .adjust =
                                                                    [&](v1::BuildUnit& unit) {
@@ -156,7 +158,7 @@ TEST_P(Packing, UnderSmallCaches) {
   WorkloadText text;
   const Tensor a = text.argument({m, k});
   Tensor c;
-  if (random() % 2 == 0) {  // panels, as the graph lays constant operands
+  if (random() % 2 == 0) {  // panels, as the graph level packs constant operands
     c = text.generic({a, text.argument({panels, k, 16})}, {"d0, d3", "d1, d3, d2", "d0, d1, d2"},
                      text.fill({m, panels, 16}, "0.0"), 4, "pppr", kMultiplyAdd);
   } else {
@@ -167,8 +169,9 @@ TEST_P(Packing, UnderSmallCaches) {
   checkWorkload(text.finish({c}), {.seed = GetParam(), .adjust = shrinkCaches});
 }
 
-// A broadcast operand that slow rows or many passes make worth a copy is copied a block of rows at a time, in the
-// thread's scratch: blocks and tiles that do not divide, a reduction cut into blocks, batches, followers, both layouts.
+// A broadcast operand that is worth a copy (slow rows, or many passes) is copied a block of rows at a time into the
+// thread's scratch: blocks and tiles that do not divide evenly, a reduction cut into blocks, batches, followers, both
+// layouts.
 TEST_P(Packing, WithinBlocks) {
   if (GetParam() >= 16) GTEST_SKIP();
   std::mt19937 random(GetParam() + 9000);
@@ -196,7 +199,7 @@ TEST_P(Packing, WithinBlocks) {
   EXPECT_LE(info.scratch_bytes(), 32 * 41 * 4 + 64) << "no more than a block";
 }
 
-// What the analysis chooses by itself for operands too large for L1, in all four layouts, a power of two apart.
+// The analysis' own choice for operands too large for L1, in all four layouts, a power of two apart.
 TEST_P(Packing, IsChosenForLargeOperands) {
   if (GetParam() >= 8) GTEST_SKIP();
   const bool ta = GetParam() & 1, tb = GetParam() & 2;
@@ -208,14 +211,14 @@ TEST_P(Packing, IsChosenForLargeOperands) {
                                 text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
   const v1::KernelInfo info = checkWorkload(text.finish({c}), {.seed = GetParam()});
   EXPECT_EQ(info.phases(info.phases_size() - 1).strategy(), "contraction");
-  if (ta && tb) return;  // both contiguous along the result's columns: nothing needs to move
+  if (ta && tb) return;  // both contiguous along the result's columns: no packing is needed
   ASSERT_EQ(info.phases_size(), 2);
   EXPECT_EQ(info.phases(0).strategy(), "pack");
   EXPECT_GE(info.workspace_bytes(), std::min(m, n) * k * 4);
 }
 
-// Few rows: the other operand is read where it lies, a part of the reduction that stays in L1 at a time. Few columns:
-// vectors run along the reduction, and columns that do not lie so are copied.
+// Few rows: the other operand is read unpacked, with the part of the reduction that stays in L1 at a time. Few columns:
+// vectors run along the reduction, and columns that are not contiguous along it are copied.
 TEST_P(Packing, OfThinProducts) {
   if (GetParam() >= 32) GTEST_SKIP();
   std::mt19937 random(GetParam() + 500);
@@ -249,8 +252,8 @@ TEST(DotProducts, CopyFewColumnsOnce) {
   EXPECT_GE(info.workspace_bytes(), 512 * 3 * 4);
 }
 
-// Vectors along one of several reductions: the copied operand is one panel along it, which tiles walk on, whatever lies
-// between its rows. Both operands in any order of their dimensions, of few columns and of none.
+// Vectors along one of several reductions: the copied operand is a single panel along it, which tiles continue through,
+// whatever the distance between its rows. Both operands in any order of their dimensions, with few or no columns.
 TEST_P(Packing, OfDotsOverSeveralReductions) {
   std::mt19937 random(GetParam() + 11000);
   auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
@@ -278,7 +281,8 @@ TEST_P(Packing, OfDotsOverSeveralReductions) {
   checkWorkload(text.finish({c}), {.seed = GetParam()});
 }
 
-// A reduction that is cut leaves the columns to the grid: they divide evenly between two threads, in panels too.
+// When a reduction is cut, only the columns are left for the grid: they must divide evenly between two threads, in
+// panels too.
 TEST(BlockedReduction, DividesBetweenThreads) {
   for (const bool panels : {false, true}) {
     WorkloadText text;
@@ -299,7 +303,7 @@ TEST(BlockedReduction, DividesBetweenThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Packing, ::testing::Range(0U, 60U));
 
-/// A sum, and a consumer that first makes `count` quotients of x and only then uses them one by one.
+/// A sum, and a consumer that first computes `count` quotients of x and only then uses them one by one.
 std::string chainOf(int count) {
   WorkloadText text;
   const Tensor x = text.argument({8, 64});
@@ -327,7 +331,7 @@ TEST(RegisterPressure, CutsWhatWouldSpill) {
   ASSERT_EQ(fits.phases_size(), 1);
   EXPECT_EQ(fits.phases(0).strategy(), "elementwise");
   const v1::KernelInfo cut = checkWorkload(chainOf(32), options);
-  ASSERT_GE(cut.phases_size(), 1);  // both sides of the cut may run slice by slice in one phase
+  ASSERT_GE(cut.phases_size(), 1);  // both sides of the cut may still form one region
   EXPECT_NE(cut.phases(0).strategy().find("registers"), std::string::npos) << cut.phases(0).strategy();
 }
 

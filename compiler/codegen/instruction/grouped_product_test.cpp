@@ -1,4 +1,4 @@
-// Products of 8-bit integers, whose sums are exact on every instruction that adds up groups of them, and of bf16, whose
+// Products of 8-bit integers, whose sums are exact with every instruction that sums groups of them, and of bf16, whose
 // sums are rounded once or twice for each pair.
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-/// sum + read(a) * read(b), where `flip` turns the sign bit of the first operand before.
+/// sum + read(a) * read(b); `flip` inverts the sign bit of the first operand before.
 std::string body(const std::string& first, const std::string& second, bool flip = false) {
   return absl::StrCat(flip ? "%bit = arith.constant -128 : i8\n    %f = arith.xori %i0, %bit : i8\n    " : "",
                       "%a = arith.", first, flip ? " %f" : " %i0", " : i8 to i32\n    %b = arith.", second,
@@ -36,7 +36,7 @@ std::string product(int64_t m, int64_t n, int64_t k, const std::string& body, Fo
                           : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
 }
 
-/// The same of integers of 16 bits; [k / 2, n, 2] where interleaved.
+/// The same for 16-bit integers; [k / 2, n, 2] if interleaved.
 std::string wideProduct(int64_t m, int64_t n, int64_t k, Form form) {
   WorkloadText text;
   const bool rows = form == kRows;
@@ -50,7 +50,7 @@ std::string wideProduct(int64_t m, int64_t n, int64_t k, Form form) {
                            : text.generic({a, b}, {"d0, d2, d3", "d2, d1, d3", "d0, d1"}, c, 4, "pprr", body)});
 }
 
-/// The same of bf16, summed up in f32; [k / 2, n, 2] where interleaved.
+/// The same for bf16, summed in f32; [k / 2, n, 2] if interleaved.
 std::string halfProduct(int64_t m, int64_t n, int64_t k, Form form, const std::string& followed = "") {
   const std::string body =
       "%a = arith.extf %i0 : bf16 to f32\n    %b = arith.extf %i1 : bf16 to f32\n    %m = arith.mulf %a, %b : f32\n    "
@@ -75,7 +75,7 @@ std::string instructionOf(const std::string& ir, const std::function<void(v1::Bu
   return schedule.ok() ? productLeaf(*schedule).kernel().instruction() : "";
 }
 
-/// Compiles for `target` as this machine can run it.
+/// Compiles for `target`, restricted to code that this machine can run.
 std::function<void(v1::BuildUnit&)> forTarget(const std::string& name) {
   return [name](v1::BuildUnit& unit) {
     const v1::Target* target = findBuiltinTarget(name);
@@ -108,7 +108,7 @@ TEST(GroupedProduct, OfHalvesIsWithinTheBoundOfSumsInSingleForEveryShapeAndLayou
   checkWorkload(halfProduct(14, 48, 128, kInterleaved, "%r = arith.truncf %i0 : f32 to bf16"), {.seed = 1});
 }
 
-// Where no instruction is there for it, a row's products of bytes are added up lane by lane, then across the lanes.
+// Without a matching instruction, a row's products of bytes are summed lane by lane, then across lanes.
 TEST(GroupedProduct, RowsWithoutAnInstructionAreExactForEverySignAndLength) {
   unsigned seed = 0;
   for (const int64_t k : {4, 8, 16, 17, 32, 64, 80})
@@ -119,12 +119,12 @@ TEST(GroupedProduct, RowsWithoutAnInstructionAreExactForEverySignAndLength) {
           {.seed = ++seed * 4, .integer_range = 128, .adjust = [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }});
 }
 
-/// The same with the mark of weights that seldom saturate.
+/// The same with the attribute for weights that rarely saturate.
 std::string narrowPairs(const std::string& ir) {
   return absl::StrReplaceAll(ir, {{"\"reduction\"]}", "\"reduction\"], tessera.narrow_pairs}"}});
 }
 
-// 255 * -128 twice is less than any 16-bit integer: instructions that saturate pairs would show.
+// 255 * -128 twice is below the range of 16-bit integers, so instructions that saturate pairs would give wrong results.
 TEST(GroupedProduct, SumsOfExtremesAreExact) {
   for (const auto& [target, narrow] : {std::pair("", false), {"x86-64-v3", false}, {"x86-64-v3", true}}) {
     WorkloadText text;
@@ -145,7 +145,7 @@ TEST(GroupedProduct, UsesWhatTheTargetHas) {
   EXPECT_EQ(instructionOf(ir, forTarget("cascadelake")), "vpdpbusd.512");
   EXPECT_EQ(instructionOf(ir, forTarget("x86-64-v3")), "vpmaddwd.256");
   EXPECT_EQ(instructionOf(ir, [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }), "");
-  // Both signed: no instruction of 8 bits takes them as they are; in 16 bits signs are all the same.
+  // Both signed: no 8-bit instruction accepts them directly; widened to 16 bits, signs no longer differ.
   EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), forTarget("cascadelake")),
             "vpdpwssd.512");
 }
@@ -167,7 +167,7 @@ TEST(GroupedProduct, UnsignedOperandsOf16BitsGetNoSignedElements) {
   EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), unsignedFirst), "");
 }
 
-// A chip's new instruction is text: another name for the same intrinsic is all that code generation is told.
+// A chip's new instruction is text: code generation only reads another name for the same intrinsic.
 TEST(GroupedProduct, NeedsNoCodeForAnInstructionThatATargetDescribes) {
   const std::string ir = product(16, 32, 64, body("extui", "extsi"), kInterleaved);
   EXPECT_EQ(instructionOf(ir,
@@ -189,7 +189,8 @@ TEST(GroupedProduct, PairsAreTakenWhereTheyPay) {
       "vpmaddwd.256");
 }
 
-// A quarter of the pairs of full range could saturate, and no pair within 64 could: the mark changes no result.
+// A quarter of the pairs of full range could saturate, and no pair within 64 could: the attribute must not change
+// results.
 TEST(GroupedProduct, PairsThatSaturateAreExactToo) {
   unsigned seed = 0;
   for (const int64_t range : {128, 90, 64, 2})
@@ -205,7 +206,7 @@ TEST(GroupedProduct, PairsThatSaturateAreExactToo) {
   }
 }
 
-// Bytes that were widened once hold -128 to 255; a sum of 254 products of full range needs all 32 bits and wraps.
+// Widened bytes range from -128 to 255; a sum of 254 products of full range needs all 32 bits and wraps.
 TEST(GroupedProduct, IntegersOf16BitsAreExactForEveryShapeAndLayout) {
   unsigned seed = 0;
   for (const char* target : {"x86-64-v3", "skylake-avx512", "cascadelake"}) {
@@ -229,7 +230,7 @@ TEST(GroupedProduct, IntegersOf16BitsTakeInstructionsFor16Bits) {
   EXPECT_EQ(instructionOf(ir, [](v1::BuildUnit& unit) { unit.clear_intrinsics(); }), "");
 }
 
-// Extremes that quantized networks have: 255 and 0 of activations, -128 and 127 of weights.
+// Extreme values of quantized networks: activations 255 and 0, weights -128 and 127.
 TEST(GroupedProduct, ExtremesOfWidenedBytesAreExact) {
   for (const char* weight : {"-128", "127"}) {
     WorkloadText text;

@@ -1,5 +1,5 @@
-// What every micro-kernel and every instruction of products promises, whichever there are: nothing here asks for one by
-// its name. A new one is tested by a workload that it runs.
+// Properties of every micro-kernel and every product instruction; no test depends on a specific one. A new one is
+// tested by adding a workload that it runs.
 #include "compiler/codegen/kernel/registry.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ std::string transform() {
   return text.finish({WinogradText{2, 1, 3, 3, 5, 16}.write(text, to_input, to_output)});
 }
 
-/// sum += x * y of elements that are read so, both along the sum: 32-bit integers, or f32.
+/// sum += x * y of extended elements, both contiguous along the sum: 32-bit integers, or f32.
 std::string narrowProduct(const std::string& element, const std::string& first, const std::string& second) {
   const bool real = element == "bf16";
   const std::string wide = real ? "f32" : "i32", operation = real ? "f" : "i";
@@ -83,7 +83,7 @@ std::string narrowProduct(const std::string& element, const std::string& first, 
                         "\n    %r = arith.add" + operation + " %o, %m : " + wide)});
 }
 
-/// Odd shapes: one, primes, what leaves a rest.
+/// Odd shapes: ones, primes, sizes with a remainder.
 std::vector<std::string> workloads() {
   return {product(1, 1, 1, false),
           product(7, 31, 67, false),
@@ -153,7 +153,7 @@ void expectPromises(const Nest& nest, const TilePlan& plan, const Chip& chip) {
   EXPECT_TRUE(cycles > 0 && std::isfinite(cycles)) << cycles;
   const double instructions = kernel.instructions(nest, plan);
   EXPECT_TRUE(instructions > 0 && std::isfinite(instructions)) << instructions;
-  // Results are m by n, sums are k, and no loop is two of them.
+  // Results are m by n, the sum is k, and each loop is in one of them only.
   const MicroKernel::Iterations iterations = kernel.iterations(nest, plan);
   std::multiset<int> matched;
   for (const auto* loops : {&iterations.m, &iterations.n, &iterations.k}) matched.insert(loops->begin(), loops->end());
@@ -204,7 +204,7 @@ TEST(MicroKernels, ComputeWhatTheInterpreterDoes) {
     for (const v1::Tile* leaf : leavesOf(*schedule)) seen.insert(leaf->kernel().variant());
     checkWorkload(ir, {.seed = ++seed});
   }
-  // On tiles, which this machine need not have.
+  // Tiles, if this machine or the emulation has them.
   v1::BuildUnit unit = hostUnit(narrowProduct("i8", "extui", "extsi"));
   const bool tiles = addTileInstructions(unit, true);
   if (tiles) {
@@ -234,9 +234,9 @@ TEST(MicroKernels, TurnSquaresOfNarrowTypesInPartsOfVectors) {
   }
 }
 
-// A kernel that runs the same nests with the same tiles can take the other's place in a tree, and computes the same.
+// A kernel that runs the same nests with the same tiles can replace another one in a tree, and computes the same.
 TEST(MicroKernels, StandForEachOther) {
-  unsigned seed = 1;  // by fours: others are built for other registers, where the default is another tree
+  unsigned seed = 1;  // in steps of four: other seeds compile for other registers, where the default tree differs
   for (const std::string& ir : workloads()) {
     auto schedule = defaultSchedule(hostUnit(ir));
     ASSERT_TRUE(schedule.ok()) << schedule.status();
@@ -273,7 +273,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
   for (const v1::Target& target : builtinTargets()) {
     if (target.code().triple().empty() || target.registers().vector_bits() == 0) continue;
     auto chip = chipOf(unitFor(products[0], target));
-    if (!chip.ok()) continue;  // no processor that LLVM knows
+    if (!chip.ok()) continue;  // LLVM knows no such processor
     for (const auto& instruction : productInstructions(*chip)) {
       ++instructions;
       SCOPED_TRACE(target.name() + " " + instruction->name());
@@ -292,7 +292,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
         for (Nest& nest : list->phases.back().nests) {
           const Nest before = nest;
           Chip narrow = *chip;
-          // As a schedule of narrower vectors: an instruction of fewer lanes is taken up there.
+          // As in a schedule of narrower vectors: an instruction with fewer lanes then applies.
           for (; narrow.vectorBits() > 64 && !instruction->takeUp(builder, nest, narrow).empty();)
             narrow.narrowVectors(narrow.vectorBits() / 2);
           if (!nest.statements[0].step) {
@@ -305,8 +305,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
           EXPECT_EQ(step.lanes(), step.tiles() ? 0 : lanesOf(nest, narrow));
           EXPECT_LT(nest.iterations(), before.iterations());
           EXPECT_TRUE(isContraction(nest));
-          // What is left of it at an edge of slices is run as well, by another kernel where this one has no loop for
-          // it.
+          // The remainder at an edge of slices must run as well, with another kernel if this one lacks a loop.
           for (int loop = 0; loop < nest.loops(); ++loop) {
             if (nest.reduction[loop]) continue;
             Nest slice = nest;

@@ -1,5 +1,5 @@
-// Products on tile instructions: their object code runs here, on machines without tiles by emulation of each
-// instruction, and is held to the interpreter, which knows nothing of tiles.
+// Products on tile instructions. The object code runs here, by emulation of each instruction on machines without tiles,
+// and is compared with the interpreter, which knows nothing of tiles.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-/// sum += x * y of elements that are read so: 32-bit integers, or f32 for bf16.
+/// sum += x * y of extended elements: 32-bit integers, or f32 for bf16.
 struct Kind {
   const char *element, *first, *second;
   bool isReal() const { return std::string_view(element) == "bf16"; }
@@ -61,7 +61,7 @@ class TileKernel : public ::testing::Test {
     if (!addTileInstructions(some_, true)) GTEST_SKIP() << "no tiles here";
   }
 
-  /// Compiles with tile instructions alone and compares. They have run if `uses`.
+  /// Compiles with tile instructions only and compares results. `uses`: whether tile instructions must have run.
   void check(const std::string& ir, bool uses = true, std::function<void(v1::Schedule&)> edit = nullptr) {
     const TileEmulation tiles;
     checkWorkload(ir, {.seed = ++seed_,
@@ -147,7 +147,7 @@ TEST_F(TileKernel, FollowsOtherPiecesAndRefusesThoseThatRegistersDoNotHold) {
   EXPECT_EQ(kernel.instruction(), "tdpbusd");
   *unit.mutable_schedule() = *schedule;
   EXPECT_TRUE(checkSchedule(unit).ok()) << checkSchedule(unit);
-  // Rows, columns and steps in this order: loops of the workload.
+  // Rows, columns and steps, in the order of the workload's loops.
   const auto with = [&](const std::vector<int64_t>& sizes) {
     return [sizes](v1::Schedule& edited) {
       for (int p = 0; p < edited.phases_size(); ++p) {
@@ -178,7 +178,7 @@ TEST_F(TileKernel, FollowsOtherPiecesAndRefusesThoseThatRegistersDoNotHold) {
   }
 }
 
-/// Gives the leaf on tiles a piece of these sizes along loops i0, i1, ... of these extents; its steps stay.
+/// Gives the leaf on tiles a piece of these sizes along loops i0, i1, ... of these extents; its steps are unchanged.
 std::function<void(v1::Schedule&)> inPieces(const std::vector<int64_t>& sizes, const std::vector<int64_t>& extents) {
   return [=](v1::Schedule& edited) {
     for (int p = 0; p < edited.phases_size(); ++p) {
@@ -207,8 +207,8 @@ std::function<void(v1::Schedule&)> inPieces(const std::vector<int64_t>& sizes, c
   };
 }
 
-// Sums of one turn become results while the next ones are added up: of few and of many steps, with and without a last
-// step that no whole tile fills, and rows that are no whole number of those side by side.
+// Results of one turn are computed while the next turn's sums are accumulated: for few and for many steps, with and
+// without a last partial step, and with rows that are not a multiple of those processed together.
 TEST_F(TileKernel, ComputesWhatFollowsBesideTheNextTurn) {
   for (int64_t k : {64, 68, 192, 960})
     for (auto [rows, columns] : {std::pair(45, 64), {16, 128}, {7, 128}, {30, 96}, {33, 48}}) {
@@ -248,10 +248,10 @@ TEST_F(TileKernel, IsChosenByItsPrice) {
   EXPECT_EQ(chosen(product(kUnsigned, 128, 128, 256)), "tdpbuud");
   EXPECT_EQ(chosen(product(kSignedUnsigned, 128, 128, 256)), "tdpbsud");
   EXPECT_EQ(chosen(product(kHalves, 128, 128, 256)), "tdpbf16ps");
-  // A tile of which a sixteenth is used, and one whose sum is a group, take longer than vectors.
+  // A tile of which a sixteenth is used, and one whose sum is a single group, are slower than vectors.
   EXPECT_EQ(chosen(product(kUnsignedSigned, 1, 128, 256)), "vpdpbusd.512");
   EXPECT_EQ(chosen(product(kUnsignedSigned, 128, 128, 4)), "vpdpbusd.512");
-  // Bits that are turned where elements are loaded: no tile does that.
+  // Bits are flipped where elements are loaded, which no tile instruction does.
   WorkloadText text;
   const std::string body =
       "%bit = arith.constant -128 : i8\n    %f = arith.xori %i0, %bit : i8\n    %a = arith.extui %f : i8 to i32\n    "
@@ -262,7 +262,8 @@ TEST_F(TileKernel, IsChosenByItsPrice) {
             "vpdpbusd.512");
 }
 
-// What neighbouring pieces share stays near, and what passes comes from the second level, a block at a time.
+// The operand that neighbouring pieces share stays near, and the streamed one comes from the second level, one block at
+// a time.
 TEST_F(TileKernel, OrdersPiecesByWhatStaysNear) {
   auto leafOf = [](const std::string& ir) {
     auto schedule = defaultSchedule(sapphireRapids(ir));
@@ -280,12 +281,12 @@ TEST_F(TileKernel, OrdersPiecesByWhatStaysNear) {
     return found;
   };
   using Loops = std::vector<std::pair<std::string, int64_t>>;
-  // 32 rows of a kilobyte and as many columns are in the near level by turns: two tiles of either a step. 64 rows are
-  // not.
+  // 32 rows of a kilobyte and as many columns fit in the near level alternately: two tiles of either per step. 64 rows
+  // do not.
   const v1::Tile near = leafOf(product(kUnsignedSigned, 1024, 1024, 1024));
   EXPECT_EQ(sizes(near), (std::vector<int64_t>{32, 128, 16})) << printTileLine(near);
   EXPECT_EQ(loops(near), (Loops{{"i0", 32}, {"i1", 128}})) << "four turns of 32 columns";
-  // Four megabytes of columns pass in blocks of one, of which half of the second level is made.
+  // Four megabytes of columns are streamed in blocks of one megabyte, half of the second level.
   const v1::Tile large = leafOf(product(kUnsignedSigned, 2048, 2048, 2048));
   EXPECT_EQ(loops(large), (Loops{{"i1", 512}, {"i0", 32}, {"i1", 128}})) << printTileLine(large);
 }
@@ -300,8 +301,8 @@ std::string blockedWindow(int64_t n, int64_t height, int64_t width, int64_t chan
                     text.fill({n, blocks, height, width, 16}, "0", "i32"), 9, "ppppprrrr", kUnsignedSigned.body())});
 }
 
-// Rows of an image are no tile of their own width only: with its neighbours, or with other blocks of channels, there
-// are four sums to wait for and not one.
+// Rows of an image need not be the only tile dimension: together with their neighbours, or with other blocks of
+// channels, there are four independent sums instead of one.
 TEST_F(TileKernel, TilesOfAPieceFollowEachOtherAlongSeveralLoops) {
   const auto pieceOf = [](const std::string& ir) {
     auto schedule = defaultSchedule(sapphireRapids(ir));
@@ -314,9 +315,10 @@ TEST_F(TileKernel, TilesOfAPieceFollowEachOtherAlongSeveralLoops) {
     return found;
   };
   using Piece = std::vector<std::pair<std::string, int64_t>>;
-  // Loops of one iteration are gone: i0 are blocks, i1 rows, i2 their points.
+  // Loops of one iteration are dropped: i0 are blocks, i1 rows, i2 their points.
   EXPECT_EQ(pieceOf(blockedWindow(1, 14, 14, 256, 16)), (Piece{{"i1", 4}, {"i2", 14}, {"i3", 16}, {"r5", 16}}));
-  // Rows of 28 are two tiles. Images lie farther apart than rows. Four blocks take turns, where pieces are enough.
+  // Rows of 28 are two tiles. Images are farther apart than rows. Four blocks are processed in turns where there are
+  // enough pieces.
   EXPECT_EQ(pieceOf(blockedWindow(16, 28, 28, 128, 8)),
             (Piece{{"i1", 4}, {"i2", 2}, {"i3", 28}, {"i4", 16}, {"r6", 16}}));
   for (auto [n, height, width, channels, blocks] : {std::tuple(1, 5, 14, 64, 3),
@@ -354,7 +356,7 @@ TEST_F(TileKernel, FollowsTilesAlongSeveralLoopsAndRefusesMoreThanRegistersHold)
   }
 }
 
-// What follows a product costs the same wherever its sums come from, and decides nothing.
+// Followers of a product cost the same with any kernel, so they do not affect the choice.
 TEST_F(TileKernel, IsChosenWhateverFollows) {
   for (int length : {0, 8, 40}) {
     WorkloadText text;

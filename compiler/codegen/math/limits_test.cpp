@@ -1,5 +1,5 @@
 // Functions at and beyond the ends of their ranges, against libm: NaN, infinities, denormals, zeros of both signs,
-// numbers so large that no bit is left behind the point.
+// numbers so large that they have no fractional bits.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -55,7 +55,7 @@ std::vector<T> numbers() {
   return found;
 }
 
-/// What `body` makes of pairs, or of the first of each.
+/// The results of `body` for pairs, or for the first number of each.
 template <typename T>
 std::vector<T> evaluated(const std::string& body, std::vector<T> x, std::vector<T> y) {
   const std::string type = sizeof(T) == 4 ? "f32" : "f64";
@@ -77,7 +77,7 @@ std::vector<T> evaluated(const std::string& body, std::vector<T> x, std::vector<
 template <typename T>
 class Limits : public ::testing::Test {
  public:
-  /// Of all pairs of numbers(): equal to the reference, or within so many of its ulps.
+  /// All pairs of numbers(): equal to the reference, or within `ulps` of it.
   static void check(const std::string& body, T (*reference)(T, T), double ulps) {
     std::vector<T> x, y;
     for (const T a : numbers<T>())
@@ -92,7 +92,7 @@ class Limits : public ::testing::Test {
     int wrong = 0;
     for (size_t i = 0; i < x.size() && wrong < 10; ++i) {
       const T expected = reference(x[i], y[i]);
-      // What a logarithm loses grows with its product.
+      // The loss of accuracy grows with the logarithm of the result.
       const T loss = sizeof(T) == 8 ? std::max(T{1}, std::fabs(std::log(std::fabs(expected)))) : T{1};
       const T bound =
           T(ulps) *
@@ -101,7 +101,8 @@ class Limits : public ::testing::Test {
       bool right = std::fabs(found[i] - expected) <= bound;
       if (std::isnan(expected)) {
         right = std::isnan(found[i]);
-      } else if (std::isinf(expected) && ulps > 0) {  // the loss reaches down to the largest number
+        // near overflow the error may turn infinity into the largest number
+      } else if (std::isinf(expected) && ulps > 0) {
         right = std::signbit(found[i]) == std::signbit(expected) &&
                 std::fabs(found[i]) >= std::numeric_limits<T>::max() * T(1 - 1e-12);
       } else if (ulps == 0 || expected == 0) {
@@ -124,8 +125,8 @@ TYPED_TEST_SUITE(Limits, Types);
 TYPED_TEST(Limits, OfPowersAreThoseOfC) { this->check("math.powf %i0, %i1", std::pow, 2); }
 TYPED_TEST(Limits, OfRemaindersAreThoseOfC) { this->check("arith.remf %i0, %i1", std::fmod, 0); }
 
-// The doubles, and floats, that are nearest to multiples of pi / 2 (Muller, "Elementary functions", table 11.1): all
-// but the last bits of their turns cancel.
+// The doubles and floats nearest to multiples of pi / 2 (Muller, "Elementary functions", table 11.1): in the reduced
+// argument all but the last bits cancel.
 TEST(FarOut, SinesNextToTheirZerosKeepTheirBits) {
   const std::vector<double> x{0x1.6ac5b262ca1ffp+849,
                               6381956970095103 * 0x1p797,

@@ -66,12 +66,12 @@ std::vector<float> evaluated(const std::string& name, const std::vector<float>& 
   return out;
 }
 
-/// Reciprocals tell zeros of two signs apart.
+/// Reciprocals distinguish zeros of the two signs.
 template <typename T, typename Reference>
 void expectSignsOfZeros(const char* name, Reference reference, T low, T high,
                         const std::function<std::vector<T>(const std::vector<T>&)>& function) {
   std::vector<T> x;
-  for (int i = 0; i < 37; ++i)  // vectors and what is left of them
+  for (int i = 0; i < 37; ++i)  // vectors and a remainder
     if (const T zero = i % 2 == 0 ? T{0} : -T{0}; low <= 0 && high >= 0) x.push_back(zero);
   if (x.empty()) return;
   const std::vector<T> y = function(x);
@@ -152,7 +152,7 @@ TEST_P(SingleMath, HoldsItsUlps) {
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (value >= f.low && value <= f.high) x.push_back(value);
   }
-  // And next to multiples of pi / 2, where sines vanish.
+  // And next to multiples of pi / 2, where sine or cosine vanishes.
   for (int n = -2000; n <= 2000; ++n)
     if (const auto value = static_cast<float>(n * 1.57079632679489661923); value >= f.low && value <= f.high)
       x.push_back(value);
@@ -176,7 +176,7 @@ TEST_P(SingleMath, HoldsItsUlps) {
   float at = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const double expected = f.reference(x[i]);
-    // An ulp of a denormal number is that of the smallest normal one: such results are flushed or exact.
+    // An ulp of a denormal number is that of the smallest normal one: such results are either flushed or exact.
     const float near = std::max(std::fabs(static_cast<float>(expected)), std::numeric_limits<float>::min());
     const double ulp = near < std::numeric_limits<float>::max()
                            ? std::nextafter(near, std::numeric_limits<float>::infinity()) - near
@@ -239,7 +239,7 @@ const DoubleFunction kDoubleFunctions[] = {
 
 class DoubleMath : public ::testing::TestWithParam<DoubleFunction> {};
 
-// Half of the arguments spread evenly, half by order of magnitude, so that small ones are seen too.
+// Half of the arguments are uniform, half uniform in magnitude, so that small ones occur too.
 TEST_P(DoubleMath, HoldsItsUlps) {
   const DoubleFunction& f = GetParam();
   std::mt19937_64 random(11);
@@ -387,8 +387,8 @@ TEST(MathTypes, MovesOfHalvesNeedNoLibrary) {
   }
 }
 
-/// One number for all lanes, which is compared, chosen, made an integer and a double: for this host and one without
-/// conversions of bf16.
+/// One number for all lanes that is compared, selected, and converted to an integer and a double: for this host and for
+/// one without bf16 conversions.
 TEST(MathTypes, ReadingHalvesNeedsNoLibrary) {
   for (const std::string type : {"f16", "bf16"})
     for (const int64_t count : {1, 7, 37})
@@ -411,8 +411,8 @@ TEST(MathTypes, ReadingHalvesNeedsNoLibrary) {
       }
 }
 
-// What lies a little above or below the middle of two halves is in the middle of two floats' rounding errors: rounded
-// twice, it would go to the even one.
+// A double slightly above or below the midpoint of two halves is rounded to the midpoint in f32; a second rounding
+// would then go to the even neighbour.
 TEST(MathTypes, DoublesAreRoundedToHalvesOnce) {
   for (const char* element : {"f16", "bf16"})
     for (const char* value : {"1.00048828125000000001e+00", "1.000488281251", "1.000488281249", "-1.001464843749",

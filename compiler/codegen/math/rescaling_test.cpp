@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// What the body makes of each x; `type` is its result's.
+/// The results of the body for each x; `type` is the result type.
 template <typename Result>
 std::vector<Result> evaluated(const std::string& body, const std::string& type, const std::vector<float>& x) {
   WorkloadText text;
@@ -56,7 +56,7 @@ void expectQuotients(const std::vector<float>& x, float divisor) {
   }
 }
 
-/// 0x1.fffffep0 has all bits of its mantissa, where the method's proof asks for the most.
+/// 0x1.fffffep0 has all bits of its mantissa set, the hardest case of the method's proof.
 constexpr float kDivisors[] = {
     3,     0.1F,       0.02F, 0.0039215689F, 7,  255,    0x1.fffffep0F, 0x1.fffffep-7F, 0x1.000002p0F, 1e-20F,
     1e20F, 1.4142135F, 4,     0x1p-90F,      -3, 1e-38F, 1e38F};
@@ -73,20 +73,20 @@ TEST(Rescaling, QuotientsByConstantsAreThoseOfADivision) {
         std::ldexp(std::uniform_real_distribution<float>(1, 2)(random), static_cast<int>(random() % 120) - 60);
     std::vector<float> some;
     for (int j = 0; j < 20000; ++j) some.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-    // What lies next to halves of whole numbers is what quantization rounds.
+    // Neighbours of half-integers are the numbers where quantization rounds.
     for (int j = 0; j < 2000; ++j) some.push_back((static_cast<float>(j) + 0.5F) * divisor);
     expectQuotients(some, divisor);
   }
 }
 
-/// Every mantissa: all other exponents but the smallest ones only scale.
+/// Every mantissa: exponents only scale, except for the smallest ones.
 TEST(Rescaling, QuotientsOfEveryMantissa) {
   std::vector<float> x;
   for (uint32_t bits = 0; bits < (1U << 23); ++bits) x.push_back(std::bit_cast<float>(0x3f800000U | bits));
   for (float divisor : {0.02F, 3.0F, 0x1.fffffep0F, 0x1.fffffcp0F, 0x1.000002p0F}) expectQuotients(x, divisor);
 }
 
-/// As import says it (Scalars::floatToInteger).
+/// In the form that import emits (Scalars::floatToInteger).
 std::string saturating(const std::string& to, bool is_unsigned, int64_t lowest, int64_t highest, double below,
                        const std::string& x) {
   return absl::StrFormat(
@@ -102,7 +102,7 @@ std::string saturating(const std::string& to, bool is_unsigned, int64_t lowest, 
       below, highest + 1, lowest, to, highest, to, x, is_unsigned ? "fptoui" : "fptosi", to, to, to);
 }
 
-/// Of x rounded to even, with `zero_point` added.
+/// For x rounded to even, with `zero_point` added.
 template <typename T>
 void expectSaturation(const std::vector<float>& x, int zero_point = 0) {
   const std::string type = absl::StrCat("i", sizeof(T) * 8);
@@ -126,7 +126,7 @@ TEST(Rescaling, ConversionsSaturateAndNanIsZero) {
   std::mt19937 random(9);
   for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-400, 400)(random));
   for (int i = 0; i < 5000; ++i) x.push_back(std::uniform_real_distribution<float>(-1e5F, 1e5F)(random));
-  // Halves, which go to the even neighbour, and what lies next to them.
+  // Halves, which round to the even neighbour, and their neighbours.
   for (int i = -300; i <= 300; ++i)
     for (float half : {static_cast<float>(i) + 0.5F})
       for (float each : {half, std::nextafter(half, -kInf), std::nextafter(half, kInf)}) x.push_back(each);
@@ -143,7 +143,8 @@ TEST(Rescaling, WhatIsQuantizedAndMadeRealAgainIsTheSameNumber) {
   for (int i = -400; i <= 400; ++i)
     for (float half : {static_cast<float>(i) * 0.5F, static_cast<float>(i) * 0.37F}) x.push_back(half);
   for (const bool is_unsigned : {true, false})
-    for (const bool reads_unsigned : {true, false})  // other than it was written: the sign bit counts
+    // read with the other signedness than written: the sign bit matters
+    for (const bool reads_unsigned : {true, false})
       for (int zero_point : {0, 1, 117, 128, -5})
         for (int taken : {0, zero_point, 3}) {
           const int lowest = is_unsigned ? 0 : -128, highest = is_unsigned ? 255 : 127;

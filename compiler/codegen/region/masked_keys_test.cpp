@@ -1,4 +1,4 @@
-// Keys that a softmax's mask removes: which slices leave them out, and in what pieces.
+// Keys that a softmax's mask removes: which slices skip them, and in what pieces.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,13 +12,13 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-/// softmax(A B * scale + mask) C with masked columns: -inf where the mask says so.
+/// softmax(A B * scale + mask) C with masked columns, where the mask is -inf.
 std::string maskedAttention(int64_t m, int64_t n, int last_seeing_row) {
   WorkloadText text;
   const Tensor a = text.argument({2, m, 16}), b = text.argument({2, n, 16}), c = text.argument({2, n, 20});
   const Tensor s = batchProduct(text, a, b, true);
   const std::string id = "d0, d1, d2";
-  // Row i sees columns up to i; rows behind last_seeing_row see none.
+  // Row i sees columns up to i; rows after last_seeing_row see none.
   const Tensor masked = text.generic(
       {s}, {id, id}, text.empty(s.shape), 3, "",
       "%f = arith.constant 0.25 : f32\n    %low = arith.constant 0xFF800000 : f32\n"
@@ -35,7 +35,7 @@ TEST(Region, MaskedRows) {
   for (const Tiling& tiling :
        {Tiling{{"d0", 1}, {"d1", 8}}, Tiling{{"d0", 1}, {"d1", 8}, {"r0", 5}}, Tiling{{"d1", 16}, {"r0", 16}}}) {
     checkWorkload(maskedAttention(37, 40, 1000), chained(tiling));
-    checkWorkload(maskedAttention(37, 40, 20), chained(tiling));  // NaN in rows 21 to 36, as unfused
+    checkWorkload(maskedAttention(37, 40, 20), chained(tiling));  // NaN in rows 21 to 36, as without fusion
   }
 }
 
@@ -69,7 +69,7 @@ TEST(Region, CausalBlocksBehindTheRowsDoNotRun) {
   }
 }
 
-/// Half of the keys and a bit: a row of 16 slices of 16 sees on average 17 of 32 pieces.
+/// Slightly more than half of the keys: a row of 16 slices of 16 sees 17 of 32 pieces on average.
 TEST(Region, SkippedKeysAreCounted) {
   const std::string ir = attentionMaskedBy(causal(0), {1, 256, 256, 16, 16});
   EXPECT_NE(strategyOf(checkWorkload(ir, chained({{"d1", 16}, {"r0", 16}}))).find("47 % of the keys masked"),
@@ -85,7 +85,7 @@ TEST(Region, WindowsSkipKeysBeforeThem) {
   }
 }
 
-/// Rows that see no key at all: NaN, as unfused, with their blocks left out or not.
+/// Rows that see no key at all: NaN, as without fusion, whether their blocks are skipped or not.
 TEST(Region, RowsThatSeeNothing) {
   for (int64_t offset : {-150, -1}) {
     const std::string mask = "%shift = arith.constant " + std::to_string(-offset) +
@@ -96,7 +96,7 @@ TEST(Region, RowsThatSeeNothing) {
   }
 }
 
-/// What follows a mask that no positions decide is whole.
+/// With a mask that does not depend on positions, no key is skipped.
 TEST(Region, NothingIsSkippedWithoutPositions) {
   const auto info =
       checkWorkload(attentionMaskedBy("%z = arith.constant 0.0 : f32\n    %seen = arith.cmpf olt, %z, %i0 "
@@ -123,8 +123,8 @@ TEST(Region, RandomMasks) {
   }
 }
 
-/// softmax(where(mask, A B, -inf)) C with conditions in memory, one a key and `element`, made by `body` of a scalar;
-/// `projected`: and a product of that.
+/// softmax(where(mask, A B, -inf)) C with conditions in memory, one per key, stored as `element` and computed by `body`
+/// from a scalar; `projected`: followed by another product.
 std::string attentionOfLength(const Chain& chain, const std::string& element, const std::string& body,
                               bool projected = false) {
   WorkloadText text;
@@ -150,7 +150,7 @@ std::string attentionOfLength(const Chain& chain, const std::string& element, co
 constexpr char kBit[] = "%r = arith.select %within, %within, %within : i1";
 constexpr char kByte[] = "%r = arith.extui %within : i1 to i8";
 
-// Lengths from none, whose rows are no numbers, to all: whole pieces up to the last key that is kept.
+// Lengths from zero, whose rows are NaN, to all keys: whole pieces up to the last key that is kept.
 TEST(Region, ConditionsInMemoryEndTheKeys) {
   for (const Chain& chain :
        {Chain{2, 26, 300, 16, 24}, Chain{1, 33, 391, 20, 17, "f32", true}, Chain{3, 30, 130, 8, 5, "f64"}}) {
@@ -168,7 +168,7 @@ TEST(Region, ConditionsInMemoryEndTheKeys) {
   }
 }
 
-// A condition in the middle that does not hold is computed and removed as ever.
+// A false condition in the middle is computed and masked as usual.
 TEST(Region, KeysBehindTheLastConditionAlone) {
   const std::string parity =
       "%bit = arith.trunci %at : i64 to i1\n    %odd = arith.andi %bit, %within : i1\n    %r = arith.extui %odd : i1 "
@@ -180,7 +180,7 @@ TEST(Region, KeysBehindTheLastConditionAlone) {
   }
 }
 
-// Conditions of rows of their own are no end of all rows.
+// Conditions that differ between rows do not shorten all rows.
 TEST(Region, ConditionsByRowAreNotCounted) {
   WorkloadText text;
   const Tensor a = text.argument({32, 16}), b = text.argument({200, 16}), c = text.argument({200, 24});
@@ -200,7 +200,7 @@ TEST(Region, ConditionsByRowAreNotCounted) {
   EXPECT_EQ(strategyOf(info).find("counted"), std::string::npos) << strategyOf(info);
 }
 
-/// The pieces are the tree's: others leave out other keys, none leaves out none, and what is no piece is refused.
+/// The pieces are those of the tree: other pieces skip other keys, none skips none, and an invalid piece is refused.
 TEST(Region, PiecesOfMaskedKeysAreTheTrees) {
   for (const Tiling& tiling : {Tiling{{"d1", 16}}, Tiling{{"d1", 16}, {"r0", 32}}}) {
     const std::string ir = attentionMaskedBy(causal(0), {2, 256, 256, 16, 16});

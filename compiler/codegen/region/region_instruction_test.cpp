@@ -1,5 +1,5 @@
-// Products within slices on instructions of the target: of bf16 by pairs, of 8-bit integers by groups of four, on
-// vectors and on tiles, held to the interpreter, which knows neither.
+// Products within slices on instructions of the target: bf16 in pairs, 8-bit integers in groups of four, on vectors and
+// on tiles, compared with the interpreter, which knows neither.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,7 @@ struct Heads {
   int64_t batch, m, n, k, l;
 };
 
-/// What a product of elements of 8 bits, or of halves, is made of.
+/// The element types of a product of 8-bit integers, or of halves.
 struct Kind {
   bool bytes = false;
   int64_t group() const { return bytes ? 4 : 2; }
@@ -44,7 +44,7 @@ struct Kind {
   }
 };
 
-/// [b, n, l] -> [b, n / group, l, group], what is missing in the last group filled up with zeros.
+/// [b, n, l] -> [b, n / group, l, group], with the last group padded with zeros.
 Tensor interleaved(WorkloadText& text, const Kind& kind, const Tensor& values) {
   const int64_t group = kind.group(), n = (values.shape[1] + group - 1) / group * group;
   Tensor padded = values;
@@ -92,7 +92,7 @@ std::string halfAttention(const Heads& heads) {
   return text.finish({weighted(text, kind, narrow, values)});
 }
 
-/// Two products of 8-bit integers, the sums of the first brought back to 8 bits.
+/// Two products of 8-bit integers; the sums of the first are requantized to 8 bits.
 std::string byteChain(const Heads& heads) {
   const Kind kind{.bytes = true};
   WorkloadText text;
@@ -104,7 +104,7 @@ std::string byteChain(const Heads& heads) {
   return text.finish({weighted(text, kind, narrow, values)});
 }
 
-/// A unit for that chip, whatever this one is.
+/// A unit for the given chip, independent of this machine.
 v1::BuildUnit unitFor(const char* chip, const std::string& ir) {
   const v1::Target& target = *findBuiltinTarget(chip);
   v1::BuildUnit unit = hostUnit(ir);
@@ -123,7 +123,7 @@ void onVectorsAlone(v1::BuildUnit& unit) {
 
 void onTilesAlone(v1::BuildUnit& unit) { addTileInstructions(unit, true); }
 
-/// Instructions that leaves of the tree name, with the number of those that do.
+/// Instructions named by leaves of the tree, with the number of such leaves.
 std::map<std::string, int> instructionsOf(const v1::Tile& tile) {
   std::map<std::string, int> names;
   if (const std::string& name = tile.kernel().instruction(); !name.empty()) ++names[name];
@@ -161,7 +161,7 @@ constexpr std::array<Heads, 7> kShapes = {{{2, 48, 64, 32, 32},
 const std::array<Tiling, 4> kTilings = {
     {{{"d0", 1}, {"d1", 16}}, {{"d0", 1}}, {{"d1", 7}}, {{"d0", 1}, {"d1", 6}, {"d2", 16}}}};
 
-/// Halves and bytes by turns.
+/// Halves and bytes alternately.
 void checkEveryShape(const std::function<void(v1::BuildUnit&)>& adjust) {
   unsigned seed = 0;
   for (const Heads& heads : kShapes)
@@ -201,18 +201,19 @@ TEST(RegionInstruction, BothProductsOfEachKindOfSlicesTakeOneUp) {
   if (!addTileInstructions(some, true)) return;
   EXPECT_EQ(instructionsOf(halfAttention(heads), tiling, onTilesAlone), (Names{{"tdpbf16ps", 2}}));
   EXPECT_EQ(instructionsOf(byteChain(heads), tiling, onTilesAlone), (Names{{"tdpbusd", 2}}));
-  // A row more makes slices of one row, which no tile holds: multiply-adds read what they can of the panels.
+  // One more row gives slices of one row, which no tile holds: multiply-adds then read those panels that they can.
   EXPECT_EQ(instructionsOf(halfAttention({2, 65, 96, 32, 32}), tiling, onTilesAlone), (Names{{"tdpbf16ps", 2}}));
 }
 
-// The column that fills up an odd number of keys makes no box of a row's parts: rows are taken whole, slices no larger.
+// With the padding column for an odd number of keys, a row's parts are not boxes: rows are taken whole, but slices are
+// no larger.
 TEST(RegionInstruction, OddRowsLieInScratchAsLargeAsASlice) {
   const Heads heads{3, 64, 61, 16, 16};
   CheckOptions options = chained({{"d0", 1}, {"d1", 16}});
   options.adjust = onVectorsAlone;
   const auto info = checkWorkload(halfAttention(heads), options);
   EXPECT_EQ(info.phases(info.phases_size() - 1).grid(), 3 * 4);
-  // Scores, powers and weights of 16 rows, and the values; of all rows they would be three times as much and more.
+  // Scores, powers and weights of 16 rows, and the values; for all rows they would be more than three times as large.
   EXPECT_LT(info.scratch_bytes(), 16 * 62 * (4 + 4 + 2) + 62 * 16 * 4 + 64 * 16 * 4 + 4096);
 }
 

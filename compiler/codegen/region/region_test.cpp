@@ -1,4 +1,4 @@
-// Chains of products slice by slice, with and without softmax, against the oracle and against the same unfused.
+// Chains of products slice by slice, with and without softmax, against the oracle and against the same without fusion.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ std::string productChain(const Chain& chain, bool with_softmax) {
   return text.finish({batchProduct(text, s, c)});
 }
 
-/// The whole workload in one phase, its intermediates in scratch and nowhere else.
+/// The whole workload in one phase, its intermediates in scratch only.
 void expectOneRegion(const v1::KernelInfo& info, int64_t slices) {
   ASSERT_GE(info.phases_size(), 1);
   const auto& last = info.phases(info.phases_size() - 1);
@@ -58,7 +58,7 @@ TEST(Region, IntermediateIsAsLargeAsOneSlice) {
 TEST(Region, ColumnsInnermostComputeTheIntermediateOnce) {
   expectOneRegion(checkWorkload(productChain({2, 40, 24, 16, 50}, false), chained({{"d0", 1}, {"d1", 8}, {"d2", 16}})),
                   2 * 5 * 4);
-  // Columns outermost: the intermediate is computed again for each block of them.
+  // Columns outermost: the intermediate is recomputed for each block of them.
   expectOneRegion(checkWorkload(productChain({2, 40, 24, 16, 50}, false), chained({{"d2", 16}, {"d0", 1}, {"d1", 8}})),
                   2 * 5 * 4);
 }
@@ -71,7 +71,7 @@ TEST(Region, AttentionWithWholeRows) {
 }
 
 TEST(Region, RowsOfASoftmaxStayInL1) {
-  // 701 scores are 2.8 kB: five rows or so in half of L1, whose last strip and whose last slice are short.
+  // 701 scores are 2.8 kB: about five rows in half of L1; the last strip and the last slice are short.
   for (const Chain& chain : {Chain{2, 50, 701, 24, 20}, Chain{1, 37, 701, 8, 5}, Chain{1, 23, 350, 8, 5, "f64"}}) {
     const auto info = checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 17}}));
     expectOneRegion(info, chain.batch * ((chain.m + 16) / 17));
@@ -97,7 +97,8 @@ TEST(Region, RunningMaximumNeedsNoWholeRow) {
   EXPECT_LT(blocks.scratch_bytes(), 16 * 512 * 4 / 2);
 }
 
-/// A softmax between two products is a pass for the maximum and one for powers and sum, and divides in the product.
+/// A softmax between two products has one pass for the maximum and one for powers and sum; the division is in the
+/// product.
 TEST(Region, SoftmaxIsTwoPassesOverTheRows) {
   for (const Chain& chain : {Chain{3, 48, 64, 32, 32}, Chain{2, 37, 41, 16, 20}, Chain{1, 5, 3, 2, 1}}) {
     const auto info = checkWorkload(productChain(chain, true), chained({{"d0", 1}, {"d1", 16}}));
@@ -106,7 +107,7 @@ TEST(Region, SoftmaxIsTwoPassesOverTheRows) {
   }
 }
 
-/// What is no number, or infinite, spoils its own row and no other, as where the rows of a softmax are whole.
+/// A NaN or an infinity affects its own row only, as with whole rows of a softmax.
 TEST(Region, NoNumbersSpoilTheirRowsAlone) {
   constexpr int64_t kRows = 24, kColumns = 40, kDepth = 8;
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
@@ -145,7 +146,7 @@ TEST(Region, NoNumbersSpoilTheirRowsAlone) {
   }
 }
 
-/// Operands and results of the next slices are fetched where those of two slices fit into L2.
+/// Operands and results of the next slices are prefetched if those of two slices fit in L2.
 TEST(Region, NextSlicesAreFetchedAhead) {
   auto strategy = [](const Chain& chain) {
     v1::BuildUnit unit = hostUnit(productChain(chain, true));
@@ -200,7 +201,7 @@ TEST(Region, BlockOfAnMlp) {
 }
 
 TEST(Region, HeadsJoinedInTheResult) {
-  WorkloadText text;  // [heads, m, l] -> [m, heads * l], as a transformer joins its heads
+  WorkloadText text;  // [heads, m, l] -> [m, heads * l], the way a transformer joins its heads
   const int64_t heads = 3, m = 20, n = 24, l = 16;
   const Tensor a = text.argument({heads, m, 8}), b = text.argument({heads, n, 8}), c = text.argument({heads, n, l});
   const Tensor y = batchProduct(text, softmax(text, batchProduct(text, a, b, true)), c);
@@ -217,8 +218,8 @@ TEST(Region, HeadsJoinedInTheResult) {
   EXPECT_NE(built.status().message().find("would cut through"), std::string_view::npos) << built.status();
 }
 
-// Rows that would share few sets of the near level are spread, as the tree says. Sums that pass in registers lie
-// nowhere, and no tree says anything of them: they must not decide which loops are one either.
+// Rows that would share few sets of the near level are padded, as the tree says. Sums that only pass in registers have
+// no memory, and no tree describes them: they must not decide which loops merge.
 TEST(Region, WhatLiesNowhereIsNotSpread) {
   WorkloadText text;
   const Tensor x = text.argument({16, 5, 5}), w = text.argument({5, 16});
@@ -244,7 +245,7 @@ TEST(Region, SeveralResultsAreCutTogether) {
   checkWorkload(text.finish({batchProduct(text, p, c), p}), chained({{"d0", 1}, {"d1", 8}}));
 }
 
-/// A product with bias and residual, whose rows are summed up and scaled: all of a row is near when its sum is known.
+/// A product with bias and residual whose rows are summed and scaled: the whole row is in cache when its sum is known.
 /// `kept`: the rows before that are a result as well.
 std::string normalizedProduct(int64_t m, int64_t k, int64_t n, bool kept) {
   WorkloadText text;
@@ -271,12 +272,12 @@ TEST(Region, RowsAreNormalizedWhereTheyWereMade) {
         SCOPED_TRACE(::testing::Message() << m << "x" << k << "x" << n << " in " << rows << (kept ? ", kept" : ""));
         const auto info = checkWorkload(normalizedProduct(m, k, n, kept), chained({{"d1", rows}}, seed++));
         EXPECT_EQ(info.phases(info.phases_size() - 1).grid(), (m + rows - 1) / rows);
-        // What others read as well goes where they find it, and nowhere else.
+        // An intermediate that is also a result is written to the result only, not to scratch.
         if (n > 1) EXPECT_EQ(info.scratch_bytes() < rows * n * 4, kept) << info.scratch_bytes();
       }
 }
 
-/// Three to eight products in a row with rows normalized behind the last one.
+/// Three to eight products in sequence, with the rows of the last one normalized.
 TEST(Region, ProductsInARowAndANormalization) {
   constexpr std::array<int64_t, 9> kWidths = {23, 41, 64, 17, 1, 33, 29, 7, 40};
   unsigned seed = 1;
@@ -290,7 +291,7 @@ TEST(Region, ProductsInARowAndANormalization) {
     }
 }
 
-/// A product that sums over what all heads have written, behind their softmax.
+/// A product that sums over the results of all heads, after their softmax.
 TEST(Region, AttentionWithItsProjection) {
   for (const int64_t rows : {5, 16}) {
     WorkloadText text;
@@ -342,13 +343,13 @@ TEST(Region, RefusesWhatCannotBeCut) {
   EXPECT_NE(refused(ir, {{"d1", 2}, {"d0", 1}, {"d1", 4}}).message().find("twice"), std::string::npos);
   EXPECT_NE(refused(ir, {{"d1", 2}, {"d1", 4}}).message().find("parts of 2"), std::string::npos);
   EXPECT_NE(refused(ir, {{"d1", 6}, {"d1", 4}}).message().find("parts of 6"), std::string::npos);
-  // Rows of products have nothing in common, nor do those of a softmax.
+  // Rows of products share nothing, nor do those of a softmax.
   EXPECT_NE(refused(ir, {{"d1", 4}, {"d1", 2}}).message().find("a softmax keeps no rows"), std::string::npos);
   EXPECT_NE(refused(productChain({2, 8, 8, 8, 8}, false), {{"d1", 4}, {"d1", 2}}).message().find("share no rows"),
             std::string::npos);
   EXPECT_EQ(refused(productChain({2, 8, 8, 8, 8}, false), {{"r0", 2}}).found(), "r0");
   EXPECT_NE(refused(ir, {{"r0", 2}, {"d1", 4}}).message().find("not the last"), std::string::npos);
-  // A result that is a sum over the dimension that is cut would be written by every slice.
+  // Every slice would write a result that is a sum over the dimension that is cut.
   WorkloadText text;
   const Tensor x = text.argument({12, 10});
   const Tensor y = text.generic({x}, {"d0, d1", "d0, d1"}, text.empty({12, 10}), 2, "", "%r = math.exp %i0 : f32");

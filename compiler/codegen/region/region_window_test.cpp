@@ -1,5 +1,5 @@
-// Chains of convolutions slice by slice: halos are computed again, or kept where slices follow each other; borders of
-// padded intermediates filled where a slice touches them. Against the oracle.
+// Chains of convolutions slice by slice: halos are recomputed, or kept where slices follow each other; borders of
+// padded intermediates are filled in the slices that touch them. Against the oracle.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ struct Window {
   int64_t kernel = 3, pad = 1, stride = 1, dilation = 1;
 };
 
-/// conv, relu where asked for, conv; images of [1, h, w, c].
+/// conv, optionally relu, conv; images of [1, h, w, c].
 std::string windowChain(int64_t h, int64_t w, int64_t channels, const Window& first, const Window& second,
                         bool with_relu) {
   WorkloadText text;
@@ -34,7 +34,7 @@ std::string windowChain(int64_t h, int64_t w, int64_t channels, const Window& fi
   return text.finish({convolution(text, y, f2, second.pad, second.stride, second.dilation)});
 }
 
-/// One phase but for what packs operands, everything between the convolutions in scratch.
+/// One phase apart from packing, with everything between the convolutions in scratch.
 void expectRegion(const v1::KernelInfo& info) {
   ASSERT_GE(info.phases_size(), 1);
   EXPECT_NE(info.phases(info.phases_size() - 1).strategy().find("region of"), std::string::npos);
@@ -69,7 +69,7 @@ TEST(RegionWindow, StridesAndDilation) {
 TEST(RegionWindow, HaloIsAsSmallAsTheWindows) {
   const auto info = checkWorkload(windowChain(64, 16, 8, {3, 1}, {3, 1}, true), chained({{"d1", 8}}));
   expectRegion(info);
-  // Rows of the padded input (12), of the padded intermediate (10), both of 18 columns: never the whole 66.
+  // Rows of the padded input (12) and of the padded intermediate (10), both of 18 columns: never all 66.
   EXPECT_LT(info.scratch_bytes(), (12 * 8 + 10 * 11) * 18 * 4 * 5 / 4);
 }
 
@@ -93,8 +93,8 @@ Tensor turned(WorkloadText& text, const Tensor& x, bool to_planes) {
                       "", "%z = arith.constant 0.0 : f32\n    %r = arith.addf %i0, %z : f32");
 }
 
-/// Planes in, planes out: what turns the input is a part of each slice, the result is turned as it is stored, and each
-/// slice asks for rows of the next one's planes.
+/// Planes in, planes out: transposing the input is part of each slice, the result is transposed as it is stored, and
+/// each slice prefetches rows of the next one's planes.
 std::string planesChain(int64_t h, int64_t w, int64_t channels, const Window& first, int64_t outputs) {
   WorkloadText text;
   const Tensor x = text.argument({1, channels, h, w});
@@ -113,7 +113,7 @@ TEST(RegionWindow, PlanesAreTurnedWithinSlices) {
   }
 }
 
-/// A region of which slices keep halos in so many parts.
+/// A region whose slices keep halos, in this number of parts.
 void expectKept(const v1::KernelInfo& info, int64_t parts) {
   expectRegion(info);
   const auto& phase = info.phases(info.phases_size() - 1);
@@ -157,7 +157,7 @@ TEST(RegionWindow, RandomChains) {
   }
 }
 
-/// What becomes of a tree whose slices keep halos when its loops are changed.
+/// The status of a tree whose slices keep halos after its loops are changed.
 absl::Status withLoops(const std::string& loops) {
   v1::BuildUnit unit = hostUnit(windowChain(18, 13, 5, {3, 1}, {3, 1}, true));
   auto schedule = defaultSchedule(unit, slicesOf({{"d1", 8}, {"d1", 4}}));
@@ -187,8 +187,8 @@ TEST(RegionWindow, TreesSayWhichHalosAreKept) {
   refused("[d1:Sp(core)/8 d2:Tp/4]", "kinds of slices");
 }
 
-/// The first product's result, then the second one's, padded, would lie in one buffer: its rows are no halo of the one
-/// when they are the other.
+/// Bufferization would put the first product's result and the second one's padded result in one buffer, whose rows are
+/// then no halo of either.
 TEST(RegionWindow, ABufferThatHeldSomethingElseFirstKeepsOnlyWhatIsFinal) {
   WorkloadText text;
   Tensor x = text.argument({1, 29, 17, 8});
@@ -201,7 +201,7 @@ TEST(RegionWindow, ABufferThatHeldSomethingElseFirstKeepsOnlyWhatIsFinal) {
   }
 }
 
-/// The largest of windows of `size` rows and columns.
+/// Maximum over windows of `size` rows and columns.
 Tensor pool(WorkloadText& text, const Tensor& x, int64_t size, int64_t stride) {
   auto out = [&](int64_t in) { return (in - size) / stride + 1; };
   const std::vector<int64_t> shape{x.shape[0], out(x.shape[1]), out(x.shape[2]), x.shape[3]};
@@ -211,7 +211,7 @@ Tensor pool(WorkloadText& text, const Tensor& x, int64_t size, int64_t stride) {
       text.fill(shape, "0xFF800000"), 6, "ppprrp", "%r = arith.maximumf %i0, %o : f32");
 }
 
-/// Values of one shape, padded by one constant: the second padding's buffer is where the first one's comes from.
+/// Values of one shape, padded by one constant: the first padding is copied from the buffer of the second one.
 TEST(RegionWindow, PaddingOfOneShapeIsWrittenForEach) {
   for (const int64_t slice : {1, 2, 3}) {
     WorkloadText text;
@@ -252,7 +252,7 @@ TEST(RegionWindow, RandomChainsKeepHalos) {
     tiling.emplace_back("d1", part);
     tiling.emplace_back("d1", slice);
     const std::string ir = text.finish({x});
-    // Windows of one row, or as far apart as they are high, share none.
+    // Windows of one row, or with a stride of at least their height, share no rows.
     const auto built = buildByDefault(unitOf({"chain", ir}), slicesOf(tiling));
     if (!built.ok() && built.status().message().find("share no rows to keep") != std::string::npos) continue;
     ++kept;

@@ -1,4 +1,4 @@
-// Workloads of several passes over the same rows run slice by slice without being asked to.
+// Workloads of several passes over the same rows run slice by slice without a request.
 #include <gtest/gtest.h>
 
 #include <random>

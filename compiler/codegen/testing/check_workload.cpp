@@ -22,8 +22,8 @@ namespace {
 
 using End = GuardedMemory::End;
 
-/// Memory of one operand as a caller may give it: aligned to its element, so that at the back nothing lies between it
-/// and what cannot be read.
+/// Memory of one operand as a caller may pass it: aligned to its element only, so that at the back no slack separates
+/// it from the inaccessible page.
 GuardedMemory memoryFor(const interpreter::Array& array, size_t bytes) {
   GuardedMemory memory;
   const size_t element = std::max(8U, array.storage->element.bits) / 8;
@@ -31,7 +31,7 @@ GuardedMemory memoryFor(const interpreter::Array& array, size_t bytes) {
   return memory;
 }
 
-/// Runs a unit whose first result has the memory of the argument that it may be written over, and compares.
+/// Runs a unit whose first result shares the memory of the argument that it may overwrite, and compares.
 void checkInPlace(LoadedUnit& unit, int over, const std::vector<std::string>& contents,
                   const std::vector<interpreter::Array>& expected) {
   ASSERT_EQ(expected.size(), 1U) << "one result is written over an argument";
@@ -63,7 +63,8 @@ absl::StatusOr<v1::BuiltObject> buildByDefault(v1::BuildUnit unit, const Schedul
 v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options) {
   v1::BuildUnit unit = hostUnit(ir);
   // Every fourth seed compiles for another generation: the one before with half as wide vectors and half as many
-  // registers, or the one after, whose vectors LLVM cuts in two here: its tiles and edges are the same.
+  // registers, or the one after, whose vectors LLVM splits in two on this machine; its tiles and edges remain those of
+  // the wider vectors.
   if (options.seed % 4 == 3 && unit.registers().vector_bits() == 512) {
     unit.mutable_code()->set_cpu("x86-64-v3");
     *unit.mutable_intrinsics() = usableInstructions(*findBuiltinTarget("x86-64-v3"));

@@ -133,7 +133,7 @@ class Writer {
     copies_.push_back(copyOf(nest_, operand, extents, extents.size() - 2, operand == 0 ? rows_ : columns_));
   }
 
-  /// The first operand is copied in blocks of m x k, within so many loops.
+  /// Copies the first operand in blocks of m x k, within `outside` loops.
   void copies(int outside, int64_t m, int64_t k) {
     v1::Stage& stage = panels(0, m_);
     stage.set_within(true);

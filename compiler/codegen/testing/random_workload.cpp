@@ -13,7 +13,7 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-using Dims = std::vector<int>;  // loops, in the order in which a tensor has them
+using Dims = std::vector<int>;  // loops, in the order of a tensor's dimensions
 
 class Writer {
  public:
@@ -65,7 +65,7 @@ class Writer {
   }
   std::string zero() const { return integers() ? "0" : "0.0"; }
 
-  /// A few ulps of the element type, and of its sums.
+  /// A few ulps of the element type and of its sums.
   double tolerance() const {
     const double sum = 16 + 2 * std::sqrt(static_cast<double>(terms_));
     if (element_ == "f64") return 2.3e-16 * sum * steps_ + 1e-9 * functions_;  // functions of f64 are polynomials too
@@ -78,7 +78,7 @@ class Writer {
     return absl::StrJoin(dims, ", ", [](std::string* out, int d) { absl::StrAppend(out, "d", d); });
   }
   Dims shuffled(Dims dims) {
-    // Mostly as they come: the compiler is made for tensors whose last dimension is a loop of its own.
+    // Mostly in order: typically a tensor's last dimension is a loop of its own.
     if (!chance(3)) std::shuffle(dims.begin(), dims.end(), random_);
     return dims;
   }
@@ -120,7 +120,7 @@ class Writer {
     return text_.generic({a, b}, {map(l), map(r), map(o)}, start, loops, kinds, typed(kMultiplyAdd));
   }
 
-  /// A convolution or a pool in one or two dimensions, channels anywhere, one filter a channel or one for all.
+  /// A convolution or a pool in one or two dimensions, channels in any position, one filter per channel or one for all.
   Tensor window() {
     const int spatial = 1 + below(2);
     const int64_t channels = pick<int64_t>({1, 3, 8, 16, 20}), filters = pick<int64_t>({1, 4, 8, 16, 19});
@@ -164,7 +164,7 @@ class Writer {
     const Tensor x = text_.argument(input, element_);
     const std::string in = absl::StrJoin(input_map, ", "), out = absl::StrJoin(output_map, ", ");
     if (pool) {
-      // The window's extent is nowhere in the image: a tensor that is not read carries it.
+      // The image does not determine the window's extent, so an unread tensor carries it.
       const Tensor shape = text_.empty(kernel, element_);
       Dims window;
       for (int d = 0; d < spatial; ++d) window.push_back(1 + spatial + d);
@@ -176,7 +176,7 @@ class Writer {
                          loops, kinds, typed(kMultiplyAdd));
   }
 
-  /// Minus infinity.
+  /// Negative infinity.
   std::string lowest() const {
     if (element_ == "f64") return "0xFFF0000000000000";
     if (element_ == "f16") return "0xFC00";
@@ -206,7 +206,8 @@ class Writer {
                          typed(sum ? "%r = arith.addf %i0, %o : f32" : "%r = arith.maximumf %i0, %o : f32"));
   }
 
-  /// Of the given tensors, or of new ones, and others that lack some dimensions or have them in another order.
+  /// An elementwise operation on the given tensors, or on new ones, and on others that lack some dimensions or have
+  /// them in another order.
   Tensor elementwise(std::vector<Tensor> inputs) {
     std::vector<int64_t> extents;
     int64_t points = 1;
@@ -243,7 +244,7 @@ class Writer {
     return text_.generic(inputs, maps, text_.empty(shapeOf(turned, extents), element_), loops, "", typed(body));
   }
 
-  /// A softmax over rows, or what is left of a row without its mean.
+  /// A softmax over rows, or rows minus their mean.
   Tensor rows() {
     if (integers()) element_ = "f32";
     const std::vector<int64_t> shape{pick<int64_t>({1, 2, 3}), pick<int64_t>({1, 5, 12, 33}), extent()};

@@ -262,7 +262,8 @@ void onIllegal(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 TileEmulation::TileEmulation() {
-  (void)catchFault([] {});  // its handler is there before this one, which hands on what is no tile's
+  // installs its handler before this one, which forwards all signals that are not tile instructions
+  (void)catchFault([] {});
   for (auto* each :
        {&counted.configurations, &counted.releases, &counted.zeros, &counted.loads, &counted.stores, &counted.products})
     *each = 0;

@@ -71,7 +71,7 @@ void Mutations::collect(const Message& message, const std::vector<std::pair<Fiel
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT64) numbers_.push_back(reflection->GetInt64(message, field));
       continue;
     }
-    // What is not there is made by setting something in it.
+    // An unset message is created by setting a field in it.
     places_.push_back({path, field, 0, reflection->HasField(message, field) ? Kind::kLess : Kind::kMore});
     auto deeper = path;
     deeper.emplace_back(field, 0);
@@ -118,7 +118,7 @@ void Mutations::change(Message& message, const Place& place) {
       return;
     case Kind::kTwice: {
       if (isNested(field)) {
-        // The reference would not outlive the growing of the field.
+        // A reference would not survive the growth of the field.
         const std::string bytes = reflection->GetRepeatedMessage(message, field, index).SerializeAsString();
         ASSERT_TRUE(reflection->AddMessage(&message, field)->ParseFromString(bytes));
       } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
@@ -134,7 +134,7 @@ void Mutations::change(Message& message, const Place& place) {
   }
 }
 
-/// At the end: of a message one from elsewhere in the tree where there is any.
+/// Appends an element: for messages a copy from elsewhere in the tree, if there is one.
 void Mutations::addElement(Message& message, Field field) {
   const auto* reflection = message.GetReflection();
   if (isNested(field)) {

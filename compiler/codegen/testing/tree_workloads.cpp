@@ -49,7 +49,7 @@ TreeWorkload rows(std::mt19937& random) {
   return {"softmax", text.finish({softmax(text, x)})};
 }
 
-/// Two products, with a softmax between most of them, whose rows or keys are many enough to be fetched.
+/// Two products, mostly with a softmax between them, with enough rows or keys for prefetches.
 TreeWorkload chain(std::mt19937& random) {
   WorkloadText text;
   const int64_t m = pick(random, {20, 37, 64}), n = pick(random, {24, 64, 200}), k = pick(random, {8, 24});
@@ -64,7 +64,7 @@ TreeWorkload chain(std::mt19937& random) {
   return {"chain", text.finish({y}), slicesOf(tiling)};
 }
 
-/// The same where rows see the keys before them.
+/// The same with rows that see the keys before them only.
 TreeWorkload masked(std::mt19937& random) {
   const Chain chain{1,     pick(random, {40, 96}), pick(random, {96, 130}), 8, pick(random, {5, 16}),
                     "f32", random() % 2 == 0};
@@ -79,11 +79,11 @@ TreeWorkload window(std::mt19937& random) {
   const Tensor first = relu(text, convolution(text, x, text.argument({3, 3, x.shape[3], 20}), 1));
   const Tensor y = convolution(text, first, text.argument({1, 1, 20, 17}), 0);
   const ScheduleRequest requests[] = {
-      {}, slicesOf({{"d1", 4}}), slicesOf({{"d1", 6}, {"d1", 2}})};  // apart, halos kept
+      {}, slicesOf({{"d1", 4}}), slicesOf({{"d1", 6}, {"d1", 2}})};  // independent slices, and slices that keep halos
   return {"windows", text.finish({y}), requests[random() % 3]};
 }
 
-/// A convolution in Winograd's three stages, at once or some rows of blocks after the others.
+/// A convolution in Winograd's three stages, all at once or a few rows of blocks at a time.
 TreeWorkload winograd(std::mt19937& random) {
   WorkloadText text;
   const auto matrix = [&](const char* entries, int64_t height) {
@@ -117,23 +117,23 @@ std::string narrowProduct(int64_t m, int64_t n, int64_t k, bool halves) {
   return text.finish({c});
 }
 
-/// Bytes, or bf16 by pairs: products that an instruction of the target adds up.
+/// Bytes, or bf16 in pairs: products that an instruction of the target sums.
 TreeWorkload grouped(std::mt19937& random) {
   const bool halves = random() % 2 == 0;
   const int64_t m = pick(random, {1, 13, 40}), n = pick(random, {7, 37, 64}), k = pick(random, {8, 68, 256});
   return {.name = "grouped", .ir = narrowProduct(m, n, k, halves), .tiles = random() % 2 == 0};
 }
 
-/// Such that fill tiles of it.
+/// The same, large enough to fill tiles.
 TreeWorkload tiled(std::mt19937& random) {
   const int64_t m = pick(random, {13, 40}), n = pick(random, {37, 64}), k = pick(random, {68, 256});
   return {.name = "tiled", .ir = narrowProduct(m, n, k, random() % 2 == 0), .tiles = true};
 }
 
-/// How many times as wide as 256 bits this machine's vectors are: tiles and panels grow with them.
+/// This machine's vector width in units of 256 bits: tiles and panels grow with it.
 int64_t wide() { return std::max(1, hostUnit("").registers().vector_bits() / 256); }
 
-/// Rows that lie across the steps of the sum, copied block by block.
+/// Rows strided along the steps of the sum, copied block by block.
 TreeWorkload copiedWithin(std::mt19937& random) {
   WorkloadText text;
   const int64_t m = pick(random, {150, 168}) * wide(), n = pick(random, {100, 112}) * wide(), k = 24;
@@ -145,7 +145,7 @@ TreeWorkload copiedWithin(std::mt19937& random) {
   return workload;
 }
 
-/// Rows that would share sets of the caches, copied to lie apart.
+/// Rows that would share sets of the caches, copied to a padded distance.
 TreeWorkload copiedApart(std::mt19937& random) {
   WorkloadText text;
   const int64_t m = 16, n = pick(random, {100, 128}) * wide() * wide(), k = 128;
@@ -158,8 +158,8 @@ TreeWorkload copiedApart(std::mt19937& random) {
   return workload;
 }
 
-/// Two products whose slices share panels of one operand, the last slice a smaller one; rows between them that would
-/// share sets of the near level are stretched.
+/// Two products whose slices share panels of one operand, the last slice being smaller; intermediate rows that would
+/// share sets of the near level are padded.
 TreeWorkload sharedPanels(std::mt19937& random) {
   WorkloadText text;
   const int64_t m = pick(random, {37, 43}), n = 208, k = 24;
@@ -197,7 +197,7 @@ TreeWorkload channels(std::mt19937& random) {
                     text.fill({m, n}, "0.0"), 4, "pprr", kMultiplyAdd)}));
 }
 
-/// A filter a channel.
+/// One filter per channel.
 TreeWorkload depthwise(std::mt19937& random) {
   WorkloadText text;
   const int64_t side = pick(random, {7, 11}), channels = pick(random, {19, 32});
@@ -208,7 +208,7 @@ TreeWorkload depthwise(std::mt19937& random) {
   return {"depthwise", text.finish({y})};
 }
 
-/// What runs in plain loops: rows that an operand names, and what is read once for all.
+/// Workloads in plain loops: rows selected by an operand, and a value read once for all.
 TreeWorkload scalars(std::mt19937& random) {
   WorkloadText text;
   const int64_t rows = pick(random, {4, 9}), width = pick(random, {5, 16});
@@ -232,7 +232,7 @@ TreeWorkload scalars(std::mt19937& random) {
   return {.name = "gather", .ir = text.finish({y}), .integers = rows};
 }
 
-/// Of nobody's design.
+/// A random workload.
 TreeWorkload drawn(std::mt19937& random) {
   const RandomWorkload workload = randomWorkload(random());
   return {

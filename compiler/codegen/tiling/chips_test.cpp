@@ -1,4 +1,4 @@
-// What a chip's figures decide: trees of one product on several chips, and work for every core.
+// The influence of a chip's figures: trees of one product on several chips, and work for every core.
 #include <gmock/gmock.h>
 
 #include "compiler/codegen/codegen.h"
@@ -44,8 +44,8 @@ int rowsFor(const v1::Target& target, const std::string& ir) {
 
 v1::Target builtin(const std::string& name) { return *findBuiltinTarget(name); }
 
-// Rows 4 KiB apart fall on one set of L1, and there are too few columns for a copy of them: as many rows as the set has
-// ways.
+// Rows 4 KiB apart map to one set of L1, and there are too few columns to pay for a copy: the tile has as many rows as
+// the set has ways.
 TEST(Chips, WaysBoundRowsThatShareASet) {
   const std::string ir = product(240, 64, 1024);
   v1::Target cascade_lake = builtin("cascadelake"), fewer = cascade_lake;
@@ -57,8 +57,8 @@ TEST(Chips, WaysBoundRowsThatShareASet) {
   EXPECT_NE(printSchedule(treeFor(cascade_lake, ir)), printSchedule(treeFor(fewer, ir)));
 }
 
-// A 7 x 7 image of 1024 channels under 3 x 3 windows: its weights come once from memory where the vectors of a tile,
-// all 9216 steps of them, stay in L2 beside the next ones while the rows pass.
+// A 7 x 7 image of 1024 channels under 3 x 3 windows: its weights are loaded from memory once if the vectors of a tile,
+// all 9216 steps of them, stay in L2 together with the next ones while the rows run.
 TEST(Chips, VectorsStayInL2WhileRowsPass) {
   WorkloadText text;
   const std::vector<int64_t> shape{64, 7, 7, 16};
@@ -80,9 +80,9 @@ TEST(Chips, VectorsStayInL2WhileRowsPass) {
   }
 }
 
-// Of rows in more pages than a core has at hand, each short run would wait: the columns pass within a tile of rows, as
-// many at a time as stay in L2. Not where there are few rows, where what is stored stays in L2, or where the sum is
-// long enough for it to be fetched meanwhile.
+// If rows lie in more pages than a core's TLB holds, each short run would stall: the columns run within a tile of rows,
+// as many at a time as stay in L2. Not with few rows, with results that stay in L2, or with sums long enough to hide
+// prefetches.
 TEST(Chips, ColumnsPassWithinATileOfRowsThatLieInManyPages) {
   const v1::Target chip = builtin("sapphirerapids");
   const auto tree = [&](int64_t m, int64_t n, int64_t k) { return printSchedule(treeFor(chip, product(m, n, k))); };
@@ -106,13 +106,13 @@ TEST(Chips, PlansDifferWhereChipsDo) {
   v1::Target two_levels = builtin("cascadelake");
   two_levels.mutable_memory()->DeleteSubrange(1, 2);
   EXPECT_NE(cascade_lake, printSchedule(treeFor(two_levels, large)));
-  // What a plan does not ask for does not change it.
+  // Fields that a plan does not use do not change it.
   v1::Target renamed = builtin("cascadelake");
   renamed.mutable_memory(3)->set_energy_pj_per_byte(7);
   EXPECT_EQ(cascade_lake, printSchedule(treeFor(renamed, large)));
 }
 
-// One level, of no stated size: as little as a description may say of memory.
+// One level without a size: the least that a description may say of memory.
 TEST(Chips, AChipWithoutCachesIsPlannedForAsWell) {
   v1::Target bare = builtin("cascadelake");
   bare.clear_memory();
@@ -126,7 +126,7 @@ TEST(Chips, AChipWithoutCachesIsPlannedForAsWell) {
   }
 }
 
-// Sums are side by side to hide how long an addition takes; not where cores would wait for it.
+// Several sums are computed together to hide the latency of an addition, unless cores would be idle then.
 TEST(Chips, LongSumsAreNotSideBySideWhereCoresWouldWait) {
   v1::Target two = builtin("icelake-server"), one = two;
   two.mutable_units(0)->set_count(2);
@@ -158,8 +158,8 @@ std::string firstLayer(int64_t window, int64_t stride, int64_t width, int64_t ou
                     "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32")});
 }
 
-// Windows that overlap read what their neighbours read at another step. Written out, LLVM would load it once and, with
-// no register left, keep it in memory: that took up to twice the time.
+// Overlapping windows read elements that their neighbours read at another step. If unrolled, LLVM would load them once
+// and, without free registers, spill them: that took up to twice the time.
 TEST(Chips, StepsThatReadTheSameAreNotWrittenOutWhereRegistersAreFull) {
   const v1::Target chip = builtin("sapphirerapids");
   const auto tree = [&](int64_t window, int64_t stride, int64_t width) {
@@ -193,7 +193,7 @@ TEST_P(ManyCores, AllHaveWork) {
     const auto built = buildByDefault(unitFor(many, ir));
     ASSERT_TRUE(built.ok()) << name << ": " << built.status().message();
     for (const auto& phase : built->info().phases()) {
-      // All cores, or nearly, in every round; copies are short, and may be dealt less evenly.
+      // All cores, or nearly all, are busy in every round; copies are short and may be less balanced.
       const int64_t rounds = (phase.grid() + cores - 1) / cores;
       EXPECT_GE(100 * phase.grid(), 85 * cores) << name << " " << phase.strategy();
       if (phase.strategy() != "pack")

@@ -34,7 +34,7 @@ TEST_P(Contraction, MatmulInAnyLayout) {
   const Tensor a = text.argument(transpose_a ? std::vector{batch, k, m} : std::vector{batch, m, k});
   const Tensor b = text.argument(transpose_b ? std::vector{batch, n, k} : std::vector{batch, k, n});
   const std::vector<int64_t> shape = transpose_c ? std::vector{batch, n, m} : std::vector{batch, m, n};
-  // Every third case accumulates into an argument instead of starting at a constant.
+  // Every third case accumulates into an argument instead of starting from a constant.
   const Tensor start = GetParam() % 3 == 0 ? text.argument(shape) : text.fill(shape, random.coin() ? "0.0" : "2.5");
   Tensor c = text.generic({a, b},
                           {transpose_a ? "d0, d3, d1" : "d0, d1, d3", transpose_b ? "d0, d2, d3" : "d0, d3, d2",
@@ -75,7 +75,7 @@ TEST_P(Contraction, BlockedConvolution) {
   }
   if (random.coin()) out = text.pad(out, {0, 0, 1, 2, 0}, {0, 0, 1, 0, 0}, "0.0");
   const v1::KernelInfo info = checkWorkload(text.finish({out}), {.seed = GetParam()});
-  // Blocks of a few channels may be summed along the input's channels instead, over a copy of the filter.
+  // Blocks of a few channels may instead be summed along the input's channels, over a copy of the filter.
   if (k >= 8) EXPECT_EQ(info.workspace_bytes(), 0);
 }
 
@@ -154,8 +154,8 @@ TEST_P(Contraction, IntegersAndDoubles) {
   checkWorkload(text.finish({out}), {.seed = GetParam()});
 }
 
-// Rows of the results lie in pages of their own, and what is read beside them as well: columns pass within tiles of
-// rows, in blocks for a small L2.
+// Rows of the results lie in separate pages, as do the operands read with them: columns run within tiles of rows, in
+// blocks for a small L2.
 TEST_P(Contraction, RowsInManyPages) {
   Random random(GetParam() + 5000);
   const int64_t m = random.pick({33, 65, 70, 97}), n = random.pick({1024, 1031, 1040, 2053}),
@@ -172,7 +172,7 @@ TEST_P(Contraction, RowsInManyPages) {
                                    }});
 }
 
-// Every loop has a rest, and the follower is long: the variants of the tile must not blow the code up.
+// Every loop has a remainder, and the follower is long: the variants of the tile must not multiply the code size.
 TEST(ContractionCode, StaysSmall) {
   constexpr int64_t kPrimes[][4] = {{17, 19, 24, 5}, {37, 41, 97, 7}, {101, 103, 1, 11}};  // oh, ow, k, c
   for (const auto& [oh, ow, k, c] : kPrimes) {

@@ -1,4 +1,4 @@
-// Blocks within blocks around a product's tiles: every order and size computes the same, spatial or temporal, copied at
+// Nested blocks around a product's tiles: every order and size computes the same, spatial or temporal, with copies at
 // either level.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace tessera::compiler::codegen::testing {
 namespace {
 
-/// The first so many loops of the product's leaf run on the cores.
+/// Distributes the first `loops` loops of the product's leaf over cores.
 void bind(v1::Schedule& schedule, int loops) {
   v1::Tile& leaf = productLeaf(schedule);
   for (int at = 0; at < std::min(loops, leaf.loops_size()) && leaf.loops(at).dimension().front() == 'i'; ++at)
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, NestedBlocks, ::testing::Range(0U, 48U));
 
 using Loops = std::vector<std::pair<std::string, int64_t>>;
 
-/// A tree of C[96, 128] = A[96, 64] B[64, 128] whose leaf goes round in these blocks, and in tiles.
+/// The status of a tree of C[96, 128] = A[96, 64] B[64, 128] whose leaf has these blocks and tiles.
 absl::Status followed(Loops loops) {
   WorkloadText text;
   const Tensor c =
@@ -121,7 +121,7 @@ TEST(NestedBlocks, OfTheAnalysisComputeTheSame) {
                                                  .request = {.nested = true},
                                                  .edit =
                                                      [&](v1::Schedule& schedule) {
-                                                       // Around those over the tiles: blocks of either cache.
+                                                       // In addition to the loops over tiles: blocks of both caches.
                                                        nested += productLeaf(schedule).loops_size() - 2;
                                                      }});
   }

@@ -1,5 +1,5 @@
-// The properties of trees that everything else stands on: one tree, one object, through text as well; every field
-// counts or is refused; what is accepted computes the right thing.
+// The properties of trees that other code relies on: one tree gives one object, also after printing and parsing; every
+// field has an effect or is refused; an accepted tree computes the right results.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-/// Code before it is lowered, or the refusal.
+/// The code before lowering, or the refusal.
 absl::StatusOr<std::string> emitted(v1::BuildUnit& unit, const v1::Schedule& schedule) {
   *unit.mutable_schedule() = schedule;
   std::string text;
@@ -104,7 +104,7 @@ TEST_P(Trees, HaveNoFieldWithoutEffect) {
   RecordProperty("followed", followed);
   RecordProperty("refused", refused);
   EXPECT_GT(refused, 0);
-  // What was accepted computes what the workload says.
+  // An accepted tree computes the workload's results.
   for (size_t i = 0; i < std::min<size_t>(accepted.size(), 3); ++i)
     checkTree(workload, accepted[random() % accepted.size()], GetParam());
 }
@@ -112,7 +112,7 @@ TEST_P(Trees, HaveNoFieldWithoutEffect) {
 const unsigned kSeeds = 4 * static_cast<unsigned>(treeWorkloadClasses());
 INSTANTIATE_TEST_SUITE_P(Seeds, Trees, ::testing::Range(0U, kSeeds));
 
-/// What trees say: fields that are set in some, and kernels.
+/// The fields set in some tree, and the kernels.
 struct Said {
   std::set<std::string> fields, kernels;
 };
@@ -132,7 +132,7 @@ void collect(const google::protobuf::Message& message, Said& said) {
     said.kernels.insert(static_cast<const v1::Kernel&>(message).variant());
 }
 
-/// The message's fields and those of what it holds that no tree of `said` has.
+/// Adds the fields of the message, and of messages in it, that no tree of `said` sets.
 void addMissing(const google::protobuf::Descriptor& message, const Said& said, std::set<std::string>& missing) {
   for (int i = 0; i < message.field_count(); ++i) {
     const std::string name(message.field(i)->full_name());
@@ -142,7 +142,7 @@ void addMissing(const google::protobuf::Descriptor& message, const Said& said, s
   }
 }
 
-// Of a field that no tree has, or a kernel, the properties above would show nothing.
+// The properties above would not cover a field or a kernel that no tree has.
 TEST(Tree, PropertiesAreShownOfEveryFieldAndKernel) {
   Said said;
   for (unsigned seed = 1000; seed < 1000 + kSeeds; ++seed) {
@@ -161,7 +161,7 @@ TEST(Tree, PropertiesAreShownOfEveryFieldAndKernel) {
   EXPECT_THAT(missing, ::testing::IsEmpty());
 }
 
-/// The first leaf of the tree of which `holds` is true; null: none.
+/// The first leaf of the tree for which `holds` is true; null: none.
 v1::Tile* leafOf(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, const std::function<bool(v1::Tile&)>& holds) {
   for (v1::Tile& tile : tiles) {
     if (tile.has_kernel() && holds(tile)) return &tile;
@@ -170,8 +170,8 @@ v1::Tile* leafOf(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, const std:
   return nullptr;
 }
 
-/// Changes such a leaf in the first tree of the properties' that has one: the code is another one, and right; or the
-/// tree is refused for what `refused` says.
+/// Changes such a leaf in the first tree that has one: the code changes and is right, or the tree is refused with the
+/// message `refused`.
 void changeLeaf(const std::function<bool(v1::Tile&)>& holds, const std::function<void(v1::Tile&)>& change,
                 const std::string& refused = "") {
   for (unsigned seed = 1000; seed < 1000 + kSeeds; ++seed) {
@@ -278,8 +278,8 @@ TEST(Tree, RefusalsNameThePathAndWhatIsAccepted) {
   EXPECT_NE(built.status().message().find("i0 (48), i1 (64), r2 (40)"), std::string::npos) << built.status();
 }
 
-// A pixel shuffle to three planes: along rows or columns, no neighbour is one on both sides. Lanes are a column apart,
-// not a row, whose elements would share a few sets of the cache.
+// A pixel shuffle to three planes: neither along rows nor along columns are both sides contiguous. Lanes should be a
+// column apart, not a row, whose elements would share a few sets of the cache.
 TEST(Tree, VectorsRunWhereLanesAreNearestInMemory) {
   WorkloadText text;
   const Tensor pixels = text.argument({64, 64, 2, 2, 3});
@@ -290,7 +290,7 @@ TEST(Tree, VectorsRunWhereLanesAreNearestInMemory) {
   EXPECT_EQ(schedule->phases(0).kernel().vector_loop(), "i3") << printSchedule(*schedule);
 }
 
-// Three nests of one phase that have nothing to do with each other: products of other shapes and a sum.
+// Three independent nests of one phase: products of different shapes and a sum.
 std::string separateNests() {
   WorkloadText text;
   const Tensor a = text.named("matmul", {text.argument({37, 41}), text.argument({41, 67})}, text.fill({37, 67}, "0.0"));
@@ -320,7 +320,7 @@ TEST(Tree, NestsOfAPhaseRunSideBySideOnPartsOfTheUnits) {
     EXPECT_GT(info.phases(0).grid(), one_after_another.phases(0).grid()) << "points of all nests, not of the longest";
     EXPECT_GE(info.phases(0).grid(), 3);
   }
-  // What is followed is recorded: the tree of the phases that follow it is the same one.
+  // A followed tree is recorded unchanged: the tree of the resulting phases is the same.
   auto parsed = parseSchedule(text);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->phases(0).join(), v1::Tile::PARA);
