@@ -7,23 +7,23 @@
 
 namespace tessera::storage {
 
-/// What a backup or a restoration moved.
+/// Amount of data that a backup or a restore copied.
 struct BackupFacts {
-  int64_t blobs = 0;  ///< files copied now; those that were there stay. Small blobs are in the database.
+  int64_t blobs = 0;  ///< blob files copied; existing copies are kept. Small blobs are in the database
   int64_t bytes = 0;
 };
 
-/// Copies a data folder ("tessera.db" and "blobs/") into `folder`, while a service may be working on it: the database
-/// as of one moment, and every blob it names. `folder` is made for its owner alone; over an earlier backup, only what
-/// is new is copied, and the earlier one is whole until the new database takes its place.
+/// Copies a data folder ("tessera.db" and "blobs/") into `folder`, also while a service uses it: a snapshot of the
+/// database, and each blob that it names. `folder` is created with owner-only permissions. If it holds an earlier
+/// backup, only new files are copied, and the earlier backup stays complete until the new database replaces it.
 ///
-/// Blobs are copied before the moment and again after it: what the database names and came in between is younger than
-/// anything a collection deletes. ABORTED when a blob went all the same (a copy that took hours), or while another
-/// backup is made in `folder`: start it again. INVALID_ARGUMENT where `folder` is the data folder or within it,
-/// FAILED_PRECONDITION where a service has worked on it.
+/// Blobs are copied before and after the snapshot. Those that the database names and that were created in between are
+/// younger than anything a garbage collection deletes. ABORTED: a blob was deleted nevertheless (during a copy of many
+/// hours), or another backup into `folder` is running; retry. INVALID_ARGUMENT: `folder` is in the data folder.
+/// FAILED_PRECONDITION: a service has used `folder`.
 absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder);
 
-/// Makes a data folder of a backup. FAILED_PRECONDITION where there is a database already.
+/// Creates a data folder from a backup. FAILED_PRECONDITION if it contains a database.
 absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string& data_folder);
 
 }  // namespace tessera::storage

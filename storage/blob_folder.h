@@ -16,7 +16,7 @@
 
 namespace tessera::storage {
 
-/// Where blobs lie, and the steps that make a new one durable. Thread-safe.
+/// Folder layout of blob files, and the steps that make a new file durable. Thread-safe.
 class BlobFolder {
  public:
   static absl::StatusOr<std::unique_ptr<BlobFolder>> open(const std::string& root, const BlobStoreOptions& options);
@@ -24,50 +24,50 @@ class BlobFolder {
   std::string blobPath(const std::string& sha256) const;
   std::string partialPath(const std::string& name) const { return root_ + "/" + kUnfinishedBlobs + "/" + name; }
 
-  /// Bytes of the blob; NOT_FOUND when it is absent.
+  /// Size of the blob in bytes; NOT_FOUND if it does not exist.
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) const;
 
   FileSystem& files() const { return files_; }
 
-  /// The blob's bytes as one file to read, however it is stored.
+  /// Opens the blob as one file for reading, whether it is a plain or a composed file.
   absl::StatusOr<std::unique_ptr<File>> openBlob(const std::string& sha256) const;
 
-  /// Makes a synced partial file the recipe of a composed blob (composed_file.h), whose other parts are `others`: each
-  /// gets one more name, so that its bytes stay whatever becomes of the blob they are. Like publish().
+  /// Publishes a synced partial file as the recipe of a composed blob (composed_file.h). `others` are its parts that
+  /// are blobs; each gets an additional hard link, so that its bytes outlive that blob. Errors as for publish().
   absl::Status publishComposed(const std::string& partial_name, const std::string& sha256,
                                const std::vector<std::string>& others);
 
-  /// Renames a synced partial file to its blob; durable when OK. After an error the blob is absent, as far as the disk
-  /// allows: nobody may take a name for durable that is not.
+  /// Renames a synced partial file to its final name, and makes the name durable. On error the blob is removed as far
+  /// as the disk allows, so that no name that is not durable is taken for one that is.
   absl::Status publish(const std::string& partial_name, const std::string& sha256);
 
-  /// Makes the name of a blob that is there durable, unless this process did so before: its file may come from a
-  /// process that ended between the rename and the folder's sync.
+  /// Makes the name of an existing blob durable, unless this process already did: the process that renamed it may have
+  /// ended before it synced the folder.
   absl::Status confirm(const std::string& sha256);
 
-  /// Removes a blob's file. One that comes back with a power loss is a blob without a row.
+  /// Removes a blob's file. If a power loss restores it, it is a blob without a row.
   absl::Status remove(const std::string& sha256);
 
-  /// Calls `visit` for every blob there is; ends with the first error it answers.
+  /// Visits all blobs; stops at the first error.
   absl::Status forEach(const std::function<absl::Status(const std::string& sha256, const FileFacts& facts)>& visit);
 
-  /// Moves a damaged blob away, provided the name still stands for the file that was read:
-  /// a sound copy may have been uploaded meanwhile.
+  /// Moves a damaged blob aside, if its name still refers to the file that was read. An intact copy may have been
+  /// uploaded since.
   absl::Status setAside(const std::string& sha256, const File& read);
 
-  /// Keeps bytes that were found in a blob's row and are not its own, for the operator to look at.
+  /// Keeps the bytes of a damaged blob row for an operator.
   absl::Status keepAside(const std::string& sha256, std::string_view bytes);
 
-  /// Blobs of which there is a damaged file and no other.
+  /// Blobs with a damaged file and no intact one.
   absl::StatusOr<std::vector<std::string>> damaged() const;
 
-  /// Whether a partial file is a client's upload, which can be resumed: a digest, or a digest and a project.
+  /// Whether a partial file is a resumable upload: its name is a digest, or a digest and a project.
   static bool isUpload(const std::string& partial_name);
-  /// Whether it is what a worker has placed (kPlacedBlob).
+  /// Whether a partial file was placed by a worker (kPlacedBlob).
   static bool isPlaced(const std::string& partial_name);
-  /// Calls `visit` for every partial file.
+  /// Visits all partial files.
   absl::Status forEachPartial(const std::function<void(const std::string& name, const FileFacts& facts)>& visit);
-  /// Names of partial files that nobody touched for the lifetime, and of those that cannot be resumed.
+  /// Names of partial files that were unused for the lifetime or cannot be resumed.
   absl::StatusOr<std::vector<std::string>> stalePartials(int64_t lifetime_seconds);
 
  private:
@@ -76,7 +76,7 @@ class BlobFolder {
   std::string folderOf(const std::string& sha256) const;
   std::string asidePath(const std::string& sha256);
   void removeParts(const std::string& sha256);
-  /// Removes parts that no recipe asks for: their composition or removal was cut short.
+  /// Removes part files without a recipe, left by an interrupted composition or removal.
   absl::Status sweepParts();
   absl::Status ensureFolder(const std::string& sha256);
   void noteDurable(const std::string& sha256);
@@ -84,10 +84,9 @@ class BlobFolder {
   const std::string root_;
   FileSystem& files_;
   std::mutex mutex_;
-  /// Of each two-byte prefix: whether its folder is known to be on disk. Of its first byte: whether the folder around
-  /// is.
+  /// Whether the folder of each two-byte prefix, and that of its first byte, is known to be durable.
   std::vector<bool> folder_is_durable_, outer_is_durable_;
-  /// Blobs whose names this process made durable, some of them: what is not here is synced once more.
+  /// Some of the blobs whose names this process made durable; names missing here are synced again.
   std::unordered_set<std::string> durable_;
   int set_aside_ = 0;
 };

@@ -15,18 +15,18 @@
 #include "storage/blob_store.h"
 #include "storage/room.h"
 
-/// The ways in which bytes become a blob: they are there, they are sent, they are put together of others, or their file
-/// was put here whole.
+/// The ways to create a blob: it exists already, its bytes are sent, it is composed of others, or its file was placed
+/// here.
 namespace tessera::storage {
 
-/// The digests that are being uploaded.
+/// The set of digests being uploaded. Thread-safe.
 class ActiveUploads {
  public:
   bool start(const std::string& sha256) {
     std::lock_guard<std::mutex> lock(mutex_);
     return active_.insert(sha256).second;
   }
-  /// Waits until it has ended elsewhere: for what takes no longer than a sync.
+  /// Waits until another upload of the digest has ended. Use only for operations that take no longer than a sync.
   void startInTurn(const std::string& sha256) {
     std::unique_lock<std::mutex> lock(mutex_);
     ended_.wait(lock, [&] { return active_.insert(sha256).second; });
@@ -45,7 +45,7 @@ class ActiveUploads {
   std::unordered_set<std::string> active_;
 };
 
-/// What is left to do for a blob that is there: to be sure that it stays.
+/// Upload of an existing blob: ignores the data and confirms that the blob is durable.
 class NoUpload : public BlobStore::Upload {
  public:
   using Confirm = std::function<absl::Status()>;
@@ -57,7 +57,7 @@ class NoUpload : public BlobStore::Upload {
   const Confirm confirm_;
 };
 
-/// Who sends the bytes of a blob that is there shows to have them; they are kept no second time.
+/// Upload of an existing blob by a client that must prove that it has the bytes: verifies and drops them.
 class Proof : public BlobStore::Upload {
  public:
   Proof(v1::Digest digest, NoUpload::Confirm confirm) : digest_(std::move(digest)), confirm_(std::move(confirm)) {}
@@ -71,7 +71,7 @@ class Proof : public BlobStore::Upload {
   int64_t sent_ = 0;
 };
 
-/// What uploads with a partial file have in common.
+/// Base of uploads with a partial file.
 class PartialUpload : public BlobStore::Upload {
  public:
   struct Place {
@@ -79,9 +79,9 @@ class PartialUpload : public BlobStore::Upload {
     Room& room;
     v1::Digest digest;
     std::string partial_name;
-    std::function<void()> release;  ///< called in the end, whatever came of the upload
-    ActiveUploads& publishing;      ///< the digests of which a file is being published
-    BlobRows* rows = nullptr;       ///< where the blob becomes a row; null: a file
+    std::function<void()> release;  ///< called by the destructor, whatever the result
+    ActiveUploads& publishing;      ///< digests whose files are being published
+    BlobRows* rows = nullptr;       ///< set if the blob becomes a row; null: a file
   };
   ~PartialUpload() override { place_.release(); }
 
@@ -93,15 +93,15 @@ class PartialUpload : public BlobStore::Upload {
   const Place place_;
 };
 
-/// Bytes that are sent, one after another, perhaps over several connections.
+/// Bytes that are sent in order, possibly over several connections.
 class FileUpload : public PartialUpload {
  public:
-  /// `new_bytes`: those of the blob when it is committed; 0 of one that is there already.
+  /// `new_bytes`: size that the blob adds when it is committed; 0 if it exists.
   FileUpload(Place place, int64_t new_bytes) : PartialUpload(std::move(place)), new_bytes_(new_bytes) {}
 
-  /// Opens the partial file, keeps its first `offset` bytes, or takes them from the partial file called `from`, and
-  /// hashes them. They are written again: an earlier sync of them may have failed, after which the page cache has them,
-  /// the disk does not, and a new sync would not write them.
+  /// Opens the partial file. Keeps its first `offset` bytes, or takes them from the partial file `from`, and hashes
+  /// them. They are written again: if an earlier sync of them failed, they are in the page cache but not on the disk,
+  /// and a new sync would not write them.
   absl::Status open(int64_t offset, const std::string& from = "");
   absl::Status write(std::string_view data) override;
   absl::Status commit() override;
@@ -115,12 +115,12 @@ class FileUpload : public PartialUpload {
   const int64_t new_bytes_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
-  std::string row_;  ///< what was written, of a blob that becomes a row
+  std::string row_;  ///< content of a blob that becomes a row
   int64_t written_ = 0;
   absl::Status status_;
 };
 
-/// Writes a recipe and what is sent; the rest is there.
+/// Writes a recipe and the parts that are sent; the other parts exist.
 class ComposedUpload : public PartialUpload {
  public:
   ComposedUpload(Place place, std::vector<BlobStore::Part> parts, BlobStore::Hashed hashed)
@@ -139,10 +139,10 @@ class ComposedUpload : public PartialUpload {
   std::unique_ptr<File> file_;
   std::vector<std::unique_ptr<File>> others_;
   std::vector<std::string> names_;
-  int64_t written_ = 0, sent_ = 0;  // of the recipe, its header included
+  int64_t written_ = 0, sent_ = 0;  // size of the recipe file so far, and bytes received
 };
 
-/// A file that was put here whole.
+/// Takes over a complete file that a worker placed here.
 class PlacedUpload : public PartialUpload {
  public:
   explicit PlacedUpload(Place place) : PartialUpload(std::move(place)) {}

@@ -13,15 +13,15 @@
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
-/// The fields by which entities are listed, made of the entities. `columnsOf` answers them in the order of the entity's
-/// fields (storage/entity.cpp).
+/// Values of the listed fields of an entity. `columnsOf` returns them in the order of the entity's fields
+/// (storage/entity.cpp).
 namespace tessera::storage {
 
-/// What a job compiles, or asks about; empty for runs of artifacts.
+/// The CompileSpec of a job; empty for runs of artifacts.
 const v1::CompileSpec& modelOf(const v1::Job& job);
-/// The name of the target it is for.
+/// Name of the job's target.
 std::string targetNameOf(const v1::Job& job);
-/// A database keeps NaN as NULL, which no order can place.
+/// Replaces NaN, which SQLite stores as NULL and which has no place in an order.
 double comparable(double value);
 
 std::vector<Value> columnsOf(const v1::Job& job);
@@ -31,9 +31,9 @@ std::vector<Value> columnsOf(const StoredTarget& stored);
 std::vector<Value> columnsOf(const v1::Worker& worker);
 std::vector<Value> columnsOf(const v1::Task& task);
 
-/// A job's labels as one text, in the order of their keys: each "key=value" between two separators.
+/// A job's labels as one text, sorted by key: each "key=value" between two separators.
 std::string labelsText(const v1::Job& job);
-/// What there is of it where a label has the value; where it has any.
+/// Substring of that text if a label has this value; without a value, if the label exists.
 std::string labelPart(std::string_view key, std::string_view value);
 std::string labelPart(std::string_view key);
 

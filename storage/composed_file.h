@@ -12,28 +12,28 @@
 
 namespace tessera::storage {
 
-/// A piece of a composed blob: bytes of its own, or a whole other blob.
+/// A part of a composed blob: inline bytes, or a whole other blob.
 struct RecipePart {
   bool own = true;
   int64_t bytes = 0;
 };
 
-/// A composed blob's recipe: "tessera-composed 1", a line for each part ("own BYTES" or "blob BYTES"), an empty line,
-/// then its own bytes. For the bytes of other blobs it has names of its own, "parts/SHA256.INDEX" below the store's
-/// folder, so that they stay whatever becomes of those blobs.
+/// Header of a composed blob's recipe: "tessera-composed 1", one line per part ("own BYTES" or "blob BYTES"), and an
+/// empty line; the inline bytes follow. The bytes of other blobs are reached by hard links of the recipe,
+/// "parts/SHA256.INDEX" below the store's folder, so that they outlive those blobs.
 std::string recipeHeader(const std::vector<RecipePart>& parts);
 
-/// Behind the name that the blob would have as a file of its own.
+/// Appended to the file name that the blob would otherwise have.
 inline constexpr char kRecipeSuffix[] = ".composed";
 std::string recipePath(const std::string& root, const std::string& sha256);
 std::string partPath(const std::string& root, const std::string& sha256, size_t index);
 
-/// A composed blob below a store's folder as one file to read; NOT_FOUND when there is none.
+/// Opens a composed blob below the store's folder for reading; NOT_FOUND if there is none.
 absl::StatusOr<std::unique_ptr<File>> openComposed(FileSystem& files, const std::string& root,
                                                    const std::string& sha256);
 
-/// The same of a recipe that has no place yet. `others` are the files of the parts that are other blobs, in order;
-/// DATA_LOSS when they are not of the sizes that the recipe says.
+/// Likewise, for a recipe that is not published yet. `others` are the files of the parts that are blobs, in order.
+/// DATA_LOSS if their sizes differ from the recipe.
 absl::StatusOr<std::unique_ptr<File>> openComposed(std::unique_ptr<File> recipe,
                                                    std::vector<std::unique_ptr<File>> others);
 

@@ -12,7 +12,7 @@ namespace tessera::storage {
 
 enum class FieldType { kText, kInteger, kReal, kTime, kBoolean, kEnum, kLabels };
 
-/// A field that filters and orders may name.
+/// A field that filters and orders can use.
 struct Field {
   struct EnumValue {
     std::string name;
@@ -20,24 +20,25 @@ struct Field {
   };
   std::string name;
   FieldType type;
-  std::vector<EnumValue> values = {};         ///< kEnum
-  std::string stored = {};                    ///< the column's name; empty: the field's
-  std::optional<Value> usual = std::nullopt;  ///< that of most rows, "" or a number, which its indexes leave out
-  /// What it is called in a filter, as messages have it.
+  std::vector<EnumValue> values = {};  ///< kEnum
+  std::string stored = {};             ///< column name; empty: the field's name
+  /// Value of most rows ("" or a number), which the field's indices exclude.
+  std::optional<Value> usual = std::nullopt;
+  /// Name of the field in filters, for messages.
   std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }
   const std::string& column() const { return stored.empty() ? name : stored; }
 };
 
-/// What lists need to know of an entity: its table and its fields. Data, so that a new field is one line.
+/// Describes an entity for lists: its table and its fields. It is data, so that a new field is one line.
 struct Entity {
   std::string table;
   std::string key;  ///< the unique field, which ends every order
   std::string default_order;
   std::vector<Field> fields;
-  bool key_of_project = false;  ///< the key is unique within a project; then that ends the order
-  bool has_common = false;      ///< what has no project is everybody's
+  bool key_of_project = false;  ///< the key is unique within a project only; the order then ends with the project
+  bool has_common = false;      ///< rows without a project are visible to all
 
-  /// "labels.team" is of the field "labels".
+  /// Finds a field by its name in a filter; "labels.team" finds "labels".
   const Field* find(std::string_view name) const;
   /// "id, state, ...", for messages.
   std::string fieldNames() const;
@@ -51,7 +52,7 @@ const Entity& workerEntity();
 const Entity& taskEntity();
 const Entity& operatorEntity();
 
-/// Numbers in the column jobs.kind: the field numbers of Job.spec.
+/// Values of the column jobs.kind: the field numbers of Job.spec.
 inline constexpr int64_t kCompileKind = 5;
 inline constexpr int64_t kExecuteKind = 6;
 inline constexpr int64_t kProfileKind = 7;

@@ -9,18 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-/// What blobs stand on: files by name, with errors that name the file and what to do. An interface, so that a test
-/// can put a disk underneath that fails or loses power at any operation (testing/faulty_files.h).
+/// File operations for blobs. Errors name the file and the remedy. It is an interface, so that tests can use a disk
+/// that fails or loses power at any operation (testing/faulty_files.h).
 namespace tessera::storage {
 
-/// The errno of a failed call as a status: RESOURCE_EXHAUSTED for a full disk or a file over the process's
-/// limit, NOT_FOUND for ENOENT, else UNAVAILABLE.
+/// Converts errno of a failed call to a status: RESOURCE_EXHAUSTED for a full disk or a file above the process's limit,
+/// NOT_FOUND for ENOENT, otherwise UNAVAILABLE.
 absl::Status fileError(const char* doing, const std::string& path, int error);
 
-/// What a name stands for.
+/// Attributes of a file.
 struct FileFacts {
   int64_t size = 0;
-  uint64_t identity = 0;  ///< differs from every other file's that is there at the same time
+  uint64_t identity = 0;  ///< unique among the files that exist at one time
   int64_t modified_s = 0;
 };
 
@@ -30,13 +30,13 @@ class File {
   virtual ~File() = default;
 
   virtual absl::StatusOr<FileFacts> facts() const = 0;
-  /// Writes everything at the offset. After an error any part of it may be there.
+  /// Writes all data at the offset. After an error any part of it may have been written.
   virtual absl::Status writeAt(int64_t offset, std::string_view data) = 0;
-  /// Up to `size` bytes; fewer only at the end of the file.
+  /// Reads up to `size` bytes; fewer only at the end of the file.
   virtual absl::StatusOr<size_t> readAt(int64_t offset, char* data, size_t size) const = 0;
   virtual absl::Status truncate(int64_t size) = 0;
-  /// Durable when OK. After an error nobody knows what is on the disk, and a later sync() that succeeds says nothing
-  /// about what was written before: the kernel drops pages it could not write. Write the file again.
+  /// Makes the file durable. After an error its content on disk is unknown, and a later successful sync() does not
+  /// cover earlier writes, because the kernel drops pages that it could not write. Write the file again.
   virtual absl::Status sync() = 0;
 };
 
@@ -49,23 +49,23 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<File>> open(const std::string& path, Access access) = 0;
   virtual absl::StatusOr<FileFacts> look(const std::string& path) = 0;
   virtual absl::Status rename(const std::string& from, const std::string& to) = 0;
-  /// Another name for a file, on the same disk. What had the name `to` loses it.
+  /// Adds a hard link `to` on the same disk, replacing a file of that name.
   virtual absl::Status link(const std::string& from, const std::string& to) = 0;
   virtual absl::Status remove(const std::string& path) = 0;
-  /// Makes a folder unless it is there.
+  /// Creates the folder if it does not exist.
   virtual absl::Status makeFolder(const std::string& path) = 0;
-  /// The names in it become durable: what was made, renamed or removed there.
+  /// Makes creations, renames and removals of names in the folder durable.
   virtual absl::Status syncFolder(const std::string& path) = 0;
-  /// The names in a folder, in any order; NOT_FOUND when it is absent.
+  /// Names in a folder, in any order; NOT_FOUND if it does not exist.
   virtual absl::StatusOr<std::vector<std::string>> list(const std::string& path) = 0;
-  /// Bytes that may still be written where `path` lies.
+  /// Free bytes on the disk of `path`.
   virtual absl::StatusOr<int64_t> freeBytes(const std::string& path) = 0;
 };
 
-/// The operating system's.
+/// The operating system's file system.
 FileSystem& systemFiles();
 
-/// The folder a path lies in.
+/// The parent folder of a path.
 std::string parentOf(const std::string& path);
 
 }  // namespace tessera::storage

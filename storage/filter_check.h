@@ -11,9 +11,9 @@
 
 namespace tessera::storage {
 
-/// A comparison whose field exists, takes the operator, and has a value of the field's type. What every kind of store
-/// makes its own conditions of. Text compares byte for byte; `:` finds a part of a text without regard to ASCII case;
-/// enums go by name, times are RFC 3339 or microseconds.
+/// A valid comparison: the field exists and supports the operator, and the value has the field's type. Each kind of
+/// store derives its own condition from it. Texts are compared bytewise; `:` searches a text and ignores ASCII case;
+/// enums are given by name, times in RFC 3339 or as microseconds.
 struct CheckedComparison {
   enum class Op {
     kEqual,
@@ -29,13 +29,13 @@ struct CheckedComparison {
   };
   const Field* field = nullptr;
   Op op = Op::kEqual;
-  Value value;  ///< in lower case for kContains; unused for kIsSet and where there are pieces; of labels the part
-  /// What stands between the wildcards of a text, at least two, where there are any: after =, != and : only. In lower
-  /// case for kContains.
+  Value value;  ///< lower case for kContains; for labels, the substring to find; unused for kIsSet and with pieces
+  /// The text between wildcards, at least two pieces, if there are wildcards; only for =, != and :. Lower case for
+  /// kContains.
   std::vector<std::string> pieces;
 };
 
-/// INVALID_ARGUMENT naming the position, what was found and what is accepted.
+/// INVALID_ARGUMENT with the position, the text found there and what is accepted.
 absl::StatusOr<CheckedComparison> checkComparison(const Comparison& comparison, const Entity& entity);
 
 }  // namespace tessera::storage

@@ -10,14 +10,14 @@
 
 namespace tessera::storage {
 
-/// A WHERE condition with `?` for each value: nothing a user wrote becomes part of the statement's text.
+/// A WHERE condition with a `?` per value: text written by a user never becomes part of the statement.
 struct Condition {
   std::string sql;
   std::vector<Value> values;
 };
 
-/// Parses a filter and checks it against the entity's fields (filter_check.h).
-/// INVALID_ARGUMENT naming the position, what was found and what is accepted.
+/// Parses a filter and checks it against the entity's fields (filter_check.h). INVALID_ARGUMENT with the position, the
+/// text found there and what is accepted.
 absl::StatusOr<Condition> compileFilter(std::string_view filter, const Entity& entity);
 
 }  // namespace tessera::storage

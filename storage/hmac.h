@@ -5,7 +5,7 @@
 
 namespace tessera::storage {
 
-/// 32 bytes.
+/// HMAC-SHA-256; returns 32 bytes.
 std::string hmacSha256(std::string_view key, std::string_view bytes);
 
 }  // namespace tessera::storage

@@ -16,36 +16,37 @@ struct OrderTerm {
   bool descending;
 };
 
-/// AIP-132: "create_time desc, name". The entity's key is appended (in the last term's direction), so that
-/// the order is total. INVALID_ARGUMENT naming what was found and the accepted fields.
+/// Parses an AIP-132 order: "create_time desc, name". The entity's key is appended (in the direction of the last term),
+/// so that the order is total. INVALID_ARGUMENT with the text found and the accepted fields.
 absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, const Entity& entity);
 
-/// What a query asks for besides its filter, checked.
+/// The validated parts of a query other than the filter.
 struct ListOrder {
   int page_size = 0;
   std::vector<OrderTerm> order;
   std::string ordering;     ///< "create_time DESC, id DESC"
-  std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
+  std::string fingerprint;  ///< hash of entity, filter and order; page tokens are valid for this one only
   bool has_last = false;
-  std::vector<Value> last;  ///< the last item of the page before, by the order's fields
+  std::vector<Value> last;  ///< order fields of the previous page's last item
 };
-/// INVALID_ARGUMENT names what is wrong with page size, order or page token.
+/// INVALID_ARGUMENT for a wrong page size, order or page token.
 absl::StatusOr<ListOrder> resolveOrder(const ListQuery& query, const Entity& entity, const std::string& token_key);
 
-/// One page as a statement: column 0 is the message, the order's fields follow. It asks for one row more
-/// than the page holds, to know whether there is a next page.
+/// A statement that returns one page: column 0 is the message, followed by the order's fields. It fetches one row more
+/// than the page holds, to detect whether another page follows.
 struct ListPlan {
   std::string sql;
   std::vector<Value> values;
   int page_size = 0;
   std::vector<OrderTerm> order;
-  std::string fingerprint;  ///< of entity, filter and order; binds page tokens to them
+  std::string fingerprint;  ///< hash of entity, filter and order; page tokens are valid for this one only
 };
 
-/// Leaves to a condition only what the project may see; empty: all. Entities without projects are everybody's.
+/// Adds the restriction to items that the project may see; empty: all items. Entities without projects are visible to
+/// all.
 void restrictTo(const std::string& project, const Entity& entity, Condition& condition);
 
-/// Pages go by the last item's fields (keyset), not by an offset: items inserted meanwhile move nothing.
+/// Uses keyset pagination (the last item's fields, not an offset), so that insertions do not shift pages.
 absl::StatusOr<ListPlan> planList(const ListQuery& query, const Entity& entity, const std::string& token_key);
 
 }  // namespace tessera::storage

@@ -6,8 +6,8 @@
 
 namespace tessera::storage {
 
-/// A store that keeps nothing: for simulations that run a service's years in seconds. It passes the conformance suite.
-/// Equal calls give equal answers, whatever ran before in the process.
+/// A store in memory, for simulations that run years of a service in seconds. It passes the conformance suite. It is
+/// deterministic: equal calls give equal results, whatever else the process did.
 std::unique_ptr<Store> makeMemoryStore();
 
 }  // namespace tessera::storage

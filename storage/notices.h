@@ -9,12 +9,12 @@
 
 namespace tessera::storage {
 
-/// Who listens on a store within this process. Thread-safe.
+/// The listeners of a store within this process. Thread-safe.
 class Notices {
  public:
   using Listener = std::function<void(const Notice&)>;
 
-  /// Until the answer is destroyed, which waits for calls under way.
+  /// Listens until the returned handle is destroyed; its destruction waits for calls in progress.
   [[nodiscard]] std::shared_ptr<void> listen(Listener listener);
   void post(const Notice& notice) const;
 

@@ -10,8 +10,8 @@
 
 namespace tessera::storage {
 
-/// The operators of a compiler as a list like all others: filter, order, pages. They are kept in memory: the
-/// workers say them anew whenever they register, so nothing is lost with the process. Page tokens end with it.
+/// The operators of a compiler as a list with filter, order and pages. It is in memory: workers send their operators at
+/// each registration, so nothing is lost with the process. Page tokens are valid within the process only.
 class OperatorList {
  public:
   using Operators = google::protobuf::RepeatedPtrField<v1::OperatorInfo>;

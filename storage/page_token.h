@@ -9,12 +9,12 @@
 
 namespace tessera::storage {
 
-/// An opaque token that names the last item of a page: URL-safe base64 of a PageCursor and its HMAC.
-/// `fingerprint` stands for the query; the token fits no other one.
+/// Makes an opaque token with the position after the last item of a page: URL-safe base64 of a PageCursor and its HMAC.
+/// `fingerprint` identifies the query; the token is valid for no other.
 std::string makePageToken(std::string_view fingerprint, const std::vector<Value>& last, std::string_view key);
 
-/// The last item's values. INVALID_ARGUMENT when the token was changed, is another database's, or
-/// belongs to another filter or order.
+/// Returns the last item's values. INVALID_ARGUMENT if the token was modified or belongs to another database, filter or
+/// order.
 absl::StatusOr<std::vector<Value>> readPageToken(std::string_view token, std::string_view fingerprint,
                                                  std::string_view key);
 

@@ -4,24 +4,24 @@
 
 #include "tessera/v1/record.pb.h"
 
-/// What a tuning record says of itself without saying it: facts that rows are found and merged by.
+/// Properties derived from a tuning record, by which rows are found and merged.
 namespace tessera::storage {
 
-/// The trial led to no time that counts: wrong, refused, crashed, too slow.
+/// Whether the trial failed: wrong, refused, crashed or timed out.
 bool failed(const v1::TuningRecord& record);
 
-/// How many times as fast as the default tree, both measured in turns; 0 where they were not compared, or it failed.
+/// Speedup over the default tree, measured alternately; 0 if not compared or failed.
 double speedOf(const v1::TuningRecord& record);
 
-/// SHA-256 of the record's content: of all but its id, its project and what is derived of the rest. Records of two
-/// databases with equal content are one and the same measurement.
+/// SHA-256 of the record without its id, project and derived fields. Records of two databases with equal hashes are the
+/// same measurement.
 std::string contentHash(const v1::TuningRecord& record);
 
-/// The record with what is derived of the rest filled in: the tree's hash.
+/// Returns the record with its derived fields set (the hash of the tree).
 v1::TuningRecord completed(v1::TuningRecord record);
-/// The id of a merged record whose own is taken: made of its content, and of whose it is.
+/// New id of an imported record whose own is taken, derived from its content and project.
 std::string idOfMerged(const std::string& project, const std::string& content_hash);
-/// contentHash() of a record that may be changed meanwhile, without a copy of it.
+/// contentHash() without a copy; modifies the record temporarily.
 std::string contentHashOf(v1::TuningRecord& record);
 
 }  // namespace tessera::storage

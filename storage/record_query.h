@@ -11,28 +11,28 @@
 #include "storage/store.h"
 #include "storage/value.h"
 
-/// What both kinds of store share of queries about the fastest records and of counts.
+/// Queries for the fastest records and for statistics; shared by both kinds of store.
 namespace tessera::storage {
 
-/// What records are compared within.
+/// Records are compared within a group with equal keys.
 struct GroupKey {
   std::string project, workload, target, chip;
   int64_t threads = 0;
   auto operator<=>(const GroupKey&) const = default;
 };
 
-/// The first group behind a key, in their order; none at the end.
+/// Returns the first group after a key, in order; none at the end.
 using NextGroup = std::function<absl::StatusOr<std::optional<GroupKey>>(const GroupKey& behind)>;
-/// The fastest `top` records of a group.
+/// Returns the fastest `top` records of a group.
 using BestOfGroup = std::function<absl::StatusOr<std::vector<v1::TuningRecord>>(const GroupKey& group, int top)>;
 
-/// A page of groups, found by stepping from one to the next.
+/// Returns a page of groups by stepping from one group to the next.
 absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::string& token_key, const NextGroup& next,
                                            const BestOfGroup& best);
 
-/// The field that records are grouped by; null for none. INVALID_ARGUMENT names those that are accepted.
+/// The field to group by; null if `name` is empty. INVALID_ARGUMENT lists the accepted fields.
 absl::StatusOr<const Field*> groupField(const std::string& name);
-/// A value of it as text.
+/// A value of the field as text.
 std::string groupText(const Field* field, const Value& value);
 
 }  // namespace tessera::storage

@@ -7,23 +7,23 @@
 
 namespace tessera::storage {
 
-/// How many bytes blobs take, and uploads that are not finished: those in progress as many as they announced, others
-/// as many as came. Uploads go by the names of their partial files, which end in their project's (blob_store.h).
-/// Thread-safe.
+/// Accounts for the bytes of blobs and of unfinished uploads: the announced size of uploads in progress, the received
+/// bytes of others. Uploads are identified by the names of their partial files, which end in the project's name
+/// (blob_store.h). Thread-safe.
 class Room {
  public:
-  /// Keeps `bytes` for an upload, if all together stay within `most` then.
+  /// Reserves `bytes` for an upload; false if the total would exceed `most`.
   bool reserve(const std::string& name, int64_t bytes, int64_t most);
-  /// What is there of an upload; 0: nothing any more.
+  /// Sets the bytes that an upload left; 0: none.
   void leave(const std::string& name, int64_t bytes);
-  /// An upload became a blob of so many bytes; 0 where the blob was there before.
+  /// Converts an upload to a blob of `bytes`; 0 if the blob existed before.
   void publish(const std::string& name, int64_t bytes);
   /// Blobs that were found, or (below 0) removed.
-  void addBlobs(int64_t bytes);
+  void addBlobs(int64_t bytes);  // Adds blobs that were found, or subtracts removed ones (negative).
 
-  /// Of blobs and uploads.
+  /// Total of blobs and uploads.
   int64_t taken() const;
-  /// Of a project's uploads, all but one.
+  /// Total of a project's uploads, except one.
   int64_t unfinishedOf(const std::string& project, const std::string& but_name) const;
 
  private:

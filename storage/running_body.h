@@ -4,8 +4,8 @@
 
 namespace tessera::storage {
 
-/// The bodies that a thread runs, of whatever stores: what one of them asks of its store again is part of it
-/// (Store::transact).
+/// Marks the body that a thread is running for a store, so that calls of the body to the same store are nested in its
+/// transaction (Store::transact). Bodies of several stores form a thread-local stack.
 class RunningBody {
  public:
   RunningBody(const Store& store, Transaction& transaction) : RunningBody(store, transaction, &transaction) {}
@@ -14,7 +14,7 @@ class RunningBody {
   RunningBody(const RunningBody&) = delete;
   RunningBody& operator=(const RunningBody&) = delete;
 
-  /// The one of this store on this thread; null: none.
+  /// The innermost body of this store on this thread; null: none.
   static RunningBody* of(const Store& store) {
     RunningBody* body = innermost_;
     while (body != nullptr && body->store_ != &store) body = body->around_;
@@ -22,7 +22,7 @@ class RunningBody {
   }
 
   Reader& reader() { return reader_; }
-  Transaction* transaction() { return transaction_; }  ///< null: it reads
+  Transaction* transaction() { return transaction_; }  ///< null in a read
 
  private:
   RunningBody(const Store& store, Reader& reader, Transaction* transaction)

@@ -9,7 +9,7 @@
 
 namespace tessera::storage {
 
-/// For tests: a new folder that goes with this value.
+/// For tests: a new temporary folder, deleted with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {

@@ -12,31 +12,31 @@
 namespace tessera::storage {
 
 struct SqliteStoreOptions {
-  /// Names the VFS the files are on; null: the operating system's, and <path>.lock is held.
+  /// SQLite VFS to use; null: the operating system's, and <path>.lock is held.
   const char* vfs = nullptr;
-  /// What a commit waits for. Anything less than FULL loses acknowledged work with the power; the tests that show so
-  /// are all that may ask for it.
+  /// PRAGMA synchronous. Anything less than FULL loses acknowledged transactions at a power loss; only the tests that
+  /// demonstrate this may set it.
   const char* synchronous = "FULL";
-  /// How long to wait where another program holds a lock on the file; then UNAVAILABLE.
+  /// How long to wait for a lock that another program holds on the file; then UNAVAILABLE.
   std::chrono::milliseconds busy{2'000};
-  /// The log is copied into the database from this many pages (of 4 KiB) on: what many transactions write meanwhile is
-  /// copied once.
+  /// WAL size in pages (of 4 KiB) from which it is copied into the database. A page that many transactions changed
+  /// meanwhile is copied once.
   int checkpoint_pages = 8192;
-  /// Concurrent snapshots; further readers wait.
+  /// Number of concurrent snapshots; further readers wait.
   int readers = 4;
-  /// Told of every commit that changed something and became durable: how long it took from the first transaction's
-  /// begin to the end of the sync, and how many transactions shared it. Called on the writer's thread before they
-  /// return: it must not wait.
+  /// Called for each commit that changed something, with the time from the start of the first transaction to the end of
+  /// the sync and the number of transactions in it. Runs on the writer's thread before the transactions return, so it
+  /// must not block.
   std::function<void(std::chrono::nanoseconds took, size_t transactions)> on_commit = {};
 };
 
-/// Opens (or creates and migrates) the database file at `path`: WAL, synchronous=FULL, foreign keys on.
-/// FAILED_PRECONDITION when a newer release wrote it, or another process has it open for writing. DATA_LOSS when the
-/// file is damaged.
+/// Opens (or creates and migrates) the database file at `path`, with WAL, synchronous=FULL and foreign keys.
+/// FAILED_PRECONDITION: a newer release wrote the file, or another process has it open for writing. DATA_LOSS: the file
+/// is damaged.
 absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, const SqliteStoreOptions& options = {});
 
-/// Whether opening failed by what is in the file: a newer release or another program wrote it, or it is damaged.
-/// Opening it again fails as well, until somebody brings the right program or the right file.
+/// Whether opening failed because of the file's content: written by a newer release or another program, or damaged. A
+/// retry fails again until an operator provides the right program or file.
 bool refusedByContent(const absl::Status& status);
 
 }  // namespace tessera::storage

@@ -8,12 +8,12 @@
 
 namespace tessera::storage {
 
-/// How one kind of store is made for a test. Every kind passes the same suite:
+/// Factory of one kind of store for a test. All kinds pass the same suite:
 ///
 ///     INSTANTIATE_TEST_SUITE_P(Sqlite, StoreConformance, testing::Values(StoreKind{"Sqlite", &openEmpty}));
 struct StoreKind {
   const char* name;
-  /// A new, empty store; what it stands on is gone after the test.
+  /// Creates a new, empty store; its files are deleted after the test.
   std::function<std::unique_ptr<Store>()> open;
 };
 

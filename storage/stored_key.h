@@ -7,17 +7,17 @@
 
 namespace tessera::storage {
 
-/// What an artifact, a target or a reference to a blob is stored under: ids and names are unique within a project.
-/// Of what is everybody's (an empty project) and of the default project the id itself: neither an id nor a project has
-/// a slash, so that no two things have one key.
+/// Key under which an artifact, target or blob reference is stored; ids and names are unique only within a project.
+/// Items of all projects (empty project) and of the default project are stored under their id. Neither ids nor project
+/// names contain a slash, so keys are unique.
 inline std::string storedKey(const std::string& project, const std::string& id) {
   return project.empty() || project == kDefaultProject ? id : project + "/" + id;
 }
 
-/// The same for references to blobs, of which each names its project.
+/// Key of a project's reference to a blob; always contains the project.
 inline std::string holdKey(const std::string& project, const std::string& sha256) { return project + "/" + sha256; }
 
-/// What the last use of a project's blob, hold or artifact of this name is asked and noted under.
+/// Key under which the last use of a project's blob, hold or artifact is stored.
 inline std::string useKey(Kind kind, const std::string& project, const std::string& name) {
   return kind == Kind::kHold ? holdKey(project, name) : kind == Kind::kArtifact ? storedKey(project, name) : name;
 }

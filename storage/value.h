@@ -6,7 +6,7 @@
 
 namespace tessera::storage {
 
-/// A column's value or a statement's parameter.
+/// The value of a column or a statement parameter.
 using Value = std::variant<int64_t, double, std::string>;
 
 }  // namespace tessera::storage
