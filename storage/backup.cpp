@@ -29,7 +29,7 @@ absl::Status failed(const std::error_code& error, const std::string& what, const
   return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot ", what, " ", path.string()));
 }
 
-/// Everything written below a folder's file system is on the disk when this is OK.
+/// Writes all dirty data of the folder's file system to the disk.
 absl::Status flush(const fs::path& folder) {
   const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", folder.string()));
@@ -39,11 +39,10 @@ absl::Status flush(const fs::path& folder) {
   return good ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("cannot flush ", folder.string()));
 }
 
-/// Where a blob lies below either folder, when it is a file of its own.
+/// Path of a blob's file relative to either blob folder.
 fs::path placeOf(const std::string& sha256) { return fs::path(blobPlace(sha256)); }
 
-/// All bytes of a file. By hand, for what the library's copy says of a full disk is "Input/output error", of the file
-/// that was read.
+/// Copies a file. std::filesystem::copy_file would report a full disk as an I/O error of the source file.
 absl::Status writeAll(File& from, const fs::path& to) {
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> out,
                            systemFiles().open(to.string(), FileSystem::Access::kReadWriteCreate));
@@ -58,14 +57,14 @@ absl::Status writeAll(File& from, const fs::path& to) {
   return status;
 }
 
-/// Whole or not at all.
+/// Copies a blob atomically, under a temporary name.
 absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::string& sha256, const fs::path& to) {
   std::error_code error;
   fs::create_directories(to.parent_path(), error);
   if (error) return failed(error, "make", to.parent_path());
   const fs::path fresh = to.string() + ".new";
-  fs::remove(fresh, error);  // of a copy that was interrupted; it may be read-only
-  // A composed blob becomes a file of its own.
+  fs::remove(fresh, error);  // left by an interrupted copy; it may be read-only
+  // A composed blob becomes a plain file.
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> source,
                            from == root / placeOf(sha256) ? systemFiles().open(from.string(), FileSystem::Access::kRead)
                                                           : openComposed(systemFiles(), root.string(), sha256));
@@ -74,14 +73,14 @@ absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::str
   return error ? failed(error, "name", to) : absl::OkStatus();
 }
 
-/// Those that are not there yet.
+/// Copies the blobs that `to` does not have yet.
 absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& facts) {
   std::error_code error;
   if (!fs::exists(from, error)) return absl::OkStatus();
   for (auto entry = fs::recursive_directory_iterator(from, error);
        !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().stem().string();
-    // Not what is unfinished or set aside.
+    // Skip unfinished uploads, damaged files and parts.
     if (!isSha256(name) ||
         (entry->path() != from / placeOf(name) && entry->path() != recipePath(from.string(), name))) {
       continue;
@@ -90,7 +89,7 @@ absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& fa
     const fs::path place = to / placeOf(name);
     if (!entry->exists(gone) || fs::exists(place, gone)) continue;
     absl::Status status = copyBlob(from, entry->path(), name, place);
-    if (absl::IsNotFound(status)) continue;  // collected meanwhile
+    if (absl::IsNotFound(status)) continue;  // deleted by a collection in the meantime
     if (!status.ok()) return status;
     ++facts.blobs;
     facts.bytes += static_cast<int64_t>(fs::file_size(place, gone));
@@ -98,7 +97,7 @@ absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& fa
   return error ? failed(error, "read", from) : absl::OkStatus();
 }
 
-/// The database as of one moment.
+/// Copies a snapshot of the database.
 absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> source, Database::open(from.string(), Database::Mode::kReadOnly));
   std::error_code error;
@@ -116,12 +115,13 @@ absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
   return database.prepareOnce("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").bind(name).step();
 }
 
-/// Every blob that the copied database names and the service has is in the backup: in the database itself, or as a
-/// file.
+/// Checks that each blob that the copied database names, and that the service has, is in the backup: in its database or
+/// as a file of the right size.
 absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const fs::path& origin) {
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> copy,
                            Database::open(database.string(), Database::Mode::kReadOnly));
-  const absl::StatusOr<bool> has_bytes = hasTable(*copy, "blob_bytes");  // not in one of an earlier release
+  // Databases of earlier releases lack this table.
+  const absl::StatusOr<bool> has_bytes = hasTable(*copy, "blob_bytes");
   if (!has_bytes.ok()) return has_bytes.status();
   Statement rows = copy->prepareOnce(
       *has_bytes
@@ -142,7 +142,7 @@ absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const f
   }
 }
 
-/// A database that takes the place of one that a service has open loses all that the service writes from then on.
+/// Rejects data folders as targets: replacing a database that a service has open would lose the service's later writes.
 absl::Status checkIsNoDataFolder(const fs::path& data, const fs::path& to) {
   std::error_code error;
   const fs::path source = fs::weakly_canonical(data, error), target = fs::weakly_canonical(to, error);
@@ -158,7 +158,7 @@ absl::Status checkIsNoDataFolder(const fs::path& data, const fs::path& to) {
   return absl::OkStatus();
 }
 
-/// Held while a backup is made: two at a time would write one database.
+/// Exclusive lock on the backup folder: concurrent backups would write the same database.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : file_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
@@ -186,6 +186,7 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
   if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
   BackupFacts facts;
   const fs::path fresh = to / "tessera.db.new";
+  // Copy blobs before the snapshot, so that the second pass, after it, is short.
   absl::Status status = copyBlobs(data / "blobs", to / "blobs", facts);
   if (status.ok()) status = copyDatabase(data / "tessera.db", fresh);
   if (status.ok()) status = copyBlobs(data / "blobs", to / "blobs", facts);

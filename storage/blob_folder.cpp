@@ -15,7 +15,8 @@
 namespace tessera::storage {
 namespace {
 
-/// Names remembered as durable; beyond that all are forgotten, which costs a sync each when they are asked for again.
+/// Number of blob names remembered as durable. Beyond it all are forgotten, which costs a sync per name that is needed
+/// again.
 constexpr size_t kMaxRemembered = 65'536;
 
 bool isHexByte(const std::string& name) {
@@ -30,13 +31,13 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   for (const std::string& path : {root, root + "/" + kUnfinishedBlobs, root + "/parts", root + "/corrupt"}) {
     TESSERA_RETURN_IF_ERROR(files.makeFolder(path));
   }
-  // The root's own name as well: it may be this call that made it.
+  // Sync the parent as well, since this call may have created the root.
   for (const std::string& path : {root, parentOf(root)}) {
     TESSERA_RETURN_IF_ERROR(files.syncFolder(path));
   }
   TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> stale, folder->stalePartials(options.partial_lifetime_seconds));
   for (const std::string& name : stale) (void)files.remove(folder->partialPath(name));
-  // Whoever placed a file ended with the service, or places it anew.
+  // The worker that placed a file has ended with the service or will place it again.
   absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileFacts&) {
     if (isPlaced(name)) (void)files.remove(folder->partialPath(name));
   });
@@ -92,7 +93,7 @@ absl::StatusOr<std::unique_ptr<File>> BlobFolder::openBlob(const std::string& sh
 }
 
 absl::StatusOr<int64_t> BlobFolder::blobSize(const std::string& sha256) const {
-  // The name may come from a request; only a digest may become a path.
+  // The name may come from a request; only a valid digest may become part of a path.
   if (isSha256(sha256)) {
     absl::StatusOr<FileFacts> facts = files_.look(blobPath(sha256));
     if (facts.ok()) return facts->size;
@@ -100,7 +101,7 @@ absl::StatusOr<int64_t> BlobFolder::blobSize(const std::string& sha256) const {
     absl::StatusOr<std::unique_ptr<File>> composed = openComposed(files_, root_, sha256);
     if (composed.ok()) facts = (*composed)->facts();
     if (composed.ok() && facts.ok()) return facts->size;
-    // A damaged one counts as missing, so that it is sent again.
+    // A damaged blob counts as missing, so that it is uploaded again.
     if (!absl::IsNotFound(composed.status()) && !absl::IsDataLoss(composed.status())) return composed.status();
   }
   return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
@@ -111,7 +112,7 @@ absl::Status BlobFolder::ensureFolder(const std::string& sha256) {
   (void)absl::SimpleHexAtoi(sha256.substr(0, 4), &prefix);
   std::lock_guard<std::mutex> lock(mutex_);
   if (folder_is_durable_[prefix]) return absl::OkStatus();
-  // A folder may have been made just before a crash, so what is not known to be durable is synced anew.
+  // A folder may have been created just before a crash, so sync all folders that are not known to be durable.
   const std::string inner = folderOf(sha256);
   const std::string outer = parentOf(inner);
   const bool outer_is_durable = outer_is_durable_[prefix >> 8];
@@ -137,7 +138,7 @@ absl::Status BlobFolder::publish(const std::string& partial_name, const std::str
     noteDurable(sha256);
     return status;
   }
-  // Unless a put() of the same bytes made the name durable before: then either file may be behind it, both whole.
+  // Remove the file, unless an earlier put() of the same bytes made the name durable; then both files are whole.
   std::lock_guard<std::mutex> lock(mutex_);
   if (!durable_.contains(sha256)) (void)files_.remove(blobPath(sha256));
   return status;
@@ -149,7 +150,7 @@ absl::Status BlobFolder::publishComposed(const std::string& partial_name, const 
   for (size_t i = 0; status.ok() && i < others.size(); ++i) {
     status = files_.link(blobPath(others[i]), partPath(root_, sha256, i));
   }
-  // The parts' names first: a recipe that is there has all of them.
+  // Sync the links first, so that an existing recipe has all its parts.
   if (status.ok()) status = files_.syncFolder(root_ + "/parts");
   if (status.ok()) status = files_.rename(partialPath(partial_name), recipePath(root_, sha256));
   if (status.ok()) status = files_.syncFolder(folderOf(sha256));
@@ -217,14 +218,14 @@ absl::Status BlobFolder::forEach(
         if (!isSha256(sha256) || (name != sha256 && !composed)) continue;
         absl::StatusOr<FileFacts> facts = files_.look(absl::StrCat(root_, "/", first, "/", second, "/", name));
         if (composed && facts.ok()) {
-          if (files_.look(blobPath(sha256)).ok()) continue;  // whole as well: visited as that
+          if (files_.look(blobPath(sha256)).ok()) continue;  // also a plain file, which is visited as such
           const int64_t modified_s = facts->modified_s;
           absl::StatusOr<std::unique_ptr<File>> file = openComposed(files_, root_, sha256);
           if (absl::IsDataLoss(file.status())) continue;
           facts = file.ok() ? (*file)->facts() : file.status();
           if (facts.ok()) facts->modified_s = modified_s;
         }
-        if (absl::IsNotFound(facts.status())) continue;  // removed meanwhile
+        if (absl::IsNotFound(facts.status())) continue;  // removed in the meantime
         if (!facts.ok()) return facts.status();
         TESSERA_RETURN_IF_ERROR(visit(sha256, *facts));
       }
@@ -250,6 +251,7 @@ absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
   const bool composed = absl::IsNotFound(named.status());
   if (composed) named = files_.look(path = recipePath(root_, sha256));
   absl::StatusOr<FileFacts> opened = read.facts();
+  // The identity check keeps an intact file that was uploaded under this name since.
   if (!named.ok() || !opened.ok() || named->identity != opened->identity) return absl::OkStatus();
   durable_.erase(sha256);
   TESSERA_RETURN_IF_ERROR(files_.rename(path, asidePath(sha256)));

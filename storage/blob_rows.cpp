@@ -9,7 +9,7 @@
 namespace tessera::storage {
 namespace {
 
-constexpr int kPage = 1000;  // rows of a read in forEach()
+constexpr int kPage = 1000;  // rows per read in forEach()
 
 template <typename T>
 absl::StatusOr<T> readOf(Store& store, const std::function<absl::StatusOr<T>(Reader&)>& what) {

@@ -26,7 +26,7 @@ std::string partialName(const std::string& sha256, const BlobStore::Sender& send
   return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
 }
 
-/// No name of an upload that is resumed after a restart; Room reads the project from it.
+/// Name of a concurrent upload's partial file. It cannot be resumed after a restart. Room reads the project from it.
 std::string besideNameOf(const std::string& sha256, int64_t number, const BlobStore::Sender& sender) {
   return partialName(absl::StrCat(sha256, "-", number), sender);
 }
@@ -38,7 +38,7 @@ class FileBlobStore : public BlobStore {
 
   bool becomesRow(int64_t bytes) const override { return rows_.takes(bytes); }
   bool contains(const std::string& sha256) override { return size(sha256).ok(); }
-  /// Most blobs are small, so rows are asked first.
+  /// Looks in the rows first, since most blobs are small.
   absl::StatusOr<int64_t> size(const std::string& sha256) override {
     absl::StatusOr<int64_t> bytes = rows_.size(sha256);
     return absl::IsNotFound(bytes.status()) ? folder_->blobSize(sha256) : bytes;
@@ -69,10 +69,10 @@ class FileBlobStore : public BlobStore {
     absl::StatusOr<bool> present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
     if (*present && !sender.must_prove) return noUpload(sha256);
-    // From its start alone: a first part that is kept may be taken up again, as if the blob were not there.
+    // Only from offset 0: a kept prefix is resumed as if the blob did not exist.
     if (*present && offset == 0) return std::make_unique<Proof>(digest, confirmation(sha256));
     const std::string resumed = partialName(sha256, sender);
-    // Another upload may be going on, perhaps of a client that is gone: this one has a file of its own then.
+    // If another upload is in progress, perhaps of a client that is gone, use a separate partial file.
     const bool alone = uploads_.start(resumed);
     const std::string name = alone ? resumed : besideNameOf(sha256, ++puts_, sender);
     const auto release = [this, sha256, name, resumed, alone] { alone ? end(name) : endBeside(sha256, name, resumed); };
@@ -80,12 +80,12 @@ class FileBlobStore : public BlobStore {
         std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, release, publishing_,
                                                           rows_.takes(digest.size_bytes()) ? &rows_ : nullptr},
                                      *present ? 0 : digest.size_bytes());
-    // Asked again: an upload that ended a moment ago may have made the blob.
+    // Check again: an upload that has just ended may have created the blob.
     present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
     if (*present && !sender.must_prove) return noUpload(sha256);
     TESSERA_ASSIGN_OR_RETURN(int64_t committed, committedBytes(digest, sender));
-    // The other upload may have gone on since the client asked.
+    // The other upload may have progressed since the client asked.
     if (offset != 0 && (alone ? offset != committed : offset > committed)) {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
                                                         "; accepted: ", committed, " to go on, 0 to start over"));
@@ -139,7 +139,7 @@ class FileBlobStore : public BlobStore {
     }
     if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
     auto upload = std::make_unique<PlacedUpload>(placeOfWhole(digest, name));
-    // The bytes are on the disk already; a quota counts them.
+    // The bytes are on the disk already, but count towards the quota.
     TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), digest.size_bytes()));
     return upload;
   }
@@ -191,7 +191,7 @@ class FileBlobStore : public BlobStore {
         [&](const RowBlob& blob) { return visit(blob.sha256, blob.size, std::max<int64_t>(0, now - blob.time_s)); });
     if (!status.ok()) return status;
     return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
-      if (rows_.size(sha256).ok()) return absl::OkStatus();  // a row as well: visited as that
+      if (rows_.size(sha256).ok()) return absl::OkStatus();  // also a row, visited above
       return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
     });
   }
@@ -206,8 +206,8 @@ class FileBlobStore : public BlobStore {
     TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> stale, folder_->stalePartials(options_.partial_lifetime_seconds));
     int removed = 0;
     for (const std::string& name : stale) {
-      // A put()'s partial file lives for one call: those of this process are in use, older ones went when the store was
-      // opened. A placed file is held by its blob's name while it is taken in.
+      // put() keeps its partial file for one call only: those of this process are in use, and older ones were removed
+      // when the store was opened. A placed file is locked by its blob's digest while it is taken over.
       const bool placed = BlobFolder::isPlaced(name);
       const std::string writer = placed ? name.substr(0, name.find('.')) : name;
       if ((!placed && !BlobFolder::isUpload(name)) || !uploads_.start(writer)) continue;
@@ -231,7 +231,7 @@ class FileBlobStore : public BlobStore {
 
   absl::StatusOr<int64_t> freeBytes() override { return folder_->files().freeBytes(folder_->partialPath("")); }
 
-  /// Counts what is there already, for quotas; blobs only where all together have one.
+  /// Counts existing files for quotas: partial files always, blobs only if there is a total quota.
   absl::Status count() {
     absl::Status status = folder_->forEachPartial(
         [this](const std::string& name, const FileFacts& facts) { room_.leave(name, facts.size); });
@@ -245,7 +245,7 @@ class FileBlobStore : public BlobStore {
  private:
   static constexpr size_t kMaxParts = 64;
 
-  /// Makes sure that a blob which is there stays.
+  /// Makes an existing blob durable.
   absl::Status confirm(const std::string& sha256) {
     const absl::StatusOr<int64_t> row = rows_.size(sha256);
     return absl::IsNotFound(row.status()) ? folder_->confirm(sha256) : row.status();
@@ -258,7 +258,7 @@ class FileBlobStore : public BlobStore {
   }
 
   absl::Status putFile(const v1::Digest& digest, std::string_view bytes) {
-    // A partial file of its own: it need not wait for a client's upload of the same bytes.
+    // Use a separate partial file, so that put() need not wait for a client's upload of the same bytes.
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
     FileUpload upload({*folder_, room_, digest, name, [this, name] { room_.leave(name, 0); }, publishing_},
                       digest.size_bytes());
@@ -270,7 +270,7 @@ class FileBlobStore : public BlobStore {
     return status;
   }
 
-  /// Parts of composed blobs are names of files: one that is a row becomes a file as well.
+  /// Converts a row to a file, because parts of composed blobs are hard links.
   absl::Status ensureFile(const std::string& sha256) {
     const absl::StatusOr<std::string> row = rows_.get(sha256);
     if (absl::IsNotFound(row.status()) || folder_->blobSize(sha256).ok()) return absl::OkStatus();
@@ -282,7 +282,7 @@ class FileBlobStore : public BlobStore {
     return putFile(digest, *row);
   }
 
-  /// Of bytes that are not their name's. DATA_LOSS.
+  /// Moves aside a row whose bytes do not match the digest. Returns DATA_LOSS.
   absl::Status setRowAside(const std::string& sha256, const std::string& found) {
     absl::Status aside = folder_->keepAside(sha256, found);
     aside.Update(rows_.removeDamaged(sha256, found));
@@ -307,13 +307,13 @@ class FileBlobStore : public BlobStore {
         absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
   }
 
-  /// Whether the blob of a worker's is there.
+  /// Whether a blob that a worker sends exists.
   absl::StatusOr<bool> beginWhole(const v1::Digest& digest) {
     TESSERA_RETURN_IF_ERROR(check(digest));
     return presentAs(digest, {});
   }
 
-  /// Of an upload that leaves nothing to go on with.
+  /// Place of an upload that cannot be resumed.
   PartialUpload::Place placeOfWhole(const v1::Digest& digest, const std::string& name) {
     return {*folder_,
             room_,
@@ -326,18 +326,18 @@ class FileBlobStore : public BlobStore {
             publishing_};
   }
 
-  /// Whether the blob is there; INVALID_ARGUMENT when it is, with another size.
+  /// Whether the blob exists; INVALID_ARGUMENT if it exists with another size.
   absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
     absl::StatusOr<int64_t> size = this->size(digest.sha256());
     if (absl::IsNotFound(size.status())) return false;
     if (!size.ok()) return size.status();
     if (*size == digest.size_bytes()) return true;
-    if (sender.must_prove) return false;  // which no bytes can do; and nobody is told what is there
+    if (sender.must_prove) return false;  // no bytes can match the digest; do not reveal the stored size
     return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
                                                    " bytes; accepted: its size, which is ", *size));
   }
 
-  /// The partial file has no writer any more: what is left of it counts on. One without a byte is of no use.
+  /// Called when a partial file has no writer any more: accounts for its size, and removes it if empty.
   void end(const std::string& name) {
     const std::string path = folder_->partialPath(name);
     const absl::StatusOr<FileFacts> left = folder_->files().look(path);
@@ -346,8 +346,8 @@ class FileBlobStore : public BlobStore {
     uploads_.end(name);
   }
 
-  /// The same of an upload beside another one, whose partial file is `resumed`: if that is free by now, the longer of
-  /// the two is what the next upload goes on from.
+  /// Likewise for a concurrent upload. If the partial file `resumed` is free by now, the longer of the two is kept for
+  /// the next upload to resume.
   void endBeside(const std::string& sha256, const std::string& name, const std::string& resumed) {
     FileSystem& files = folder_->files();
     const absl::StatusOr<FileFacts> left = files.look(folder_->partialPath(name));
@@ -361,8 +361,8 @@ class FileBlobStore : public BlobStore {
     room_.leave(name, 0);
   }
 
-  /// Keeps room for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED when it would break
-  /// the quota or eat up the reserve.
+  /// Reserves space for an upload of `size` bytes, `there` of which are on the disk. RESOURCE_EXHAUSTED if it would
+  /// exceed the quota or use the disk reserve.
   absl::Status makeRoom(const std::string& name, int64_t size, int64_t there) {
     const bool bounded = options_.max_total_bytes > 0;
     const int64_t most = bounded ? options_.max_total_bytes : std::numeric_limits<int64_t>::max();
@@ -431,7 +431,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
     if (whole) hash.update({chunk.data(), got});
     offset += static_cast<int64_t>(got);
     const bool last = offset == end || got < wanted;
-    // The last chunk is held back until the hash is known: nobody holds a whole blob that is wrong.
+    // The last chunk is withheld until the digest is verified, so that no reader gets all bytes of a damaged blob.
     if (last && whole && hash.finish() != sha256) {
       return damage(sha256, folder_->setAside(sha256, file));
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 
-/// Hashes a file from its start to its end.
+/// Hashes a whole file.
 absl::StatusOr<std::string> hashOf(const File& file) {
   Sha256 hash;
   std::string chunk(kChunkBytes, '\0');
@@ -90,7 +90,7 @@ absl::Status FileUpload::commit() {
   if (status_.ok()) status_ = publishFile();
   if (!status_.ok()) {
     // Pages that could not be written are dropped: they read back well until they are evicted, and a second sync
-    // succeeds without them. Only bytes sent again can be trusted.
+    // succeeds without them. Only bytes that are sent again can be trusted.
     removePartial();
     return status_;
   }
@@ -98,7 +98,7 @@ absl::Status FileUpload::commit() {
   return absl::OkStatus();
 }
 
-/// Of several uploads of the same bytes the first one becomes the blob, and counts as one.
+/// Of several uploads of the same bytes, the first one creates the blob, and only it is counted.
 absl::Status FileUpload::publishFile() {
   const std::string& sha256 = place_.digest.sha256();
   place_.publishing.startInTurn(sha256);
@@ -114,7 +114,8 @@ absl::Status FileUpload::publishFile() {
   return status;
 }
 
-/// The partial file, which nobody syncs, is what an upload that breaks off goes on from; the row is made of what came.
+/// Creates the row from the bytes received. The partial file is never synced; it only serves to resume an interrupted
+/// upload.
 absl::Status FileUpload::publishRow() {
   status_ = place_.rows->put(place_.digest.sha256(), row_);
   removePartial();

@@ -10,7 +10,7 @@
 namespace tessera::storage {
 namespace {
 
-constexpr char kBetweenLabels = '\x1f';  // no label holds a control character
+constexpr char kBetweenLabels = '\x1f';  // labels cannot contain control characters
 
 Value whole(int64_t number) { return Value(number); }
 

@@ -21,8 +21,8 @@ class ComposedFile : public File {
  public:
   struct Piece {
     const File* file;
-    int64_t begin;   // in the whole
-    int64_t offset;  // in the file
+    int64_t begin;   // offset in the composed blob
+    int64_t offset;  // offset in `file`
     int64_t bytes;
   };
   ComposedFile(std::unique_ptr<File> recipe, std::vector<std::unique_ptr<File>> others, std::vector<Piece> pieces)
@@ -70,7 +70,7 @@ std::string recipeHeader(const std::vector<RecipePart>& parts) {
 
 namespace {
 
-/// The header of a recipe; DATA_LOSS when it is none. `*header_bytes`: where its own bytes begin.
+/// Reads the header of a recipe; DATA_LOSS if it is malformed. `*header_bytes` is the offset of the inline bytes.
 absl::StatusOr<std::vector<RecipePart>> readRecipe(const File& recipe, int64_t* header_bytes) {
   absl::Status bad = absl::DataLossError("the recipe of a composed blob is damaged");
   std::string start(kMaxHeader, '\0');

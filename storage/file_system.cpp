@@ -44,7 +44,8 @@ class SystemFile : public File {
       data.remove_prefix(static_cast<size_t>(written));
       offset += written;
     }
-    // The disk works while more comes, and a later sync() has less to wait for. What fails here, that says.
+    // Start writing to disk while more data arrives, so that a later sync() has less to wait for. sync() reports any
+    // error.
     const int64_t whole = offset / kStretch - begun;
     if (whole > 0) (void)sync_file_range(descriptor_, begun * kStretch, whole * kStretch, SYNC_FILE_RANGE_WRITE);
     return absl::OkStatus();
@@ -119,7 +120,7 @@ class SystemFiles : public FileSystem {
   }
 
  private:
-  /// Close-on-exec, for the server starts other programs.
+  /// Sets close-on-exec, because the server starts other programs.
   static absl::StatusOr<std::unique_ptr<File>> openWith(const std::string& path, int flags) {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0640);
     if (descriptor < 0) return fileError("open", path, errno);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kOperators[] = {"!=", "<=", ">=", "=", "<", ">", ":"};  // longest first
 constexpr std::string_view kSpaces = " \t\r\n";
-/// What ends an unquoted value. Colons, dots and dashes do not: timestamps and names need no quotes.
+/// Characters that end an unquoted value. Colons, dots and dashes do not, so timestamps and names need no quotes.
 constexpr std::string_view kValueEnd = " \t\r\n()\"'<>=!,";
 
 bool isNameChar(char c) {
@@ -39,10 +39,10 @@ class Parser {
   char peek() const { return atEnd() ? '\0' : text_[at_]; }
   void skipSpaces() { at_ = std::min(text_.find_first_not_of(kSpaces, at_), text_.size()); }
 
-  /// The word that starts here, without consuming it.
+  /// The word at the current position, without consuming it.
   std::string_view word() const {
     size_t end = at_;
-    const bool label = text_.substr(at_).starts_with("labels.");  // whose keys have dashes
+    const bool label = text_.substr(at_).starts_with("labels.");  // label keys may contain dashes
     while (end < text_.size() && (isNameChar(text_[end]) || (label && text_[end] == '-'))) ++end;
     return text_.substr(at_, end - at_);
   }
@@ -72,7 +72,7 @@ class Parser {
     return joined(Expression::Kind::kAnd, std::move(children));
   }
 
-  /// Terms side by side are a conjunction as well.
+  /// Adjacent terms form a conjunction.
   bool startsTerm() const {
     return !atEnd() && (peek() == '(' || peek() == '-' || isNameChar(peek())) && word() != "OR";
   }

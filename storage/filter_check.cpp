@@ -16,13 +16,13 @@ namespace {
 
 using Op = CheckedComparison::Op;
 
-/// Each wildcard may make a match try every position anew.
+/// Limit on wildcards per value: the cost of a match grows with their number, since each may retry every position.
 constexpr size_t kMaxWildcards = 4;
 
 struct TypeRules {
   FieldType type;
   std::string_view operators;  ///< separated by spaces
-  std::string_view accepted;   ///< what a value looks like
+  std::string_view accepted;   ///< form of a value, for messages
 };
 constexpr TypeRules kTypeRules[] = {
     {FieldType::kText, "= != < <= > >= :", "a word or a quoted string"},
@@ -55,7 +55,7 @@ std::string enumNames(const Field& field) {
                        [](std::string* out, const Field::EnumValue& value) { out->append(value.name); });
 }
 
-/// Everything that is not text is a number in its column.
+/// Parses the value of a non-text field, which is stored as a number.
 absl::StatusOr<Value> number(const Field& field, const Comparison& comparison) {
   const std::string& text = comparison.value.text;
   int64_t whole = 0;
@@ -111,7 +111,7 @@ absl::StatusOr<CheckedComparison> checkText(CheckedComparison checked, const Com
   return checked;
 }
 
-/// A label is part of the column's text, or is not.
+/// Compares a label: its text is, or is not, a substring of the column.
 absl::StatusOr<CheckedComparison> checkLabel(CheckedComparison checked, const Comparison& comparison) {
   const std::string key = comparison.field.text.substr(checked.field->name.size() + 1);
   const bool any = comparison.op.text == ":" && comparison.value.text == "*";

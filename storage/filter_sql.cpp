@@ -27,7 +27,7 @@ const char* sqlOf(Op op) {
   }
 }
 
-/// SQLite's GLOB pattern for a value with wildcards: its other special characters stand for themselves.
+/// GLOB pattern for a value with wildcards; GLOB's other special characters are quoted.
 std::string globOf(const std::vector<std::string>& pieces) {
   std::string pattern;
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -95,7 +95,7 @@ class Compiler {
       add(absl::StrCat(column, checked.op == Op::kEqual ? " GLOB ?" : " NOT GLOB ?"), globOf(checked.pieces));
     } else if (const std::optional<Value>& usual = checked.field->usual;
                usual && checked.op == Op::kEqual && checked.value != *usual) {
-      // Said as well, since an index without the usual value is used only then.
+      // State the inequality too: SQLite uses a partial index only if the query implies its condition.
       const auto* number = std::get_if<int64_t>(&*usual);
       add(absl::StrCat("(", column, " = ? AND ", column, " <> ", number != nullptr ? absl::StrCat(*number) : "''", ")"),
           std::move(checked.value));

@@ -10,7 +10,7 @@ namespace tessera::storage {
 std::string hmacSha256(std::string_view key, std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
-  // Fails only when memory is exhausted or the library is broken.
+  // Fails only if memory is exhausted or the library is broken.
   if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(bytes.data()),
            bytes.size(), digest, &size) == nullptr)
     std::abort();

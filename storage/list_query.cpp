@@ -44,8 +44,8 @@ absl::StatusOr<OrderTerm> parseTerm(const std::string& term, const Entity& entit
   return OrderTerm{field, direction == "desc"};
 }
 
-/// Rows after `last` in the order. One direction throughout is a row comparison, which an index answers;
-/// mixed ones are spelled out: a > ? OR (a = ? AND (b < ? OR (b = ? AND ...))).
+/// Restricts the rows to those after `last` in the order. With one direction this is a row comparison, for which an
+/// index can be used; mixed directions are expanded: a > ? OR (a = ? AND (b < ? OR (b = ? AND ...))).
 void addKeyset(const std::vector<OrderTerm>& order, const std::vector<Value>& last, Condition& condition) {
   const bool uniform = std::all_of(order.begin(), order.end(),
                                    [&](const OrderTerm& term) { return term.descending == order[0].descending; });
@@ -90,7 +90,8 @@ absl::StatusOr<std::vector<OrderTerm>> parseOrderBy(std::string_view order_by, c
       }
     }
     order.push_back(parsed);
-    if (parsed.field->name == entity.key && !entity.key_of_project) return order;  // what follows decides nothing
+    // The key is unique: later terms have no effect.
+    if (parsed.field->name == entity.key && !entity.key_of_project) return order;
   }
   std::vector<std::string> unique = {entity.key};
   if (entity.key_of_project) unique.emplace_back("project");

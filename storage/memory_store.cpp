@@ -12,7 +12,7 @@
 namespace tessera::storage {
 namespace {
 
-/// Lets callers in by the order they came: a writer that comes back at once keeps no reader waiting.
+/// Admits callers in the order of arrival, so that a writer that returns at once does not starve readers.
 class FairMutex {
  public:
   void lock() {

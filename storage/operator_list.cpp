@@ -49,7 +49,7 @@ class SqliteOperatorList : public OperatorList {
   }
 
  private:
-  std::mutex mutex_;  // a connection belongs to one thread at a time
+  std::mutex mutex_;  // a connection is used by one thread at a time
   const std::unique_ptr<Database> database_;
   const std::string token_key_;
 };

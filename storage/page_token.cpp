@@ -10,7 +10,7 @@
 namespace tessera::storage {
 namespace {
 
-/// Bytes of the HMAC that are kept; a forgery would gain nothing but a page from elsewhere in the list.
+/// Bytes of the HMAC that are kept. A forged token would only give access to another position of the same list.
 constexpr size_t kTagBytes = 16;
 
 std::string tagOf(std::string_view body, std::string_view key) { return hmacSha256(key, body).substr(0, kTagBytes); }

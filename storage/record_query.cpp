@@ -16,7 +16,7 @@ namespace {
 constexpr int kDefaultPageSize = 50, kMaxPageSize = 1000;
 constexpr size_t kPageBytes = 2 << 20;
 
-/// Before all groups of a workload: no number of threads is negative.
+/// A key before all groups of a workload; thread counts are never negative.
 GroupKey before(std::string project, std::string workload, std::string target = "") {
   return {std::move(project), std::move(workload), std::move(target), "", std::numeric_limits<int64_t>::min()};
 }
@@ -26,7 +26,8 @@ bool matches(const GroupKey& key, const BestQuery& query) {
          (query.threads == 0 || key.threads == query.threads);
 }
 
-/// From where to look on behind a group that does not match: its workload may have one whose target comes later.
+/// The key to continue from after a group that does not match: if the wanted target comes later in this workload, jump
+/// to it.
 GroupKey skip(const GroupKey& key, const BestQuery& query) {
   if (!query.target.empty() && key.target < query.target) return before(key.project, key.workload, query.target);
   return key;
@@ -39,7 +40,7 @@ std::string fingerprintOf(const BestQuery& query) {
 }
 
 struct Cursor {
-  size_t workload = 0;  ///< of those asked for
+  size_t workload = 0;  ///< position in query.workloads
   GroupKey behind;
 };
 

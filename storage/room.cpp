@@ -10,7 +10,7 @@ std::string projectOf(const std::string& name) {
   return dot == std::string::npos ? std::string() : name.substr(dot + 1);
 }
 
-/// What is 0 has no entry.
+/// Adds to a count; entries with count 0 are removed.
 void add(std::map<std::string, int64_t>& counts, const std::string& key, int64_t bytes) {
   counts[key] += bytes;
   if (counts[key] == 0) counts.erase(key);
@@ -20,7 +20,7 @@ void add(std::map<std::string, int64_t>& counts, const std::string& key, int64_t
 
 bool Room::reserve(const std::string& name, int64_t bytes, int64_t most) {
   const std::lock_guard lock(mutex_);
-  // Below 0 only where blobs were not counted, which nothing bounds then.
+  // The sum is negative only if blobs were not counted, and then there is no quota.
   const int64_t others = std::max<int64_t>(0, blobs_ + unfinished_ - lockedOf(name));
   if (others > most || bytes > most - others) return false;
   lockedLeave(name, bytes);

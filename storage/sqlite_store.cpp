@@ -24,14 +24,14 @@
 namespace tessera::storage {
 namespace {
 
-/// Transactions that share one durable commit, at most: bounds how long the first one waits.
+/// Maximum number of transactions per commit; bounds the wait of the first one.
 constexpr size_t kMaxBatch = 256;
-/// Databases up to this size are checked as a whole when opened (some 100 ms); larger ones as pages are read.
+/// Databases up to this size are checked completely when opened (about 100 ms); larger ones when pages are read.
 constexpr int64_t kCheckedBytes = 64 << 20;
-/// If readers kept a checkpoint from finishing, the writer waits for them at this many times its usual size.
+/// If readers prevented checkpoints until the log is this many times its usual size, the writer waits for them.
 constexpr int kRestartFactor = 8;
 
-/// Holds `path` for this process until destroyed.
+/// Exclusive lock on `path`, held until destruction.
 class FileLock {
  public:
   static absl::StatusOr<std::unique_ptr<FileLock>> take(const std::string& path) {
@@ -44,7 +44,7 @@ class FileLock {
     if (flock(file, LOCK_EX | LOCK_NB) == 0) {
       const std::string holder = absl::StrCat(getpid(), "\n");
       if (ftruncate(file, 0) != 0 || pwrite(file, holder.data(), holder.size(), 0) < 0) {
-        // Only the other side's message is poorer for it.
+        // Only the other process's error message lacks the holder then.
       }
       return lock;
     }
@@ -87,27 +87,28 @@ class SqliteStore : public Store {
   }
 
  private:
-  /// Where a thread waits for its request to be done. A thread's own, so that those of a batch are woken at once, and
-  /// outlives its requests: who is woken before the lock is given back would have to sleep again.
+  /// Where a thread waits for its request. Each thread has its own, so that the threads of a batch can be woken
+  /// independently. It outlives the requests, so that finish() can notify after it has released the lock; a thread that
+  /// is woken earlier would block on the lock again.
   struct Waiter {
     bool done = false;
     std::mutex mutex;
     std::condition_variable finished;
   };
-  /// What the writer is asked for.
+  /// A unit of work for the writer thread.
   struct Request {
     virtual ~Request() = default;
     virtual absl::Status run(Transaction& transaction) = 0;
-    /// Tells whoever asked, who may then end the request.
+    /// Reports the result to the caller, who may then destroy the request.
     virtual void finish() = 0;
     absl::Status result;
     Notice notice;
   };
-  /// By a caller that waits in transact().
+  /// Request of a caller that waits in transact().
   struct Awaited : Request {
     explicit Awaited(const std::function<absl::Status(Transaction&)>& what) : body(what) { waiter->done = false; }
     absl::Status run(Transaction& transaction) override { return body(transaction); }
-    /// The request may be gone as soon as its thread sees that it is done.
+    /// The caller may destroy the request as soon as it sees `done`, so do not access it afterwards.
     void finish() override {
       const std::shared_ptr<Waiter> at = waiter;
       {
@@ -127,7 +128,7 @@ class SqliteStore : public Store {
     const std::function<absl::Status(Transaction&)>& body;
     const std::shared_ptr<Waiter> waiter = ofThisThread();
   };
-  /// By one that went on: it belongs to itself.
+  /// Asynchronous request, which owns itself.
   struct Detached : Request {
     Detached(const Notices& board, std::function<absl::Status(Transaction&)> what,
              std::function<void(const absl::Status&)> then)
@@ -145,7 +146,7 @@ class SqliteStore : public Store {
 
   explicit SqliteStore(SqliteStoreOptions options) : options_(std::move(options)) {}
   absl::Status prepare(const std::string& path);
-  /// False: the store is closing.
+  /// Returns false if the store is closing.
   bool enqueue(Request& request);
   void writeLoop();
   void writeBatch();
@@ -157,7 +158,7 @@ class SqliteStore : public Store {
   std::unique_ptr<FileLock> lock_;
   std::string token_key_;
 
-  // The writer's connection belongs to its thread alone.
+  // The writer's connection is used by its thread only.
   std::unique_ptr<Database> writer_;
   std::unique_ptr<SqliteTransaction> transaction_;
   int log_pages_ = 0;
@@ -204,8 +205,8 @@ absl::Status SqliteStore::prepare(const std::string& path) {
     }
   }
   if (status = migrate(*writer_); !status.ok()) return status;
-  // What undoes a savepoint is nothing to keep: as a file, it is made, written and removed with each larger
-  // transaction. Only from here on: what a migration may have to undo can be the whole database.
+  // Keep savepoint journals in memory; on disk each larger transaction would create and delete a file. Set after the
+  // migrations, whose journals may be as large as the database.
   if (status = writer_->execute("PRAGMA temp_store = MEMORY"); !status.ok()) return status;
   {
     Statement key = writer_->prepareOnce("SELECT value FROM settings WHERE name = 'token_key'");
@@ -257,7 +258,7 @@ void SqliteStore::transactThen(std::function<absl::Status(Transaction&)> body,
   if (RunningBody::of(*this) != nullptr) return done(transact(body));
   auto request = std::make_unique<Detached>(notices_, std::move(body), std::move(done));
   if (!enqueue(*request)) return request->done(closing());
-  (void)request.release();  // finish() frees it
+  (void)request.release();  // finish() deletes it
 }
 
 bool SqliteStore::enqueue(Request& request) {
@@ -282,7 +283,7 @@ void SqliteStore::writeLoop() {
   }
 }
 
-/// Group commit: while one commit waits for the disk, callers queue up; the next one takes them all.
+/// Group commit: while one commit waits for the disk, callers queue up, and the next commit takes all of them.
 void SqliteStore::writeBatch() {
   std::vector<Request*> batch;
   const auto begin = std::chrono::steady_clock::now();
@@ -306,7 +307,7 @@ void SqliteStore::writeBatch() {
     options_.on_commit(std::chrono::steady_clock::now() - begin, batch.size());
   }
   for (Request* request : batch) {
-    if (!status.ok()) request->result = status;  // of what was done in common, nothing is stored
+    if (!status.ok()) request->result = status;  // the shared commit failed, so nothing of the batch is stored
     request->finish();
   }
 }
@@ -330,7 +331,7 @@ absl::Status SqliteStore::inSavepoint(const std::function<absl::Status()>& body)
 
 void SqliteStore::checkpoint() {
   if (log_pages_ < options_.checkpoint_pages) return;
-  // A checkpoint that fails loses nothing: the log is whole, and the next one tries again.
+  // A failed checkpoint loses nothing: the log is intact, and the next checkpoint retries.
   const bool patient = log_pages_ < options_.checkpoint_pages * kRestartFactor;
   const int mode = patient ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_RESTART;
   sqlite3_wal_checkpoint_v2(writer_->handle(), nullptr, mode, nullptr, nullptr);

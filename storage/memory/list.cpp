@@ -13,7 +13,7 @@ using Op = CheckedComparison::Op;
 
 size_t indexOf(const Entity& entity, const Field* field) { return static_cast<size_t>(field - entity.fields.data()); }
 
-/// Whether the pieces stand in the text in their order, the first at its start and the last at its end.
+/// Whether the text contains the pieces in order, the first at its start and the last at its end (unless `anywhere`).
 bool matchesPieces(std::string_view text, const std::vector<std::string>& pieces, bool anywhere) {
   const std::string& last = pieces.back();
   size_t at = 0;
@@ -68,7 +68,7 @@ bool holds(const CheckedComparison& comparison, const Value& found) {
   }
 }
 
-/// The expression with its comparisons checked.
+/// An expression whose comparisons are validated.
 class CheckedExpression : public RowFilter {
  public:
   absl::Status check(const Expression& expression, const Entity& entity) {

@@ -12,27 +12,27 @@
 #include "storage/memory/table.h"
 #include "storage/store.h"
 
-/// Lists over tables in memory, by the same rules as SQLite's.
+/// Lists over tables in memory, with the same rules as SQLite's.
 namespace tessera::storage {
 
-/// A filter that was checked against an entity.
+/// A filter that was validated against an entity.
 class RowFilter {
  public:
   virtual ~RowFilter() = default;
-  /// `columns` in the order of the entity's fields.
+  /// `columns` are in the order of the entity's fields.
   virtual bool matches(const std::vector<Value>& columns) const = 0;
 };
 absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity);
 
-/// Whether the project may see a row, as restrictTo() has it.
+/// Whether the project may see a row; equivalent of restrictTo().
 bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns);
 
-/// Whether `a` comes before `b`, both by the order's fields.
+/// Whether `a` precedes `b`; both contain the order's fields.
 bool comesBefore(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b);
-/// The order's fields of a row.
+/// Extracts the order's fields of a row.
 std::vector<Value> orderColumns(const ListOrder& list, const Entity& entity, const std::vector<Value>& columns);
 
-/// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
+/// A page ends at this size, so that a list of jobs with inline tensors fits in a gRPC message (4 MiB).
 inline constexpr size_t kMemoryPageBytes = 2 << 20;
 
 template <typename Message>
@@ -41,7 +41,7 @@ size_t bytesOf(const Message& message) {
 }
 inline size_t bytesOf(const StoredTarget& stored) { return stored.target.ByteSizeLong(); }
 
-/// `messageOf(row)` answers the message of a table's row.
+/// `messageOf(row)` returns the message of a table's row.
 template <typename Message, typename Row, typename MessageOf>
 absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, const Entity& entity,
                                           const ListQuery& query, const std::string& token_key, MessageOf messageOf) {

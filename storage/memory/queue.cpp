@@ -1,4 +1,4 @@
-// The queue of ready tasks, and the turns of clients in it.
+// The queue of ready tasks, and the fair-share tickets of clients.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -18,10 +18,10 @@ using Ready = Table<Tables::ReadyKey, bool>::Rows::const_iterator;
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kAnyPriority = std::numeric_limits<int>::max();
 
-/// How near its job's end a task of this kind is: 0 is nearest.
+/// Distance of a task of this kind from its job's end; 0 is nearest.
 int stepsLeft(int kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
-/// Smaller is sooner: -priority, turn, steps left, ready time, row.
+/// Smaller is earlier: -priority, ticket, distance from the job's end, ready time, row.
 using Rank = std::tuple<int64_t, int64_t, int, int64_t, int64_t>;
 Rank rankOf(const Tables::ReadyKey& key) {
   return {key.minus_priority, key.turn, stepsLeft(key.kind), key.ready_us, key.row};
@@ -37,7 +37,7 @@ std::vector<int> kindsOf(const Tables& tables, const QueueQuery& query) {
   return kinds;
 }
 
-/// Whether the task would begin a job.
+/// Whether the task would start a job.
 bool isStarting(const Tables& tables, const v1::Task& task) {
   if (task.attempt() > 0) return false;
   for (auto link = tables.actions_of_task.from({task.id(), 0, ""});
@@ -47,18 +47,18 @@ bool isStarting(const Tables& tables, const v1::Task& task) {
   return true;
 }
 
-/// What a look can have.
+/// Decides which tasks a query may select.
 class Choice {
  public:
   Choice(const Tables& tables, const QueueQuery& query) : tables_(tables), query_(query) {}
 
-  /// The task, where the caller may have it and its project may begin it.
+  /// The task, if the caller accepts it and its project may start it; otherwise null.
   const v1::Task* of(const std::string& id) {
     const v1::Task& task = tables_.tasks.find(id)->task;
     return !isLeftOut(task) && (!query_.accept || query_.accept(task)) ? &task : nullptr;
   }
 
-  /// Whether it would begin a job that its project may not begin.
+  /// Whether the task would start a job that its project may not start.
   bool isLeftOut(const v1::Task& task) {
     if (!query_.may_not_begin || !isStarting(tables_, task)) return false;
     const auto [known, fresh] = may_not_begin_.try_emplace(projectOf(task), false);
@@ -72,9 +72,9 @@ class Choice {
   std::map<std::string, bool> may_not_begin_;
 };
 
-/// The first task of this priority or below that can be had; null when there is none.
+/// The first acceptable task of at most this priority; null if there is none.
 const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, Choice& choice, int64_t priority) {
-  std::map<Rank, Ready> heads;  // of the queues of the kinds
+  std::map<Rank, Ready> heads;  // head of the queue of each kind
   const auto enter = [&](Ready at, int kind) {
     if (at != tables.ready.rows().end() && at->first.kind == kind) heads.emplace(rankOf(at->first), at);
   };
@@ -90,8 +90,8 @@ const v1::Task* firstFrom(const Tables& tables, const QueueQuery& query, Choice&
   return nullptr;
 }
 
-/// The priority to look from: that of `first`, or one below it at which a task that can be had has waited long enough
-/// to go before it. Of tasks that have gained as much the more urgent goes first.
+/// Returns the priority to select from: that of `first`, or a lower one with an acceptable task that has aged enough to
+/// precede it. Between equal aged priorities, the higher original priority wins.
 int64_t agedPriority(const Tables& tables, const QueueQuery& query, Choice& choice, const v1::Task& first) {
   const auto rank = [&](int64_t priority, int64_t ready_us) {
     return std::pair(priority + (query.now_us - ready_us) / query.ageing_us, priority);
@@ -99,7 +99,7 @@ int64_t agedPriority(const Tables& tables, const QueueQuery& query, Choice& choi
   auto best = rank(first.priority(), first.ready_time_us());
   using Part = std::pair<bool, std::string>;  // starting, project
   for (const int kind : kindsOf(tables, query)) {
-    std::map<std::tuple<Part, int64_t, int64_t, int64_t>, std::string> old;  // and by -priority, ready time, row
+    std::map<std::tuple<Part, int64_t, int64_t, int64_t>, std::string> old;  // key: part, -priority, ready time, row
     for (auto it = tables.ready_by_time.from({kind, kLeast, 0, ""});
          it != tables.ready_by_time.rows().end() && std::get<0>(it->first) == kind &&
          std::get<1>(it->first) <= query.now_us - query.ageing_us;
@@ -161,7 +161,7 @@ absl::StatusOr<int64_t> MemoryTransaction::queueLength() { return static_cast<in
 
 absl::StatusOr<std::vector<QueueDepth>> MemoryTransaction::queueDepths() {
   std::vector<QueueDepth> depths;
-  for (const auto& [key, present] : tables_.ready_by_time.rows()) {  // by kind, the oldest first
+  for (const auto& [key, present] : tables_.ready_by_time.rows()) {  // sorted by kind, oldest first
     const auto kind = static_cast<v1::TaskKind>(std::get<0>(key));
     if (depths.empty() || depths.back().kind != kind) depths.push_back({kind, 0, std::get<1>(key)});
     ++depths.back().ready;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kTokenKey = "a memory store's tokens are signed to notice mistakes, not attacks";
 
-/// Index of a field among an entity's columns.
+/// Position of a field among an entity's columns.
 size_t indexOf(const Field* field) { return static_cast<size_t>(field - recordEntity().fields.data()); }
 
 }  // namespace
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(con
     told.first_time_us = first ? record->create_time_us() : std::min(told.first_time_us, record->create_time_us());
     told.last_time_us = first ? record->create_time_us() : std::max(told.last_time_us, record->create_time_us());
   }
-  std::multimap<int64_t, RecordGroup> by_count;  // equal counts stay in the order of their values
+  std::multimap<int64_t, RecordGroup> by_count;  // equal counts keep the order of their values
   for (auto& [value, group] : groups) {
     group.told.workloads = static_cast<int64_t>(group.workloads.size());
     by_count.emplace(-group.told.records, std::move(group.told));

@@ -1,4 +1,4 @@
-// What a collection asks and deletes.
+// Queries and deletions of garbage collections.
 #include "absl/strings/str_cat.h"
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
@@ -16,13 +16,13 @@ bool hasUse(Kind kind) {
   return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob || kind == Kind::kHold;
 }
 
-/// Project and SHA-256 of a holdKey().
+/// Splits a holdKey() into project and SHA-256.
 std::pair<std::string, std::string> holdOf(const std::string& key) {
   const size_t slash = key.find('/');
   return {key.substr(0, slash), slash == std::string::npos ? "" : key.substr(slash + 1)};
 }
 
-/// `factsOf` answers a row's time and message.
+/// `factsOf` returns a row's time and message.
 template <typename Row, typename FactsOf>
 absl::Status visitAll(const Table<std::string, Row>& table, Kind kind, FactsOf&& factsOf,
                       const std::function<absl::Status(const Stored&)>& visit) {

@@ -10,12 +10,12 @@
 
 namespace tessera::storage {
 
-/// How to take back what a transaction did, the newest last.
+/// Steps that undo a transaction; the newest is last.
 class UndoLog {
  public:
   void add(std::function<void()> step) { steps_.push_back(std::move(step)); }
   size_t steps() const { return steps_.size(); }
-  /// Takes back all but the first `kept` steps.
+  /// Undoes all but the first `kept` steps.
   void rollBack(size_t kept = 0) {
     for (; steps_.size() > kept; steps_.pop_back()) steps_.back()();
   }
@@ -25,7 +25,7 @@ class UndoLog {
   std::vector<std::function<void()>> steps_;
 };
 
-/// An ordered table whose changes can be undone.
+/// An ordered table with undo.
 template <typename Key, typename Row>
 class Table {
  public:
@@ -51,7 +51,7 @@ class Table {
 
   using Rows = std::map<Key, std::shared_ptr<const Row>>;
   const Rows& rows() const { return rows_; }
-  /// From the first key that is not less.
+  /// Iterates from the first key that is not less than `key`.
   typename Rows::const_iterator from(const Key& key) const { return rows_.lower_bound(key); }
 
  private:
@@ -67,7 +67,7 @@ class Table {
   Rows rows_;
 };
 
-/// An ordered set, for looking rows up by something else than their key.
+/// An ordered set, used as a secondary index.
 template <typename Key>
 class Index : public Table<Key, bool> {
  public:

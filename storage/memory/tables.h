@@ -10,7 +10,7 @@
 
 namespace tessera::storage {
 
-/// All that a memory store holds. Rows are numbered in the order they came, as SQLite does.
+/// All data of a memory store. Rows are numbered in order of insertion, as in SQLite.
 struct Tables {
   struct JobRow {
     v1::Job job;
@@ -48,7 +48,7 @@ struct Tables {
   Table<std::pair<Text, Text>, Text> job_by_request{undo};          ///< project, request id
   Index<std::tuple<Text, int64_t, Text>> living_jobs{undo};         ///< action, row, id
   Index<std::tuple<int64_t, int64_t, Text>> queue_deadlines{undo};  ///< deadline, row, id
-  Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< the same, of the whole job
+  Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< deadline of the whole job, row, id
   Table<std::pair<Text, int64_t>, v1::JobEvent> events{undo};       ///< job, sequence
 
   Table<Text, v1::ArtifactSeries> series{undo};                         ///< by job
@@ -64,8 +64,8 @@ struct Tables {
   Index<std::tuple<Text, int64_t, int64_t, Text>> living_tasks{undo};  ///< key, ready time, row, id
   Index<ReadyKey> ready{undo};
   Table<std::tuple<int, int64_t, int64_t, Text>, ReadyKey> ready_by_time{undo};  ///< kind, ready time, row, id
-  Table<std::pair<int, Text>, int64_t> turn_of_client{undo};  ///< priority, client -> the last turn it has taken
-  Table<int, int64_t> turn_served{undo};                      ///< by priority
+  Table<std::pair<int, Text>, int64_t> turn_of_client{undo};  ///< priority, client -> last ticket taken
+  Table<int, int64_t> turn_served{undo};                      ///< by priority: last ticket served
   Index<Text> leased{undo};
   Table<std::pair<Text, Text>, int64_t> links{undo};             ///< action, task -> position
   Index<std::tuple<Text, int64_t, Text>> tasks_of_action{undo};  ///< action, position, task
@@ -79,8 +79,8 @@ struct Tables {
   Table<Text, StoredTarget> targets{undo};
   Table<Text, v1::Worker> workers{undo};
   Table<Text, int64_t> blobs{undo};                        ///< sizes by SHA-256
-  Index<Text> lost_blobs{undo};                            ///< of them, those that are not there
-  Table<Text, std::pair<Text, int64_t>> blob_bytes{undo};  ///< bytes and when they came, by SHA-256
+  Index<Text> lost_blobs{undo};                            ///< those that are marked lost
+  Table<Text, std::pair<Text, int64_t>> blob_bytes{undo};  ///< by SHA-256: bytes and time of storage
   Table<std::pair<Text, Text>, int64_t> holds{undo};       ///< project, SHA-256 -> size
   Table<Text, StoredToken> tokens{undo};
   Table<std::pair<Kind, Text>, int64_t> last_use{undo};

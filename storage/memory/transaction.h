@@ -9,7 +9,7 @@
 
 namespace tessera::storage {
 
-/// Reads and writes of a memory store. Writes can be undone until the log is forgotten.
+/// Reads and writes of a memory store. Writes can be undone until the undo log is cleared.
 class MemoryTransaction : public Transaction {
  public:
   explicit MemoryTransaction(Tables& tables) : tables_(tables) {}

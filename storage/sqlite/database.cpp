@@ -28,11 +28,11 @@ constexpr ErrorClass kErrorClasses[] = {
     {SQLITE_TOOBIG, absl::StatusCode::kResourceExhausted, false, "one value is larger than 1 GB"},
 };
 
-/// Before the process's first connection. Nobody asks SQLite how much memory it has, and to keep that figure takes a
-/// lock of all connections for each allocation.
+/// Disables memory statistics before the first connection: they are unused, and SQLite would take a global lock for
+/// each allocation.
 void configureOnce() {
   static const int configured = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-  (void)configured;  // a process that used SQLite before goes on as it is
+  (void)configured;  // fails harmlessly if the process used SQLite before
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path
   const int access = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   configureOnce();
   sqlite3* handle = nullptr;
-  // Connections are never shared between threads at one time, so SQLite need not lock them.
+  // Each connection is used by one thread at a time, so SQLite's own locking is not needed.
   const int result = sqlite3_open_v2(path.c_str(), &handle, access | SQLITE_OPEN_NOMUTEX, vfs);
   std::unique_ptr<Database> database(new Database(path, handle));
   if (result != SQLITE_OK) return database->error(result);

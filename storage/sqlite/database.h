@@ -18,15 +18,15 @@ namespace tessera::storage {
 
 class Database;
 
-/// A prepared statement with its parameters. An error in preparing or binding is kept and answered by
-/// step() or run(), so that calls can be chained. A cached one goes back to its cache when destroyed.
+/// A prepared statement and its parameters. Errors of preparing and binding are deferred to step() or run(), so that
+/// calls can be chained. A cached statement returns to its cache when destroyed.
 class Statement {
  public:
   Statement(Statement&& other) noexcept;
   Statement& operator=(Statement&&) = delete;
   ~Statement();
 
-  /// Binds the next parameter, from the left.
+  /// Binds the next parameter, from left to right.
   Statement& bind(int64_t value);
   Statement& bind(int value) { return bind(static_cast<int64_t>(value)); }
   Statement& bind(double value);
@@ -37,12 +37,12 @@ class Statement {
   Statement& bindBlob(std::string_view bytes);
   Statement& bindNull();
 
-  /// True: a row is there. False: no more rows.
+  /// Advances to the next row; false if there is none.
   absl::StatusOr<bool> step();
-  /// For statements without rows.
+  /// Executes a statement that returns no rows.
   absl::Status run();
 
-  /// Columns of the current row, from 0. Views live until the next step.
+  /// Columns of the current row, from 0. Views are valid until the next step.
   int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
   double real(int column) const { return sqlite3_column_double(statement_, column); }
   std::string_view bytes(int column) const;
@@ -66,23 +66,24 @@ class Statement {
 class Database {
  public:
   enum class Mode { kReadOnly, kReadWriteCreate };
-  /// `vfs` names what stands for the file system; null: the operating system's.
+  /// `vfs` is the name of an SQLite VFS; null: the operating system's.
   static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode, const char* vfs = nullptr);
-  /// How long to wait for another connection's lock. Ours meet only at checkpoints and recovery.
+  /// How long to wait for another connection's lock. Connections of the store contend only during checkpoints and
+  /// recovery.
   void setPatience(std::chrono::milliseconds patience) {
     sqlite3_busy_timeout(handle_, static_cast<int>(patience.count()));
   }
   ~Database();
 
-  /// `sql` must be a literal: statements are cached by its address.
+  /// `sql` must be a string literal: statements are cached by its address.
   Statement prepare(const char* sql);
-  /// For statements made at run time; not cached.
+  /// Prepares a statement created at run time, without caching it.
   Statement prepareOnce(std::string_view sql);
   /// Runs one or more statements that take no parameters.
   absl::Status execute(const char* sql);
-  /// What is undone alone within the open transaction.
+  /// Nested parts of the open transaction that can be rolled back alone.
   Savepoints& savepoints() { return savepoints_; }
-  /// Ends an open transaction without a trace; does nothing when there is none.
+  /// Rolls back the open transaction, if any.
   void rollback();
   bool inTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
   /// Rows changed by the last INSERT, UPDATE or DELETE.
@@ -90,10 +91,10 @@ class Database {
 
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_; }
-  /// What SQLite last complained about, as a status that says what to do.
+  /// Converts an SQLite error to a status with advice.
   absl::Status error(int result) const;
-  /// The first error since clearFault() after which nothing of the open transaction may be kept: the
-  /// disk, the file or memory failed, as opposed to a constraint or a mistake in a query.
+  /// The first error since clearFault() that invalidates the open transaction: a failure of the disk, the file or
+  /// memory, as opposed to a constraint violation or a wrong query.
   const absl::Status& fault() const { return fault_; }
   void setFault(const absl::Status& status) {
     if (fault_.ok()) fault_ = status;
@@ -109,7 +110,8 @@ class Database {
   sqlite3* handle_;
   absl::Status fault_;
   Savepoints savepoints_{*this};
-  /// Idle statements by the address of their text, null while in use; bounded by the number of literals in the program.
+  /// Idle statements by the address of their SQL text; null while in use. Bounded by the number of literals in the
+  /// program.
   std::unordered_map<const char*, sqlite3_stmt*> idle_;
 };
 

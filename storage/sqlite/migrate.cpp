@@ -15,7 +15,7 @@
 namespace tessera::storage {
 namespace {
 
-/// "TSRA", in SQLite's application id: tells our files from other programs'.
+/// "TSRA", SQLite's application id of our databases.
 constexpr int64_t kApplicationId = 0x54535241;
 
 absl::StatusOr<int64_t> number(Database& database, const char* sql) {
@@ -24,7 +24,7 @@ absl::StatusOr<int64_t> number(Database& database, const char* sql) {
   return row ? statement.integer(0) : 0;
 }
 
-/// Moves records that cannot be read out of the way: one bad row must not keep all others from being upgraded.
+/// Moves records that cannot be parsed to another table, so that one bad row does not prevent an upgrade.
 absl::Status setUnreadableAside(Database& database) {
   absl::Status status = database.execute(
       "CREATE TABLE IF NOT EXISTS set_aside ("
@@ -50,7 +50,7 @@ absl::Status setUnreadableAside(Database& database) {
   return absl::OkStatus();
 }
 
-/// Fills in the columns of records that their table did not have before.
+/// Fills columns of records that earlier schemas did not have.
 absl::Status refileRecords(Database& database) {
   constexpr int kAtOnce = 1000;
   TESSERA_RETURN_IF_ERROR(setUnreadableAside(database));
@@ -58,7 +58,7 @@ absl::Status refileRecords(Database& database) {
   SqliteTransaction transaction(database, token_key);
   std::vector<v1::TuningRecord> records;
   do {
-    // What was filed has its content's hash and is not found again.
+    // A record that was rewritten has a content hash and is not selected again.
     TESSERA_ASSIGN_OR_RETURN(
         records, allMessages<v1::TuningRecord>(std::move(
                      database.prepareOnce("SELECT body FROM records WHERE content = '' LIMIT ?").bind(kAtOnce))));
@@ -67,8 +67,8 @@ absl::Status refileRecords(Database& database) {
   return absl::OkStatus();
 }
 
-/// What a migration does behind its SQL, in the same transaction. Records are filed by the columns of today, so behind
-/// the last migration that gave them one (6; those of 5 are what they need).
+/// Code that a migration runs after its SQL, in the same transaction. It writes all columns of today's `records`, so it
+/// must run after the last migration that adds one (6).
 absl::Status runCode(Database& database, const Migration& migration) {
   return migration.version == 6 ? refileRecords(database) : absl::OkStatus();
 }

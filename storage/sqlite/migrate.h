@@ -5,11 +5,11 @@
 
 namespace tessera::storage {
 
-/// The payload of a status by which migrate() refused what another program or a newer release wrote.
+/// Payload of the status with which migrate() rejects a database of another program or a newer release.
 constexpr const char* kOthersContent = "tessera.storage/others-content";
 
-/// Brings the database to this release's schema, each migration in a transaction of its own.
-/// FAILED_PRECONDITION when the file is a database of another program or of a newer release, with kOthersContent.
+/// Migrates the database to this release's schema, each step in its own transaction. FAILED_PRECONDITION with
+/// kOthersContent: the file belongs to another program or a newer release.
 absl::Status migrate(Database& database);
 
 }  // namespace tessera::storage

@@ -1,11 +1,11 @@
 #pragma once
 
-/// Every fixed statement of the SQLite store. They are data so that a test can ask the query planner
-/// about each: none of the reads may scan a table or sort.
+/// All fixed statements of the SQLite store. They are data, so that a test can check the query plan of each: no read
+/// may scan a table or sort.
 namespace tessera::storage::sql {
 
-// States as the partial indices name them: jobs and actions QUEUED = 1, RUNNING = 2;
-// tasks READY = 1, LEASED = 2. INDEXED BY stands where the planner, without statistics, prefers another.
+// Numbers of states in partial indices: jobs and actions QUEUED = 1, RUNNING = 2; tasks READY = 1, LEASED = 2. INDEXED
+// BY is used where the planner, without statistics, would choose another index.
 
 inline constexpr char kJob[] = "SELECT body FROM jobs WHERE id = ?";
 inline constexpr char kJobByRequest[] =
@@ -56,14 +56,15 @@ inline constexpr char kTasksOfAction[] =
 inline constexpr char kReadyTasks[] =
     "SELECT body, priority, turn, ready_time, rowid FROM tasks INDEXED BY tasks_ready_by_kind WHERE state = 1 AND "
     "kind = ? AND priority <= ? ORDER BY priority DESC, turn, ready_time, rowid";
-// The same of one project's, those that would begin a job apart; a walk from project to project.
+// Likewise for one project, separately for tasks that would start a job; kNextReadyProject steps to the next project.
 inline constexpr char kReadyOfProject[] =
     "SELECT body, priority, turn, ready_time, rowid FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND "
     "kind = ? AND starting = ? AND project = ? AND priority <= ? ORDER BY priority DESC, turn, ready_time, rowid";
 inline constexpr char kNextReadyProject[] =
     "SELECT project FROM tasks INDEXED BY tasks_ready_by_project WHERE state = 1 AND kind = ? AND starting = ? AND "
     "project > ? ORDER BY project LIMIT 1";
-// Of these from priority to priority, the next one below with when its oldest became ready; those of a priority by age.
+// Of these, kNextReadyPriority steps to the next lower priority with its oldest ready time; kOldestReady returns the
+// tasks of one priority by age.
 inline constexpr char kNextReadyPriority[] =
     "SELECT priority, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND "
     "starting = ? AND project = ? AND priority < ? ORDER BY priority DESC, ready_time LIMIT 1";
@@ -76,7 +77,7 @@ inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
 inline constexpr char kTurnServed[] = "SELECT turn FROM queue_heads WHERE priority = ?";
 inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
-// queue_lengths has a row for each priority and kind in the queue.
+// queue_lengths has one row per priority and kind with waiting tasks.
 inline constexpr char kQueueDepths[] = "SELECT kind, sum(ready) FROM queue_lengths GROUP BY kind ORDER BY kind";
 inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) FROM blobs";
 
@@ -84,13 +85,13 @@ inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_
 inline constexpr char kReproduction[] = "SELECT body FROM reproductions WHERE key = ?";
 inline constexpr char kArtifact[] = "SELECT body FROM artifacts WHERE id = ?";
 inline constexpr char kRecord[] = "SELECT body FROM records WHERE id = ?";
-// By what else is equal where the content is; of records without a time by workload, target and median.
+// Records with equal content have equal creation times; those without a time are found by workload, target and median.
 inline constexpr char kRecordByContent[] =
     "SELECT 1 FROM records INDEXED BY records_of_project WHERE project = ? AND create_time = ? AND content = ? LIMIT 1";
 inline constexpr char kTimelessRecordByContent[] =
     "SELECT 1 FROM records INDEXED BY records_by_workload WHERE project = ? AND workload = ? AND target = ? AND "
     "median_ms = ? AND content = ? LIMIT 1";
-// A walk from group to group: of the workload's (or all workloads') groups, the next one behind.
+// Steps to the next group after a key.
 inline constexpr char kNextRecordGroup[] =
     "SELECT project, workload, target, chip, threads FROM records INDEXED BY records_best WHERE failed = 0 AND "
     "median_ms > 0 AND (project, workload, target, chip, threads) > (?, ?, ?, ?, ?) "
@@ -107,7 +108,7 @@ inline constexpr char kRowBlobsAfter[] =
     "SELECT sha256, size, time_s FROM blob_bytes WHERE sha256 > ? ORDER BY sha256 LIMIT ?";
 inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
 inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
-// Of a name as a blob's, a hold's and an artifact's; the last three parameters are their kinds.
+// Matches the name as a blob, a hold and an artifact; the last three parameters are the numbers of these kinds.
 inline constexpr char kUsedBefore[] =
     "SELECT ?5 FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
     "SELECT ?6 FROM blob_holders WHERE project = ?2 AND sha256 = ?1 AND last_use < ?4 UNION ALL "
@@ -121,7 +122,7 @@ inline constexpr char kInsertJob[] =
     "INSERT INTO jobs (id, request_id, request_hash, action_id, state, kind, target, name, action_key, cached, "
     "priority, create_time, end_time, queue_deadline, deadline, body, project, labels) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-// Of a job that is QUEUED or RUNNING.
+// Counts a job that is inserted as QUEUED or RUNNING.
 inline constexpr char kCountLivingJob[] =
     "INSERT INTO project_usage (project, queued, running) VALUES (?1, ?2 = 1, ?2 = 2) "
     "ON CONFLICT (project) DO UPDATE SET queued = queued + (?2 = 1), running = running + (?2 = 2)";
@@ -210,7 +211,7 @@ inline constexpr char kPutToken[] =
     "INSERT INTO tokens (id, sha256, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET sha256 = excluded.sha256, "
     "body = excluded.body";
 
-// A collection visits everything; what it deletes, it deletes by key.
+// A collection visits all rows, and deletes by key.
 inline constexpr char kAllJobs[] = "SELECT id, end_time, body FROM jobs";
 inline constexpr char kAllActions[] = "SELECT id, create_time, body FROM actions";
 inline constexpr char kAllTasks[] = "SELECT id, ready_time, body FROM tasks";
@@ -252,7 +253,7 @@ inline constexpr char kEraseWorker[] = "DELETE FROM workers WHERE id = ?";
 inline constexpr char kPutPin[] = "INSERT INTO pins (kind, id) VALUES (?, ?) ON CONFLICT DO NOTHING";
 inline constexpr char kErasePin[] = "DELETE FROM pins WHERE kind = ? AND id = ?";
 
-/// The reads, for the test of their plans.
+/// The reads whose plans are tested.
 inline constexpr const char* kReads[] = {kUsedBefore,
                                          kJob,
                                          kJobByRequest,

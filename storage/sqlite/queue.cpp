@@ -31,10 +31,10 @@ const std::vector<v1::TaskKind>& everyKind() {
   return *kinds;
 }
 
-/// How near its job's end a task of this kind is: 0 is nearest.
+/// Distance of a task of this kind from its job's end; 0 is nearest.
 int stepsLeft(v1::TaskKind kind) { return kind == v1::PLAN || kind == v1::SEARCH ? 2 : kind == v1::BUILD ? 1 : 0; }
 
-/// What one project has of a kind's ready tasks: those that would begin a job, or the others.
+/// The ready tasks of one kind and project, either those that would start a job or the others.
 struct Part {
   v1::TaskKind kind;
   bool starting;
@@ -44,7 +44,7 @@ struct Part {
     rows.bind(static_cast<int>(kind)).bind(starting).bind(project);
     return rows;
   }
-  /// Those of a priority that are ready since `since_us` or longer, the oldest first, at most `limit`; -1: all.
+  /// Tasks of a priority that became ready at or before `since_us`, oldest first; at most `limit`, -1: all.
   Statement byAge(Database& database, int64_t priority, int64_t since_us, int limit) const {
     Statement rows = bind(database.prepare(sql::kOldestReady));
     rows.bind(priority).bind(since_us).bind(limit);
@@ -52,13 +52,13 @@ struct Part {
   }
 };
 
-/// A priority of a part's tasks, and since when the oldest of them is ready.
+/// A priority of a part, and the ready time of its oldest task.
 struct Oldest {
   int64_t priority;
   int64_t ready_us;
 };
 
-/// Of each priority at `highest` and below, the highest first. A seek for each.
+/// Returns an entry for each priority up to `highest`, highest first. One index seek per priority.
 absl::StatusOr<std::vector<Oldest>> oldestOf(Database& database, const Part& part, int64_t highest) {
   std::vector<Oldest> all;
   for (int64_t below = highest + 1;; below = all.back().priority) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<Oldest>> oldestOf(Database& database, const Part& par
   }
 }
 
-/// A kind's queue as one of each project; without what would begin a job where `may_not_begin` says so of a project.
+/// Adds the parts of a kind, up to two per project; without tasks that would start a job if `may_not_begin` applies.
 absl::Status addPartsOf(Database& database, v1::TaskKind kind,
                         const std::function<bool(const std::string& project)>& may_not_begin,
                         std::vector<Part>& parts) {
@@ -85,7 +85,7 @@ absl::Status addPartsOf(Database& database, v1::TaskKind kind,
   return absl::OkStatus();
 }
 
-/// All that a look is at.
+/// Returns all parts that the query may select from.
 absl::StatusOr<std::vector<Part>> partsOf(Database& database, const QueueQuery& query) {
   std::map<std::string, bool> known;
   std::function<bool(const std::string&)> may_not_begin;
@@ -105,11 +105,11 @@ absl::StatusOr<std::vector<Part>> partsOf(Database& database, const QueueQuery& 
 
 bool accepts(const QueueQuery& query, const v1::Task& task) { return !query.accept || query.accept(task); }
 
-/// Rows of one kind in the queue's order, at the one that comes next.
+/// A cursor over the tasks of one kind in queue order.
 struct Queue {
   v1::TaskKind kind;
   Statement rows;
-  /// Smaller is sooner: -priority, turn, steps left, ready time, row.
+  /// Smaller is earlier: -priority, ticket, distance from the job's end, ready time, row.
   std::tuple<int64_t, int64_t, int, int64_t, int64_t> rank;
 
   absl::StatusOr<bool> advance() {
@@ -121,7 +121,7 @@ struct Queue {
   }
 };
 
-/// The first acceptable task of this priority or below; NOT_FOUND when there is none.
+/// The first acceptable task of at most this priority; NOT_FOUND if there is none.
 absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, const std::vector<Part>& parts,
                                    int64_t priority) {
   std::vector<Queue> queues;
@@ -152,12 +152,12 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
     if (!task.ok() || accepts(query, *task)) return task;
     TESSERA_ASSIGN_OR_RETURN(bool row, first->advance());
-    if (!row) std::get<4>(first->rank) = 0;  // rows count from 1: this queue has ended
+    if (!row) std::get<4>(first->rank) = 0;  // row numbers start at 1; 0 marks an exhausted queue
   }
 }
 
-/// The priority to look from: that of `first`, or one below it at which a task that can be had has waited long enough
-/// to go before it. Of tasks that have gained as much the more urgent goes first.
+/// Returns the priority to select from: that of `first`, or a lower one with an acceptable task that has aged enough to
+/// precede it. Between equal aged priorities, the higher original priority wins.
 absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query, const std::vector<Part>& parts,
                                      const v1::Task& first) {
   const auto rank = [&](int64_t priority, int64_t ready_us) {

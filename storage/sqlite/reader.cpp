@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<Usage>> usagesOf(Statement row) {
   }
 }
 
-/// Of each key component, this many actions at least are looked at.
+/// Minimum number of actions examined per key component.
 constexpr int kMinCandidates = 64;
 
 std::string quoted(const char* entity, const std::string& id) { return absl::StrCat(entity, " \"", id, "\""); }
@@ -126,8 +126,8 @@ absl::StatusOr<v1::Artifact> SqliteReader<Interface>::artifactByKey(const std::s
 template <typename Interface>
 absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
     const std::string& project, const std::vector<v1::KeyComponent>& components, int limit) {
-  // Everybody shares the compiler's hash, so the newest of each component are the candidates and those
-  // that share most come first.
+  // All actions share some components, such as the compiler's hash. Candidates are the newest actions of each
+  // component; those with the most shared components come first.
   struct Candidate {
     int shared = 0;
     int64_t create_time = 0;
@@ -155,7 +155,7 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
   for (const Candidate& candidate : candidates) {
     if (static_cast<int>(actions.size()) >= limit) break;
     absl::StatusOr<v1::Action> action = getAction(candidate.id);
-    if (absl::IsNotFound(action.status())) continue;  // of a release whose actions did not say their components
+    if (absl::IsNotFound(action.status())) continue;  // actions of earlier releases lack components
     if (!action.ok()) return action.status();
     actions.push_back(*std::move(action));
   }
@@ -294,7 +294,7 @@ absl::StatusOr<v1::Target> SqliteReader<Interface>::getTarget(const std::string&
 
 template <typename Interface>
 absl::StatusOr<Page<StoredTarget>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
-  // The project is a term of every order, and so a column of every row.
+  // Every order includes the project, so it is a column of every row.
   const auto read = [](const Statement& row, const ListPlan& plan) -> absl::StatusOr<StoredTarget> {
     TESSERA_ASSIGN_OR_RETURN(v1::Target target, messageOf<v1::Target>(row));
     int column = 1;

@@ -8,7 +8,7 @@
 
 namespace tessera::storage {
 
-/// The reads, on one connection within its open transaction. `Interface` is Reader or Transaction.
+/// Read operations on one connection, within its open transaction. `Interface` is Reader or Transaction.
 template <typename Interface>
 class SqliteReader : public Interface {
  public:

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> bestOf(Database& database, const G
                                                      .bind(top)));
 }
 
-/// The columns of a record behind its id, in the order of kPutRecord.
+/// Binds the columns of a record in the order of kPutRecord.
 absl::Status putColumns(Database& database, v1::TuningRecord record) {
   Statement statement = database.prepare(sql::kPutRecord);
   for (const Value& value : columnsOf(record)) statement.bind(value);

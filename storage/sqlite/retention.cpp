@@ -1,4 +1,4 @@
-// What a collection asks and deletes.
+// Queries and deletions of garbage collections.
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -13,10 +13,10 @@ namespace tessera::storage {
 namespace {
 
 struct KindQueries {
-  const char* all;       ///< id, time, then the body, or SHA-256 and size
-  const char* last_use;  ///< null: it has none
+  const char* all;       ///< id and time, then the body, or SHA-256 and size
+  const char* last_use;  ///< null: the kind has no last use
   const char* touch;
-  const char* erase;  ///< null: not so simple
+  const char* erase;  ///< null: deletion needs several statements
 };
 
 const KindQueries* queriesOf(Kind kind) {
@@ -36,7 +36,7 @@ const KindQueries* queriesOf(Kind kind) {
   return found == kQueries.end() ? nullptr : &found->second;
 }
 
-/// The key: of a hold its project and the blob's SHA-256, of all else the id.
+/// Binds the key: for a hold, project and SHA-256 of the blob; otherwise the id.
 Statement& bindKey(Statement& statement, Kind kind, const std::string& id) {
   if (kind != Kind::kHold) return statement.bind(id);
   const size_t slash = id.find('/');

@@ -12,11 +12,11 @@
 #include "storage/sqlite/queries.h"
 #include "storage/store.h"
 
-/// From rows to messages, and what some are found by. In every statement here the message is column 0.
+/// Conversion of rows to messages, and derived lookup keys. Column 0 of each statement is the message.
 namespace tessera::storage {
 
-/// What actions with the same component of their key are found by: as many digits of the hash as tell some millions
-/// apart, since one that is found by mistake is compared whole.
+/// Key by which actions with an equal key component are found. It contains only a prefix of the hash; false matches are
+/// harmless, because candidates are compared in full.
 inline std::string sharedComponent(const std::string& project, const v1::KeyComponent& component) {
   return absl::StrCat(component.name(), " ", component.hash().substr(0, 16), " ", project);
 }
@@ -30,7 +30,7 @@ absl::StatusOr<Message> messageOf(const Statement& row) {
       absl::StrCat("a stored ", message.GetTypeName(), " of ", body.size(), " bytes cannot be read; restore a backup"));
 }
 
-/// The single row; NOT_FOUND naming `what` when there is none.
+/// Returns the message of the single row; NOT_FOUND names `what` if there is none.
 template <typename Message>
 absl::StatusOr<Message> oneMessage(Statement statement, const std::string& what) {
   TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<Message>> allMessages(Statement statement) {
   }
 }
 
-/// Adds what a task's row leaves to its parts.
+/// Adds the parts of a task that are stored in separate rows.
 inline absl::Status addParts(Database& database, v1::Task& task) {
   Statement part = database.prepare(sql::kTaskParts);
   part.bind(task.id());
@@ -64,7 +64,7 @@ inline absl::Status addParts(Database& database, v1::Task& task) {
   }
 }
 
-/// The whole task of a row.
+/// Returns the complete task of a row.
 inline absl::StatusOr<v1::Task> taskOf(Database& database, const Statement& row) {
   absl::StatusOr<v1::Task> task = messageOf<v1::Task>(row);
   if (!task.ok()) return task;
@@ -87,13 +87,13 @@ inline absl::StatusOr<std::vector<v1::Task>> allTasks(Database& database, Statem
   return tasks;
 }
 
-/// A page ends early at this size, so that a list of jobs with inline tensors fits a gRPC message (4 MiB).
+/// A page ends at this size, so that a list of jobs with inline tensors fits in a gRPC message (4 MiB).
 inline constexpr size_t kPageBytes = 2 << 20;
 
 inline size_t sizeOf(const google::protobuf::Message& item) { return item.ByteSizeLong(); }
 inline size_t sizeOf(const StoredTarget& item) { return item.target.ByteSizeLong(); }
 
-/// `read(row, plan)` makes an item of a row: column 0 is the message, those of the plan's order follow.
+/// `read(row, plan)` converts a row to an item. Column 0 is the message, followed by the fields of the plan's order.
 template <typename Item, typename Read>
 absl::StatusOr<Page<Item>> pageOf(Database& database, const std::string& token_key, const Entity& entity,
                                   const ListQuery& query, Read read) {

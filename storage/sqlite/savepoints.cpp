@@ -20,7 +20,7 @@ absl::Status Savepoints::beforeWrite() {
     last_write_ = LastWrite::kDone;
     return absl::OkStatus();
   }
-  // They have the same name: SQLite means the innermost.
+  // The savepoints share a name, which SQLite resolves to the innermost.
   for (; open_ < begun_; ++open_) {
     TESSERA_RETURN_IF_ERROR(database_.prepare("SAVEPOINT part").run());
   }
@@ -28,7 +28,8 @@ absl::Status Savepoints::beforeWrite() {
 }
 
 void Savepoints::afterWrite(bool succeeded) {
-  if (!succeeded && last_write_ == LastWrite::kDone) last_write_ = LastWrite::kNotYet;  // there is nothing to undo
+  // The failed statement was undone by SQLite.
+  if (!succeeded && last_write_ == LastWrite::kDone) last_write_ = LastWrite::kNotYet;
 }
 
 absl::Status Savepoints::end(bool keep) {
@@ -40,7 +41,8 @@ absl::Status Savepoints::end(bool keep) {
                : absl::InternalError("a transaction's body failed after what it had called its last write");
   }
   open_ = begun_;
-  if (!database_.inTransaction()) return absl::OkStatus();  // SQLite rolled everything back; the fault says why
+  // SQLite rolled back the whole transaction; the fault says why.
+  if (!database_.inTransaction()) return absl::OkStatus();
   TESSERA_RETURN_IF_ERROR(keep ? absl::OkStatus() : database_.prepare("ROLLBACK TO part").run());
   return database_.prepare("RELEASE part").run();
 }

@@ -6,23 +6,23 @@ namespace tessera::storage {
 
 class Database;
 
-/// Parts of a connection's transaction that are undone alone; they nest. SQLite copies each page that changes within a
-/// savepoint, so it gets one only where something is written, and not for a last write: a statement is done or not as a
-/// whole.
+/// Nested parts of a connection's transaction that can be rolled back alone. SQLite copies each page that changes
+/// within a savepoint. Therefore a savepoint is opened only at the first write of a part, and not for a last write,
+/// since SQLite undoes a failed statement by itself.
 class Savepoints {
  public:
   explicit Savepoints(Database& database) : database_(database) {}
 
   void begin() { ++begun_; }
-  /// Ends the innermost part; what was written in it is kept or undone. INTERNAL when it cannot be undone, as behind a
-  /// last write: the whole transaction must not be committed then.
+  /// Ends the innermost part, and keeps or rolls back its writes. INTERNAL if they cannot be rolled back, because they
+  /// follow an announced last write; then the whole transaction must not be committed.
   absl::Status end(bool keep);
 
-  /// The next statement that writes is the last one of the part, which will be kept if it succeeds. Says nothing within
-  /// a nested part.
+  /// Announces that the next writing statement is the last one of the part, which is kept if it succeeds. Ignored in a
+  /// nested part.
   void announceLastWrite();
 
-  /// Before and after a statement that writes. One behind the last is INTERNAL.
+  /// Called before and after each writing statement. A write after the announced last one is INTERNAL.
   absl::Status beforeWrite();
   void afterWrite(bool succeeded);
 
@@ -31,7 +31,7 @@ class Savepoints {
 
   Database& database_;
   int begun_ = 0;
-  int open_ = 0;  ///< of them, from the outermost on: those that SQLite knows of
+  int open_ = 0;  ///< number of parts, from the outermost, that have a savepoint in SQLite
   LastWrite last_write_ = LastWrite::kNotYet;
 };
 

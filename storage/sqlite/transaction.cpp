@@ -16,7 +16,7 @@
 namespace tessera::storage {
 namespace {
 
-/// The columns that change while a job lives, in the order of kInsertJob and kUpdateJob.
+/// Binds the columns that can change, in the order of kInsertJob and kUpdateJob.
 Statement& bindColumns(Statement& statement, const v1::Job& job) {
   return statement.bind(job.state())
       .bind(job.spec_case())
@@ -32,7 +32,7 @@ Statement& bindColumns(Statement& statement, const v1::Job& job) {
       .bindBlob(job.SerializeAsString());
 }
 
-/// Binds the columns in the order of `sql`, the whole entity behind them, and runs it.
+/// Binds the columns in the order of `sql`, then the serialized entity, and runs the statement.
 template <typename Entity, typename... Columns>
 absl::Status put(Database& database, const char* sql, const Entity& entity, const Columns&... columns) {
   Statement statement = database.prepare(sql);
@@ -74,7 +74,7 @@ absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
 absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   Statement last = database_.prepare(sql::kLastSequence);
   TESSERA_ASSIGN_OR_RETURN(bool row, last.bind(event.job_id()).step());
-  const int64_t sequence = last.integer(0) + 1;  // max() of nothing is NULL, which reads as 0
+  const int64_t sequence = last.integer(0) + 1;  // max() of no rows is NULL, which reads as 0
   event.set_sequence(sequence);
   absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
   if (absl::IsFailedPrecondition(status)) {
@@ -89,7 +89,7 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
   const auto write = [&](const char* sql) {
     return put(database_, sql, action, action.id(), action.key(), action.state(), action.create_time_us());
   };
-  // Project, components and time of creation never change: they are those of the first time.
+  // Project, components and creation time never change, so they are written on insertion only.
   absl::Status status = write(sql::kUpdateAction);
   if (!status.ok() || database_.changes() > 0) return status;
   status = write(sql::kInsertAction);
@@ -120,6 +120,7 @@ absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
 
 absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   TESSERA_RETURN_IF_ERROR(needId(task.id(), "Task.id"));
+  // Store the constant parts separately, so that a heartbeat rewrites only the small row.
   v1::Task row = task, spec, result;
   if (row.has_spec()) spec.mutable_spec()->Swap(row.mutable_spec());
   if (row.has_result()) result.mutable_result()->Swap(row.mutable_result());
@@ -161,7 +162,7 @@ absl::StatusOr<int64_t> SqliteTransaction::takeTurn(int priority, const std::str
 
 absl::Status SqliteTransaction::turnServed(int priority, int64_t turn) {
   absl::Status status = database_.prepare(sql::kPutServed).bind(priority).bind(turn).run();
-  // Who is not ahead of the queue starts at its head again: only clients with waiting work have a row.
+  // Forget clients whose tickets are not ahead of the head; their next ticket starts at the head.
   if (status.ok()) status = database_.prepare(sql::kForgetTurns).bind(priority).bind(turn).run();
   return status;
 }

@@ -40,7 +40,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
   void announceLastWrite() override { database_.savepoints().announceLastWrite(); }
   void notify(Notice notice) override { notice_ = std::move(notice); }
-  /// What the transaction of the moment has to tell, and forgets it.
+  /// Returns and clears the notice of the current transaction.
   Notice takeNotice() { return std::exchange(notice_, {}); }
 
  private:

@@ -21,7 +21,7 @@ inline v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
-/// A store on a file system of the test's, which outlives it.
+/// Opens a store on the test's file system, which must outlive it.
 inline absl::StatusOr<std::unique_ptr<BlobStore>> openOn(FileSystem& files) {
   BlobStoreOptions options;
   options.files = &files;
@@ -32,8 +32,8 @@ inline std::string nameOfMostRowBytes(const testing::TestParamInfo<int64_t>& inf
   return info.param < 0 ? "Files" : info.param < 1 << 20 ? "SmallAsRows" : "Rows";
 }
 
-/// A store below a folder of its own, with a database beside it. The parameter is the most bytes of a blob that is a
-/// row; below 0: all are files.
+/// A store below a temporary folder, with a database. The parameter is the maximum size of a blob stored as a row;
+/// negative: all blobs are files.
 class BlobStoreTest : public testing::TestWithParam<int64_t> {
  protected:
   void SetUp() override { reopen({}); }

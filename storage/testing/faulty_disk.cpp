@@ -8,13 +8,13 @@
 namespace tessera::storage {
 namespace {
 
-/// What a drive writes as a whole.
+/// Unit that a drive writes atomically.
 constexpr int64_t kSectorBytes = 512;
 
-/// A change of a file that is in the page cache only.
+/// A change of a file that is only in the page cache.
 struct Change {
   bool truncates = false;
-  int64_t offset = 0;  ///< of the data, or the new size
+  int64_t offset = 0;  ///< offset of the data, or the new size
   std::string data;
 };
 
@@ -28,7 +28,7 @@ void applyTo(const Change& change, std::string& bytes) {
   std::copy(change.data.begin(), change.data.end(), bytes.begin() + change.offset);
 }
 
-/// Any of the sectors that a write touches, each as it was or as it should be.
+/// Applies a random subset of the sectors that a write touches.
 void applyTorn(const Change& change, std::string& bytes, std::mt19937& random) {
   if (change.truncates) return applyTo(change, bytes);
   for (size_t at = 0; at < change.data.size();) {
@@ -44,9 +44,9 @@ void applyTorn(const Change& change, std::string& bytes, std::mt19937& random) {
 struct FaultyDisk::Node {
   bool is_folder = false;
   uint64_t identity = 0;
-  std::string bytes;            ///< a file as everybody reads it
-  std::string durable_bytes;    ///< as of its last sync
-  std::vector<Change> changes;  ///< since then
+  std::string bytes;            ///< current content, as readers see it
+  std::string durable_bytes;    ///< content after the last sync
+  std::vector<Change> changes;  ///< changes since the last sync
   std::map<std::string, Handle> entries;
   std::map<std::string, Handle> durable_entries;
 };
@@ -181,7 +181,7 @@ int FaultyDisk::sync(const Handle& handle) {
   if (error == 0) {
     for (const Change& change : handle->changes) applyTo(change, handle->durable_bytes);
   }
-  if (!power_lost_) handle->changes.clear();  // after an error too: those pages are clean now, and never written
+  if (!power_lost_) handle->changes.clear();  // also after an error: the pages are clean now and will never be written
   return error;
 }
 
@@ -282,7 +282,7 @@ void FaultyDisk::keep(const Handle& node, Survival survival, std::mt19937& rando
     return;
   }
   if (survival == Survival::kSome) {
-    // Of the names that changed, some got to the disk.
+    // A random subset of the changed names reached the disk.
     std::map<std::string, Handle> kept = node->durable_entries;
     for (const auto& [name, child] : node->entries) {
       if (random() % 2 == 0) kept[name] = child;

@@ -9,28 +9,28 @@
 #include <string_view>
 #include <vector>
 
-/// A disk in memory that knows what is durable, for tests of what a service keeps. Two doors lead to it:
-/// testing/faulty_vfs.h for SQLite, testing/faulty_files.h for blobs.
+/// A simulated disk that knows which data are durable, for fault tests. testing/faulty_vfs.h makes it available to
+/// SQLite, and testing/faulty_files.h to the blob store.
 ///
-/// What was written is in the page cache until its file is synced; a name that was made, renamed or removed is until
-/// its folder is synced. A power loss forgets the page cache, or keeps a random part of it: any of the writes since
-/// the last sync, each torn at sectors. Every operation has a number, and a plan says which one fails and how.
+/// Written data stay in the page cache until their file is synced; creations, renames and removals of names until their
+/// folder is synced. A power loss drops the page cache or keeps a random part of it: any subset of the writes since the
+/// last sync, each torn at sector boundaries. Operations are numbered, and a plan says which of them fails and how.
 namespace tessera::storage {
 
 class FaultyDisk {
  public:
   enum class Fault {
     kNone,
-    kError,  ///< EIO and nothing done; a failed sync drops what it should have written, as Linux does
-    kFull,   ///< ENOSPC after half of a write; other operations that make or grow something fail without effect
+    kError,  ///< EIO without effect; a failed sync drops the data to be written, as Linux does
+    kFull,   ///< ENOSPC after half of a write; other operations that need space fail without effect
     kPowerLoss,
   };
   struct Plan {
     Fault fault = Fault::kNone;
-    int64_t operation = 0;  ///< counted from 1, since the plan was made
-    int64_t lasting = 1;    ///< how many operations in a row fail; a power loss lasts until restart()
+    int64_t operation = 0;  ///< number of the operation, from 1, counted from plan()
+    int64_t lasting = 1;    ///< number of consecutive operations that fail; a power loss lasts until restart()
   };
-  /// What of the page cache a power loss leaves.
+  /// Part of the page cache that survives a power loss.
   enum class Survival { kNothing, kSome, kEverything };
 
   struct Node;
@@ -38,20 +38,21 @@ class FaultyDisk {
 
   FaultyDisk();
 
-  /// Counts operations from 0 again, the n-th of which will fail.
+  /// Sets the fault to inject, and restarts the count of operations.
   void plan(const Plan& plan);
   int64_t operations() const;
-  /// Whether the planned fault has struck.
+  /// Whether the planned fault has occurred.
   bool struck() const;
   bool powerLost() const;
-  /// From now on every operation fails, until restart().
+  /// Fails all operations until restart().
   void cutPower();
-  /// Power is back: all handles are void, names and files are what the disk kept. Whoever used it must be gone.
+  /// Restores power: open handles become invalid, and names and files are those that survived. All users of the disk
+  /// must be gone.
   void restart(Survival survival, uint32_t seed);
-  /// Syncs are said to succeed and do nothing, as with a drive that lies.
+  /// Makes syncs succeed without effect, as on a drive that acknowledges before writing.
   void ignoreSyncs(bool ignore);
 
-  // Operations answer 0 or an errno.
+  // Operations return 0 or an errno.
   int open(const std::string& path, bool create, Handle& handle);
   int read(const Handle& handle, int64_t offset, char* data, size_t size, size_t& got);
   int write(const Handle& handle, int64_t offset, std::string_view data);
@@ -62,13 +63,13 @@ class FaultyDisk {
   int rename(const std::string& from, const std::string& to);
   int link(const std::string& from, const std::string& to);
   int remove(const std::string& path);
-  /// Size and identity of a file; ENOENT when there is none.
+  /// Size and identity of a file; ENOENT if there is none.
   int look(const std::string& path, int64_t& size, uint64_t& identity);
   int look(const Handle& handle, int64_t& size, uint64_t& identity);
   int list(const std::string& path, std::vector<std::string>& names);
 
  private:
-  /// Counts an operation; 0 when it may go on, else what it fails with. `half`: the first half is to be done.
+  /// Counts an operation; returns 0, or the errno to fail with. `half`: perform the first half of it.
   int begin(bool grows, bool* half);
   Handle find(const std::string& path) const;
   Handle folderOf(const std::string& path, std::string& name) const;

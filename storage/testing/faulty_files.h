@@ -7,7 +7,7 @@
 
 namespace tessera::storage {
 
-/// The disk as blobs see it. The disk must outlive it. `freeBytes` answers a disk that is never full by itself.
+/// The disk as a FileSystem for blobs. The disk must outlive it. `freeBytes` reports a disk that is never full.
 std::unique_ptr<FileSystem> filesOn(FaultyDisk& disk);
 
 }  // namespace tessera::storage

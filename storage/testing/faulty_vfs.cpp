@@ -19,7 +19,7 @@ namespace {
 constexpr int kShmLocks = SQLITE_SHM_NLOCK;
 constexpr int kPageBytes = 4096;
 
-/// What connections to one database share: who holds which lock, and the log's index.
+/// State shared by the connections to one database: locks, and the WAL index.
 struct Shared {
   int readers = 0;           ///< connections at SHARED or above
   void* reserved = nullptr;  ///< the connection at RESERVED or above
@@ -31,16 +31,17 @@ struct Shared {
   std::array<void*, kShmLocks> shm_writer{};
 };
 
-/// A file of one connection. SQLite allocates the bytes; xOpen makes the value in them, xClose ends it.
+/// A file of one connection. SQLite allocates the memory; xOpen constructs the object and xClose destroys it.
 struct OpenFile {
-  sqlite3_file base{};  ///< first, as SQLite demands
+  sqlite3_file base{};  ///< must be first, as SQLite requires
   FaultyDisk* disk = nullptr;
   std::mutex* mutex = nullptr;
-  Shared* shared = nullptr;  ///< of the main database
+  Shared* shared = nullptr;  ///< state of the main database
   FaultyDisk::Handle handle;
   std::string path;
   bool delete_on_close = false;
-  bool sync_folder = false;  ///< the first sync makes the name durable too, as SQLite's own does for logs it made
+  /// The first sync also makes the name durable, as SQLite's VFS does for journals that it created.
+  bool sync_folder = false;
   int lock = SQLITE_LOCK_NONE;
   bool mapped = false;
   std::array<bool, kShmLocks> shm_shared{};
@@ -159,7 +160,7 @@ int checkReservedLock(sqlite3_file* base, int* reserved) {
 
 int controlFile(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
 int sectorSize(sqlite3_file*) { return kPageBytes; }
-/// As SQLite's own VFS says of any disk: a torn write harms nothing beside what was written.
+/// As SQLite's VFS reports for any disk: a torn write does not affect bytes next to the written ones.
 int characteristics(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
 
 int mapShm(sqlite3_file* base, int region, int bytes, int extend, void volatile** memory) {
@@ -213,7 +214,7 @@ int unmapShm(sqlite3_file* base, int) {
     if (file->shm_exclusive[i]) shared.shm_writer[i] = nullptr;
     file->shm_shared[i] = file->shm_exclusive[i] = false;
   }
-  if (file->mapped && --shared.mapped == 0) shared.regions.clear();  // the next one to map builds it anew
+  if (file->mapped && --shared.mapped == 0) shared.regions.clear();  // the next connection that maps it rebuilds it
   file->mapped = false;
   return SQLITE_OK;
 }

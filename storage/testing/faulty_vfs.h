@@ -9,11 +9,11 @@ namespace tessera::storage {
 
 struct FaultyVfsState;
 
-/// The disk as SQLite sees it: a VFS registered under a name of its own for as long as this lives. Locks and the shared
-/// memory of the write-ahead log's index are kept beside the disk, for any number of connections of this process.
+/// The disk as an SQLite VFS, registered under a unique name during the lifetime of this object. Locks and the shared
+/// memory of the WAL index are simulated separately, for any number of connections of this process.
 class FaultyVfs {
  public:
-  /// The disk must outlive it.
+  /// The disk must outlive this object.
   explicit FaultyVfs(FaultyDisk& disk);
   ~FaultyVfs();
 
