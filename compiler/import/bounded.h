@@ -4,60 +4,61 @@
 
 #include "compiler/import/node.h"
 
-/// Dimensions whose extent depends on the data: `Tensor.shape` holds an upper bound, `Tensor.extents` an i64 that
-/// the module computes. Elements beyond the extent exist and hold something; an operator takes such a dimension when
-/// what they hold does not matter, and says in its table entry which dimensions of its results inherit it.
+/// Bounded dimensions: `Tensor.shape` holds an upper bound, and `Tensor.extents` the number of elements that count, an
+/// i64 that the module computes. Elements at or after the extent exist and have unspecified contents. An operator
+/// accepts such a dimension if these contents do not matter; its table entry says which dimensions of its results
+/// inherit the extent.
 namespace tessera::compiler {
 
-/// Sets the extents of the results of a node that has an input with a bounded dimension. An error names the
-/// dimension and says why it must be known.
+/// Sets the extents of the results of a node that has an input with a bounded dimension. An error names the dimension
+/// and says why its size must be known.
 using ExtentRule = absl::Status (*)(Node& node, Emitter& e, std::vector<Tensor>& results);
 
-/// Whether some dimension of the tensor, or of a tensor of the sequence, is bounded.
+/// Whether a dimension of the tensor, or of a tensor of the sequence, is bounded.
 bool isBounded(const Tensor& tensor);
 bool hasBoundedInput(const Node& node);
 
-/// UNSUPPORTED_OPERATOR about a dimension of an input.
+/// Returns UNSUPPORTED_OPERATOR about a dimension of an input.
 absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::string& why);
-/// The same about the first bounded dimension there is; OK when there is none.
+/// Returns UNSUPPORTED_OPERATOR about the first bounded dimension of the inputs; OK if there is none.
 absl::Status refuseExtents(const Node& node, const std::string& why);
 absl::Status refuseExtents(const Node& node, int input, const std::string& why);
 
-/// The tensor with `neutral` in the elements beyond the extent of a bounded dimension: whatever combines elements along
-/// it then gives what it gives without them.
+/// Returns the tensor with `neutral` in the elements beyond the extent of a bounded dimension, so that combining
+/// elements along it ignores them.
 Tensor masked(Emitter& e, const Tensor& x, int64_t dim, llvm::function_ref<mlir::Value(const Scalars&)> neutral);
-/// Zeros there.
+/// Returns the tensor with zeros beyond the extent.
 Tensor zeroed(Emitter& e, const Tensor& x, int64_t dim);
-/// Whether both have the same extents at the same dimensions.
+/// Whether both tensors have the same extents in the same dimensions.
 bool sameExtents(const Node& node, const Tensor& x, const Tensor& y);
 
-/// An extent as a value to compute with: i64 of rank 0.
+/// Returns an extent as an operand: i64 of rank 0.
 Tensor extentOf(const Tensor& tensor, int64_t dim);  ///< the bound itself when the dimension is static
 Tensor scalarI64(int64_t value);
 Tensor multiplied(Emitter& e, const Tensor& extent, int64_t factor);
-/// Marks a dimension; nothing to mark when the extent is a constant.
+/// Sets the extent of a dimension; does nothing if it is a constant.
 void setExtent(Tensor& tensor, int64_t dim, const Tensor& extent);
-/// max(extent * factor + more, 0)
+/// Returns max(extent * factor + more, 0).
 Tensor scaledExtent(Emitter& e, const Tensor& extent, int64_t factor, int64_t more);
-/// extent / parts, where every size is a multiple (Node::divides)
+/// Returns extent / parts. Requires that every size is a multiple (Node::divides).
 Tensor dividedExtent(Emitter& e, const Tensor& extent, int64_t parts);
 
-/// The lowering has set the extents of its results already.
+/// For operators whose lowering sets the extents of the results itself.
 absl::Status extentsByLowering(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Results are the inputs broadcast against each other: elementwise operators.
+/// For elementwise operators: results have the extents of the inputs broadcast against each other.
 absl::Status broadcastExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Results have the first input's dimensions, and no other input a bounded one.
+/// Results have the first input's dimensions; no other input may be bounded.
 absl::Status keptExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Only the first dimension of the first input may be bounded, and is that of all results: rows do not meet.
+/// Only the first dimension of the first input may be bounded; all results inherit it. Rows are independent.
 absl::Status batchExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Results have the first input's dimensions; elements meet along the attribute `axis` (default: the last), which must
-/// be known.
+/// Results have the first input's dimensions. Elements are combined along the attribute `axis` (default: the last),
+/// which must not be bounded.
 absl::Status alongAxisExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// Results have the first input's dimensions in front of the attribute `axis` (default: the last); everything from
-/// there on is normalized together.
+/// Results have the first input's dimensions before the attribute `axis` (default: the last). Dimensions from there on
+/// are normalized together.
 absl::Status layerExtents(Node& node, Emitter& e, std::vector<Tensor>& results);
-/// The first input's elements in their order under another shape; `wanted`, unless null, is the shape as it was
-/// asked for, with -1 and 0.
+/// Results are the first input's elements, in order, in another shape. `wanted`, unless null, is the requested shape,
+/// with -1 and 0.
 absl::Status reshapeExtents(Node& node, Emitter& e, std::vector<Tensor>& results, const Shape* wanted);
 
 }  // namespace tessera::compiler

@@ -25,32 +25,32 @@ struct Constant {
 
   int64_t elements() const { return elementCount(shape); }
 
-  /// Element `index`, converted; for integers and bool exact, floating point truncated, of a narrow float
-  /// (element_type.h) its bits. Requires index < elements().
+  /// Returns element `index`, converted: exact for integers and bool, truncated for floating point, the bits of a
+  /// narrow float (element_type.h). Requires index < elements().
   int64_t integerAt(int64_t index) const;
-  /// Element `index`, converted; exact for every floating-point type.
+  /// Returns element `index`, converted; exact for every floating-point type.
   double realAt(int64_t index) const;
 
-  /// All elements, converted as above.
+  /// Returns all elements, converted as above.
   std::vector<int64_t> integers() const;
   std::vector<double> reals() const;
 };
 
 using ConstantPtr = std::shared_ptr<const Constant>;
 
-/// A constant that owns a copy of `bytes`.
+/// Returns a constant that owns a copy of `bytes`.
 ConstantPtr makeConstant(v1::DataType dtype, Shape shape, std::string bytes);
 ConstantPtr integerConstant(const std::vector<int64_t>& values);  ///< i64, rank 1
 ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<double>& values);
 
-/// The same elements under another shape of equal element count; bytes are shared.
+/// Returns the same elements in another shape of equal element count; bytes are shared.
 ConstantPtr reshaped(const ConstantPtr& constant, Shape shape);
 
-/// The elements whose coordinates are within `shape`, which is within the constant's own.
+/// Returns the elements with coordinates within `shape`, which must be within the constant's own shape.
 ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape);
 
-/// Checks and reads a tensor of the model. Its lengths must agree with its shape exactly.
-/// `keep_alive` owns the message: raw_data and external data are viewed, not copied.
+/// Checks and reads a tensor of the model. Its lengths must agree with its shape exactly. `keep_alive` owns the
+/// message, because raw_data and external data are viewed, not copied.
 absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std::shared_ptr<const void>& keep_alive,
                                        ExternalData& external);
 

@@ -9,7 +9,7 @@
 
 namespace tessera::compiler {
 
-/// The particulars of a Failure besides its reason and message.
+/// The fields of a Failure besides its reason and message.
 struct FaultDetails {
   std::string attribute = {};
   std::string found = {};
@@ -19,10 +19,10 @@ struct FaultDetails {
   std::string op_type = {};
 };
 
-/// A Failure about the model as a status. All text is made printable (see printable()).
+/// Returns a Failure about the model as a status. All text is made printable (see printable()).
 absl::Status fault(v1::Failure::Reason reason, std::string_view message, const FaultDetails& details = {});
 
-/// Text of the model as it may appear in a message: at most 200 bytes, valid UTF-8, no control characters.
+/// Returns text of the model as messages may contain it: at most 200 bytes, valid UTF-8, no control characters.
 std::string printable(std::string_view text);
 
 }  // namespace tessera::compiler

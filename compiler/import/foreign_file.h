@@ -4,14 +4,14 @@
 
 namespace tessera::compiler {
 
-/// A file that people take for a model, by its first bytes.
+/// A kind of file that users mistake for a model, recognized by its first bytes.
 struct ForeignFile {
   std::string_view kind;  ///< "a gzip archive"
-  std::string_view fix;   ///< how a model comes of it
+  std::string_view fix;   ///< how to obtain a model from it
 };
 
-/// What a file is that is no ONNX model; null: nothing that is known by its first bytes. Some of these bytes could
-/// begin a model as well, so that this is to be asked of what could not be read as one.
+/// Returns the kind of a file that is no ONNX model; null if its first bytes are unknown. Some of these bytes could
+/// also begin a model, so call this only for a file that failed to parse.
 const ForeignFile* foreignFile(std::string_view bytes);
 
 }  // namespace tessera::compiler

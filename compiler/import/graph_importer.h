@@ -27,7 +27,7 @@ class ValueInfoProto;
 
 namespace tessera::compiler {
 
-/// Names of one graph or function body; what is not found here may be in the enclosing graph.
+/// The names of one graph or function body. Other names may be defined in the enclosing graph.
 struct Scope {
   const Scope* outer = nullptr;
   std::unordered_map<std::string, Tensor> values;
@@ -37,30 +37,30 @@ struct Scope {
   const Tensor* find(const std::string& name) const;
 };
 
-/// The version in which a model or function that imports `opsets` means the operators of a domain.
+/// Returns the version of a domain that a model or function with imports `opsets` uses.
 std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& opsets, const std::string& domain);
 
-/// The shape that an input is declared with, where all its sizes are numbers.
+/// Returns the declared shape of an input if all its sizes are numbers.
 std::optional<Shape> declaredShape(const onnx::ValueInfoProto& info);
 
-/// One import: walks the model once and fills @main. Not reusable.
+/// One import: walks the model once and fills @main. Use each object once.
 class GraphImporter {
  public:
-  /// `fix_defaults`: takes the default values of inputs as constants.
+  /// `fix_defaults`: treats the default values of inputs as constants.
   GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const onnx::ModelProto> model, const ImportOptions& options,
                 bool fix_defaults = false);
 
   absl::StatusOr<ImportedModel> run();
-  /// After run(): whether inputs have default values that a run may replace. Where the import failed, it may succeed
-  /// with these as constants.
+  /// After run(): whether inputs have default values that a run may replace. A failed import may succeed with these as
+  /// constants.
   bool hasDefaults() const { return !defaults_.empty(); }
 
-  /// After an error that would not be one with an input of one value: of an If, the branch that this value takes alone
-  /// fits the sizes.
+  /// After an error: the value of an input with which the import would succeed, because only the branch of an If that
+  /// this value selects fits the sizes.
   const std::optional<v1::TensorValue>& wouldFix() const { return would_fix_; }
 
-  /// Walks the whole model whatever is wrong with it, and leaves every problem in `problems`. `report` gets what the
-  /// model uses. The module it makes on the way is of no use.
+  /// Walks the whole model regardless of errors, and collects every problem in `problems`. `report` gets the operators
+  /// and inputs that the model uses. The resulting module must not be used.
   void check(ModelCheck& problems, v1::CheckReport& report);
 
  private:
@@ -72,16 +72,17 @@ class GraphImporter {
     const onnx::NodeProto& node;
     int index;  ///< in its graph
     const std::map<std::string, int64_t>& opsets;
-    bool is_call;  ///< of a function of the model
+    bool is_call;  ///< calls a function of the model
   };
   using Visitor = std::function<void(const NodeVisit&)>;
-  /// A node of the main graph with those of its subgraphs and, once for each function, of the functions it calls.
+  /// Visits a node of the main graph, the nodes of its subgraphs and, once for each function, the nodes of the
+  /// functions that it calls.
   void visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit, std::set<std::string>& entered) const;
   void visitWithSubgraphs(const onnx::NodeProto& node, int index, const std::map<std::string, int64_t>& opsets,
                           const Visitor& visit, std::vector<std::string>& calls) const;
-  /// A failure without reason and message when the operator is not in the table; its fix is by the operator's domain.
+  /// Returns a failure without reason and message if the operator is not in the table; its fix depends on the domain.
   std::optional<v1::Failure> unsupportedOperator(const NodeVisit& visit) const;
-  /// While a model is checked: notes the error and answers OK.
+  /// While a model is checked: records the error and returns OK.
   absl::Status tolerate(absl::Status status);
   void standInForResults(const onnx::NodeProto& proto, Scope& scope);
   void checkOtherBranches(const onnx::NodeProto& proto, Scope& scope);
@@ -95,43 +96,43 @@ class GraphImporter {
                                            std::map<std::string, int64_t>& dim_params);
   /// Moves the default values of inputs from the scope to defaults_.
   void findDefaults(const onnx::GraphProto& graph, Scope& scope);
-  /// Moves those that are constants all the same to fixed_.
+  /// Moves the defaults that must be constants to fixed_.
   void fixDefaults();
-  /// Checks the values given for inputs against the graph and keeps them as constants.
+  /// Checks the given values of inputs against the graph and keeps them as constants.
   absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
   absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;
-  /// NodeEnvironment.suggest_fixing
+  /// Implements NodeEnvironment.suggest_fixing.
   void suggestFixing(const Tensor& condition);
-  /// NodeEnvironment.value_compared
+  /// Implements NodeEnvironment.value_compared.
   std::optional<int64_t> valueCompared(const Tensor& condition) const;
-  /// NodeEnvironment.inputs_behind
+  /// Implements NodeEnvironment.inputs_behind.
   std::vector<std::string> inputsBehind(const Tensor& value) const;
-  /// The shape the caller gave for an input, by itself or with a value; null when neither.
+  /// Returns the shape that the caller gave for an input, alone or with a value; null if none.
   const Shape* givenShape(const std::string& input) const;
-  /// Adds the inputs that say how much of each range counts, and marks the inputs' dimensions.
+  /// Adds the arguments for the sizes of ranges, and marks the bounded dimensions of inputs.
   absl::Status bindRanges(const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope);
-  /// `extent`: how much of a range, one of result_.dimensions, counts.
+  /// Marks a range. `extent` is its size; `dimension` its position in result_.dimensions.
   absl::Status markRange(int dimension, mlir::Value extent, const std::vector<const onnx::ValueInfoProto*>& inputs,
                          Scope& scope);
   absl::Status readInitializers(const onnx::GraphProto& graph, Scope& scope);
   absl::Status defineInitializer(const std::string& name, absl::StatusOr<ConstantPtr> constant, Scope& scope);
-  /// What is wrong with an output of the graph; `names` are those before it.
+  /// Checks an output of the graph; `names` are those of earlier outputs.
   absl::Status checkOutput(const onnx::ValueInfoProto& output, const Scope& scope, std::set<std::string>& names) const;
   absl::Status bindOutputs(const onnx::GraphProto& graph, Scope& scope);
 
   absl::Status lowerNodes(const onnx::GraphProto& graph, Scope& scope);
   absl::Status lowerNode(const onnx::NodeProto& proto, int index, Scope& scope);
-  /// Notes a node of the main graph and what it became: all after `last` in @main.
+  /// Records a node of the main graph with the operations it became: all after `last` in @main.
   void recordNode(const onnx::NodeProto& proto, int index, const Scope& scope, mlir::Operation* last);
   absl::StatusOr<std::vector<Tensor>> inlineGraph(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
                                                   const Scope& outer);
   absl::StatusOr<std::vector<Tensor>> inlineFunction(const onnx::FunctionProto& function, Node& call);
   absl::StatusOr<std::vector<Tensor>> applyOperator(const Operator& op, Node& node);
-  /// The node's results as constants when all of its inputs are; nothing when it has to run.
+  /// Evaluates the node if all of its inputs are constants; returns nothing if it must run.
   absl::StatusOr<std::optional<std::vector<Tensor>>> tryFold(const Operator& op, Node& node);
   absl::Status checkInputs(const Operator& op, const Node& node) const;
 
-  // Loops that stay loops (loop_body.h).
+  // Lowers loops that stay loops (loop_body.h).
   absl::StatusOr<LoopResults> lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
                                             LoopBuilder build);
   mlir::func::FuncOp beginLoopBody(mlir::Location loc);
@@ -150,7 +151,7 @@ class GraphImporter {
   mlir::MLIRContext& context_;
   std::shared_ptr<const onnx::ModelProto> model_;
   const ImportOptions& options_;
-  int64_t sparse_bytes_ = 0;  ///< of sparse tensors that were made dense
+  int64_t sparse_bytes_ = 0;  ///< of sparse tensors after expansion
   ExternalData external_;
   std::map<std::string, int64_t> opsets_;  ///< domain -> version
   std::map<std::string, std::map<std::string, int64_t>> function_opsets_;
@@ -164,30 +165,30 @@ class GraphImporter {
 
   ImportedModel result_;
   mlir::func::FuncOp main_;
-  mlir::Block* block_ = nullptr;  ///< where nodes are lowered to: @main's, or the body of a loop's
-  int loops_ = 0;                 ///< bodies made so far, for their names
-  /// Bodies that did not work. Their values are kept, since what is known of values goes by their addresses.
+  mlir::Block* block_ = nullptr;  ///< insertion block: @main's, or a loop body's
+  int loops_ = 0;                 ///< number of bodies, for their names
+  /// Bodies of failed lowerings. They stay alive, because facts about values are keyed by address.
   std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
   FollowedValues followed_;
-  std::vector<DerivedExtent> derived_;                         ///< noted while nodes are lowered
-  std::unordered_map<const void*, mlir::Value> materialized_;  ///< by Constant
-  std::vector<ConstantPtr> kept_;                              ///< keeps those addresses in use
-  int64_t fold_steps_;        ///< scalar operations left for nodes with large constants
-  int64_t small_fold_steps_;  ///< for nodes with small ones
+  std::vector<DerivedExtent> derived_;                         ///< recorded during lowering
+  std::unordered_map<const void*, mlir::Value> materialized_;  ///< by address of the Constant
+  std::vector<ConstantPtr> kept_;                              ///< keeps these addresses valid
+  int64_t fold_steps_;        ///< budget of scalar operations for nodes with large constants
+  int64_t small_fold_steps_;  ///< budget for nodes with small constants
   int64_t nodes_ = 0;
   int function_depth_ = 0;
   std::optional<v1::TensorValue> would_fix_;
 
   ModelCheck* check_ = nullptr;                     ///< set while a model is checked
-  std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that a check has looked at
-  bool stop_checking_ = false;                      ///< a limit was met: nothing more is looked at
-  std::map<std::string, v1::TensorSpec> declared_;  ///< by value name; as long as what they say holds
+  std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that the check has visited
+  bool stop_checking_ = false;                      ///< a limit was reached: the check ends
+  std::map<std::string, v1::TensorSpec> declared_;  ///< by value name, as declared by the model
 };
 
-/// The failure for a model without a graph.
+/// Returns the failure for a model without a graph.
 absl::Status noGraph();
 
-/// `constant` as an arith.constant.
+/// Emits `constant` as an arith.constant.
 mlir::Value inlineConstant(Emitter& e, const Constant& constant);
 
 }  // namespace tessera::compiler

@@ -4,10 +4,10 @@
 
 namespace tessera::compiler {
 
-/// Emits one node by its entry. Operators that sum, whose formula has several steps, or that compare with or multiply
-/// by an attribute, take f16 and bf16 operands in f32 and are rounded once at the end: in its own type a sum of some
-/// hundred halves stands still, each step would round, and so would the attribute before anything is compared with it.
-/// The conversions are elementwise operations, which graph rewrites move to where operands are loaded.
+/// Emits one node by its table entry. Operators that sum, that compute a formula of several steps, or that combine an
+/// element with an attribute take f16 and bf16 operands in f32, and the result is rounded once at the end. In 16 bits a
+/// sum of some hundred terms stops growing, each step rounds, and the attribute would be rounded before it is compared.
+/// The conversions are elementwise operations, which graph rewrites move to the loads.
 Results lowerOperator(const Operator& op, Node& node, Emitter& e);
 
 }  // namespace tessera::compiler

@@ -14,26 +14,26 @@
 namespace tessera::compiler {
 
 struct ImportOptions {
-  std::map<std::string, std::vector<int64_t>> input_shapes;  ///< binds symbolic dimensions
+  std::map<std::string, std::vector<int64_t>> input_shapes;  ///< sizes of symbolic dimensions, by input
   std::map<std::string, std::string> external_data;          ///< location -> local file
-  std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs whose value is known; ONNX only
-  /// Binds symbolic dimensions by name, in all inputs. Negative, for ONNX: a range (ImportedModel).
+  std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs with a known value; ONNX only
+  /// Sizes of symbolic dimensions by name, in all inputs. A negative size, for ONNX only, is a range (ImportedModel).
   std::map<std::string, int64_t> dimensions = {};
   bool record_nodes = false;  ///< fills ImportedModel.graph
 };
 
-/// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked with wide
-/// arithmetic before anything is allocated. Errors carry a Failure that names the node.
+/// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked in wide arithmetic before
+/// any allocation. Errors carry a Failure that names the node.
 absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::string& path,
                                          const ImportOptions& options);
 
-/// Finds everything in an ONNX model that importOnnx would refuse, each node and its reason, in one pass, and what
-/// the model uses. Where a dimension is unbound the check goes on with a stand-in. An error is what keeps the file
-/// from being read at all.
+/// Finds every node of an ONNX model that importOnnx would refuse, with the reason, in one pass, and lists the
+/// operators and inputs that the model uses. An unbound dimension gets an assumed size, and the check continues. An
+/// error status means that the file could not be read.
 absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std::string& path,
                                           const ImportOptions& options);
 
-/// Parses and lowers a text of tensor expressions (language: compiler/import/expression/syntax.h).
+/// Parses and lowers tensor expressions (language: compiler/import/expression/syntax.h).
 absl::StatusOr<ImportedModel> importExpression(mlir::MLIRContext& context, const std::string& path,
                                                const ImportOptions& options);
 

@@ -8,49 +8,49 @@
 
 namespace tessera::compiler {
 
-/// A loop that stays a loop in the module (ir/loop_op.h), as a lowering asks for it.
+/// A loop that stays a loop in the module (ir/loop_op.h), as requested by a lowering.
 struct LoopRequest {
-  std::optional<Tensor> trip_count = std::nullopt;  ///< i64, one element; where `most` alone is not it
+  std::optional<Tensor> trip_count = std::nullopt;  ///< i64, one element; if `most` is not exact
   std::optional<Tensor> condition = std::nullopt;   ///< bool, one element: whether a first iteration runs
-  int64_t most = -1;                                ///< iterations; -1: no bound is known, and nothing is scanned
+  int64_t most = -1;                                ///< bound of the iterations; -1: unknown, and nothing is scanned
   std::vector<Tensor> carried = {};
-  std::vector<Tensor> scanned = {};  ///< each of `most` parts along its first dimension
+  std::vector<Tensor> scanned = {};  ///< each with `most` parts along its first dimension
   llvm::SmallVector<bool> scanned_reversed = {};
-  llvm::SmallVector<bool> stacked_reversed = {};  ///< one for each tensor that is made of parts
+  llvm::SmallVector<bool> stacked_reversed = {};  ///< one for each stacked tensor
 };
 
-/// What the body of a loop computes from.
+/// The inputs of a loop body.
 struct LoopArguments {
-  Tensor iteration;  ///< i64: how many ran before
+  Tensor iteration;  ///< i64: iterations before this one
   std::vector<Tensor> carried;
-  std::vector<Tensor> parts;  ///< of what is scanned
+  std::vector<Tensor> parts;  ///< of scanned tensors
 };
 
 struct LoopYield {
-  std::optional<Tensor> condition = std::nullopt;  ///< bool: whether another iteration may run
-  std::vector<Tensor> carried = {};                ///< of the types and extents of the request's
-  std::vector<Tensor> parts = {};                  ///< of what is stacked
+  std::optional<Tensor> condition = std::nullopt;  ///< bool: whether another iteration follows
+  std::vector<Tensor> carried = {};                ///< with the types and extents of the request
+  std::vector<Tensor> parts = {};                  ///< of stacked tensors
 };
 
 struct LoopResults {
   std::vector<Tensor> carried;
   std::vector<Tensor> stacked;  ///< `most` parts along the first dimension, whose extent is `executed` if that varies
   Tensor executed;              ///< i64: iterations that ran
-  bool of_constants = false;    ///< constants alone go in: it might be computed now
+  bool of_constants = false;    ///< all inputs are constants: the loop could be evaluated at import
 };
 
-/// A body whose function is filled, and what goes in and out of it.
+/// A body whose function is complete, with its inputs and outputs.
 struct BodyBorder {
   struct Carried {
     mlir::Value argument = {};
-    bool changes = true;  ///< else each iteration hands on what it was given
+    bool changes = true;  ///< false: each iteration returns its inputs unchanged
   };
   std::vector<Carried> carried = {};
   LoopYield yield = {};
   bool has_condition = false;
 };
 
-/// Lowers a body. What it reads of values around the loop becomes an operand of the loop by itself.
+/// Lowers a body. Outer values that it reads become operands of the loop automatically.
 using LoopBuilder = llvm::function_ref<absl::StatusOr<LoopYield>(Emitter& body, const LoopArguments& arguments)>;
 
 }  // namespace tessera::compiler

@@ -4,9 +4,9 @@
 
 namespace tessera::compiler {
 
-/// Whether the elements of `x` beyond the extent of its last dimension are zeros in every row that counts: a softmax
-/// whose scores have been masked there, as its lowering leaves them, and a row that counts has one within. (A row
-/// without any is no number; so is one of it whose maximum is none, with or without zeros beyond.)
+/// Whether the elements of `x` beyond the extent of its last dimension are zeros in every row that counts: `x` is a
+/// softmax whose scores are masked there. A row that counts has an unmasked score. In a row without any, or with a NaN
+/// maximum, all elements are NaN with or without the mask.
 bool isMaskedSoftmax(const Node& node, const Tensor& x);
 
 }  // namespace tessera::compiler

@@ -22,16 +22,17 @@ struct MappedFile {
 /// Maps a regular file. `what` names it in errors ("the model", "the external data 'w.bin'").
 absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& what);
 
-/// Parses an untrusted model file: size, nesting and counts are checked first (limits.h).
-/// The tensors' bytes live in the message, so constants keep a reference to it.
+/// Parses an untrusted model file. Size, nesting and counts are checked first (limits.h). The tensors' bytes are part
+/// of the message, so constants keep a reference to it.
 absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std::string& path);
 
-/// The files a model may refer to by location, mapped at first use. Never opens a path out of the model.
+/// The external data files that a model may refer to by location, mapped at first use. Never opens a path from the
+/// model.
 class ExternalData {
  public:
   explicit ExternalData(std::map<std::string, std::string> files) : files_(std::move(files)) {}
 
-  /// The file for `location`; MISSING_BLOB naming `tensor` when none was given.
+  /// Returns the file for `location`; MISSING_BLOB naming `tensor` if the caller gave none.
   absl::StatusOr<MappedFile> find(const std::string& location, const std::string& tensor);
 
  private:

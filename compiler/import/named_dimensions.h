@@ -9,11 +9,11 @@
 
 namespace tessera::compiler {
 
-/// Sizes of symbolic dimensions by name, as they are bound so far; of ranges the greatest.
+/// Sizes of symbolic dimensions by name, as bound so far; for ranges their bounds.
 using DimensionSizes = std::map<std::string, int64_t>;
 
-/// The symbolic dimensions of a model's inputs: which are bound as ranges, and which follow from others since they are
-/// named by how they do (ir/dimension_formula.h).
+/// The symbolic dimensions of a model's inputs: the ranges, and the derived dimensions, whose name is a formula of
+/// others (ir/dimension_formula.h).
 class NamedDimensions {
  public:
   NamedDimensions() = default;
@@ -22,19 +22,19 @@ class NamedDimensions {
 
   const std::vector<std::string>& names() const { return names_; }
   bool isRange(const std::string& name) const;
-  /// Null: a name that says nothing.
+  /// Null if the name is no formula.
   const DimensionFormula* formulaOf(const std::string& name) const;
   std::vector<std::string> namesIn(const DimensionFormula& formula) const;
-  /// Whether it is named by others all of which are in `sizes`.
+  /// Whether the name is a formula of dimensions that are all in `sizes`.
   bool follows(const std::string& name, const DimensionSizes& sizes) const;
-  /// Whether all that it is named by have one size in every run.
+  /// Whether the name is a formula of dimensions that have one size in every run.
   bool followsSizes(const std::string& name) const;
 
-  /// The size of a dimension that follows; of ranges the greatest it can have. Fails with INVALID_INPUT where there is
+  /// Returns the size of a derived dimension, or its bound if it depends on ranges. Fails with INVALID_INPUT if it has
   /// none.
   absl::StatusOr<int64_t> followed(const std::string& name, const DimensionSizes& sizes) const;
-  /// What a dimension of `sizes` is bound to; negative: a range. Fails with INVALID_INPUT when it follows from ranges,
-  /// and was given another size.
+  /// Returns the size that a dimension of `sizes` is bound to; negative: a range. Fails with INVALID_INPUT if it
+  /// derives from ranges but was given another size.
   absl::StatusOr<int64_t> bound(const std::string& name, const DimensionSizes& sizes) const;
 
  private:

@@ -22,12 +22,12 @@ class NodeProto;
 
 namespace tessera::compiler {
 
-/// Attributes of the call of a model-local function, which its body's nodes may refer to.
+/// Attributes of the call of a model-local function, to which nodes of its body may refer.
 using FunctionAttributes = std::map<std::string, const onnx::AttributeProto*>;
 
 class Node;
 
-/// What a node needs of the import around it.
+/// The services of the importer that a node uses.
 struct NodeEnvironment {
   int64_t opset = 0;        ///< version of the node's domain
   std::string domain = {};  ///< empty for ONNX's own
@@ -36,35 +36,38 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
-  /// Lowers a loop that stays one.
+  /// Lowers a loop that stays a loop.
   std::function<absl::StatusOr<LoopResults>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)> lower_loop;
-  /// What integers that follow ranges are at examples of their sizes (followed.h); null for others.
+  /// Returns the values of an integer tensor at examples of the ranges' sizes (followed.h); null if it depends on
+  /// anything else.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
-  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< of counts of the data, too
+  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< also for extents that the
+                                                                                         ///< data decide
   std::function<std::optional<int64_t>(mlir::Value)>
-      always;                                        ///< the number that an extent is in every run (followed.h)
-  std::function<bool(mlir::Value)> by_counts_alone;  ///< whether ranges decide it, be there examples or not
+      always;                                        ///< the value of an extent that is equal in every run (followed.h)
+  std::function<bool(mlir::Value)> by_counts_alone;  ///< whether only ranges decide it, with or without examples
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
-  std::function<void(DerivedExtent)> derived;  ///< notes an extent of which some has to be left
-  /// Notes that the model fits its sizes with the one input behind a condition fixed to what it is compared with; set
+  std::function<void(DerivedExtent)> derived;  ///< records an extent that must not be 0
+  /// Records that the model would fit if the input that a condition depends on were fixed to the compared value. Set
   /// for nodes that every run reaches.
   std::function<void(const Tensor& condition)> suggest_fixing;
-  /// The integer that a condition compares an input of the model with, where it does.
+  /// Returns the integer that a condition compares an input of the model with, if it has that form.
   std::function<std::optional<int64_t>(const Tensor& condition)> value_compared;
-  /// Inputs of the model that a value is computed from, when fixing them would make it a constant; else none.
+  /// Returns the inputs of the model from which a value is computed if fixing them would make it a constant; otherwise
+  /// none.
   std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
 };
 
-/// Sizes that decide a shape: constants, or what follows the counts of ranges.
+/// Sizes that decide a shape: constants, or shape values of ranges.
 struct SizeList {
-  std::vector<int64_t> most;  ///< as they are for the greatest sizes of all ranges
-  std::vector<bool> follows;  ///< per element: whether it is another for other sizes
+  std::vector<int64_t> most;  ///< at the bounds of all ranges
+  std::vector<bool> follows;  ///< per element: whether it varies with the ranges
 };
 
-/// One node of the graph while it is lowered: its inputs and, checked, its attributes.
-/// Every accessor's error names the node and what it should have been. An attribute that no accessor asked
-/// for is refused at the end, since leaving it out might change what the model computes.
+/// One node of the graph during lowering: its inputs and, checked, its attributes. Errors of accessors name the node
+/// and the expected form. An attribute that no accessor has read is refused at the end, since leaving it out might
+/// change the result.
 class Node {
  public:
   Node(const onnx::NodeProto& proto, std::string label, std::vector<Tensor> inputs, NodeEnvironment environment);
@@ -80,12 +83,12 @@ class Node {
   const std::vector<Tensor>& inputs() const { return inputs_; }
   std::vector<Tensor> exchangeInputs(std::vector<Tensor> inputs) { return std::exchange(inputs_, std::move(inputs)); }
   int numOutputs() const;
-  bool wants(int output) const;  ///< whether that output has a name
+  bool wants(int output) const;  ///< whether the output has a name
 
-  bool hasSubgraph() const;  ///< whether an attribute is a graph, which may read values of the graph around it
+  bool hasSubgraph() const;  ///< whether an attribute is a graph, which may read values of the enclosing graph
 
   bool hasAttribute(const std::string& name);
-  void ignore(const std::string& name) { used_.insert(name); }  ///< meaningless at inference
+  void ignore(const std::string& name) { used_.insert(name); }  ///< for attributes without meaning at inference
   absl::StatusOr<int64_t> integer(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
   absl::StatusOr<double> real(const std::string& name, std::optional<double> fallback = std::nullopt);
   absl::StatusOr<std::string> text(const std::string& name, std::optional<std::string> fallback = std::nullopt);
@@ -103,74 +106,80 @@ class Node {
     return environment_.inline_graph(graph, arguments);
   }
 
-  /// Emits a loop whose body is lowered once, by `build`, and runs for each iteration. Fails where an iteration gives
-  /// another type or size than the one before: written out such a loop may work.
+  /// Emits a loop whose body is lowered once, by `build`, and runs for each iteration. Fails if an iteration changes
+  /// the type or size of a carried value; unrolling such a loop may work.
   absl::StatusOr<LoopResults> loop(Emitter& e, const LoopRequest& request, LoopBuilder build) const {
     return environment_.lower_loop(*this, e, request, build);
   }
 
-  /// An axis in [-rank, rank), made non-negative. `what` is the attribute or input it came from.
+  /// Returns an axis in [-rank, rank) as a non-negative one. `what` names its attribute or input.
   absl::StatusOr<int64_t> normalizeAxis(int64_t axis, int64_t rank, const std::string& what) const;
   absl::StatusOr<int64_t> axis(const std::string& name, std::optional<int64_t> fallback, int64_t rank);
   absl::StatusOr<std::vector<int64_t>> normalizeAxes(std::vector<int64_t> axes, int64_t rank,
                                                      const std::string& what) const;  ///< and distinct
 
-  /// The input as a constant: shapes are static, so what decides a shape must be known at import.
+  /// Returns the input as a constant: shapes are static, so sizes must be known at import.
   absl::StatusOr<ConstantPtr> constantInput(int index, const std::string& what) const;
   absl::StatusOr<std::vector<int64_t>> constantIntegers(int index, const std::string& what) const;
-  /// The same of sizes, which may follow ranges: each such element is then an extent of the result.
+  /// Like constantInput() for sizes, which may vary with ranges: each such element is then an extent of the result.
   absl::StatusOr<SizeList> sizes(int index, const std::string& what) const;
-  /// Element `at` of an input of sizes, as an extent: tensor<i64>.
+  /// Returns element `at` of an input of sizes as an extent: tensor<i64>.
   Tensor sizeAt(Emitter& e, int index, int64_t at) const;
-  /// Whether an extent can be cut in `parts` whatever the run: one that was computed from data is as the model's author
-  /// knows.
+  /// Whether `parts` divides an extent in every run. An extent computed from data is assumed to be divisible, since the
+  /// author of the model relies on it.
   bool divides(int64_t parts, mlir::Value extent) const;
-  /// The least and the greatest that an extent is at the examples of the ranges that decide it; nothing when something
-  /// else does.
+  /// Returns the least and greatest value of an extent over the examples of its ranges; nothing if anything else
+  /// decides it.
   std::optional<std::pair<int64_t, int64_t>> bounds(const Tensor& extent) const;
-  /// What an extent that ranges alone decide is at their greatest sizes, unless it is more at another example.
+  /// Returns the value of an extent at the bounds of its ranges, unless it is greater at another example. Nothing if
+  /// anything else decides it.
   std::optional<int64_t> mostOf(const Tensor& extent) const;
-  /// The number that an extent is in every run; nothing where it varies, or something else than ranges decides it.
+  /// Returns the value of an extent if it is equal in every run; nothing if it varies or if anything but ranges decides
+  /// it.
   std::optional<int64_t> always(mlir::Value extent) const;
-  /// Whether two extents are the same number in every run.
+  /// Whether two extents are equal in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 
-  /// Whether two extents are the same number in every run once sizes that are no multiples of some number are refused.
-  /// `what` holds of the others.
+  /// Whether two extents are equal in every run if sizes that are no multiples of some number are refused. `what`
+  /// describes the accepted sizes.
   bool sameOfMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
-  /// Runs of sizes for which nothing is left of `from` are refused: the error has its extent between `before` and
+  /// Refuses runs in which `result` is 0 although `from` is not. The error contains the extent between `before` and
   /// `after`.
   void mustLeaveSome(const Tensor& from, mlir::Value result, std::string before, std::string after) const;
 
-  absl::StatusOr<Shape> broadcastAll() const;                           ///< of all inputs given
-  absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< where absent ones lie between those needed
+  absl::StatusOr<Shape> broadcastAll() const;                           ///< of all given inputs
+  absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< also absent ones between them
   absl::Status requireRank(int input, int64_t least, int64_t most = INT64_MAX) const;
-  absl::Status requireShape(int input, const Shape& shape, std::string_view name = {}) const;  ///< one left out fits
-  absl::Status checkResult(const Shape& shape, v1::DataType type) const;                       ///< within limits.h
+  absl::Status requireShape(int input, const Shape& shape,
+                            std::string_view name = {}) const;            ///< an absent one is accepted
+  absl::Status checkResult(const Shape& shape, v1::DataType type) const;  ///< within limits.h
 
   absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
   absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;
-  /// A shape depends on `value`, which is computed at run time. Says which inputs of the model to fix.
+  /// Returns the error for a shape that depends on `value`, which is computed at run time. It says which inputs of the
+  /// model to fix.
   absl::Status knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const;
 
-  /// "--fix i=..." for each input of the model whose value would make `value` a constant; empty when none would.
+  /// Returns "--fix i=..." for each input of the model whose value would make `value` a constant; empty if there is
+  /// none.
   std::string fixOf(const Tensor& value) const;
-  /// The same of a value that makes a condition true, or false; where it compares one input with a number, that number.
+  /// Like fixOf() above, for a condition to become `wanted`. If it compares one input with a number, the text has that
+  /// number.
   std::string fixOf(const Tensor& condition, bool wanted) const;
   void suggestFixing(const Tensor& condition) const {
     if (environment_.suggest_fixing) environment_.suggest_fixing(condition);
   }
 
-  /// All attributes by name, for the body of a function this node calls; references to the attributes of a
-  /// function around this node are resolved.
+  /// Returns all attributes by name, for the body of a function that this node calls. References to attributes of an
+  /// enclosing function are resolved.
   FunctionAttributes resolvedAttributes();
 
-  /// An error naming the attributes that nothing asked for.
+  /// Returns an error that names the attributes that no accessor has read.
   absl::Status checkAllUsed() const;
 
  private:
   static bool present(const Tensor& tensor) { return tensor.value || tensor.constant || tensor.sequence; }
-  std::string named() const;  ///< as errors call the node
+  std::string named() const;  ///< the node's name in errors
   absl::Status failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const;
   absl::Status missing(const std::string& name) const;
   absl::Status wrongType(const onnx::AttributeProto& attribute, const std::string& accepted) const;

@@ -11,8 +11,8 @@ namespace tessera::compiler {
 
 using Results = absl::StatusOr<std::vector<Tensor>>;
 
-/// Emits one node. Inputs were counted and their types checked by the table entry; the function checks
-/// attributes and shapes and gives one tensor per output the operator has (surplus ones are dropped).
+/// Lowers one node. The number and types of its inputs match the table entry. The function checks attributes and shapes
+/// and returns one tensor per output of the operator; surplus ones are dropped.
 using Lowering = Results (*)(Node& node, Emitter& e);
 
 /// Sets of element types.
@@ -41,38 +41,38 @@ inline constexpr int kNewestMachineLearning = 5;
 /// An ONNX operator as the importer knows it: one line of a family's table in ops/.
 struct Operator {
   const char* name = "";
-  int since = 1;       ///< first operator set version this entry is right for
-  int min_inputs = 1;  ///< the first so many must be given
+  int since = 1;       ///< first operator set version of this entry
+  int min_inputs = 1;  ///< leading inputs that must be given
   int max_inputs = 1;  ///< kVariadic for any number
   Lowering lower = nullptr;
-  TypeSet types = kAll;  ///< what input 0 may be
-  int same = 1;          ///< the first so many inputs have the type of input 0
-  int until = INT_MAX;   ///< last version this entry is right for
+  TypeSet types = kAll;  ///< accepted types of input 0
+  int same = 1;          ///< leading inputs that have the type of input 0
+  int until = INT_MAX;   ///< last version of this entry
   const char* domain = "";
-  ExtentRule extents = nullptr;  ///< none: every extent must be known at compile time
+  ExtentRule extents = nullptr;  ///< null: no dimension may be bounded
   const char* family = "";       ///< filled in by allOperators()
 };
 
-/// The operators with a rule for extents known at run time, but for those that have one already.
+/// Returns the operators with `rule` set where they have no rule for extents yet.
 std::vector<Operator> withExtents(ExtentRule rule, std::vector<Operator> operators);
 
-/// The entry for an operator in an operator set version; null when there is none.
+/// Returns the entry for an operator in an operator set version; null if there is none.
 const Operator* findOperator(std::string_view domain, std::string_view name, int64_t version);
 
-/// Whether some version of the operator is known.
+/// Whether any version of the operator is known.
 bool knowsOperator(std::string_view domain, std::string_view name);
 
-/// Whether inputs may be sequences; what takes tensors alone reads their elements unasked.
+/// Whether inputs may be sequences. Other lowerings read the elements of inputs without checking for sequences.
 bool takesSequences(const Operator& op);
 
-/// Every entry, for documentation and tests.
+/// Returns every entry, for documentation and tests.
 const std::vector<Operator>& allOperators();
 
-/// "floating point, signed integers": the members of a set, for messages.
+/// Returns the members of a set for messages: "floating point, signed integers".
 std::string typeSetText(TypeSet types);
 bool contains(TypeSet types, v1::DataType type);
 
-/// The families of ops/, each its own table.
+/// The families of ops/, each with its own table.
 std::vector<Operator> elementwiseOperators();
 std::vector<Operator> activationOperators();
 std::vector<Operator> convolutionOperators();

@@ -8,10 +8,9 @@ class SparseTensorProto;
 
 namespace tessera::compiler {
 
-/// The dense tensor that a sparse one stands for: its values at its indices (places in row-major order, or
-/// coordinates), zeros elsewhere. Read and checked as readTensor() does; places must ascend, as ONNX wants them. What
-/// it takes is added to `dense_bytes`, that of all sparse tensors of the model: few bytes of it claim many, so there is
-/// a limit of their own.
+/// Expands a sparse tensor: its values at its indices (row-major positions, or coordinates), zeros elsewhere. Read and
+/// checked as by readTensor(); indices must ascend, as ONNX requires. Adds the size to `dense_bytes`, the total of all
+/// sparse tensors of the model, which has a limit because few bytes of a file can claim a large tensor.
 absl::StatusOr<ConstantPtr> readSparseTensor(const onnx::SparseTensorProto& proto,
                                              const std::shared_ptr<const void>& keep_alive, ExternalData& external,
                                              int64_t& dense_bytes);

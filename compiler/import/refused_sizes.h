@@ -8,16 +8,16 @@
 
 namespace tessera::compiler {
 
-/// An extent that an operator makes of another, of which it has to leave some: what follows would be computed of
-/// nothing where the model's author expects an image.
+/// An extent that an operator derives from another and that must not become 0: later operators would get an empty image
+/// where the model's author expects one.
 struct DerivedExtent {
   mlir::Value from, result;   ///< tensor<i64>
-  std::string node;           ///< as errors call it
-  std::string before, after;  ///< what is wrong with a size, around the extent that it comes to
+  std::string node;           ///< the node's name in errors
+  std::string before, after;  ///< error text around the value of the extent
 };
 
-/// The sizes of ranges for which some of `extents` comes to 0 though what it is made of does not, with the node that is
-/// to blame; the first of several. Of extents that follow one range, up to ExtentSeries::kLongest.
+/// Returns the sizes of ranges at which one of `extents` becomes 0 although its source is not, with the first node
+/// responsible. Only extents that depend on one range are checked, up to ExtentSeries::kLongest.
 std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
                                            const std::vector<DerivedExtent>& extents);
 

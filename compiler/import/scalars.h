@@ -5,12 +5,11 @@
 
 namespace tessera::compiler {
 
-/// Relations of a comparison; floating-point ones are ordered (false for NaN) but for kNotEqual.
+/// Relations of a comparison. Floating-point ones are ordered (false for NaN), except kNotEqual.
 enum class Relation { kEqual, kNotEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual };
 
-/// Emits arithmetic on single elements of one ONNX type, as bodies of linalg.generic need it.
-/// MLIR's integers carry no sign, so the ONNX type decides which instruction is meant.
-/// Nothing emitted here traps or is undefined, whatever the operands hold.
+/// Emits arithmetic on single elements of one ONNX type, for bodies of linalg.generic. MLIR's integers carry no sign,
+/// so the ONNX type selects the instruction. Emitted code neither traps nor is undefined, for any operands.
 class Scalars {
  public:
   Scalars(mlir::OpBuilder& builder, mlir::Location loc, v1::DataType type) : b(builder), loc(loc), type(type) {}
@@ -42,13 +41,13 @@ class Scalars {
   mlir::Value logicalXor(mlir::Value x, mlir::Value y) const;
   mlir::Value logicalNot(mlir::Value x) const;
 
-  /// The lowest bits of a byte as an element of less than 8 bits.
+  /// Returns the lowest bits of a byte as an element of less than 8 bits.
   mlir::Value lowBits(mlir::Value x, v1::DataType to) const;
 
-  /// Converts from this type to `to` as ONNX's Cast: toward zero, saturating at the integer's range, NaN to 0.
+  /// Converts from this type to `to` like ONNX's Cast: toward zero, saturating at the integer's range, NaN to 0.
   mlir::Value cast(mlir::Value x, v1::DataType to) const;
 
-  /// A math dialect operation on floating point; 16-bit types are computed in f32.
+  /// Emits a math dialect operation on floating point; 16-bit types are computed in f32.
   template <typename Op>
   mlir::Value math(mlir::Value x) const {
     return narrowed(Op::create(b, loc, widened(x)));
@@ -68,7 +67,7 @@ class Scalars {
   mlir::Value floatToInteger(mlir::Value x, v1::DataType to) const;
 };
 
-/// MLIR's type of an element inside the module: signless integers, bool as i1.
+/// Returns MLIR's type of an element inside the module: signless integers, bool as i1.
 mlir::Type mlirType(mlir::MLIRContext* context, v1::DataType type);
 
 }  // namespace tessera::compiler

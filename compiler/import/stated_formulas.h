@@ -10,13 +10,13 @@
 
 namespace tessera::compiler {
 
-/// What a request says of dimensions whose names do not say it: that "total" is "past + tokens". It is asked for by a
-/// binding of that name, "total=past + tokens", without a size (0); a dimension that the model calls so is itself.
+/// Applies formulas that a request states for dimensions whose names are no formulas, such as "total" = "past +
+/// tokens". The request binds the name "total=past + tokens" without a size (0). A dimension of the model with exactly
+/// that name takes precedence.
 ///
-/// The dimension is then what an exporter would have named so: its name in `inputs`, those of the model, becomes what
-/// it follows from. Inputs that have it are kept in `renamed`, which `inputs` points into. The binding is taken out of
-/// `dimensions`, as in ImportOptions. Fails with INVALID_INPUT when there is no such dimension, or it is said to follow
-/// from what is no arithmetic of the other ones.
+/// The dimension in `inputs` is renamed to the formula, as an exporter would have named it. Changed inputs are copied
+/// to `renamed`, and `inputs` then points there. The binding is removed from `dimensions`, as in ImportOptions. Fails
+/// with INVALID_INPUT if there is no such dimension, or if the text is no formula of other dimensions.
 absl::Status applyStatedFormulas(std::map<std::string, int64_t>& dimensions,
                                  std::vector<const onnx::ValueInfoProto*>& inputs,
                                  std::list<onnx::ValueInfoProto>& renamed);

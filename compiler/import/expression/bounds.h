@@ -9,16 +9,16 @@
 
 namespace tessera::compiler::expression {
 
-/// Integers with a name: params and symbolic extents of inputs.
+/// Named integers: params and symbolic extents of inputs.
 using Constants = std::map<std::string, int64_t>;
-/// Extents of the tensors a statement may read.
+/// Extents of the tensors that a statement may read.
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-/// The value of an expression of constants, with floor division; wide arithmetic, an overflow is an error.
+/// Evaluates an expression of constants, with floor division. An overflow is an error.
 absl::StatusOr<int64_t> evaluate(const Node& node, const Constants& constants);
 
-/// A subscript as a sum of variables: offset + sum of factor * variable. `linear` is false when the subscript
-/// has / or % of variables, or products of them; the other fields are then empty.
+/// A subscript as a sum of variables: offset + sum of factor * variable. `linear` is false if the subscript contains /
+/// or % of variables, or products of them; the other fields are then empty.
 struct Subscript {
   bool linear = true;
   int64_t offset = 0;
@@ -33,12 +33,12 @@ struct Loop {
   bool reduction = false;
 };
 
-/// A statement's loops, those of its result first, then the reduced ones in order of appearance.
+/// Infers a statement's loops: those of its result first, then the reduced ones in order of appearance.
 ///
-/// Extents come from `where`, then from subscripts that are one variable (its tensor's extent), then from
-/// linear subscripts with one variable still unknown: the largest extent that keeps every read within its
-/// tensor. Reads under a condition bound no variable but by standing alone. Fails when an extent cannot be
-/// inferred, two disagree, or a read that no condition guards may leave its tensor.
+/// Extents come from `where`, then from subscripts that are one variable (its tensor's extent), then from linear
+/// subscripts with one unknown variable: the largest extent that keeps every read within its tensor. A read under a
+/// condition bounds a variable only if the variable is the whole subscript. Fails if an extent cannot be inferred, if
+/// two disagree, or if an unconditional read may leave its tensor.
 absl::StatusOr<std::vector<Loop>> inferLoops(const Statement& statement, const Shapes& shapes,
                                              const Constants& constants);
 

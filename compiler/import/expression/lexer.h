@@ -17,7 +17,7 @@ struct Token {
   Position at;
 };
 
-/// Splits a text; `//` and `#` begin comments. The last token is kEnd.
+/// Splits a text into tokens; `//` and `#` begin comments. The last token is kEnd.
 absl::StatusOr<std::vector<Token>> tokenize(std::string_view text);
 
 }  // namespace tessera::compiler::expression

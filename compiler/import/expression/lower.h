@@ -9,9 +9,9 @@
 
 namespace tessera::compiler::expression {
 
-/// Emits one statement as a linalg.generic over `loops`. Reads with linear subscripts that no condition guards
-/// become operands with affine access functions (what the schedule and mapping analyses work on); all others
-/// become tensor.extract in the body, with subscripts clamped to the tensor, so that nothing is read outside.
+/// Emits one statement as a linalg.generic over `loops`. Unconditional reads with linear subscripts become operands
+/// with affine access functions, which the schedule and mapping analyses use. All other reads become tensor.extract in
+/// the body, with subscripts clamped to the tensor.
 absl::StatusOr<Tensor> lowerStatement(Emitter& emitter, const Statement& statement, const std::vector<Loop>& loops,
                                       const std::map<std::string, Tensor>& tensors, const Constants& constants);
 

@@ -26,7 +26,7 @@
 /// tensor where the condition is false.
 namespace tessera::compiler::expression {
 
-/// Where in the text, both from 1.
+/// A place in the text; line and column count from 1.
 struct Position {
   int line = 1, column = 1;
 };
@@ -87,14 +87,14 @@ inline constexpr size_t kMaxTextBytes = 1 << 20;
 inline constexpr int kMaxNesting = 100;
 inline constexpr size_t kMaxStatements = 10'000;
 
-/// Parses a text. INVALID_MODEL names line and column, what was found and what is accepted.
+/// Parses a text. INVALID_MODEL names line and column, the token found and the tokens accepted.
 absl::StatusOr<Program> parse(std::string_view text);
 
-/// INVALID_MODEL at a place of the text.
+/// Returns INVALID_MODEL at a place of the text.
 absl::Status errorAt(Position at, const std::string& message, const std::string& found = "",
                      const std::string& accepted = "");
 
-/// Type names of inputs and casts: "f32", "i64", ...
+/// Parses the type names of inputs and casts: "f32", "i64", ...
 std::optional<v1::DataType> typeOfName(std::string_view name);
 
 }  // namespace tessera::compiler::expression

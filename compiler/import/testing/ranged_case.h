@@ -14,7 +14,7 @@ struct RangedInput {
   std::string name;
   std::vector<int64_t> shape;  ///< -1: the range
   bool places = false;         ///< i64, 0 to 2
-  bool infinite = false;       ///< every element that counts
+  bool infinite = false;       ///< every used element
 };
 
 struct RangedCase {
@@ -25,13 +25,13 @@ struct RangedCase {
   int64_t opset = 17;
 };
 
-/// Numbers that differ, below 1/2.
+/// Returns distinct numbers below 1/2.
 std::vector<float> weights(int64_t count);
 
-/// Expects of sizes of the range what the same model gives that was imported for the very size, with NaN and wild
-/// places wherever nothing counts.
+/// Expects that the model with a range gives, at several sizes, the results of the same model imported for exactly that
+/// size, with NaN and out-of-range indices in all padding.
 void expectSameAsAtTheVerySize(const RangedCase& test);
-/// Expects that import refuses the range, by UNSUPPORTED_OPERATOR.
+/// Expects that import refuses the range with UNSUPPORTED_OPERATOR.
 void expectRefused(const RangedCase& test);
 
 }  // namespace tessera::compiler

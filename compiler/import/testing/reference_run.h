@@ -8,9 +8,9 @@
 
 namespace tessera::compiler {
 
-/// Interprets an imported model (compiler/interpreter): slow, and independent of every step that follows import.
-/// `inputs` are the dense bytes of the model's inputs in order; so are the results of its outputs, whose shapes
-/// (those of this run) are put into `shapes` unless it is null.
+/// Interprets an imported model (compiler/interpreter): slow, and independent of all steps after import. `inputs` and
+/// the returned outputs are dense bytes in the model's order. Stores the output shapes of this run in `shapes` unless
+/// it is null.
 absl::StatusOr<std::vector<std::string>> referenceRun(const ImportedModel& model,
                                                       const std::vector<std::string>& inputs,
                                                       std::vector<std::vector<int64_t>>* shapes = nullptr);
