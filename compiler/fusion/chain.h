@@ -10,17 +10,18 @@
 /// MLIR, so that analysis and tests take milliseconds.
 namespace tessera::compiler::fusion {
 
-/// An independent loop of a chain. Loops that two members share are one loop here.
+/// An independent loop of a chain. A loop shared by two members is one Loop.
 struct Loop {
   std::string name;
   int64_t extent = 1;
   int64_t min_tile = 1;  ///< lower bound of a block, set by the instructions (alpha of equation 3.18)
-  bool whole = false;    ///< never cut: windows of convolutions, rows of a normalization
+  bool whole = false;    ///< never cut: loops of convolution windows, rows of a normalization
   int64_t multiple = 1;  ///< blocks are multiples of it (or the whole extent): vectors, register tiles
-  int64_t fewest = 0;    ///< points of the smallest run, where runs may have less than the extent; 0: all have that
+  int64_t fewest = 0;    ///< points of the smallest run, if runs may have less than the extent; 0: all runs have the
+                         ///< extent
 };
 
-/// stride * loop; a subscript is the sum of its terms, so h * 2 + r is {{h, 2}, {r, 1}}.
+/// The term stride * loop. A subscript is the sum of its terms, so h * 2 + r is {{h, 2}, {r, 1}}.
 struct Term {
   int loop = 0;
   int64_t stride = 1;
@@ -53,24 +54,24 @@ struct Chain {
   bool isIntermediate(int tensor) const;
   /// Whether `loop` occurs in a subscript of `tensor`.
   bool accesses(int tensor, int loop) const;
-  /// Position of the loop of that name, -1 when there is none.
+  /// Returns the position of the loop of that name, -1 if there is none.
   int loopNamed(const std::string& name) const;
 };
 
-/// OK, or INVALID_ARGUMENT naming the loop, tensor or member at fault.
+/// Returns OK, or INVALID_ARGUMENT naming the faulty loop, tensor or member.
 absl::Status validate(const Chain& chain);
 
-/// Whether a dimension is several loops as digits are a number, each in steps of all below it (a view has merged them):
-/// nothing slides over anything, as windows do.
+/// Whether the loops of a dimension are digits of one number, each with a stride of the product of the lower ones, as a
+/// view that merges dimensions leaves them. Such a dimension has no overlapping windows.
 bool areDigits(const Chain& chain, Subscript subscript);
 
-/// Elements of `tensor` a block touches: per dimension 1 + sum of stride * (tile - 1).
+/// Returns the elements of `tensor` that a block touches: per dimension 1 + sum of stride * (tile - 1).
 int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles);
 
-/// Equal for chains that are equal but for names.
+/// Returns a text that is equal for chains that differ only in names.
 std::string contentOf(const Chain& chain);
 
-/// The members of `chain` one after another, as chains of one member: what is compared with when fusing is priced.
+/// Returns each member of `chain` as a chain of one, for the price of separate execution.
 std::vector<Chain> unfused(const Chain& chain);
 
 }  // namespace tessera::compiler::fusion

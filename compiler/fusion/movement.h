@@ -8,17 +8,17 @@ namespace tessera::compiler::fusion {
 
 /// Loops, outermost first (positions in Chain.loops). Loops left out have one block.
 using Order = std::vector<int>;
-/// Block size per loop of the chain, in the order of Chain.loops.
+/// Block size per loop, in the order of Chain.loops.
 using Tiles = std::vector<int64_t>;
 
-/// Where an intermediate lives when a private loop of a member (its own reduction, or a loop of the consumer alone)
-/// runs outside of a loop that accesses the intermediate.
+/// How much of an intermediate is held if a private loop of a member (its reduction, or a loop of the consumer only)
+/// runs outside a loop that accesses the intermediate.
 enum class Intermediates {
-  kBlock,     ///< algorithm 1 to the letter: one block is counted, whatever the order
-  kRetained,  ///< what a program needs: the loops inside that private loop count with their whole extent
+  kBlock,     ///< algorithm 1 to the letter: one block, for any order
+  kRetained,  ///< as programs require: the loops inside that private loop count with their whole extent
 };
 
-/// What moves between one memory level and the next farther one, and what the level must hold.
+/// Data moved between a memory level and the next farther one, and the capacity that the level needs.
 struct Movement {
   double volume_bytes = 0;                     ///< DV
   double memory_bytes = 0;                     ///< MU
@@ -26,26 +26,27 @@ struct Movement {
   std::vector<double> tensor_footprint_bytes;  ///< DF
 };
 
-/// Chimera, algorithm 1: for each member in topological order, each input and output of the chain is moved as often
-/// as its block is replaced; loops that do not access it leave it alone until a loop inside of them does. A loop
-/// private to a producer does not count for its consumers.
+/// Chimera, algorithm 1: for each member in topological order, each input and output of the chain is moved as often as
+/// its block is replaced. A loop that does not access the tensor replaces its block only if a loop inside it does. A
+/// loop private to a producer does not count for its consumers.
 Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles,
                  Intermediates intermediates = Intermediates::kRetained);
 
-/// Operations of all blocks. More than those of the chain when blocks of an intermediate overlap (windows): the
-/// overlap is computed again.
+/// Returns the operations of all blocks. These exceed the chain's operations if blocks of an intermediate overlap
+/// (windows), since the overlap is recomputed.
 double flopsOf(const Chain& chain, const Tiles& tiles);
 
-/// The same where blocks along `loop` follow each other in `parts` (of that loop) and compute only what they add.
+/// Like flopsOf() above, for blocks that follow each other along `loop` in parts of `parts` and compute only new
+/// elements.
 double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts);
 
-/// Operations without blocks.
+/// Returns the operations without blocks.
 double flopsOf(const Chain& chain);
 
-/// The loops worth ordering: more than one iteration and not `whole`.
+/// Returns the loops that can be ordered: more than one iteration and not `whole`.
 std::vector<int> orderedLoops(const Chain& chain);
 
-/// "mlkn" for messages; names of several letters are separated by dots.
+/// Returns the order for messages: "mlkn"; dots separate names of several letters.
 std::string nameOf(const Chain& chain, const Order& order);
 
 }  // namespace tessera::compiler::fusion

@@ -7,11 +7,11 @@
 #include "compiler/fusion/block_planner.h"
 
 /// Blocks within blocks, for several memories at once (Chimera, equations 3.20 and 3.21). In the blocks of the farthest
-/// memory the members of a chain run one after another; in nearer ones each goes round in blocks of its own, and what
-/// lies between two members is read and written like any operand.
+/// memory the members of a chain run one after another. In nearer memories each member has blocks of its own, and
+/// intermediates are read and written like any operand.
 namespace tessera::compiler::fusion {
 
-/// A memory that blocks are to fit in.
+/// A memory that blocks must fit into.
 struct BlockMemory {
   double capacity_bytes = 0;
   double bytes_per_second = 0;  ///< from the next farther one: bw of equation 3.20
@@ -19,8 +19,8 @@ struct BlockMemory {
 
 /// Blocks of one memory, in terms of the loops of a chain.
 struct LevelBlocks {
-  Order order;  ///< loops that go round in blocks of this level, outermost first
-  Tiles tiles;  ///< per loop; those of the level outside where it is not cut here
+  Order order;  ///< loops that iterate over blocks of this level, outermost first
+  Tiles tiles;  ///< per loop; those of the enclosing level if it is not cut here
   Movement movement;
 };
 
@@ -33,34 +33,35 @@ struct NestedMember {
 struct NestedPlan {
   LevelBlocks far;                    ///< of the whole chain
   std::vector<NestedMember> members;  ///< in the chain's order
-  std::vector<double> seconds;        ///< per memory, farthest first: Cost of equation 3.20
+  std::vector<double> seconds;        ///< per memory, farthest first: the cost of equation 3.20
   double slowest = 0;                 ///< the greatest of them, which equation 3.21 minimizes
-  double bound = 0;                   ///< no plan has less: each memory's least, with blocks for it alone
+  double bound = 0;                   ///< lower bound of any plan: the greatest of each memory's minimum with blocks
+                                      ///< for it alone
 };
 
-/// Orders and blocks for `memories`, farthest first. The farthest one's are planBlocks', each other one's the best
-/// within those outside of them; where a nearer memory is the slowest, the farthest one's blocks change as long as that
-/// gains. Errors: those of planBlocks; INVALID_ARGUMENT without a memory, and where a window slides over what lies
-/// between two members.
+/// Returns orders and blocks for `memories`, farthest first. The farthest memory has the blocks of planBlocks(); each
+/// other one the best blocks within the enclosing ones. While a nearer memory is the slowest, the farthest one's blocks
+/// are changed as long as that gains. Errors: those of planBlocks(); INVALID_ARGUMENT without a memory, or if a window
+/// slides over an intermediate.
 absl::StatusOr<NestedPlan> planNested(const Chain& chain, absl::Span<const BlockMemory> memories,
                                       const BlockOptions& options = {});
 
-/// The same with these blocks in the farthest memory.
+/// Like planNested() with given blocks in the farthest memory.
 absl::StatusOr<NestedPlan> planWithin(const Chain& chain, absl::Span<const BlockMemory> memories, const Order& order,
                                       const Tiles& tiles, const BlockOptions& options = {});
 
-/// One loop of a nest: in steps of a block, within those outside of it.
+/// One loop of a nest: iterates in steps of a block, within the enclosing loops.
 struct LoopStep {
   int loop = 0;
   int64_t tile = 1;
 };
 
-/// What moves into a cache while a chain of one member goes round in `steps`, outermost first: algorithm 1 for the
-/// largest of its blocks that fit, which are those of the innermost loops that do, each taken whole. Of the innermost
-/// blocks where not even they do.
+/// Returns the data moved into a cache while a chain of one member runs the loops `steps`, outermost first: algorithm 1
+/// for the largest block that fits, which consists of the innermost loops that fit, each taken whole. Uses the
+/// innermost blocks if not even they fit.
 Movement movementInto(const Chain& chain, absl::Span<const LoopStep> steps, double capacity_bytes);
 
-/// The loops of levels, farthest first.
+/// Returns the loops of levels, farthest first.
 std::vector<LoopStep> stepsOf(absl::Span<const LevelBlocks> levels);
 
 }  // namespace tessera::compiler::fusion

@@ -6,11 +6,11 @@
 
 #include "absl/status/status.h"
 
-/// A tensor graph as tiling loop fusion (TLF) sees it: shapes, access functions and work. Plain values.
+/// A tensor graph for tiling loop fusion (TLF): shapes, access functions and work. Plain values.
 namespace tessera::compiler::fusion {
 
-/// How one dimension of an input follows from an output dimension: points
-/// [stride * i - padding, stride * i - padding + window) for output point i; or all of it, whatever the point.
+/// How one dimension of an input depends on an output dimension: output point i reads points [stride * i - padding,
+/// stride * i - padding + window); or every point reads the whole dimension.
 struct DimAccess {
   int output_dim = -1;  ///< -1: the whole extent
   int64_t stride = 1;
@@ -23,14 +23,15 @@ struct GraphTensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
   bool constant = false;  ///< weights
-  /// Per dimension: how much of it the smallest run computes, where a run may have less than `shape`; empty: all.
+  /// Per dimension: the size that the smallest run computes, if runs may have less than `shape`; empty: the whole
+  /// shape.
   std::vector<int64_t> fewest = {};
 };
 
 struct GraphNode {
   enum class Kind {
-    kLocal,            ///< every output point needs a bounded part of its inputs
-    kGlobalReduction,  ///< needs a whole feature map: never inside a region of several nodes
+    kLocal,            ///< every output point needs a bounded part of the inputs
+    kGlobalReduction,  ///< needs a whole feature map: never in a region of several nodes
   };
   struct Input {
     int tensor = 0;
@@ -43,17 +44,17 @@ struct GraphNode {
   double flops_per_point = 1;  ///< per element of the output
 };
 
-/// Nodes in an order in which they can run; each tensor is written by at most one of them.
+/// Nodes in an executable order; at most one node writes each tensor.
 struct RegionGraph {
   std::vector<GraphTensor> tensors;
   std::vector<GraphNode> nodes;
-  std::vector<int> outputs;  ///< tensors that must end in the farthest memory
+  std::vector<int> outputs;  ///< tensors that must be in the farthest memory at the end
 
-  int producerOf(int tensor) const;  ///< position in nodes, -1 for inputs and weights
+  int producerOf(int tensor) const;  ///< position in nodes; -1 for inputs and weights
   std::vector<int> consumersOf(int tensor) const;
   bool isOutput(int tensor) const;
 
-  /// Once all nodes and outputs are there: answers come from tables instead of searches through all nodes.
+  /// Builds lookup tables for producers and consumers. Call it once all nodes and outputs are added.
   void index();
 
  private:
@@ -62,7 +63,7 @@ struct RegionGraph {
   std::vector<bool> is_output_;              // by tensor
 };
 
-/// OK, or INVALID_ARGUMENT naming the node at fault.
+/// Returns OK, or INVALID_ARGUMENT naming the faulty node.
 absl::Status validate(const RegionGraph& graph);
 
 }  // namespace tessera::compiler::fusion

@@ -8,59 +8,61 @@
 #include "compiler/target/chip.h"
 
 /// Chains run slice by slice: a few loops that every member shares are cut, and within a slice the members run one
-/// after another over their whole other loops. Less general than Chimera's blocks, and what code generation can nest
-/// around whole products.
+/// after another over the whole of their other loops. This is less general than Chimera's blocks; it is what code
+/// generation can nest around whole products.
 namespace tessera::compiler::fusion {
 
 /// Slices of one chain for one memory level.
 struct SlicePlan {
-  Tiles tiles;  ///< per loop of the chain; the extent where it is not cut
-  Order order;  ///< loops that are cut, outermost first
+  Tiles tiles;  ///< per loop of the chain; the extent if it is not cut
+  Order order;  ///< cut loops, outermost first
   int64_t slices = 1;
-  int64_t blocks = 1;       ///< of one slice, with a running maximum and sum; `order` ends with their loop
-  double held_bytes = 0;    ///< of one slice: intermediates, and what members read and write beside them
+  int64_t blocks = 1;       ///< of one slice, for an online softmax; `order` ends with their loop
+  double held_bytes = 0;    ///< of one slice: intermediates, and the members' other operands and results
   double volume_bytes = 0;  ///< moved into the level, all slices
   double flops = 0;         ///< all slices, overlaps computed again
-  double seconds = 0;       ///< arithmetic or movement of each member, whichever is longer; idle cores included, and
-                            ///< what runs that may be smaller compute in vain
-  double idle = 1;          ///< work of the core with the most over the average; included in `seconds`
-  bool ahead = false;       ///< the next slice's operands fit beside: they come while this one's products run
-  int64_t part = 1;         ///< slices along the last of `order` that follow each other in time and keep their halos
-  /// What slices take that do it the other way: compute halos again, or keep them; infinite: no windows, or none fit.
+  double seconds = 0;       ///< the longer of arithmetic and movement of each member; includes idle cores, and unneeded
+                            ///< work of smaller runs
+  double idle = 1;          ///< work of the busiest core over the average; included in `seconds`
+  bool ahead = false;       ///< the next slice's operands fit too: they are loaded while this slice's products run
+  int64_t part = 1;         ///< slices along the last loop of `order` that run in sequence and keep their halos
+  /// Seconds of the alternative: recompute halos, or keep them; infinite: there are no windows, or it does not fit.
   double other_seconds = std::numeric_limits<double>::infinity();
-  bool constants_stay = true;  ///< what all slices read fits beside them; else each slice brings it again
+  bool constants_stay = true;  ///< operands common to all slices fit in addition; otherwise each slice loads them again
 };
 
-/// Whether all tensors but small ones walk `loop`, as heads or batches do: its points have next to nothing in common.
+/// Whether all tensors except small ones are indexed by `loop`, as by heads or batches: its points share almost no
+/// data.
 bool separates(const Chain& chain, int loop);
 
-/// What is particular about a chain's slices.
+/// Special properties of a chain's slices.
 struct SliceNeeds {
-  std::vector<int> copied = {};  ///< tensors that slices copy first hold the original as well
-  /// A reduction of the last member that a softmax between the members runs along: it may be cut into blocks, with a
-  /// running maximum and sum, where whole rows cost more. -1: none.
+  std::vector<int> copied = {};  ///< tensors that slices copy first, so that the original is held as well
+  /// Reduction loop of the last member along which a softmax between the members runs. It may be cut into blocks with a
+  /// running maximum and sum (online softmax) if whole rows cost more. -1: none.
   int running = -1;
-  /// Bytes that operators between the members move among themselves, where rows do not take turns in the near level:
-  /// slices of several points of a loop that separates (heads) run each of them over all of these points.
+  /// Bytes that operators between the members move among themselves if rows are not processed alternately in the near
+  /// level: slices with several points of a separating loop (heads) run each of them over all of these points.
   double row_bytes = 0;
 };
 
-/// Seconds for `compute` seconds of arithmetic and `transfer` seconds of movement, of which the longer hides all but a
-/// part of the shorter: v1::Prices.Memory has such parts.
+/// Returns the seconds for `compute` seconds of arithmetic and `transfer` seconds of movement. The longer one hides all
+/// but a fraction of the shorter one, given by v1::Prices.Memory.
 double elapsed(double compute, double transfer, double exposed);
 
-/// Nests that a block of a running softmax has beside the members' own: to scale the sums and the result so far, and to
-/// keep the old maximum.
+/// Loop nests of a block of an online softmax in addition to the members': to scale the sums and the partial result,
+/// and to keep the old maximum.
 inline constexpr int kRunningNests = 6;
 
-/// The cheapest slices in the chip's level number `level`, which is not the last: of `loops` (outermost first, all
-/// accessed by every intermediate; those that all but small tensors walk go before the others) the first ones in single
-/// points (or their smallest blocks), one in blocks, the rest whole. Slices are dealt to all cores, so few large ones,
-/// or a small last one, leave some idle. What a slice touches, all members together, has to fit, so that what its
-/// neighbours share is still there for them; or else what all slices of the innermost loop read streams past them, once
-/// for each. Where intermediates have windows along the innermost loop that is cut, its slices may follow each other in
-/// parts, which are dealt to the cores instead: all but the first of a part compute only what is new, and move what
-/// they keep. RESOURCE_EXHAUSTED when not even the smallest fit.
+/// Returns the cheapest slices in the chip's memory level `level`, which must not be the last. Of `loops` (outermost
+/// first, all accessed by every intermediate; separating loops come before the others) the first ones are cut to single
+/// points (or their smallest blocks), one is cut into blocks, and the rest are whole. Slices are distributed over all
+/// cores, so few large slices, or a small last one, leave some cores idle. Everything that a slice touches, all members
+/// together, must fit, so that data shared with its neighbours is still there for them; otherwise operands common to
+/// all slices of the innermost loop are streamed once per slice. If intermediates have windows along the innermost cut
+/// loop, its slices may run in sequence in parts, which are then distributed over the cores: all slices of a part
+/// except the first compute only new elements, and move those that they keep. RESOURCE_EXHAUSTED if not even the
+/// smallest slices fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
                                      const SliceNeeds& needs = {});
 

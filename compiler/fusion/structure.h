@@ -4,26 +4,27 @@
 
 namespace tessera::compiler::fusion {
 
-/// One tensor's part in DV: its block, moved once per block of each loop named.
+/// One tensor's contribution to DV: its block, moved once per block of each named loop.
 struct Traffic {
   int tensor = 0;
   std::vector<int> replaced_by;
   auto operator<=>(const Traffic&) const = default;
 };
 
-/// Algorithm 1 for one order with the block sizes left open. Orders of equal structure have equal volumes for all
-/// block sizes: of hundreds of permutations a few differ.
+/// Algorithm 1 for one order with symbolic block sizes. Orders of equal structure have equal volumes for all block
+/// sizes; hundreds of permutations have only a few structures.
 struct Structure {
   Structure(const Chain& chain, const Order& order, Intermediates intermediates);
 
-  /// Bytes of the block of `tensor`, retained dimensions in full.
+  /// Returns the bytes of the block of `tensor`, with retained dimensions in full.
   double bytes(int tensor, const Tiles& tiles) const;
 
-  /// Bytes of all blocks that `part` brings: as often as the loops that replace them run. The last block of a loop is
-  /// narrower, so blocks count with their mean width; a tensor whose loops all run once moves exactly its size.
+  /// Returns the bytes of all blocks that `part` moves, as often as the loops that replace them run. The last block of
+  /// a loop is narrower, so blocks count with their mean width; a tensor whose loops all run once moves exactly its
+  /// size.
   double moved(const Traffic& part, const Tiles& tiles) const;
 
-  /// Size of the block and of the retained part along one subscript, for real block sizes.
+  /// Returns the size of the block and of the retained part along one subscript, for real block sizes.
   template <typename Number>
   Number extentOf(int tensor, size_t dimension, const std::vector<Number>& tiles) const {
     Number size = 1;
@@ -41,8 +42,8 @@ struct Structure {
 
   const Chain* chain;
   std::vector<Traffic> traffic;
-  std::vector<uint64_t> retained;          ///< per tensor: bit per loop that counts with its whole extent
-  std::vector<std::vector<int>> resident;  ///< per member: tensors its blocks need at the same time
+  std::vector<uint64_t> retained;          ///< per tensor: a bit per loop that counts with its whole extent
+  std::vector<std::vector<int>> resident;  ///< per member: tensors that its blocks need at the same time
 };
 
 }  // namespace tessera::compiler::fusion

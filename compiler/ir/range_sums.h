@@ -7,15 +7,15 @@
 
 namespace tessera::compiler {
 
-/// What `op` (of arith: a sum, difference, product, quotient, the lesser or the greater) is at most of operands that
-/// follow different ranges; nothing where that is not seen. Counts of a product in which every range has its part,
-/// as those of the pixels of an image, stay exact.
+/// Returns an upper bound of `op` (an arith sum, difference, product, quotient, minimum or maximum) on operands that
+/// depend on different ranges; nothing if none is found. Products with one factor per range, such as the number of
+/// pixels of an image, stay exact.
 std::optional<Series> ofSeveral(mlir::Operation* op, const Series& a, const Series& b);
 
-/// What is at least as great as either.
+/// Returns a series that is at least as great as both.
 std::optional<Series> greaterOf(const Series& a, const Series& b);
 
-/// The sum where range d has counts[d] elements, rounded up.
+/// Evaluates the sum at the sizes `counts` of the ranges, rounded up.
 int64_t sumAt(const Series& series, const std::map<int, int64_t>& counts);
 
 }  // namespace tessera::compiler

@@ -2,8 +2,8 @@
 
 namespace tessera::compiler {
 
-/// On an operation that widens weights of which several lie in a byte: computing it ahead would store them eight times
-/// as large, so it stays what it is (graph/constants).
+/// Attribute of an operation that unpacks weights of less than a byte. Constant folding must not evaluate it, since the
+/// result is up to eight times as large (graph/constants).
 inline constexpr const char* kStoredPacked = "tessera.stored_packed";
 
 }  // namespace tessera::compiler

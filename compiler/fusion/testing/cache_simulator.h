@@ -6,11 +6,11 @@
 
 namespace tessera::compiler::fusion {
 
-/// Set-associative caches with least-recently-used replacement, driven by line numbers. Level 0 is the nearest; a
-/// level sees what misses in the one before it (no inclusion is enforced, writes allocate).
+/// Set-associative caches with least-recently-used replacement, accessed by line numbers. Level 0 is the nearest. A
+/// level sees the misses of the level before it (inclusion is not enforced, writes allocate).
 ///
-/// Sets do not know of each other, so a part of them can stand for all: with `sample` n only lines whose number is 0
-/// modulo n are simulated, and fills are scaled up. n must divide the number of sets of every level.
+/// Sets are independent, so some of them can represent all: with `sample` n only lines whose number is 0 modulo n are
+/// simulated, and fills are scaled up. n must divide the number of sets of every level.
 class CacheSimulator {
  public:
   struct Geometry {
@@ -26,12 +26,12 @@ class CacheSimulator {
     for (Level& level : levels_)
       if (level.touch(line)) return;
   }
-  /// Lines [first, first + count).
+  /// Touches lines [first, first + count).
   void touchRun(int64_t first, int64_t count) {
     for (int64_t line = (first + sample_ - 1) / sample_ * sample_; line < first + count; line += sample_) touch(line);
   }
 
-  /// Lines brought into level `level` since construction.
+  /// Returns the lines brought into level `level` since construction.
   int64_t fills(std::size_t level) const { return levels_[level].fills * sample_; }
 
  private:

@@ -4,7 +4,7 @@
 
 #include "tessera/v1/target.pb.h"
 
-/// Descriptions of chips for tests. Their clock is 1 GHz: a rate a cycle is one in billions a second.
+/// Chip descriptions for tests. Their clock is 1 GHz, so a rate per cycle is the rate per second in billions.
 namespace tessera::compiler::fusion {
 
 inline void addLevel(v1::Target& target, const std::string& name, int64_t bytes, double bytes_per_cycle,
@@ -16,7 +16,7 @@ inline void addLevel(v1::Target& target, const std::string& name, int64_t bytes,
   level.set_shared_by(cores);
 }
 
-/// A core of so many operations a cycle, without memory; a phase takes a microsecond, a nest 0.4.
+/// Returns a core with `operations` per cycle, without memory; a phase takes a microsecond, a nest 0.4.
 inline v1::Target coreOf(double operations) {
   v1::Target target;
   target.set_name("chip");
@@ -28,7 +28,7 @@ inline v1::Target coreOf(double operations) {
   return target;
 }
 
-/// One core of the CPU the thesis measures on.
+/// Returns one core of the CPU that the thesis measures on.
 inline v1::Target serverCore() {
   v1::Target target = coreOf(170);
   addLevel(target, "L1", 32 << 10, 340);

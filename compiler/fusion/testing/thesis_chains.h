@@ -2,7 +2,7 @@
 
 #include "compiler/fusion/chain.h"
 
-/// The chains of the thesis by their sizes, for tests and benchmarks: those of models come from access functions
+/// The chains of the thesis by their sizes, for tests and benchmarks. Chains of models are built from access functions
 /// (compiler/graph/slices).
 namespace tessera::compiler::fusion {
 

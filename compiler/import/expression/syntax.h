@@ -10,20 +10,20 @@
 #include "absl/status/statusor.h"
 #include "tessera/v1/tensor.pb.h"
 
-/// Tensor expressions: the text form of the thesis' definition 1, Out(idx) = Accum(Op(In1(idx1), ...), loops),
-/// several of which form a DAG by using each other's results (definition 2).
+/// Tensor expressions: the text form of the thesis' definition 1, Out(idx) = Accum(Op(In1(idx1), ...), loops). Several
+/// of them form a DAG by using each other's results (definition 2).
 ///
 ///   param   R = 3;                                    // a named integer
 ///   input   Img[N, C, H, W], Weight[K, C, R, R]: f32; // extents without a value are bound by --shape
 ///   Conv[n, k, p, q] += Img[n, c, p + r, q + s] * Weight[k, c, r, s];
 ///   Relu[n, k, p, q] = Conv[n, k, p, q] >= 0 ? Conv[n, k, p, q] : 0;
-///   output  Relu;                                     // default: what no statement reads
+///   output  Relu;                                     // default: tensors that no statement reads
 ///
-/// Loops and their extents follow from the subscripts (bounds.h); `where p < H, q < W` after a statement says
-/// what cannot be inferred. Variables that occur on the right only are reduced: += *= max= min=, or
-/// sum/prod/max/min(..., axis = (r, s)) around the whole right side. Subscripts may use + - * / % with
-/// constants (/ and % as floor division and its remainder). A read under a condition (?:) may lie outside its
-/// tensor where the condition is false.
+/// Loops and their extents follow from the subscripts (bounds.h); `where p < H, q < W` after a statement states extents
+/// that cannot be inferred. Variables that occur only on the right are reduced: += *= max= min=, or
+/// sum/prod/max/min(..., axis = (r, s)) around the whole right side. Subscripts may use + - * / % with constants (/ and
+/// % are floor division and its remainder). A read under a condition (?:) may lie outside its tensor if the condition
+/// is false.
 namespace tessera::compiler::expression {
 
 /// A place in the text; line and column count from 1.

@@ -10,21 +10,22 @@ struct Filter {
   std::vector<int64_t> kernel;
 };
 
-/// The sizes of the filter w [F, C / group, kernel...] for x [N, C, spatial...], checked against the node's attributes.
+/// Returns the sizes of the filter w [F, C / group, kernel...] for x [N, C, spatial...], checked against the node's
+/// attributes.
 absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w);
 
-/// The convolution of an already padded input with w [F, C / group, kernel...]. Two-dimensional ones are named
-/// operations: later passes know them.
+/// Convolves an already padded input with w [F, C / group, kernel...]. Two-dimensional convolutions are named
+/// operations, which later passes recognize.
 Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window);
 
-/// The convolution of x [N, C, spatial...] with w [F, C / group, kernel...], both of one type, under the node's
-/// attributes. Padding is with zeros, so quantized operands come with their zero points subtracted.
+/// Convolves x [N, C, spatial...] with w [F, C / group, kernel...], both of one type, by the node's attributes. Padding
+/// is zero, so zero points of quantized operands must be subtracted before.
 absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const Tensor& w);
 
-/// x[n, f, o...] + bias[f], where the bias is an input of the node; x itself when that is absent.
+/// Returns x[n, f, o...] + bias[f] with the bias from an input of the node; x itself if that is absent.
 absl::StatusOr<Tensor> addBias(Node& n, Emitter& e, const Tensor& x, int input);
 
-/// ConvTranspose of ONNX.
+/// Lowers ConvTranspose of ONNX.
 Results lowerConvTranspose(Node& n, Emitter& e);
 
 }  // namespace tessera::compiler

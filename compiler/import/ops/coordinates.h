@@ -4,14 +4,14 @@
 
 namespace tessera::compiler {
 
-/// A coordinate of generate() (index type) as an i64, to compute with.
+/// Returns a coordinate of generate() (index type) as an i64.
 mlir::Value position(const Scalars& s, mlir::Value coordinate);
 
-/// An i64 position as a coordinate for extract(); outside [0, dim) it is clamped to the nearest one inside,
-/// so that no value a tensor holds at run time leads out of a buffer. Requires dim >= 1.
+/// Returns an i64 position as a coordinate for extract(), clamped to [0, dim), so that no tensor contents lead out of a
+/// buffer. Requires dim >= 1.
 mlir::Value clampedCoordinate(const Scalars& s, mlir::Value position, int64_t dim);
 
-/// Whether 0 <= position < dim, for an i64 position.
+/// Returns whether 0 <= position < dim, for an i64 position.
 mlir::Value isInside(const Scalars& s, mlir::Value position, int64_t dim);
 
 }  // namespace tessera::compiler

@@ -12,8 +12,8 @@ Results unary(Node& n, Emitter& e) {
   return {{e.elementwise(n.in(0).dtype, {n.in(0)}, kBody)}};
 }
 
-/// The operands of a binary operator, checked to broadcast. Before version 7 the second operand was aligned
-/// at the attribute `axis` instead of at the last dimension.
+/// Returns the operands of a binary operator, checked to broadcast. Before version 7 the second operand was aligned at
+/// the attribute `axis` instead of the last dimension.
 absl::StatusOr<std::vector<Tensor>> binaryOperands(Node& n, Emitter& e);
 
 template <auto kBody>

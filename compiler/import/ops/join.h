@@ -4,8 +4,8 @@
 
 namespace tessera::compiler {
 
-/// Tensors side by side along `axis`, where those that have an extent end with it. They fit but for that dimension, and
-/// what has none of it is left out; of the result's extents only that of `axis` is set.
+/// Concatenates tensors along `axis`; a part with an extent ends at its extent. The other dimensions must agree, and
+/// empty parts are dropped. Sets only the extent of `axis` of the result.
 Tensor joined(Emitter& e, llvm::ArrayRef<Tensor> parts, int64_t axis);
 
 }  // namespace tessera::compiler

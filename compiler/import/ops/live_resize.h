@@ -5,22 +5,21 @@
 
 namespace tessera::compiler {
 
-/// A dimension whose length, or whose length resized, is known at run time.
+/// A dimension whose length before or after a resize is known at run time.
 struct LiveDimension {
   Tensor input, output;  ///< numbers of elements, i64 of rank 0
-  double scale = 0;      ///< 0: of both lengths
+  double scale = 0;      ///< 0: computed from both lengths
 };
 
-/// Whether applyLive() has the mode.
+/// Whether applyLive() supports the mode.
 bool isLiveMode(const ResizeMode& mode);
 
-/// Resizes along a dimension of lengths known at run time to at most `outputs` elements: nearest, or between two.
+/// Resizes a dimension with run-time lengths to at most `outputs` elements: nearest, or linear.
 Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
                  const LiveDimension& live);
 
-/// Crops a dimension from where element `start` of `region` says to where element `end` does, in parts of its length,
-/// and resizes that to `outputs` elements: nearest, or between two. Beyond the input the result is
-/// `mode.extrapolation`.
+/// Crops a dimension to the range from element `start` to element `end` of `region`, as fractions of its length, and
+/// resizes that to `outputs` elements: nearest, or linear. Positions outside the input give `mode.extrapolation`.
 Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, const ResizeMode& mode,
                    const Tensor& region, int64_t start, int64_t end);
 

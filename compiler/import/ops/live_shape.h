@@ -5,32 +5,33 @@
 
 #include "compiler/import/node.h"
 
-/// Operators that move elements by how much of a range there is: where dimensions of a run are packed otherwise than
-/// the greatest ones, elements are looked up one by one.
+/// Operators that move elements depending on the sizes of ranges. If the used elements of a run are at other positions
+/// than in the full shape, each element is looked up.
 namespace tessera::compiler {
 
-/// Product of integers (i64 of rank 0).
+/// Returns the product of integers (i64 of rank 0).
 Tensor productOf(Emitter& e, llvm::ArrayRef<Tensor> factors);
 
-/// The elements of x in their order under `shape`, the greatest one, where `sizes` (i64 of rank 0, one per dimension of
-/// the result) say how much of each dimension a run has. Their product is that of x's extents in every run.
+/// Returns the used elements of x, in order, in another shape. `shape` has the bounds, `sizes` (i64 of rank 0, one per
+/// dimension of the result) the sizes of a run. Their product must equal that of x's extents in every run.
 Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> sizes);
 
-/// x repeated counts[d] times (i64 of rank 0) along dimension d: as much of `shape`, the greatest one, as a run has.
+/// Repeats x counts[d] times (i64 of rank 0) along dimension d. `shape` has the bounds of the result.
 Tensor tiledLive(Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> counts);
 
-/// Padding of one dimension that follows ranges.
+/// Padding of one dimension by amounts that depend on ranges.
 struct LivePadding {
-  Tensor low, size;  ///< elements in front, and of the result altogether: i64 of rank 0
-  int64_t most = 0;  ///< of the result altogether
+  Tensor low, size;  ///< leading padding, and size of the result: i64 of rank 0
+  int64_t most = 0;  ///< bound of the result's size
 };
 
-/// x with padding in front of and behind dimension `dim`; below 0 it cuts off. Elements beyond are `value`.
+/// Pads dimension `dim` of x at both ends with `value`; negative amounts crop.
 Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& padding,
                   llvm::function_ref<mlir::Value(const Scalars&)> value);
 
-/// x padded with `value` by the amounts of input `pads`, known at run time, that follow ranges, such as the row that
-/// halving and doubling an odd size has lost. `refused`: what to answer when they do not, or a size could be negative.
+/// Pads x with `value` by the amounts in input `pads`, which are computed at run time from ranges, such as the row that
+/// halving and doubling an odd size loses. Returns `refused` if they depend on anything else, or if a size could be
+/// negative.
 absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x, int pads,
                                       llvm::function_ref<mlir::Value(const Scalars&)> value,
                                       const absl::Status& refused);

@@ -5,29 +5,29 @@
 
 #include "compiler/import/node.h"
 
-/// Slices whose starts or ends only a run knows: bags of an index list, a window that a number of the data places.
+/// Slices whose starts or ends are known at run time: bags of an index list, a window at a computed position.
 namespace tessera::compiler {
 
-/// What a slice takes of each dimension of its input.
+/// The part of each dimension of the input that a slice takes.
 struct SliceRange {
   std::vector<int64_t> offsets, sizes, strides;
   std::map<int64_t, mlir::Value> extents;  ///< of bounded dimensions
-  std::map<int64_t, mlir::Value> starts;   ///< i64, in the place of offsets: of rank 0, where a run decides
+  std::map<int64_t, mlir::Value> starts;   ///< i64 of rank 0, instead of `offsets`, for starts known at run time
 };
 
-/// Slices dimension `dim` from and to what elements `at` of inputs 1 and 2 are in a run: as large as the dimension,
-/// with the elements there are in front.
+/// Slices dimension `dim` between the run-time elements `at` of inputs 1 and 2. The result's bound is the dimension's
+/// size; the elements taken come first.
 void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step, SliceRange& range);
 
-/// The range of a slice whose starts or ends only the data decide; `refused`: what to answer when they must be known.
+/// Reads the range of a slice with starts or ends that the data decide. Returns `refused` if they must be known.
 absl::StatusOr<SliceRange> readLiveRange(Node& n, Emitter& e, const absl::Status& refused);
 
-/// Whether an extent is that of a window whose place the data decide, from a start to the start and a number: shorter
-/// only where it reaches over an end. What has to know how long it is, takes it for whole.
+/// Whether an extent is that of a window at a data-decided position, from a start to the start plus a constant. It is
+/// shorter only at an end of the dimension. Operators that need its length assume the full window.
 bool isWindow(mlir::Value extent);
-/// Without the extents of windows.
+/// Returns the inputs without the extents of windows.
 std::vector<Tensor> wholeWindows(const std::vector<Tensor>& inputs);
-/// Removes what isWindow() goes by.
+/// Removes the attribute that isWindow() reads.
 void forgetWindows(mlir::Operation* function);
 
 }  // namespace tessera::compiler

@@ -6,38 +6,39 @@
 /// Shared by the operators of ai.onnx.ml: classical estimators, which work on rows of features.
 namespace tessera::compiler {
 
-/// The labels of classes, in the order of their scores. Labels that are strings are refused.
+/// The labels of classes, in the order of their scores. String labels are refused.
 struct ClassLabels {
   std::vector<int64_t> values = {};
 };
 
-/// `integers`, `strings`: names of the attributes, of which one is given.
+/// `integers`, `strings`: the names of two attributes, one of which is given.
 absl::StatusOr<ClassLabels> classLabels(Node& n, const std::string& integers, const std::string& strings);
 
-/// The label (i64) of each class number in `chosen`: bool (second class of two) or i64.
+/// Returns the label (i64) of each class number in `chosen`: bool (second of two classes) or i64.
 Tensor labelOf(Emitter& e, const ClassLabels& labels, const Tensor& chosen);
 
-/// The number (i64) of the greatest score of each row; the first of equal ones.
+/// Returns the position (i64) of the greatest score of each row; the first among equals.
 Tensor greatest(Emitter& e, const Tensor& scores);
 
 enum class PostTransform { kNone, kLogistic, kSoftmax, kSoftmaxZero, kProbit };
 
-absl::StatusOr<PostTransform> postTransform(Node& n);  ///< of the attribute post_transform, a word
+absl::StatusOr<PostTransform> postTransform(Node& n);  ///< of the attribute post_transform
 
-/// Scores of rows (rows x scores), transformed.
+/// Transforms scores (rows x scores).
 Tensor transformed(Emitter& e, const Tensor& scores, PostTransform transform);
 
-/// Scores of two classes by that of the second one. `probabilities`: the score is one, so that the first class has the
-/// rest of 1.
+/// Computes the scores of two classes from that of the second one. `probabilities`: the first class has 1 minus that
+/// score.
 Tensor scoresOfBoth(Emitter& e, const Tensor& second, bool probabilities, PostTransform transform);
 
-/// Rows of features as an estimator computes with them: f32, or f64 where input 0 is; one row where it has rank 1.
+/// Returns the rows of features in an estimator's arithmetic type: f32, or f64 if input 0 is f64. A rank 1 input is one
+/// row.
 absl::StatusOr<Tensor> featureRows(Node& n, Emitter& e);
 
-/// An error that says how many elements an attribute should have.
+/// Returns an error that states how many elements an attribute should have.
 absl::Status differentCounts(const Node& n, const std::string& attribute, size_t found, size_t wanted);
 
-/// Operators of ai.onnx.ml: rows are independent, so that their number may follow a range.
+/// Declares operators of ai.onnx.ml. Rows are independent, so their number may be bounded.
 std::vector<Operator> ofRows(std::vector<Operator> operators);
 
 inline constexpr TypeSet kFeatures = static_cast<TypeSet>(kFloats | kSigned);

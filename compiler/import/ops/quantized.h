@@ -4,8 +4,8 @@
 
 namespace tessera::compiler {
 
-/// Input `index`, a scale or zero point of x, shaped to broadcast against x: one element, one per slice along
-/// `axis`, or a tensor of x's rank that broadcasts by itself.
+/// Returns input `index`, a scale or zero point of x, in a shape that broadcasts against x: one element, one per slice
+/// along `axis`, or a tensor of x's rank.
 absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, int64_t axis);
 
 /// Rounds x, of the floating-point type `s.type`, half to even, adds the zero point and saturates at the range of `to`.
@@ -15,8 +15,8 @@ struct ScaledU8 {
   Tensor y, scale, zero;
 };
 
-/// x, an f32 of at least one element, as u8: scale = (max(x, 0) - min(x, 0)) / 255 and the zero point that makes 0
-/// exact.
+/// Quantizes x, an f32 of at least one element, to u8: scale = (max(x, 0) - min(x, 0)) / 255 and the zero point that
+/// makes 0 exact.
 ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x);
 
 }  // namespace tessera::compiler

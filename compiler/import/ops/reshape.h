@@ -4,8 +4,8 @@
 
 namespace tessera::compiler {
 
-/// Elements in their order under another shape. Of ranges those that stay apart in memory cost nothing; where several
-/// are merged or cut, elements are looked up (live_shape.h).
+/// Lowers Reshape: the elements, in order, in another shape. Ranges that stay separate in memory cost nothing; if
+/// several are merged or split, elements are looked up (live_shape.h).
 Results lowerReshape(Node& n, Emitter& e);
 Results lowerFlatten(Node& n, Emitter& e);
 

@@ -8,7 +8,7 @@ namespace tessera::compiler {
 
 enum class Interpolation { kNearest, kLinear, kCubic };
 
-/// How a coordinate of the result becomes one of the input; names as ONNX's coordinate_transformation_mode.
+/// How a coordinate of the result maps to the input; names as in ONNX's coordinate_transformation_mode.
 enum class Coordinates {
   kHalfPixel,
   kPytorchHalfPixel,
@@ -22,7 +22,7 @@ inline constexpr const char* kCoordinatesNames[] = {"half_pixel",          "pyto
                                                     "asymmetric",          "tf_half_pixel_for_nn", "tf_crop_and_resize",
                                                     "half_pixel_symmetric"};
 
-/// How kNearest rounds; names as ONNX's nearest_mode.
+/// How kNearest rounds; names as in ONNX's nearest_mode.
 enum class Rounding { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
 inline constexpr const char* kRoundingNames[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
 
@@ -31,35 +31,35 @@ struct ResizeMode {
   Coordinates coordinates = Coordinates::kHalfPixel;
   Rounding rounding = Rounding::kRoundPreferFloor;
   double cubic_a = -0.75;
-  bool exclude_outside = false;     ///< cubic: taps outside the input weigh nothing
+  bool exclude_outside = false;     ///< cubic: taps outside the input have weight 0
   double extrapolation = 0;         ///< kTfCropAndResize: value outside the input
-  bool antialias = false;           ///< a dimension that shrinks is filtered: the kernel is as wide as the step
+  bool antialias = false;           ///< a dimension that shrinks is filtered: the kernel is as wide as the scale
   std::vector<double> region = {};  ///< kTfCropAndResize: starts and ends, in [0, 1], of all dimensions
 };
 
 struct ResizePlan {
   std::vector<int64_t> sizes;  ///< of the result
   std::vector<double> scales;  ///< result over input
-  double kept_scale = 0;       ///< the one of all resized dimensions, where the aspect ratio is kept
+  double kept_scale = 0;       ///< the common scale of all resized dimensions if the aspect ratio is kept
 };
 
-/// Along one dimension, what each element of the result is made of: index[tap][output] and weight[tap][output].
+/// The weighted sum for each element of the result along one dimension: index[tap][output] and weight[tap][output].
 struct Taps {
-  std::vector<std::vector<int64_t>> index;  ///< inside the input; where the weight is 0, that of a tap with weight
+  std::vector<std::vector<int64_t>> index;  ///< inside the input; taps of weight 0 use the index of one with weight
   std::vector<std::vector<double>> weight;
   std::optional<std::vector<double>> outside;  ///< added to the sum, where coordinates may leave the input
 
   size_t width() const { return index.size(); }
   int64_t outputs() const { return static_cast<int64_t>(index[0].size()); }
-  /// k when the result is each of `input` elements k times in a row; 0 when it is not.
+  /// Returns k if the result is each of `input` elements k times in a row; otherwise 0.
   int64_t repetition(int64_t input) const;
 };
 
-/// What a scale in single precision was before it was rounded, as far as it tells: the number of fewest digits that is
-/// rounded to it. By 1.7, element 17 is element 10; by the float it is almost that.
+/// Returns the decimal number with the fewest digits that rounds to this scale in single precision. With 1.7, element
+/// 17 maps to element 10; with the rounded float it maps slightly before it.
 double meantScale(double scale);
 
-/// The taps of a dimension of `input` (at least 1) elements resized to `output` ones; `dim` of the region.
+/// Returns the taps of dimension `dim` of `input` (at least 1) elements resized to `output` ones.
 Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, size_t dim);
 
 }  // namespace tessera::compiler

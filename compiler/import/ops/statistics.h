@@ -8,10 +8,10 @@ namespace tessera::compiler {
 
 enum class Reduction { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kMeanSquare, kLogSum, kLogSumExp };
 
-/// Reduces over `axes`, which stay with size 1, as far as their extents go.
+/// Reduces over `axes`, which keep size 1, up to their extents.
 Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Reduction reduction);
 
-/// Reduces over `dims`, which stay with size 1.
+/// Reduces over `dims`, which keep size 1.
 Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction);
 
 struct Moments {
@@ -21,13 +21,13 @@ struct Moments {
 
 Moments moments(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims);
 
-/// 1 / sqrt(variance + epsilon)
+/// Returns 1 / sqrt(variance + epsilon).
 Tensor inverseDeviation(Emitter& e, const Tensor& variance, double epsilon);
 
-/// Index (i64) of the maximum or minimum along `axis`, which vanishes; of equal ones the first or the last.
+/// Returns the index (i64) of the maximum or minimum along `axis`, which is removed; the first or last among equals.
 Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last);
 
-/// x - log(sum(exp(x))) over `dims`, computed without overflow; x's shape.
+/// Returns x - log(sum(exp(x))) over `dims`, computed without overflow, in x's shape.
 Tensor logSoftmax(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims);
 
 }  // namespace tessera::compiler
