@@ -1,5 +1,5 @@
-// A watch of a job whose stream hangs, as one does behind a wire that went dead or a server that stands still: it is
-// ended by its deadline, and the next one goes on behind the last event.
+// Tests of awaitJob and of retries. A stream that hangs (dead connection, stopped server) ends at its deadline, and the
+// next stream resumes after the last event received.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -38,7 +38,7 @@ class Hanging : public v1::JobService::Service {
   }
 
   std::atomic<int> calls = 0;
-  std::vector<int64_t> cursors;  // of one call at a time
+  std::vector<int64_t> cursors;  // one call at a time writes it
 };
 
 TEST(AwaitJob, AStreamThatHangsIsAskedAnewBehindTheLastEvent) {
@@ -60,7 +60,7 @@ TEST(AwaitJob, AStreamThatHangsIsAskedAnewBehindTheLastEvent) {
 }
 
 TEST(AwaitJob, AServerThatHasEndedForGoodIsNotWaitedFor) {
-  Channel channel("127.0.0.1:1");  // nobody's
+  Channel channel("127.0.0.1:1");  // nothing listens there
   std::atomic<int> asked = 0;
   channel.setEnded(
       [&] { return ++asked < 3 ? absl::OkStatus() : absl::FailedPreconditionError("of different builds"); });
@@ -78,7 +78,7 @@ TEST(AwaitJob, NorByACall) {
   EXPECT_EQ(channel.waitReady(milliseconds(10)).message(), "of different builds");
 }
 
-/// Takes a job and never starts it; its workers are what it says.
+/// Accepts a job and never starts it. Its worker list changes with each request.
 class Queueing : public v1::JobService::Service {
  public:
   grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
@@ -97,7 +97,7 @@ class Queueing : public v1::JobService::Service {
     return grpc::Status::OK;
   }
   std::atomic<bool> over = false;
-  bool begun = false;  ///< its first attempt has failed
+  bool begun = false;  ///< the first attempt has failed
 };
 
 class Fleet : public v1::FleetService::Service {
@@ -141,7 +141,7 @@ TEST_P(Waiting, SaysWhatForAndAgainWhenThatChanges) {
 INSTANTIATE_TEST_SUITE_P(AwaitJob, Waiting, testing::Bool(),
                          [](const auto& info) { return info.param ? "ToBeTriedAgain" : "ToBegin"; });
 
-/// Takes calls and answers none.
+/// Accepts calls and never answers.
 class StandingStill : public v1::JobService::Service {
  public:
   grpc::Status GetJob(grpc::ServerContext* context, const v1::GetJobRequest*, v1::GetJobResponse*) override {
@@ -188,7 +188,7 @@ TEST(Silence, IsToldWhileACallWaitsAndNamedWhenItEnds) {
   EXPECT_EQ(told.size(), 1u) << "a short silence is none";
 }
 
-/// A service that can be stopped, and started at the same port.
+/// A service that can be stopped and restarted on the same port.
 class Restarting {
  public:
   Restarting() { start(); }
@@ -269,7 +269,7 @@ TEST(Patience, AWatchBeginsToWaitWhenItsStreamBreaks) {
   Restarting service;
   Channel channel("127.0.0.1:" + std::to_string(service.port));
   std::thread restart([&] {
-    std::this_thread::sleep_for(milliseconds(2500));  // longer without an event than the patience
+    std::this_thread::sleep_for(milliseconds(2500));  // longer than the patience, without an event
     service.stop();
     std::this_thread::sleep_for(milliseconds(300));
     service.start();

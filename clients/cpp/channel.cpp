@@ -15,7 +15,7 @@ namespace tessera::client {
 namespace {
 
 struct ProxyAnswer {
-  const char* said;  ///< in gRPC's words about what a tesserad never answers
+  const char* said;  ///< part of gRPC's message for a response that no tesserad sends
   const char* meaning;
 };
 constexpr ProxyAnswer kProxyAnswers[] = {
@@ -31,7 +31,7 @@ constexpr ProxyAnswer kProxyAnswers[] = {
      "a proxy on the way ended the request before it was all sent; raise its bounds (nginx: client_max_body_size 0)"},
 };
 
-/// gRPC's message, behind what it means where it speaks of an answer that is none of a tesserad.
+/// Returns gRPC's message. If a proxy or another server sent the response, its meaning is prepended.
 std::string explained(const std::string& message) {
   for (const ProxyAnswer& answer : kProxyAnswers)
     if (absl::StrContains(message, answer.said)) return absl::StrCat(answer.meaning, " (", message, ")");
@@ -50,25 +50,25 @@ namespace {
 
 grpc::ChannelArguments channelArguments() {
   grpc::ChannelArguments arguments;
-  // Blob chunks are 1 MiB and inline tensors likewise; the rest is small.
+  // Blob chunks and inline tensors have at most 1 MiB; other messages are small.
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetMaxSendMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Calls are tried again by retry() and by what follows a stream; gRPC's filter for that costs every call 8 % of the
-  // client's time.
+  // retry() and the stream loops repeat calls. gRPC's own retry filter would cost every call 8 % of the client's CPU
+  // time.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // A machine or a wire that is gone sends no reset: without pings a watch would wait for it.
+  // A host or network that disappears sends no reset. Without keepalive pings a watch would wait forever.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // A proxy for the web is none for a service within the house; one that is meant for gRPC is named so.
+  // Only grpc_proxy is honoured. http_proxy is meant for web traffic, not for a service of the own network.
   const char* proxy = std::getenv("grpc_proxy");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy != nullptr && *proxy != '\0' ? 1 : 0);
   return arguments;
 }
 
-/// What to do about it, by what gRPC says of its attempts.
+/// Returns the cause and a remedy, derived from gRPC's message about its connection attempts.
 std::string whyNobodyAnswers(const std::string& address, absl::string_view said) {
   auto contains = [&](absl::string_view part) { return absl::StrContains(said, part); };
   if (contains("wrong version number"))
@@ -91,7 +91,7 @@ std::string whyNobodyAnswers(const std::string& address, absl::string_view said)
                       "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local");
 }
 
-/// Whether our own deadline ended the call; a deadline of the request's comes with a Failure.
+/// Whether the client-side deadline ended the call. If the request's own deadline passed, the server sends a Failure.
 bool gotNoAnswer(const grpc::Status& status, const grpc::ClientContext& context) {
   return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !failureInDetails(status.error_details()) &&
          std::chrono::system_clock::now() >= context.deadline();
@@ -133,7 +133,7 @@ absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
     return absl::OkStatus();
   }
   TESSERA_RETURN_IF_ERROR(ended());
-  // A call that does not wait tells why there is no connection.
+  // A call without wait_for_ready reports why there is no connection.
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   v1::GetJobResponse none;
@@ -149,12 +149,13 @@ absl::Status Channel::retry(const CallOptions& options,
     grpc::ClientContext context;
     context.set_deadline((answered_ ? std::chrono::system_clock::now() : start) + options.timeout);
     const grpc::Status status = [&] {
-      // Who allows for more than the usual time, as for a collection, expects to wait.
+      // Calls with a longer timeout than the default (such as a collection) are expected to be slow and are not
+      // monitored.
       const SilenceWatch::Call call(options.timeout <= CallOptions().timeout ? silence_.get() : nullptr,
                                     options.timeout);
       return attempt(context);
     }();
-    // A Failure is an answer, though it be that nobody can do this now.
+    // A Failure is an answer, even with a code such as UNAVAILABLE.
     const bool silent =
         status.error_code() == grpc::StatusCode::UNAVAILABLE && !failureInDetails(status.error_details());
     if (!silent && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) answered_ = true;

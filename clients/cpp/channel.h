@@ -28,41 +28,43 @@
 
 namespace tessera::client {
 
-/// A gRPC status as ours. A server's v1::Failure (in the error details) becomes the status' payload,
-/// see proto/messages/failure.h. Requires !status.ok().
+/// Converts a gRPC status. A server's v1::Failure (in the error details) becomes the payload of the result, see
+/// proto/messages/failure.h. Requires !status.ok().
 absl::Status fromGrpc(const grpc::Status& status);
 
-/// How long a server that has answered before may stay away: a restart that drains takes half of it.
+/// How long clients wait for a server that answered before. A restart with a drain takes about half of it.
 constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(1);
 
 struct CallOptions {
-  std::chrono::milliseconds timeout{30'000};  ///< of one try; of all of them while the server has never answered
-  int attempts = 4;  ///< tries at a server that has never answered; use 1 for calls that must not repeat
-  std::chrono::milliseconds patience = kPatience;  ///< with one that has
+  std::chrono::milliseconds timeout{30'000};  ///< of one attempt; of all attempts if the server has never answered
+  int attempts = 4;  ///< attempts with a server that has never answered; 1 for calls that must not repeat
+  std::chrono::milliseconds patience = kPatience;  ///< total wait for a server that answered before
 };
 
-/// A connection and one stub for each service. Thread-safe.
+/// A connection and one stub for each gRPC service. Thread-safe.
 class Channel {
  public:
-  /// `address` is host:port or unix:/path. Connects lazily.
+  /// `address` is host:port or unix:/path. The connection is made by the first call.
   explicit Channel(const std::string& address);
-  /// The same, showing who calls. INVALID_ARGUMENT as openChannel's (proto/channel/identity.h).
+  /// Like the constructor, with an identity. INVALID_ARGUMENT for the reasons of openChannel
+  /// (proto/channel/identity.h).
   static absl::StatusOr<std::unique_ptr<Channel>> open(const std::string& address, const Identity& identity);
 
   const std::string& address() const { return address_; }
 
-  /// `ended` is asked when the server does not answer: OK while it may come back, else why it never will, which is
-  /// what calls and watches then fail with instead of waiting for it. From any thread.
+  /// Sets a callback for servers whose process can be observed (--local). When the server does not answer, `ended`
+  /// returns OK if it may come back, otherwise an error, with which calls and watches fail at once. Called from any
+  /// thread.
   void setEnded(std::function<absl::Status()> ended) { ended_ = std::move(ended); }
-  /// OK while the server may come back.
+  /// OK if the server may come back.
   absl::Status ended() const { return ended_ ? ended_() : absl::OkStatus(); }
 
-  /// `away` hears, a second after a server that had answered went away, or three after a call that got no answer, how
-  /// long it is waited for. From any thread.
+  /// Sets a callback that reports how long the client will wait for a server: one second after a server that answered
+  /// before became unreachable, or three seconds into a call without an answer. Called from any thread.
   void setAway(std::function<void(std::chrono::milliseconds)> away);
-  /// Whether the server has ever answered here.
+  /// Whether the server has ever answered on this channel.
   bool answered() const { return answered_; }
-  /// Sleeps; ends early once there is a connection where there was none. Nothing else works on one between two calls.
+  /// Sleeps for `length`, or until a missing connection is established. gRPC establishes connections only during calls.
   void pause(std::chrono::milliseconds length) const;
 
   /// Waits until the server answers its health check. UNAVAILABLE names the address.
@@ -82,8 +84,8 @@ class Channel {
 
   KnownBlobs& knownBlobs() { return known_blobs_; }
 
-  /// One unary call with a deadline. While the server does not answer it is tried again with growing pauses: a few
-  /// times where it never has, for `patience` where it has.
+  /// Makes one unary call with a deadline. Unanswered calls are repeated with growing pauses: `attempts` times if the
+  /// server has never answered, for `patience` if it has.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -118,20 +120,20 @@ class Channel {
   KnownBlobs known_blobs_;
   std::function<absl::Status()> ended_;
   std::function<void(std::chrono::milliseconds)> away_;
-  std::unique_ptr<SilenceWatch> silence_;  ///< null: nobody is told
+  std::unique_ptr<SilenceWatch> silence_;  ///< null: slow calls are not reported
   mutable std::atomic<bool> answered_ = false;
 
   friend class Patience;
 };
 
-/// Whether and when to try again what a server did not answer. Of one operation; single-threaded.
+/// Decides whether and when to repeat an unanswered call. For one operation; not thread-safe.
 class Patience {
  public:
   explicit Patience(const Channel& channel, const CallOptions& options = {}) : channel_(channel), options_(options) {}
 
-  /// It did: waiting begins anew.
+  /// The server answered: the wait restarts.
   void answered();
-  /// Sleeps until the next try. False: there is none.
+  /// Sleeps until the next attempt. False: give up.
   bool wait();
 
  private:

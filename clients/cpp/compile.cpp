@@ -24,10 +24,11 @@ double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// A retried CreateJob must be recognised as the same request: 96 random bits, behind the time in milliseconds, so that
-// requests which follow each other lie side by side in the service's index (as with version 7 of UUIDs, RFC 9562).
+// A repeated CreateJob must be recognised as the same request. The id consists of the time in milliseconds and 96
+// random bits; the time prefix keeps ids of successive requests adjacent in the service's index (as UUID version 7, RFC
+// 9562).
 std::string makeRequestId() {
-  // Kept: to open one asks the processor what it is, which a virtual machine answers slowly.
+  // Kept for the thread's life: the constructor executes CPUID, which traps to the hypervisor in a virtual machine.
   static thread_local std::random_device random;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
@@ -89,7 +90,7 @@ absl::StatusOr<v1::Job> createOnce(Channel& channel, const UploadedCompile& uplo
 absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileSpec& spec) {
   NamedFiles files;
   auto name = [&](const std::string& path, v1::Digest& digest) {
-    // What goes within the request is read once.
+    // A file that will be enclosed in the request is read only once.
     auto bytes = request.digest_cache.empty() ? readSmallFile(path, kEnclosedBytes) : std::nullopt;
     TESSERA_ASSIGN_OR_RETURN(auto found, bytes ? digestOf(*bytes) : cachedDigestOfFile(path, request.digest_cache));
     files[found.sha256()] = {path, std::move(bytes)};
@@ -101,7 +102,7 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
   if (spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX) {
     const std::optional<std::string>& model = files.at(spec.model().sha256()).bytes;
     for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path)) {
-      if (outside.contains(location)) continue;  // named by the user, wherever it lies
+      if (outside.contains(location)) continue;  // the user named its file
       TESSERA_ASSIGN_OR_RETURN(auto beside, besideModel(request.model_path, location));
       if (!beside.empty()) outside.emplace(location, std::move(beside));
     }
@@ -182,7 +183,7 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
 
 namespace {
 
-/// Looks now and then, while a job or the rest of it is queued, at what it waits for.
+/// While a job is queued, or a failed attempt waits to be repeated, periodically reports what the job waits for.
 class QueueLook {
  public:
   QueueLook(Channel& channel, const AwaitOptions& options)
@@ -191,13 +192,13 @@ class QueueLook {
   void event(const v1::JobEvent& event) {
     if (event.has_state()) queued_ = event.state().state() == v1::Job::QUEUED;
     if (event.has_progress()) queued_ = false;
-    if (event.has_attempt()) queued_ = event.attempt().has_failure();  // what failed goes back to the queue
+    if (event.has_attempt()) queued_ = event.attempt().has_failure();  // a failed task returns to the queue
   }
-  /// How long a stream may last that could last for `stream`.
+  /// The time limit of the next stream: at most `stream`, less if a report is due earlier.
   std::chrono::milliseconds boundOf(std::chrono::milliseconds stream) const {
     return on_waiting_ ? std::min(queued_ ? pause_ : rarest_, stream) : stream;
   }
-  /// A stream has ended at its bound. Whoever may not see the workers hears nothing.
+  /// Called when a stream reached its limit. Callers who may not list workers get no report.
   void look() {
     if (!queued_ || !on_waiting_) return;
     pause_ = std::min(2 * pause_, rarest_);
@@ -219,7 +220,7 @@ class QueueLook {
   const std::function<void(const std::string&)>& on_waiting_;
   std::chrono::milliseconds pause_;
   const std::chrono::milliseconds rarest_;
-  bool queued_ = true;  // until an event says otherwise
+  bool queued_ = true;  // until an event changes it
   std::string told_;
 };
 
@@ -232,7 +233,7 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
   QueueLook queue(channel, options);
   while (true) {
     grpc::ClientContext context;
-    // The next one goes on after the cursor.
+    // A stream that ends at this deadline is followed by one that resumes after the cursor.
     context.set_deadline(std::chrono::system_clock::now() + queue.boundOf(options.stream));
     v1::WatchJobRequest watch;
     watch.set_id(job_id);
@@ -253,7 +254,7 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
       continue;
     }
     if (!status.ok() && !broken) return fromGrpc(status);
-    // Of a stream that broke, this call waits for the server.
+    // After a broken stream this call waits until the server answers.
     v1::GetJobRequest get;
     get.set_id(job_id);
     auto answer = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get, {.patience = options.patience});

@@ -1,4 +1,5 @@
-// What a client asks before it creates a job: about files that the service is not known to have, once.
+// The calls a client makes before it creates a job: it asks about files at most once, and only about files that the
+// service is not known to have.
 #include "clients/cpp/compile.h"
 
 #include <grpcpp/grpcpp.h>
@@ -16,7 +17,7 @@
 namespace tessera::client {
 namespace {
 
-/// A service that keeps blobs and answers every job that names one it has.
+/// A service that stores blobs and accepts every job whose blobs it has.
 class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
  public:
   Keeper() {
@@ -49,7 +50,7 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
   }
   grpc::Status QueryUpload(grpc::ServerContext*, const v1::QueryUploadRequest*, v1::QueryUploadResponse*) override {
     ++resumptions;
-    return grpc::Status::OK;  // nothing came so far
+    return grpc::Status::OK;  // no bytes received yet
   }
   grpc::Status CreateJob(grpc::ServerContext*, const v1::CreateJobRequest* request,
                          v1::CreateJobResponse* response) override {
@@ -71,11 +72,11 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
-  bool forgetful = false;  ///< what is sent is gone at once
-  int others_upload = 0;   ///< so many tries meet somebody else's upload of the same
+  bool forgetful = false;  ///< deletes every upload at once
+  int others_upload = 0;   ///< number of attempts that collide with another client's upload of the same blob
   std::set<std::string> kept, request_ids;
-  bool full = false;  ///< nothing is taken
-  bool old = false;   ///< of a release that knows of no files within requests
+  bool full = false;  ///< rejects all uploads
+  bool old = false;   ///< a release without support for enclosed files
   int enclosed = 0, questions = 0, resumptions = 0, uploads = 0, creations = 0;
 
  private:
@@ -164,7 +165,7 @@ TEST_F(SubmitCompile, SendsAgainWhatWasCollectedSince) {
 }
 
 TEST_F(SubmitCompile, WaitsWhileSomebodyElseSendsTheSame) {
-  keeper_.others_upload = 5;  // three seconds: more tries than a server is given that does not answer
+  keeper_.others_upload = 5;  // three seconds: more attempts than an unanswered call gets
   const auto outcome = submitCompile(channel_, request_, {});
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(keeper_.uploads, 6);

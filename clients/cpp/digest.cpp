@@ -21,7 +21,7 @@
 namespace tessera::client {
 namespace {
 
-// What must be unchanged for a remembered digest to hold.
+// The file attributes that must be unchanged for a cached digest to be valid.
 std::string fingerprint(const struct stat& info) {
   return absl::StrCat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".",
                       info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec);
@@ -97,7 +97,7 @@ absl::StatusOr<v1::Digest> cachedDigestOfFile(const std::string& path, const std
   const bool settled = stat(real.c_str(), &after) == 0 && fingerprint(before) == fingerprint(after) &&
                        time(nullptr) - after.st_mtim.tv_sec > kRacySeconds;
   if (digest.ok() && settled) {
-    // Written aside and renamed, so that a reader never sees half an entry. Failing to remember is no failure.
+    // Write to a temporary file and rename, so that readers never see half an entry. A failure to cache is ignored.
     fs::create_directories(cache_folder, error);
     const fs::path aside = absl::StrCat(entry.string(), ".", getpid());
     std::ofstream(aside) << fingerprint(before) << "\n" << digest->sha256() << "\n";

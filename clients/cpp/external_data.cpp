@@ -25,14 +25,14 @@ namespace fs = std::filesystem;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr int kDeepest = 100;  // bodies within bodies
+constexpr int kDeepest = 100;  // nesting of graphs in attributes
 
-/// Messages of onnx.proto on the way to external data.
+/// The messages of onnx.proto on the paths that lead to external data.
 enum class Message { kModel, kGraph, kNode, kAttribute, kTensor, kSparseTensor, kTraining, kFunction, kEntry };
 
 struct Child {
   Message message;
-  int field;  ///< its number
+  int field;  ///< the field's number
   Message is;
 };
 constexpr Child kChildren[] = {{Message::kModel, 7, Message::kGraph},
@@ -56,7 +56,7 @@ constexpr Child kChildren[] = {{Message::kModel, 7, Message::kGraph},
                                {Message::kSparseTensor, 2, Message::kTensor},
                                {Message::kTensor, 13, Message::kEntry}};
 
-/// The same, by message and number of a field: each tag of a model is looked up.
+/// The same table indexed by message and field number: the parser looks up every tag of a model.
 constexpr int kMessages = 9, kFields = 26;
 constexpr auto kChildOf = [] {
   std::array<std::array<std::optional<Message>, kFields>, kMessages> table{};
@@ -64,7 +64,7 @@ constexpr auto kChildOf = [] {
   return table;
 }();
 
-/// An entry of external_data: its key and value.
+/// Reads one entry of external_data, a key and a value.
 bool readEntry(CodedInputStream& in, std::set<std::string>& found) {
   std::string texts[2];
   while (const uint32_t tag = in.ReadTag()) {
@@ -95,12 +95,12 @@ bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string
   return true;
 }
 
-/// Of paths without links.
+/// Requires paths without symbolic links.
 bool liesWithin(const fs::path& file, const fs::path& folder) {
   return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
 
-/// The blobs that a snapshot of Hugging Face's cache links to: REPOSITORY/blobs of a folder within
+/// Returns the blob folder of a snapshot in Hugging Face's cache: REPOSITORY/blobs for a folder in
 /// REPOSITORY/snapshots/REVISION, where REPOSITORY is models--ORG--NAME (or of a data set or a space).
 std::optional<fs::path> blobsOfSnapshot(const fs::path& folder) {
   constexpr const char* kKinds[] = {"models--", "datasets--", "spaces--"};

@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A field of a message, as bytes: what is below 2 MiB.
+/// A length-delimited field of a message, with less than 2 MiB.
 std::string field(int number, const std::string& bytes) {
   const auto varint = [](size_t value) {
     std::string text;
@@ -43,13 +43,13 @@ class ExternalDataTest : public testing::Test {
     std::filesystem::create_symlink(target, folder_ + "/" + name);
   }
 
-  /// Without links, so that paths are what is expected of them.
+  /// Without symbolic links, so that paths can be compared.
   const std::string folder_ =
       std::filesystem::canonical(testing::TempDir()).string() + "/external_data_test_" + std::to_string(getpid());
 };
 
 TEST_F(ExternalDataTest, LocationsAreFoundWhereverTensorsAre) {
-  const std::string constant = field(5, field(5, tensorAt("constant.bin")));  // a node with a tensor as attribute
+  const std::string constant = field(5, field(5, tensorAt("constant.bin")));  // a node with a tensor attribute
   const std::string branch = field(5, field(6, field(5, tensorAt("branch.bin")) + field(1, constant)));
   const std::string graph = field(1, branch) + field(5, tensorAt("weights.bin")) + field(5, tensorAt("weights.bin")) +
                             field(15, field(1, tensorAt("sparse.bin")));

@@ -9,8 +9,8 @@
 
 namespace tessera::client {
 
-/// Blobs that a service had when it was asked, or sent, last. Whoever names known ones need not ask again: the service
-/// says MISSING_BLOB where it has collected one since. Thread-safe.
+/// A set of blobs that a service is known to have had. Clients skip the question for these; if the service has
+/// collected one since, it answers MISSING_BLOB. Thread-safe.
 class KnownBlobs {
  public:
   bool all(const std::vector<v1::Digest>& digests) const;
@@ -19,7 +19,7 @@ class KnownBlobs {
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_set<std::string> sha256s_;  ///< at most kMost: then it begins anew
+  std::unordered_set<std::string> sha256s_;  ///< at most kMost entries; cleared when full
 };
 
 }  // namespace tessera::client

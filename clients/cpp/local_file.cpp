@@ -16,14 +16,14 @@ namespace tessera::client {
 namespace fs = std::filesystem;
 
 std::optional<std::string> readSmallFile(const std::string& path, int64_t most_bytes) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe has no writer, perhaps
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // the path may be a pipe without a writer
   if (file < 0) return std::nullopt;
   const absl::Cleanup close = [file] { ::close(file); };
   struct stat facts{};
   if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size > most_bytes) return std::nullopt;
   std::string bytes(static_cast<size_t>(facts.st_size), '\0');
   const ssize_t got = pread(file, bytes.data(), bytes.size(), 0);
-  if (got != facts.st_size) return std::nullopt;  // it is being written
+  if (got != facts.st_size) return std::nullopt;  // the file is being written
   return bytes;
 }
 
@@ -47,7 +47,7 @@ absl::Status fileError(int error, const std::string& what) {
 }
 
 std::string behindLinks(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as the kernel follows
+  constexpr int kMostLinks = 40;  // the kernel's limit
   fs::path file = path;
   std::error_code error;
   for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {

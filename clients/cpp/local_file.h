@@ -8,21 +8,21 @@
 
 namespace tessera::client {
 
-/// What kept this program from a file, named by `what`. Where the path is to blame (a folder, no folder, no
-/// permission), INVALID_ARGUMENT: PERMISSION_DENIED is the service's word about a caller.
+/// Converts an errno of a file operation; `what` names the operation and file. A wrong path (a folder, a missing
+/// folder, no permission) is INVALID_ARGUMENT, because PERMISSION_DENIED means that the service rejects the caller.
 absl::Status fileError(int error, const std::string& what);
 
-/// The bytes of a file that has at most `most_bytes` of them. Nothing of any other, or where there is none that can be
-/// read: who goes on with its name says why.
+/// Returns the content of a regular file of at most `most_bytes` bytes, and nothing for larger or unreadable files; the
+/// caller's next use of the path reports the error.
 std::optional<std::string> readSmallFile(const std::string& path, int64_t most_bytes);
 
-/// Whether a file can be made at `path` or take the place of one there, asked before work whose result would be lost.
-/// Devices and pipes will do for text that is written in one go; not where a file is made beside it and renamed, which
-/// would take the device's own place: `regular`.
+/// Checks that a file can be created or replaced at `path`, before work whose result would be lost. Devices and pipes
+/// are accepted for text that is written directly. With `regular` they are rejected: a file that is written elsewhere
+/// and renamed to `path` would replace the device.
 absl::Status checkOutputPath(const std::string& path, bool regular = false);
 
-/// The file that is meant by `path`: where links lead, though nothing be there yet. What is made beside and renamed
-/// takes that file's place, as writing through the link would.
+/// Resolves symbolic links of `path`, also if the target does not exist yet. Renaming a temporary file to the result
+/// has the same effect as writing through the link.
 std::string behindLinks(const std::string& path);
 
 }  // namespace tessera::client

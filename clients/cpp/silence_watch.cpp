@@ -16,7 +16,7 @@ SilenceWatch::~SilenceWatch() {
 SilenceWatch::Call::Call(SilenceWatch* watch, Milliseconds timeout) : watch_(watch) {
   if (watch_ == nullptr) return;
   const std::lock_guard lock(watch_->mutex_);
-  // While it waits for an earlier call's time it looks at this one's afterwards.
+  // The thread checks this call after the earlier one's time has passed.
   const bool waits = std::ranges::any_of(watch_->silences_, [](const Silence& each) { return !each.told; });
   entry_ = watch_->silences_.insert(watch_->silences_.end(), {std::chrono::steady_clock::now(), timeout});
   if (!watch_->thread_.joinable()) watch_->thread_ = std::thread([watch] { watch->run(); });

@@ -9,15 +9,16 @@
 
 namespace tessera::client {
 
-/// Tells of calls that have gone on for long without an answer, while they go on: a server that stands still, or a wire
-/// that swallows packets, ends none of them before its deadline. Thread-safe.
+/// Reports calls that are still unanswered after kLong. A stopped server or a connection that drops packets ends no
+/// call before its deadline. Thread-safe.
 class SilenceWatch {
  public:
   using Milliseconds = std::chrono::milliseconds;
-  /// From then on a call's silence is told. Answers take milliseconds; this is more than a slow disk.
+  /// Calls that take longer are reported. Answers take milliseconds; this limit exceeds the delay of a slow disk.
   static constexpr Milliseconds kLong{3'000};
 
-  /// `tell` hears, once for each such call and on this watch's own thread, how long its answer is still waited for.
+  /// `tell` is called once for each such call, on this object's own thread, with the remaining time until the call's
+  /// deadline.
   explicit SilenceWatch(std::function<void(Milliseconds)> tell) : tell_(std::move(tell)) {}
   ~SilenceWatch();
   SilenceWatch(const SilenceWatch&) = delete;
@@ -29,7 +30,7 @@ class SilenceWatch {
     bool told = false;
   };
 
-  /// One call, as long as this object lives. `watch` may be null: nobody is told.
+  /// Registers one call for the lifetime of this object. `watch` may be null: the call is not monitored.
   class Call {
    public:
     Call(SilenceWatch* watch, Milliseconds timeout);
@@ -48,9 +49,9 @@ class SilenceWatch {
   const std::function<void(Milliseconds)> tell_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Silence> silences_;  // in the order of their beginnings
+  std::list<Silence> silences_;  // in order of their starts
   bool over_ = false;
-  std::thread thread_;  // from the first call on
+  std::thread thread_;  // started by the first call
 };
 
 }  // namespace tessera::client

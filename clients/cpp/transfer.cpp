@@ -25,20 +25,20 @@ namespace {
 constexpr int64_t kChunk = 1 << 20;
 constexpr int kAttempts = 5;
 constexpr std::chrono::milliseconds kFirstPause(100), kLongestPause(2000);
-constexpr std::chrono::minutes kOthersUpload(10);  // how long an upload of the same blob by somebody else may take
+constexpr std::chrono::minutes kOthersUpload(10);  // limit of another client's upload of the same blob
 constexpr int64_t kMaxInMemory = 1 << 30;
 
 bool worthAnotherTry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Waits for a server that did not answer with more than `status`. OK: try again.
+// Waits for an unanswered server; `status` is the result of the call. OK: try again.
 absl::Status waitFor(const Channel& channel, Patience& patience, const absl::Status& status) {
   TESSERA_RETURN_IF_ERROR(channel.ended());
   return patience.wait() ? absl::OkStatus() : status;
 }
 
-// Streams `in`, from where the server stopped if it is to be asked about that.
+// Uploads `in`. With a query before, resumes at the offset that the server reports.
 absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
                         bool ask, Patience& patience, int64_t& committed) {
   int64_t done = 0;
@@ -99,7 +99,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
       TESSERA_RETURN_IF_ERROR(waitFor(channel, patience, status));
       continue;
     }
-    // ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
+    // ABORTED: another client is uploading the same blob. Its upload completes or is abandoned.
     const bool wait = absl::IsAborted(status) && std::chrono::steady_clock::now() < others_until;
     attempt += wait ? 0 : 1;
     std::this_thread::sleep_for(pause);
@@ -108,7 +108,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   return status;
 }
 
-// What came of a blob stays in its file: after a full disk, the next download goes on behind it.
+// The partial file is kept: after a full disk, the next download resumes.
 absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_t total) {
   return fileError(error, absl::StrCat("cannot write ", part, " beyond ", done, " of ", total,
                                        " bytes, which stay there for the next try to go on from"));
@@ -116,7 +116,7 @@ absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_
 
 using Keep = std::function<absl::Status(const std::string& chunk)>;
 
-// Hands the blob's bytes from `offset` on to `keep`, in order; what that refuses ends it.
+// Passes the blob's bytes from `offset` on to `keep`, in order. An error of `keep` ends the download.
 absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, Patience& patience,
                           const Keep& keep) {
   grpc::ClientContext context;
@@ -137,7 +137,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
   return status.ok() ? absl::OkStatus() : fromGrpc(status);
 }
 
-// Appends the blob's bytes from `offset` on to the file `part`, which is `out`.
+// Appends the blob's bytes from `offset` on to `out`, the file `part`.
 absl::Status appendFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
                         const std::string& part, const TransferProgress& progress, Sha256& hash, Patience& patience) {
   int64_t done = offset;
@@ -155,7 +155,7 @@ absl::Status otherBytes(const v1::Digest& digest) {
   return absl::DataLossError(absl::StrCat("the downloaded blob ", digest.sha256(), " does not match its digest"));
 }
 
-// Hands all of a blob on to `keep`, which need not check it; goes on where a connection broke.
+// Passes a whole blob to `keep` and verifies the digest. Resumes after a broken connection.
 absl::Status downloadWhole(Channel& channel, const v1::Digest& digest, const Keep& keep) {
   int64_t done = 0;
   Sha256 hash;
@@ -193,7 +193,7 @@ absl::StatusOr<v1::Digest> findBlob(Channel& channel, const std::string& sha256)
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   v1::DownloadBlobRequest request;
   request.set_sha256(sha256);
-  request.set_limit(1);  // the first message tells the size of the whole
+  request.set_limit(1);  // the first message states the total size
   auto reader = channel.blobs().DownloadBlob(&context, request);
   v1::Digest digest;
   digest.set_sha256(sha256);
@@ -221,7 +221,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     }
     std::ofstream out(part, std::ios::binary | std::ios::app);
     if (!out) return fileError(errno, absl::StrCat("cannot write ", part));
-    Sha256 hash;  // of what comes from the start in one go: it need not be read again
+    Sha256 hash;  // of bytes received from offset 0, which need not be read again
     status = have == digest.size_bytes() ? absl::OkStatus()
                                          : appendFrom(channel, digest, have, out, part, progress, hash, patience);
     out.close();
@@ -229,7 +229,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     if (status.ok()) {
       absl::StatusOr<v1::Digest> got;
       if (have == 0 && digest.size_bytes() > 0 &&
-          static_cast<int64_t>(fs::file_size(part, error)) == digest.size_bytes()) {  // nobody else wrote to it
+          static_cast<int64_t>(fs::file_size(part, error)) == digest.size_bytes()) {  // no other process wrote to it
         got = v1::Digest();
         got->set_sha256(hash.finish());
       } else {
@@ -241,7 +241,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
         if (error) return fileError(error.value(), absl::StrCat("cannot rename ", part, " to ", file));
         return absl::OkStatus();
       }
-      // What was there before the resume was not a prefix of this blob: start over.
+      // The bytes that were there before the resume are no prefix of this blob: start over.
       fs::remove(part, error);
       status = otherBytes(digest);
       ++attempt;
@@ -283,7 +283,7 @@ absl::Status downloadInto(Channel& channel, const v1::Digest& digest, int file) 
 }
 
 absl::Status attachBytes(Channel& channel, std::string bytes, v1::TensorValue& value) {
-  constexpr size_t kInlineBytes = 1 << 20;  // TensorValue.data's limit
+  constexpr size_t kInlineBytes = 1 << 20;  // the limit of TensorValue.data
   if (bytes.size() <= kInlineBytes) {
     value.set_data(std::move(bytes));
     return absl::OkStatus();

@@ -50,7 +50,7 @@ absl::Status untrusted(const std::string& path, const std::string& what, const s
   return failureStatus(failure);
 }
 
-/// What the service signs of an artifact of its own.
+/// Requests the service's signature of one of its own artifacts.
 absl::StatusOr<ArtifactSignature> signatureOf(Channel& channel, const std::string& artifact_id) {
   v1::SignArtifactRequest request;
   request.set_artifact_id(artifact_id);
@@ -102,7 +102,7 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
   const absl::Cleanup close = [file] {
     if (file >= 0) ::close(file);
   };
-  // Two commands may add the same key at the same time.
+  // Concurrent commands may add the same key.
   if (file < 0 || flock(file, LOCK_EX) != 0) {
     return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
@@ -133,7 +133,7 @@ absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& a
 bool isOnThisMachine(const std::string& address) {
   for (const char* local : {"unix:", "localhost:", "127.", "[::1]:"}) {
     if (absl::StartsWith(address, local)) {
-      // 127.0.0.1:7400, but not the name 127.example.com:7400.
+      // Accept 127.0.0.1:7400, but not the host name 127.example.com:7400.
       return address[0] != '1' || address.find_first_not_of("0123456789.:") == std::string::npos;
     }
   }

@@ -6,29 +6,31 @@
 #include "absl/status/statusor.h"
 #include "clients/cpp/channel.h"
 
-/// Which artifacts to run: those that a service signed whose key is trusted. The signature of FILE lies in FILE.sig.
+/// Trust in artifacts: clients run only artifacts that are signed by a trusted key. FILE.sig holds the signature of
+/// FILE.
 namespace tessera::client {
 
-/// $TESSERA_TRUST, else $XDG_CONFIG_HOME/tessera/trusted-keys or ~/.config/tessera/trusted-keys: public keys, one a
-/// line, with a comment behind each or a line of its own behind "#". Empty when there is no home.
+/// $TESSERA_TRUST, else $XDG_CONFIG_HOME/tessera/trusted-keys or ~/.config/tessera/trusted-keys. The file has one
+/// public key per line, optionally followed by a comment; lines that start with "#" are comments. Empty if there is no
+/// home folder.
 std::string defaultTrustFile();
 
-/// Adds a key with a comment, unless it is there.
+/// Adds a key with a comment, unless the file has it.
 absl::Status trustKey(const std::string& trust_file, const std::string& public_key, const std::string& comment);
 
-/// Asks the service to sign an artifact of its own and writes `path`.sig, checked. The answer is the public key.
+/// Requests the service's signature of its own artifact, verifies it, and writes `path`.sig. Returns the public key.
 absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path);
 
-/// Whether a service's address is one of this machine (loopback, a Unix socket): who reaches it there runs what it
-/// makes.
+/// Whether the address is local (loopback, a Unix socket). The key of a local service is trusted without a question,
+/// since it runs code on this machine anyway.
 bool isOnThisMachine(const std::string& address);
 
-/// OK when the open file `artifact` is, byte for byte, what a trusted key's owner signed; reads it all. INVALID_INPUT
-/// says what is wrong and what to do. The file was opened as `path`, which may name another meanwhile.
+/// OK if the open file `artifact`, byte for byte, is signed by a trusted key; reads the whole file. INVALID_INPUT names
+/// the fault and the remedy. The file was opened as `path`; meanwhile `path` may name another file.
 absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file);
 
-/// The same for an artifact that came from a service and has `digest`: the service is asked to sign it. One on this
-/// machine is trusted.
+/// The same for an artifact of a service, with the given digest: requests the service's signature. A local service is
+/// trusted.
 absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, const v1::Digest& digest,
                           const std::string& trust_file);
 

@@ -93,7 +93,7 @@ TEST_F(Trust, AChangedFileIsNot) {
   ASSERT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok());
   write(artifact_, "PK native c0de");
   EXPECT_THAT(refusal(), HasSubstr("was changed"));
-  // With a signature made to fit by somebody else, under the trusted key's name.
+  // A valid signature by another key, labelled with the trusted key.
   const std::string sha256 = digestOfFile(artifact_)->sha256();
   write(artifact_ + ".sig", printSignature({sha256, key_.publicKey(), *SigningKey::ephemeral()->sign(sha256)}));
   EXPECT_THAT(refusal(), HasSubstr("was changed"));
@@ -108,7 +108,7 @@ TEST_F(Trust, AnUnknownKeyIsNot) {
 
 TEST_F(Trust, KeysAreAddedOnceWhoeverAdds) {
   fs::create_directories(fs::path(trusted_).parent_path());
-  write(trusted_, "# ours\n" + std::string(64, '1') + "\tbuild farm");  // without an end of line
+  write(trusted_, "# ours\n" + std::string(64, '1') + "\tbuild farm");  // without a final newline
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] { EXPECT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok()); });

@@ -13,8 +13,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWatch{60'000};  // it goes on behind the cursor: a stream that hangs costs this long at most
-constexpr milliseconds kPause{200};     // between two streams, and between two looks at `stop`
+constexpr milliseconds kWatch{60'000};  // limit of one stream, after which the next one resumes at the cursor
+constexpr milliseconds kPause{200};     // between two streams, and between two checks of `stop`
 
 void pause(milliseconds length, const std::atomic<bool>& stop) {
   for (const auto end = Clock::now() + length; !stop && Clock::now() < end;) {
@@ -22,7 +22,7 @@ void pause(milliseconds length, const std::atomic<bool>& stop) {
   }
 }
 
-/// Zero: it is no quota's refusal.
+/// The wait that a quota's rejection demands; zero for any other status.
 milliseconds waitFor(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return milliseconds(0);
   const v1::Failure failure = failureOf(status);
@@ -30,7 +30,7 @@ milliseconds waitFor(const absl::Status& status) {
   return std::max(kPause, std::chrono::ceil<milliseconds>(std::chrono::microseconds(failure.retry_after_us())));
 }
 
-/// One call, which ends soon after `stop` is set. One operation at a time, each waited for.
+/// One streaming call that ends soon after `stop` is set. Operations run one at a time.
 class Stream {
  public:
   Stream(Channel& channel, const v1::WatchArtifactRequest& request, milliseconds length, const std::atomic<bool>& stop)
@@ -46,7 +46,7 @@ class Stream {
     }
   }
 
-  /// Whether the server answered at all.
+  /// Whether the server answered.
   bool answered() {
     reader_->ReadInitialMetadata(nullptr);
     return happened();
@@ -74,7 +74,7 @@ class Stream {
   }
 
   const std::atomic<bool>& stop_;
-  grpc::CompletionQueue queue_;  // outlives what uses it
+  grpc::CompletionQueue queue_;  // must outlive the call
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncReader<v1::WatchArtifactResponse>> reader_;
 };
@@ -149,7 +149,7 @@ absl::Status watchVersions(Channel& channel, const std::string& job_id, const st
       continue;
     }
     if (!ours.ok()) return ours;
-    // A stream that was as long as it may be: the next one tells whether somebody is there still.
+    // The stream reached its limit; the next one shows whether the server still answers.
     if (answered && absl::IsDeadlineExceeded(why)) last_sign_of_life = Clock::now();
     if (!absl::IsUnavailable(why) && !absl::IsCancelled(why) && !absl::IsDeadlineExceeded(why)) return why;
     TESSERA_RETURN_IF_ERROR(channel.ended());

@@ -1,4 +1,5 @@
-// How a watch goes on through quotas, silence and absence. The server is one that refuses and keeps silent at will.
+// How a watch handles quotas, silence and absence of a server. The test server rejects calls and stays silent on
+// command.
 #include "clients/cpp/versions.h"
 
 #include <gmock/gmock.h>
@@ -129,7 +130,7 @@ TEST_F(Watching, ALivingServerIsNotGivenUpThoughThereBeNoVersions) {
 }
 
 TEST_F(Watching, WhoNeverAnswersIsGivenUp) {
-  // A port that takes connections and says nothing.
+  // A port that accepts connections and never answers.
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in where{};
   where.sin_family = AF_INET;
@@ -144,7 +145,7 @@ TEST_F(Watching, WhoNeverAnswersIsGivenUp) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("away for too long"));
   EXPECT_LT(took_, milliseconds(5000));
   close(listener);
-  // And one where nobody listens.
+  // A port without a listener.
   status = watch(milliseconds(1000));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_LT(took_, milliseconds(5000));

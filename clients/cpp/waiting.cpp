@@ -9,7 +9,7 @@
 namespace tessera::client {
 namespace {
 
-/// A worker's own account of what keeps it from working; bounded, for it shares a line with others.
+/// Limit of a worker's own description of its problem, which shares a line with other text.
 constexpr size_t kMaxTrouble = 200;
 
 }  // namespace

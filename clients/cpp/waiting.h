@@ -6,8 +6,8 @@
 
 namespace tessera::client {
 
-/// What a job waits for that is queued while a service has these workers, to be read behind "waits for": "a worker:
-/// none is connected", "a worker with room: 2 busy, 1 draining". Says where to look further.
+/// Returns what a queued job waits for, given the service's workers. Continues the phrase "waits for": "a worker: none
+/// is connected", "a worker with room: 2 busy, 1 draining". Names the command with details.
 std::string waitsFor(const v1::ListWorkersResponse& workers);
 
 }  // namespace tessera::client
