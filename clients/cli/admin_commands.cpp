@@ -1,4 +1,4 @@
-// tessera admin: who may use a service, and what it keeps. See server/README.md, "Who may do what" and "What is kept".
+// tessera admin: tokens, certificates, retention, backups and quotas of a service.
 #include <unistd.h>
 
 #include <cerrno>
@@ -91,7 +91,8 @@ void addTokenCommands(CommandLine& line, CLI::App* admin) {
       if (line.json) {
         std::cout << toJson(*made) << "\n";
       } else {
-        // The token alone, for a file: tessera admin token create ... > ada.token
+        // Only the token goes to standard output, so that it can be redirected to a file: tessera admin token create
+        // ... > ada.token
         std::cerr << table(kTokenHeadings, {tokenRow(made->token())});
         std::cout << made->secret() << "\n";
       }
@@ -163,7 +164,7 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
   });
 }
 
-/// A call of the admin service that prints its answer by `show`, or as JSON. Collections and verifications take long.
+/// Calls the admin service and prints the answer by `show`, or as JSON. Collections and verifications take long.
 template <typename Request, typename Response>
 int callAdmin(const CommandLine& line,
               grpc::Status (AdminStub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -177,7 +178,7 @@ int callAdmin(const CommandLine& line,
   return show(*answer);
 }
 
-/// "3 of 10", or "3" where there is no bound.
+/// "3 of 10", or "3" without a limit.
 template <typename Number, typename Bound>
 std::string ofBound(Number used, Bound bound) {
   return bound == 0 ? absl::StrCat(used) : absl::StrCat(used, " of ", bound);
@@ -251,7 +252,8 @@ void addVerifyCommand(CommandLine& line, CLI::App* admin) {
   });
 }
 
-/// tesserad knows the data folder, this program does not: it does the copying, beside a service or without one.
+/// Only tesserad knows the layout of a data folder, so this program starts one that copies, whether or not a service
+/// runs.
 int copyByServer(const CommandLine& line, std::vector<std::string> arguments) {
   if (line.json) arguments.emplace_back("--json");
   const std::string binary = serverBinary();

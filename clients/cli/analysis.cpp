@@ -40,7 +40,7 @@ void AnalysisFlags::addTo(CLI::App* command) {
 
 absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question) {
   TESSERA_ASSIGN_OR_RETURN(const auto service, flags.service.start(line));
-  // Before the first connection, whose threads inherit its signal mask.
+  // Created before the first connection, whose threads inherit its signal mask.
   auto interrupts = std::make_unique<InterruptWatch>();
   TESSERA_ASSIGN_OR_RETURN(auto connected, line.connect());
   Channel& channel = *connected;

@@ -10,7 +10,7 @@
 
 namespace tessera::client {
 
-/// The flags of commands that ask the service about a model.
+/// The flags of commands that analyze a model on the service.
 struct AnalysisFlags {
   ModelFlags model;
   std::string queue_timeout, run_timeout;
@@ -20,8 +20,8 @@ struct AnalysisFlags {
   void addTo(CLI::App* command);
 };
 
-/// Uploads the model, asks, shows progress and waits; Ctrl-C cancels the job. The answer is the report's bytes: a
-/// serialized CheckReport or Explanation. A job that failed is its failure.
+/// Uploads the model, creates the analysis job, shows progress and waits; Ctrl-C cancels the job. Returns the report's
+/// bytes: a serialized CheckReport or Explanation. A failed job's Failure becomes the status.
 absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question);
 
 }  // namespace tessera::client

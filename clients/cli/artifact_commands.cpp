@@ -71,7 +71,7 @@ int fetchArtifact(const CommandLine& line, Channel& channel, const std::string& 
   auto answer = channel.call(channel.artifacts(), &ArtifactStub::GetArtifact, request);
   if (!answer.ok()) return reportError(answer.status(), line.json);
   const v1::Artifact& artifact = answer->artifact();
-  // A name comes from whoever compiled it: never let it point elsewhere.
+  // The artifact's creator chose the name: use only its last component, so that it cannot point to another folder.
   const std::string name = std::filesystem::path(artifact.manifest().name()).filename().string();
   const std::string path = !output.empty() ? output : absl::StrCat(name.empty() ? artifact.id() : name, ".tsra");
   return download(line, channel, artifact.blob(), path, toJson(artifact), /*sign=*/true);
@@ -93,7 +93,7 @@ void addFetch(CommandLine& line) {
   });
 }
 
-/// Inputs and outputs of an artifact or one of its variants.
+/// Inputs and outputs of an artifact, or of one of its variants.
 std::string bordersText(const std::string& indent, const v1::Manifest& manifest, const auto& described) {
   std::string text;
   for (const auto& input : described.inputs()) {
@@ -120,7 +120,7 @@ std::string describe(const v1::Manifest& manifest) {
   if (manifest.variants_size() == 0) {
     absl::StrAppend(&text, bordersText("  ", manifest, manifest));
   } else {
-    const bool one = manifest.variants_size() == 1;  // of ranges
+    const bool one = manifest.variants_size() == 1;  // a variant for ranges
     absl::StrAppend(&text, "  ", manifest.variants_size(),
                     one ? " variant\n" : " variants; the inputs' shapes choose\n");
   }

@@ -5,33 +5,33 @@
 
 #include "tessera/v1/plan.pb.h"
 
-/// What became of one artifact's times and kernels in another one.
+/// Comparison of two artifacts: times and kernels.
 namespace tessera::client {
 
-/// Times of two, taken in turns: the i-th of both lie side by side, so that what slows the machine down slows both.
+/// Times of two artifacts, measured in alternation: the i-th times of both are adjacent, so a disturbance slows both.
 struct TimeChange {
   double before_ms = 0, after_ms = 0;  ///< medians
-  double change = 0;                   ///< of the median, relative: 0.05 is 5 % slower
-  double noise = 0;                    ///< what chance alone makes of it, relative
+  double change = 0;                   ///< relative change of the median: 0.05 is 5 % slower
+  double noise = 0;                    ///< the relative change that chance alone explains
   bool sure() const;                   ///< the change exceeds the noise
 };
 
-/// The noise is three standard errors of the median of the differences of each turn, by their median absolute deviation
-/// (proto/support/median.h, errorOfMedian), and never less than 1 %: the same code at other addresses differs by that
-/// much. Both have the same count, at least one.
+/// The noise is three standard errors of the median of the pairwise differences, estimated from their median absolute
+/// deviation (proto/support/median.h, errorOfMedian). It is at least 1 %, because the same code at other addresses
+/// differs by that much. Both vectors have the same length, at least one.
 TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<double>& after_ms);
 
 enum class CodeChange { kSame, kOtherSchedule, kOtherKernel, kNew, kGone };
 std::string describe(CodeChange change);
 
-/// A step of one and the step of the other that it became.
+/// A step of the first plan and the corresponding step of the second.
 struct StepPair {
-  std::string name;             ///< the graph's nodes it stems from
-  int before = -1, after = -1;  ///< positions among the steps; -1: there is none
+  std::string name;             ///< the graph's nodes that the step computes
+  int before = -1, after = -1;  ///< positions among the steps; -1: none
   CodeChange code = CodeChange::kSame;
 };
 
-/// Steps of one name belong together, in their order; what the other lacks stands alone, at the end.
+/// Pairs steps of equal names in their order. Unpaired steps follow at the end.
 std::vector<StepPair> pairSteps(const v1::Plan& before, size_t before_variant, const v1::Plan& after,
                                 size_t after_variant);
 

@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::Field;
 
 TEST(ArtifactComparison, WhatSlowsBothDownIsNoChange) {
-  // The machine becomes twice as slow half way; the second stays 20 % slower throughout.
+  // The machine becomes twice as slow halfway; the second artifact is 20 % slower throughout.
   std::vector<double> before, after;
   for (int i = 0; i < 20; ++i) {
     const double machine = i < 10 ? 1 : 2;

@@ -8,7 +8,7 @@ namespace tessera::client {
 namespace {
 
 constexpr size_t kMostManifest = size_t{64} << 20;
-constexpr size_t kMostPlan = size_t{2} << 30;  // as much as a message may have
+constexpr size_t kMostPlan = size_t{2} << 30;  // the limit of a protobuf message
 
 template <typename Message>
 absl::StatusOr<Message> readEntry(const std::string& path, const std::string& entry, size_t most) {

@@ -8,10 +8,10 @@
 
 namespace tessera::client {
 
-/// The manifest of an artifact file. INVALID_ARGUMENT when it is none.
+/// Reads the manifest of an artifact file. INVALID_ARGUMENT if the file is not an artifact.
 absl::StatusOr<v1::Manifest> readManifest(const std::string& path);
 
-/// The Plan an artifact file was built from.
+/// Reads the Plan that an artifact file was built from.
 absl::StatusOr<v1::Plan> readPlan(const std::string& path);
 
 }  // namespace tessera::client

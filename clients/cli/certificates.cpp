@@ -50,13 +50,13 @@ absl::Status failed(const std::string& what) {
       absl::StrCat("cannot ", what, reason != nullptr ? ": " : "", reason != nullptr ? reason : ""));
 }
 
-/// Whole, and for nobody else to read.
+/// Creates a new file that only its owner can read.
 File create(const std::string& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   return File(file >= 0 ? fdopen(file, "w") : nullptr);
 }
 
-/// `written` gets the files.
+/// Appends the names of the new files to `written`.
 absl::Status write(const Pair& pair, const std::string& stem, std::vector<std::string>& written) {
   const File key = create(stem + ".key");
   const File certificate = create(stem + ".pem");
@@ -65,7 +65,7 @@ absl::Status write(const Pair& pair, const std::string& stem, std::vector<std::s
       PEM_write_X509(certificate.get(), pair.certificate.get()) != 1) {
     return failed(absl::StrCat("write ", stem, ".pem and .key"));
   }
-  // A few kilobytes, so that a full disk is met here.
+  // The files have a few kilobytes, so a full disk appears in this flush.
   if (fflush(key.get()) != 0 || fflush(certificate.get()) != 0) {
     return fileError(errno, absl::StrCat("cannot write ", stem, ".pem and .key"));
   }
@@ -81,13 +81,13 @@ bool add(X509* certificate, X509* issuer, int kind, const std::string& value) {
   return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-/// What distinguishes one kind of certificate from another.
+/// The properties that distinguish kinds of certificates.
 struct Use {
-  std::string name;  ///< the subject's
+  std::string name;  ///< of the subject
   std::string constraints, key_usage, extended_usage, alternative_names;
 };
 
-/// Signed by `authority`, or by itself where that is null.
+/// Issues a certificate signed by `authority`; self-signed if that is null.
 absl::StatusOr<Pair> issue(const Use& use, const Pair* authority, int days) {
   Pair made{Key(EVP_EC_gen("P-256")), Certificate(X509_new())};
   X509* certificate = made.certificate.get();
@@ -95,11 +95,11 @@ absl::StatusOr<Pair> issue(const Use& use, const Pair* authority, int days) {
   X509* issuer = authority != nullptr ? authority->certificate.get() : certificate;
   unsigned char serial[16];
   bool good = RAND_bytes(serial, sizeof(serial)) == 1;
-  serial[0] &= 0x7f;  // positive
+  serial[0] &= 0x7f;  // a serial number is positive
   const std::unique_ptr<BIGNUM, Free<BN_free>> number(BN_bin2bn(serial, sizeof(serial), nullptr));
   good = good && number && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
   good = good && X509_set_version(certificate, X509_VERSION_3) == 1;
-  // A little earlier than now: clocks differ.
+  // One hour in the past, because clocks differ.
   good = good && X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) != nullptr;
   good = good && X509_time_adj_ex(X509_getm_notAfter(certificate), days, 0, nullptr) != nullptr;
   good = good && X509_set_pubkey(certificate, made.key.get()) == 1;
@@ -140,7 +140,7 @@ bool isAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), bytes) == 1 || inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
-/// Within an extension's text, commas and the like are syntax, and within a file's name so are slashes.
+/// Commas and similar characters are syntax in the text of an extension, and slashes in a file's name.
 absl::Status checkName(const std::string& name) {
   constexpr char kAccepted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:@";
   if (!name.empty() && name.find_first_not_of(kAccepted) == std::string::npos && name.size() <= 64) {
@@ -181,13 +181,13 @@ absl::StatusOr<std::vector<std::string>> makeCertificates(const CertificateReque
     names.push_back(absl::StrCat(isAddress(host) ? "IP:" : "DNS:", host));
   }
   std::error_code error;
-  // Keys are their owner's by their own rights; a folder that is there may be others' as well.
+  // Key files have their own permissions; an existing folder may be readable by others.
   const bool made = fs::create_directories(request.folder, error);
   if (made) fs::permissions(request.folder, fs::perms::owner_all, error);
   if (error) return fileError(error.value(), absl::StrCat("cannot make ", request.folder));
   TESSERA_ASSIGN_OR_RETURN(const Pair authority, authorityIn(request.folder + "/ca", request.days, written));
   if (!names.empty()) {
-    // The server's own machine looks after it there: metrics, readiness, the page.
+    // Local administration uses these names: metrics, readiness, the web page.
     for (const char* own : {"DNS:localhost", "IP:127.0.0.1", "IP:::1"})
       if (std::ranges::find(names, own) == names.end()) names.emplace_back(own);
     TESSERA_ASSIGN_OR_RETURN(Pair server, issue({request.hosts.front(), "CA:FALSE", "critical,digitalSignature",

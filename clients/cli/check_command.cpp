@@ -1,4 +1,4 @@
-// tessera check: everything that would keep a model from compiling.
+// tessera check: lists all problems that would keep a model from compiling.
 
 #include <iostream>
 

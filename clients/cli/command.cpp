@@ -14,7 +14,7 @@ namespace tessera::client {
 
 CLI::App* CommandLine::add(const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
-  command->fallthrough();  // --server, --json and --quiet belong to the parent
+  command->fallthrough();  // the parent accepts --server, --json and --quiet
   return command;
 }
 
@@ -62,7 +62,7 @@ absl::StatusOr<int64_t> parseDuration(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "' is not a duration; write for example 500ms, 30s, 5m or 1h30m"));
   }
-  // 0 would be the service's default, or no bound at all, which nobody means by it.
+  // The service would read 0 as its default or as no limit, which the user did not mean.
   if (duration < absl::Microseconds(1) || duration == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "' is no time that passes; leave the flag out for what holds without it"));

@@ -12,27 +12,27 @@
 
 namespace tessera::client {
 
-/// What every command shares: where the server is and how to print. Command functions add their
-/// subcommand to `app`; the chosen one leaves its action in `action`.
+/// Options and actions that all commands share. A command function adds its subcommand to `app`; parsing the chosen one
+/// sets `action`.
 struct CommandLine {
   CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
   std::string server;
-  std::string data_folder;              ///< of a tesserad on this machine: calls go to it as its operator
-  std::function<absl::Status()> ended;  ///< of a service of this command's time: see Channel::setEnded
+  std::string data_folder;              ///< data folder of a local tesserad; calls go to it with an operator's token
+  std::function<absl::Status()> ended;  ///< for a service that this command started, see Channel::setEnded
   Identity identity;
   bool json = false;
   bool quiet = false;
   std::function<int()> action;
 
-  /// A subcommand with --server, --json and --quiet accepted after it as well as before.
+  /// Adds a subcommand that accepts --server, --json and --quiet after its name as well as before.
   CLI::App* add(const std::string& name, const std::string& description);
 
-  /// Connects, and waits up to 5 s for an answer.
+  /// Connects and waits up to 5 s for an answer.
   absl::StatusOr<std::unique_ptr<Channel>> connect() const { return connect(std::chrono::seconds(5)); }
   absl::StatusOr<std::unique_ptr<Channel>> connect(std::chrono::milliseconds patience) const;
-  /// Whether the user has said which service is meant, by a flag or TESSERA_SERVER.
+  /// Whether the user named a service, by a flag or TESSERA_SERVER.
   bool namesServer() const;
-  /// For what this program has built in and a service may have more of: null where none is named and none answers.
+  /// For commands that can also use built-in data: returns null if the user named no service and none answers.
   absl::StatusOr<std::unique_ptr<Channel>> connectIfThere() const;
 };
 
@@ -62,15 +62,15 @@ void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
 void addWatchingCommands(CommandLine& line);  // curve, trace
 
-/// "500ms", "30s", "5m", "1h30m" in microseconds, at least one. INVALID_ARGUMENT says what is accepted.
+/// Converts "500ms", "30s", "5m", "1h30m" to microseconds, at least one. INVALID_ARGUMENT states the accepted format.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);
 
-/// Checks of a number that a flag takes: one that is finite, and at least 0, or above it. CLI11's own answer with the
-/// largest number there is.
+/// Validators for finite numbers: at least 0, or above 0. CLI11's own validators state the largest double in their
+/// messages.
 CLI::Validator nonNegative();
 CLI::Validator positive();
 
-/// Flags that lists share.
+/// Flags that all lists share.
 struct ListFlags {
   std::string filter;
   std::string order_by, default_order;
@@ -79,8 +79,8 @@ struct ListFlags {
   void addTo(CLI::App* app, const std::string& fields, const std::string& default_order);
 };
 
-/// Fetches pages until `flags.limit` items are there (0: all) and hands each page to `use`; answers the
-/// token of the next page, empty at the end.
+/// Fetches pages until `flags.limit` items have arrived (0: all) and passes each page to `use`. Returns the token of
+/// the next page, empty at the end.
 template <typename Request, typename Call, typename Use>
 absl::StatusOr<std::string> forEachPage(const ListFlags& flags, Call&& call, Use&& use) {
   constexpr int kMaxPage = 1000;

@@ -1,4 +1,4 @@
-// tessera compare: is one artifact faster than another, where, and is that more than chance?
+// tessera compare: is one artifact faster than another, in which steps, and beyond the noise?
 
 #include <chrono>
 #include <iostream>
@@ -27,7 +27,7 @@ struct CompareFlags {
   int rounds = 20, warmup = 3, threads = 1;
 };
 
-/// One of the two: loaded, with its own memory and all the times it took.
+/// One of the two artifacts: loaded, with its own memory and all its measured times.
 struct Side {
   v1::Manifest manifest;
   v1::Plan plan;
@@ -35,7 +35,7 @@ struct Side {
   LocalSession session{nullptr, &tessera_session_destroy};
   RunBuffers buffers;
   std::vector<double> total_ms;
-  std::vector<std::vector<double>> steps_ms;  ///< of each step, in the order of total_ms
+  std::vector<std::vector<double>> steps_ms;  ///< for each step, in the order of total_ms
 
   absl::Status open(const std::string& path, const CompareFlags& flags);
   absl::Status run(bool counts);
@@ -71,7 +71,8 @@ absl::Status Side::profile() {
   return runtimeError(code);
 }
 
-/// Both in turns; who begins changes with every round, so that neither always finds the other's caches.
+/// Alternates both artifacts. The order changes every round, so that neither always runs with the other's cache
+/// contents.
 absl::Status measure(Side& before, Side& after, const CompareFlags& flags) {
   for (int round = -flags.warmup; round < flags.rounds; ++round) {
     Side* turn[] = {&before, &after};
@@ -87,7 +88,7 @@ absl::Status measure(Side& before, Side& after, const CompareFlags& flags) {
   return absl::OkStatus();
 }
 
-/// "5%" or "5" as 0.05.
+/// Parses "5%" or "5" as 0.05.
 absl::StatusOr<std::optional<double>> shareOf(const std::string& text) {
   if (text.empty()) return std::nullopt;
   double percent = 0;
@@ -99,7 +100,7 @@ absl::StatusOr<std::optional<double>> shareOf(const std::string& text) {
 
 struct Row {
   StepPair step;
-  std::optional<TimeChange> times;  ///< unset: only one of them has it
+  std::optional<TimeChange> times;  ///< unset: only one artifact has the step
   double alone_ms = 0;
 };
 
@@ -196,7 +197,7 @@ int compareArtifacts(const CommandLine& line, CompareFlags flags) {
     (void)reportError(limit.status(), line.json);
     return kExitUsage;
   }
-  // What the files lack, all of it where there are none, is seeded: both get the same.
+  // Inputs without a file are filled with seeded values, equal for both artifacts.
   flags.inputs.random = true;
   Side before, after;
   if (absl::Status status = before.open(flags.before, flags); !status.ok()) return reportError(status, line.json);

@@ -22,7 +22,7 @@ bool sameShape(const v1::TensorSpec& a, const v1::TensorSpec& b) {
 
 void compareFloats(v1::DataType type, const std::string& actual, const std::string& reference, Difference& found) {
   const auto size = static_cast<size_t>(dtypeBytes(type));
-  size_t elsewhere = 0;  // NaNs and infinities that the other side has not
+  size_t elsewhere = 0;  // NaNs and infinities at other positions
   for (size_t at = 0; at < reference.size(); at += size) {
     const double ours = floatValue(type, actual.data() + at), wanted = floatValue(type, reference.data() + at);
     if (!std::isfinite(wanted) || !std::isfinite(ours)) {

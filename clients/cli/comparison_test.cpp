@@ -47,7 +47,7 @@ TEST(ComparisonTest, HasNoNumberWhereNoneCanBeTold) {
 }
 
 TEST(ComparisonTest, ComparesIntegersExactly) {
-  const int64_t big = int64_t{1} << 60;  // its neighbour is the same as a double
+  const int64_t big = int64_t{1} << 60;  // equal to its neighbour after conversion to double
   EXPECT_TRUE(compare("y", tensor<int64_t>(v1::DATA_TYPE_I64, {big}), tensor<int64_t>(v1::DATA_TYPE_I64, {big}), 1e-4)
                   .passed());
   const Difference off = compare("y", tensor<int64_t>(v1::DATA_TYPE_I64, {1, big}),

@@ -51,7 +51,7 @@ std::string phaseText(const v1::Job& job, const CompileTimes& times, double down
   std::string text = absl::StrCat("digest ", durationText(times.digest_ms), ", upload ", durationText(times.upload_ms));
   for (const v1::PhaseTime& phase : job.phases()) {
     absl::StrAppend(&text, ", ", phase.phase(), " ", durationText(phase.wall_ms()));
-    if (phase.tasks() > 1) {  // within one process nobody measures whose the processor's time was
+    if (phase.tasks() > 1) {  // tasks within one process share its CPU time
       const std::string cpu = phase.cpu_ms() > 0 ? ", cpu " + durationText(phase.cpu_ms()) : "";
       absl::StrAppend(&text, " (", phase.tasks(), " tasks", cpu, ")");
     }
@@ -65,7 +65,7 @@ std::string timesJson(const CompileTimes& times, double download_ms) {
                          times.upload_ms, times.answer_ms, download_ms);
 }
 
-// Writes the artifact to `path` unless the very same file is there, and its signature beside it.
+// Downloads the artifact to `path`, unless the same file exists, and writes its signature to `path`.sig.
 absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const std::string& path, ProgressView& view) {
   std::error_code error;
   bool there = false;
@@ -81,7 +81,7 @@ absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const s
   return keepSignatureAndTrust(channel, artifact.sha256(), path);
 }
 
-/// "none", "newest", or the time of a snapshot.
+/// Parses "none", "newest", or the time of a snapshot.
 absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options) {
   if (text == "none") return absl::OkStatus();
   v1::Knowledge& knowledge = *options.mutable_knowledge();
@@ -100,7 +100,7 @@ absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options)
   return absl::OkStatus();
 }
 
-/// What a job compiled, also where it tuned first.
+/// The result of a compile job, or of the compilation within a tune job.
 absl::StatusOr<v1::CompileResult> resultOf(Channel& channel, const v1::Job& job) {
   if (!job.has_tune_result()) return job.compile_result();
   TESSERA_ASSIGN_OR_RETURN(auto artifact, findBlob(channel, job.tune_result().artifact_id()));

@@ -1,4 +1,4 @@
-// tessera completion: a script that completes its own command line in a shell.
+// tessera completion: prints a shell script that completes the program's command line.
 #include <iostream>
 #include <memory>
 #include <string>

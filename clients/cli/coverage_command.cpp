@@ -1,4 +1,4 @@
-// tessera coverage: how many operators of a model a chip's instructions can compute (thesis, table 5.1).
+// tessera coverage: counts the operators of a model that a chip's instructions can compute (thesis, table 5.1).
 
 #include <filesystem>
 #include <iostream>
@@ -22,14 +22,14 @@ using compiler::intrinsic::CoveredOperator;
 
 struct CoverageFlags {
   AnalysisFlags question;
-  std::vector<std::string> more;  ///< models besides the first
+  std::vector<std::string> more;  ///< models after the first
   bool nodes = false;
 };
 
 absl::StatusOr<Coverage> coverageOfModel(CommandLine& line, AnalysisFlags question, const std::string& model,
                                          const v1::Target& target) {
   question.model.model = model;
-  question.model.target = "host";  // loop nests are the model's, not the target's
+  question.model.target = "host";  // loop nests do not depend on the target
   TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
   if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");

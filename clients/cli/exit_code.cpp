@@ -19,14 +19,14 @@ ExitCode exitCodeOf(const v1::CheckReport& report) {
 
 ExitCode exitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitOk;
-  // A typed failure says more than the status code it travels in.
+  // A typed Failure is more precise than the status code.
   const v1::Failure failure = failureOf(status);
   if (failure.reason() != v1::Failure::INTERNAL) return exitCodeOf(failure);
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kFailedPrecondition:  // what was asked for does not go with what there is
+    case absl::StatusCode::kFailedPrecondition:  // the request does not fit the state
       return kExitInvalid;
     case absl::StatusCode::kUnimplemented:
       return kExitUnsupported;

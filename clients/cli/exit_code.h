@@ -10,8 +10,8 @@ namespace tessera::client {
 ExitCode exitCodeOf(const absl::Status& status);
 ExitCode exitCodeOf(const v1::Failure& failure);
 
-/// kExitOk without problems; kExitInvalid when the model itself is wrong somewhere; else kExitUnsupported when it is
-/// valid but uses what is not compiled; else (dimensions to bind, files to give) what its first problem says.
+/// kExitOk without problems; kExitInvalid if the model itself is wrong somewhere; else kExitUnsupported if a valid
+/// model uses an unsupported feature; else (dimensions to bind, files to supply) the code of the first problem.
 ExitCode exitCodeOf(const v1::CheckReport& report);
 
 }  // namespace tessera::client

@@ -1,4 +1,4 @@
-// tessera explain: what becomes of a model's graph; why a request is, or is not, answered from the cache.
+// tessera explain: how the compiler transforms a model's graph; why a request is, or is not, answered from the cache.
 
 #include <iostream>
 #include <set>
@@ -28,7 +28,7 @@ struct ExplainFlags {
 
 bool isArtifact(const std::string& model) { return model.ends_with(".tsra"); }
 
-// An artifact is compiled: what a flag asks to be otherwise would be passed over.
+// An artifact is already compiled, so flags that describe a compilation are errors instead of being ignored.
 void refuseFlagsOfModels(const CLI::App& command) {
   const std::set<std::string> known = {"MODEL", "--help", "--nodes", "--dot", "--svg", "--plan-out"};
   for (const CLI::Option* option : command.get_options()) {
@@ -37,7 +37,7 @@ void refuseFlagsOfModels(const CLI::App& command) {
   }
 }
 
-// The Plan within an artifact file; the model's own nodes are no longer known there.
+// Reads the Plan of an artifact file. It does not contain the model's own nodes.
 absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(auto plan, readPlan(path));
   v1::Explanation explanation;

@@ -22,7 +22,7 @@ std::string ratio(int64_t part, int64_t whole) {
 
 std::string dashed(const std::string& text) { return text.empty() ? "-" : text; }
 
-/// What comes out of each node: its first outgoing edge says.
+/// The result type of each node, taken from its first outgoing edge.
 std::map<int, std::string> resultTypes(const v1::GraphView& view) {
   std::map<int, std::string> types;
   for (const auto& edge : view.edges()) types.emplace(edge.from(), typeText(edge.tensor()));
@@ -97,11 +97,11 @@ std::string layoutText(const v1::Explanation& explanation) {
   return text + "\n";
 }
 
-/// Decisions that differ in their place alone (a network's equal layers) are one row, unless `each` is asked for.
+/// Decisions that differ only in their place (equal layers of a network) share one row, unless `each` is set.
 std::string decisionTable(const v1::GraphReport& report, bool each) {
   std::vector<std::vector<std::string>> rows;
-  std::vector<int> places;                          // of each row
-  std::map<std::vector<std::string>, size_t> said;  // a row without its place -> its position
+  std::vector<int> places;                          // number of places for each row
+  std::map<std::vector<std::string>, size_t> said;  // row without its place -> its index
   const auto cost = [](double value, const std::string& unit) {
     if (unit == "bytes") return bytesText(static_cast<int64_t>(value));
     return absl::StrFormat("%.4g %s", value, unit);
@@ -129,7 +129,7 @@ std::string decisionTable(const v1::GraphReport& report, bool each) {
   return table({"DECISION", "KIND", "COST", "INSTEAD OF", "WHERE", "WHY"}, rows);
 }
 
-/// Equation 4.10 of each fusion that was looked at, beside what the analysis that decided says.
+/// For each fusion that was considered: equation 4.10 of the thesis, next to the prediction that the decision used.
 std::string fusionTable(const v1::GraphReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& decision : report.decisions()) {

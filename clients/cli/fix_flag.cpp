@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// The element type of values that name none.
+/// The element type of values without a named type.
 v1::DataType typeOf(const Words& words) {
   bool booleans = !words.empty(), integers = true;
   for (const std::string& word : words) {
@@ -26,7 +26,7 @@ v1::DataType typeOf(const Words& words) {
   return booleans ? v1::DATA_TYPE_BOOL : integers ? v1::DATA_TYPE_I64 : v1::DATA_TYPE_F32;
 }
 
-/// "int64" or "i64": numpy's name, or the compiler's as its messages have it.
+/// Parses "int64" or "i64": NumPy's name, or the compiler's.
 v1::DataType typeNamed(const std::string& name) {
   for (int number = 1; number <= v1::DataType_MAX; ++number) {
     const auto type = static_cast<v1::DataType>(number);
@@ -58,7 +58,7 @@ bool appendInteger(std::string& bytes, const std::string& word) {
   return true;
 }
 
-/// One element; false when the word is none of the type, or the type is written in files only.
+/// Appends one element; false if the word is not of the type, or if values of the type can only come from files.
 bool appendElement(std::string& bytes, v1::DataType type, const std::string& word) {
   double real = 0;
   switch (type) {
@@ -100,7 +100,7 @@ absl::StatusOr<v1::TensorValue> parseFix(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--fix ", text, ": ", what, "; write NAME=1,2,3, NAME=int32:1,2,3 or NAME=@FILE.npy, e.g. --fix shape=2,3"));
   };
-  // An input's name may hold '='; a list of numbers does not, and neither does what follows '@' in most cases.
+  // An input's name may contain '='. A list of numbers contains none, and a file's name after '@' seldom does.
   const size_t file = text.find("=@");
   const size_t equals = file != std::string::npos ? file : text.rfind('=');
   if (equals == std::string::npos || equals == 0) return wrong("no input is named");

@@ -7,14 +7,14 @@
 
 namespace tessera::client {
 
-/// What `--fix` says, an input and the value it is compiled for:
+/// Parses the value of `--fix`, an input and the value to compile for:
 ///
-///     shape=2,3            a list of integers is int64, one with a point or an exponent float32, true,false bool
-///     axis=int32:1         another element type, by numpy's name
+///     shape=2,3            integers are int64; numbers with a point or an exponent are float32; true,false are bool
+///     axis=int32:1         an explicit element type, by NumPy's name
 ///     starts=@starts.npy   a file, with its own type and shape
 ///
-/// Values written out have one dimension (none: no element); the compiler takes a single one for a scalar where
-/// the model wants a scalar. INVALID_ARGUMENT says what is wrong.
+/// Values in the text form a vector (empty: no element). The compiler accepts a single value for a scalar if the model
+/// needs a scalar. INVALID_ARGUMENT states the fault.
 absl::StatusOr<v1::TensorValue> parseFix(const std::string& text);
 
 }  // namespace tessera::client

@@ -21,16 +21,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A version in memory.
+/// A version that is loaded into memory.
 struct Loaded {
   v1::ArtifactVersion version;
   LocalArtifact artifact;
 };
 
-/// What was run of one version.
+/// The consecutive runs of one version.
 struct Stretch {
   v1::ArtifactVersion version;
-  double from_ms = 0;  ///< of its first run, since the command began
+  double from_ms = 0;  ///< start of its first run, since the command began
   std::vector<double> times_ms;
 };
 
@@ -60,10 +60,10 @@ class Follower {
  private:
   double elapsedMs() const { return std::chrono::duration<double, std::milli>(Clock::now() - begun_).count(); }
 
-  /// On the watching thread: what takes long happens beside the runs.
+  /// Runs on the watching thread, so that downloads do not delay the runs.
   absl::Status fetch(const v1::ArtifactVersion& version) {
     auto fetched = fetchArtifact(channel_, version, run_.trust, false);
-    if (absl::IsNotFound(fetched.status())) {  // it may have been superseded meanwhile: the last one counts
+    if (absl::IsNotFound(fetched.status())) {  // a newer version may have replaced it: an error only for the last one
       missing_ = absl::NotFoundError(
           absl::StrCat("version ", version.number(), " of job ", run_.job, ": ", fetched.status().message()));
       return absl::OkStatus();
@@ -75,7 +75,7 @@ class Follower {
     return absl::OkStatus();
   }
 
-  /// The newest version, if it is not the one that runs.
+  /// Returns the newest version, unless it is the running one.
   std::shared_ptr<Loaded> takeNewest() {
     const std::lock_guard lock(mutex_);
     return std::exchange(newest_, nullptr);
@@ -95,7 +95,7 @@ class Follower {
       return runtimeError(code);
     }
     stretches_.push_back({next->version, 0, {}});
-    runs_ = std::move(next);  // the bytes of the one before are not needed any more
+    runs_ = std::move(next);  // the previous version's bytes are no longer needed
     return absl::OkStatus();
   }
 
@@ -137,14 +137,14 @@ class Follower {
   Channel& channel_;
   const Clock::time_point begun_;
   std::atomic<bool> stop_ = false;
-  absl::Status missing_;  // the watching thread's: the newest version cannot be had
-  std::mutex mutex_;      // of the next three
+  absl::Status missing_;  // used by the watching thread: why the newest version is unavailable
+  std::mutex mutex_;      // protects the next three members
   std::shared_ptr<Loaded> newest_;
   absl::Status watched_;
   bool over_ = false;
   std::shared_ptr<Loaded> runs_;
   RunBuffers buffers_;
-  LocalSession session_{nullptr, &tessera_session_destroy};  // before what it runs
+  LocalSession session_{nullptr, &tessera_session_destroy};  // destroyed before runs_, which it uses
   std::list<Stretch> stretches_;
 };
 
@@ -160,7 +160,7 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> versions;
   for (const Stretch& stretch : follower.stretches()) {
-    if (stretch.times_ms.empty()) continue;  // the next one came before its first run
+    if (stretch.times_ms.empty()) continue;  // a newer version arrived before its first run
     const Latency latency = summarize(stretch.times_ms);
     runs += latency.runs;
     rows.push_back({absl::StrCat(stretch.version.number()), absl::StrCat(stretch.version.tuned_workloads()),

@@ -8,18 +8,18 @@
 
 namespace tessera::client {
 
-/// `tessera run --follow`: runs the artifact of a tune job again and again, from the version on that is the newest as
-/// it begins, and goes over to each newer one between two runs.
+/// `tessera run --follow`: runs the artifact of a tune job repeatedly, starting with the newest version, and switches
+/// to each newer one between two runs.
 struct FollowedRun {
   std::string job;
   RunInputs inputs;
   TrustFlags trust;
-  std::string output_folder;  ///< results of the last run; empty: nowhere
+  std::string output_folder;  ///< results of the last run; empty: not written
   int threads = 1;
-  int64_t window_us = 0;  ///< from the start of the command; 0: until the job has ended
+  int64_t window_us = 0;  ///< limit since the start of the command; 0: until the job ends
 };
 
-/// The exit code.
+/// Returns the exit code.
 int followJob(const CommandLine& line, const FollowedRun& run);
 
 }  // namespace tessera::client

@@ -19,7 +19,7 @@ InterruptWatch::~InterruptWatch() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
-    if (!taken_) pthread_kill(thread_.native_handle(), SIGTERM);  // wakes its sigwait, reaches nobody else
+    if (!taken_) pthread_kill(thread_.native_handle(), SIGTERM);  // wakes that thread's sigwait only
   }
   changed_.notify_all();
   thread_.join();
@@ -39,7 +39,7 @@ void InterruptWatch::cancels(std::function<void()> action) {
   changed_.notify_all();
 }
 
-// On this thread alone, for the whole process: signals that nobody blocks go to whoever takes them.
+// Unblocking in this one thread suffices: the kernel delivers a process signal to any thread that does not block it.
 void InterruptWatch::letThrough() { pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr); }
 
 void InterruptWatch::watch() {

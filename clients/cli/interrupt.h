@@ -12,21 +12,23 @@
 
 namespace tessera::client {
 
-/// Turns Ctrl-C (SIGINT, SIGTERM) of a command that makes a job into the job's cancellation, so that nothing goes on
-/// working for nobody. Threads started before it keep the signals for themselves: make it before the first connection.
+/// Turns Ctrl-C (SIGINT, SIGTERM) into the cancellation of the command's job, so that the service does not work for a
+/// client that is gone. Threads that exist before this object still receive the signals: create it before the first
+/// connection.
 ///
-/// Until jobMayExist() a signal ends the program as it always does. After it, a signal waits for cancels(), whose
-/// action it runs once; a second signal ends the program at once.
+/// Until jobMayExist() a signal ends the program as usual. After it, a signal is kept until cancels() sets an action,
+/// which runs once. A second signal ends the program at once.
 class InterruptWatch {
  public:
   InterruptWatch();
-  ~InterruptWatch();  ///< afterwards signals act as before
+  ~InterruptWatch();  ///< restores the signals' default effect
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
   void jobMayExist();
 
-  /// What to do on a signal, or at once when one came since jobMayExist(). Runs on the watch's own thread.
+  /// Sets the action for a signal. Runs it at once if a signal arrived since jobMayExist(). It runs on this object's
+  /// own thread.
   void cancels(std::function<void()> action);
 
  private:
@@ -37,13 +39,13 @@ class InterruptWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool job_may_exist_ = false;
-  bool taken_ = false;  // a signal came
+  bool taken_ = false;  // a signal arrived
   bool over_ = false;
   std::function<void()> action_;
   std::thread thread_;
 };
 
-/// Says so on the terminal ("tessera: DOING JOB"), and asks the server to cancel the job.
+/// Prints "tessera: DOING JOB" on the terminal, and asks the server to cancel the job.
 void cancelAloud(Channel& channel, const std::string& job_id, const char* doing);
 
 }  // namespace tessera::client

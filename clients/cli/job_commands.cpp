@@ -123,7 +123,7 @@ void addWatch(CommandLine& line) {
       auto channel = line.connect();
       if (!channel.ok()) return reportError(channel.status(), line.json);
       ProgressView view(line.quiet || line.json);
-      // As JSON every event is a line, the job is the last one.
+      // With --json each event is a line, and the job is the last line.
       auto job = awaitJob(**channel, *id,
                           [&](const v1::JobEvent& event) {
                             if (line.json) {

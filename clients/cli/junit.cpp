@@ -11,7 +11,7 @@
 namespace tessera::client {
 namespace {
 
-/// XML has no control characters, escaped or not; names in artifacts may.
+/// XML allows no control characters, escaped or not; names in artifacts may contain them.
 std::string xmlText(const std::string& text) {
   return absl::StrReplaceAll(printable(text, true), {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }

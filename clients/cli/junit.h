@@ -7,15 +7,15 @@
 
 namespace tessera::client {
 
-/// A test case as CI systems read them.
+/// One test case of a JUnit report.
 struct JunitCase {
-  std::string of;  ///< what is tested: its class
+  std::string of;  ///< the tested object, the case's class
   std::string name;
-  std::string failure;  ///< empty: it passed
+  std::string failure;  ///< empty: passed
   std::string output;
 };
 
-/// Writes a report of one suite; an error names the file.
+/// Writes a report with one suite; an error names the file.
 absl::Status writeJunit(const std::string& path, const std::string& suite, const std::vector<JunitCase>& cases);
 
 }  // namespace tessera::client

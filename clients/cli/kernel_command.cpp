@@ -1,4 +1,4 @@
-// tessera kernel: an operator as PTX of a described chip.
+// tessera kernel: compiles an operator to PTX for a described chip.
 
 #include <algorithm>
 #include <filesystem>
@@ -36,7 +36,7 @@ struct KernelFlags {
   int64_t points = int64_t{1} << 22, plans = 0;
 };
 
-/// Types that --type and --result take, and what products of the former are summed in.
+/// A type of --type and --result, and the type in which its products are accumulated.
 struct Type {
   const char* name;
   v1::DataType type, sum;
@@ -53,7 +53,7 @@ const Type* typeNamed(const std::string& name) {
   return nullptr;
 }
 
-/// What a driver needs to launch the kernel, and to know what it computes.
+/// The manifest: data that a driver needs to launch the kernel, and a description of the computation.
 std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
   const auto& plan = kernel.plan;
   const auto& nest = plan.software;
@@ -105,12 +105,12 @@ std::string fileText(const Kernel& kernel, const v1::Target& target) {
                       compiler::ptx::heading(target), kernel.text);
 }
 
-/// What was asked for is wrong, or nothing of the chip does it.
+/// Reports a wrong request, or that no instruction of the chip can compute the operator.
 absl::Status refused(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument ? status : absl::UnimplementedError(status.message());
 }
 
-/// Kernels of many plans as files of a folder, to be measured.
+/// Writes kernels of many plans to a folder, to be measured.
 int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Target& target,
                const compiler::intrinsic::Nest& nest, const compiler::ptx::Question& question) {
   const auto kernels = kernelsOf(nest, target, flags.name, flags.plans, question);

@@ -41,7 +41,7 @@ absl::StatusOr<std::string> LabelFlags::narrowed(const std::string& filter) cons
   TESSERA_ASSIGN_OR_RETURN(const auto labels, parse());
   std::string all = filter.empty() || labels.empty() ? filter : absl::StrCat("(", filter, ")");
   for (const auto& [key, value] : labels) {
-    // A key is a word of the filter: one that is none must not be read as more of it.
+    // A key becomes part of a filter expression, so other characters could be parsed as further conditions.
     if (key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos) {
       return wrongLabel(key, "a key of a-z, 0-9, '_' and '-'");
     }

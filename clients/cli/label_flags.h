@@ -9,16 +9,16 @@
 
 namespace tessera::client {
 
-/// --label KEY=VALUE, any number of times: the client's own words on a job.
+/// --label KEY=VALUE, repeatable: the client's own labels of a job.
 struct LabelFlags {
   std::vector<std::string> words;
 
-  /// Of a command that makes jobs.
+  /// For commands that create jobs.
   void addTo(CLI::App* command);
-  /// By key. INVALID_ARGUMENT for a word without "=", or a key that is given twice; what keys and values may be, the
-  /// server says.
+  /// Returns the labels by key. INVALID_ARGUMENT for a word without "=" or a repeated key; the server checks keys and
+  /// values further.
   absl::StatusOr<std::map<std::string, std::string>> parse() const;
-  /// `filter`, and that a job has all of them.
+  /// Returns `filter`, extended by the condition that a job has all labels.
   absl::StatusOr<std::string> narrowed(const std::string& filter) const;
 };
 

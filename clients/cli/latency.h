@@ -5,7 +5,7 @@
 
 namespace tessera::client {
 
-/// Order statistics of a set of run times, all in milliseconds.
+/// Order statistics of run times, in milliseconds.
 struct Latency {
   double min = 0, median = 0, p90 = 0, p99 = 0, max = 0;
   int runs = 0;

@@ -25,7 +25,7 @@ Key keyOf(const v1::TuningRecord& record) {
           record.job_id().empty() ? record.seed() : 0};
 }
 
-constexpr char kChoiceMode[] = "choice";  // measured once: nobody searched
+constexpr char kChoiceMode[] = "choice";  // measured once, without a search
 
 }  // namespace
 

@@ -6,16 +6,16 @@
 #include "clients/cli/drawing/chart.h"
 #include "tessera/v1/record.pb.h"
 
-/// How searches went on: made of their records.
+/// Learning curves of searches, computed from their records.
 namespace tessera::client {
 
-/// One trial of a search, and the best of it and those before.
+/// One trial of a search, with the best result up to it.
 struct CurvePoint {
-  int trial = 0;          ///< from 1, in the order of the records; those that failed count
-  double seconds = 0;     ///< since the search began
-  double ms = 0;          ///< 0: it failed
-  double best_ms = 0;     ///< 0: nothing ran yet
-  double best_speed = 0;  ///< against the default; 0: not compared
+  int trial = 0;          ///< from 1, in the order of the records, including failures
+  double seconds = 0;     ///< since the start of the search
+  double ms = 0;          ///< 0: failed
+  double best_ms = 0;     ///< 0: no result yet
+  double best_speed = 0;  ///< relative to the default; 0: not compared
 };
 struct LearningCurve {
   std::string workload, summary, target, method, job;
@@ -25,13 +25,13 @@ struct LearningCurve {
   std::vector<CurvePoint> points;
 };
 
-/// A curve for each search of each workload: records of one job (one method and seed where there is no job) on one chip
-/// with one number of threads. In the order in which they began.
+/// Returns one curve for each search of each workload: the records of one job (without a job, of one method and seed)
+/// on one chip with one number of threads, ordered by their start.
 std::vector<LearningCurve> curvesOf(std::vector<v1::TuningRecord> records);
 
 enum class CurveOver { kTrials, kSeconds };
 enum class CurveOf { kMs, kSpeed, kGflops };
-/// Points that say nothing of what is asked are left out.
+/// Selects the axes of a curve. Points without the requested quantity are omitted.
 Curve drawnCurve(const LearningCurve& curve, CurveOver over, CurveOf what);
 
 std::string curvesJson(const std::vector<LearningCurve>& curves);

@@ -20,7 +20,7 @@ namespace {
 using FleetStub = v1::FleetService::Stub;
 using OperatorStub = v1::OperatorService::Stub;
 
-/// "full", or what is not in force.
+/// "full", or the missing measures.
 std::string sandboxOf(const v1::Worker& worker) {
   std::vector<std::string> missing;
   for (const v1::SandboxMeasure& measure : worker.sandbox()) {
@@ -45,7 +45,7 @@ std::vector<std::string> workerRow(const v1::Worker& worker) {
 
 std::string kindText(int kind) { return absl::AsciiStrToLower(v1::TaskKind_Name(static_cast<v1::TaskKind>(kind))); }
 
-/// Words of others are a line each, whatever is in them.
+/// Text from workers is printed on one line each, whatever it contains.
 std::string describe(const v1::Worker& worker) {
   std::string text;
   const auto add = [&](const auto&... words) { absl::StrAppend(&text, printable(absl::StrCat(words...)), "\n"); };
@@ -107,7 +107,7 @@ std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
 void addOperatorCommand(CommandLine& line) {
   CLI::App* command = line.add("ops", "List the operators that are compiled, with their versions");
   auto flags = std::make_shared<ListFlags>();
-  flags->limit = 0;  // a table that people look something up in
+  flags->limit = 0;  // a table for look-ups: show everything
   flags->addTo(command, "name, domain, family, since_version, until_version", "domain, name, since_version");
   command->callback([&line, flags] {
     line.action = [&line, flags] {
@@ -115,7 +115,7 @@ void addOperatorCommand(CommandLine& line) {
       if (!channel.ok()) return reportError(channel.status(), line.json);
       const std::vector<std::string> headings = {"OPERATOR", "VERSIONS", "INPUTS", "FAMILY", "TYPES"};
       if (*channel == nullptr) {
-        // The table is the compiler's, which this program does not link.
+        // The operator table belongs to the compiler, which this program does not link; tessera-task prints it.
         const auto described = worker::describeHost(binaryBeside("tessera-task"));
         if (!described.ok()) return reportError(described.status(), line.json);
         return printBuiltin(line, *flags, "operators", headings, described->operators(), operatorRow);

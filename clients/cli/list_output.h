@@ -11,8 +11,8 @@
 
 namespace tessera::client {
 
-/// One list command from call to output: pages fetched, then a table, or as JSON
-/// {"<plural>": [...], "next_page_token": "..."}. `rowOf` gives the table's cells of one item.
+/// A complete list command: fetches pages and prints a table, or with JSON {"<plural>": [...], "next_page_token":
+/// "..."}. `rowOf` returns the table's cells for one item.
 template <typename Request, typename Call, typename ItemsOf, typename RowOf>
 int printList(const CommandLine& line, const ListFlags& flags, const std::string& plural,
               const std::vector<std::string>& headings, Call&& call, ItemsOf&& itemsOf, RowOf&& rowOf) {
@@ -38,8 +38,8 @@ int printList(const CommandLine& line, const ListFlags& flags, const std::string
   return 0;
 }
 
-/// What this program has built in, where connectIfThere() found no service to list it and more: in its own order, and
-/// marked ("from" in JSON, a line on standard error).
+/// Lists built-in items if connectIfThere() found no service: in their own order, marked as built in ("from" in JSON, a
+/// line on standard error).
 template <typename Items, typename RowOf>
 int printBuiltin(const CommandLine& line, const ListFlags& flags, const std::string& plural,
                  const std::vector<std::string>& headings, const Items& items, RowOf&& rowOf) {

@@ -10,14 +10,14 @@
 
 namespace tessera::client {
 
-/// --local and what belongs to it: a service for the time of one command.
+/// --local and its companions: a service for one command.
 struct LocalFlags {
   bool local = false;
   std::string data_folder;
   int workers = 0;
 
   void addTo(CLI::App* command);
-  /// With --local: starts the service and makes it the one that `line` connects to. Null without. Before the first
+  /// With --local, starts the service and makes `line` connect to it; otherwise returns null. Call it before the first
   /// connection.
   absl::StatusOr<std::unique_ptr<LocalService>> start(CommandLine& line) const;
 };

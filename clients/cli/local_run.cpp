@@ -56,12 +56,12 @@ absl::StatusOr<LocalArtifact> loadedFrom(int file, bool verify_weights) {
 }  // namespace
 
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
-  // Opened once: a file that takes its name after the check is not the one that is loaded.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO too, at once
+  // Opened once, so that the checked file is the loaded file even if the name changes meanwhile.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // returns at once for a FIFO
   if (file < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat("there is no file ", path));
   if (file < 0) return fileError(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close = [file] { ::close(file); };
-  // Said before it is asked who signed it: nobody signs a model.
+  // A model file is reported as such before the signature check, since nobody signs models.
   std::array<char, 2> magic{};
   const ssize_t got = pread(file, magic.data(), magic.size(), 0);
   if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
@@ -76,7 +76,7 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
 
 absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
                                             const TrustFlags& trust, bool verify_weights) {
-  // A file in memory: its weights lie aligned, and are used where they are.
+  // The artifact is a file in memory: its weights are aligned and used in place.
   const int file = memfd_create("tessera-artifact", MFD_CLOEXEC);
   if (file < 0) return fileError(errno, "cannot make a file in memory");
   const absl::Cleanup close = [file] { ::close(file); };
@@ -107,7 +107,7 @@ v1::TensorSpec specOf(const tessera_tensor_info& info) {
   return spec;
 }
 
-// The variant that the given inputs, --dim and --shape ask for. Inputs the artifact lacks are checkInputs' to refuse.
+// Selects the variant by the given inputs, --dim and --shape. checkInputs rejects unknown inputs.
 absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunInputs& from,
                                      const std::map<std::string, Tensor>& given) {
   TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
@@ -155,7 +155,7 @@ RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, in
 absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunInputs& from) {
   tessera_variant_info info;
   tessera_artifact_variant(artifact, variant, &info);
-  std::vector<int64_t> sizes(info.num_dimensions, -1);  // as far as they are given
+  std::vector<int64_t> sizes(info.num_dimensions, -1);  // -1: not given
   for (size_t d = 0; d < info.num_dimensions; ++d) {
     tessera_dimension dimension;
     tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
@@ -167,7 +167,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     for (RangeUse& range : ranges)
       if (each.name() == range.dimension) sizes[static_cast<size_t>(range.position)] = each.size();
   }
-  std::map<std::string, std::vector<int64_t>> shapes;  // what files have, and, for what --random makes, --shape
+  std::map<std::string, std::vector<int64_t>> shapes;  // shapes of the files, and of --shape for generated inputs
   for (const v1::InputShape& each : choice.input_shapes())
     shapes[each.name()].assign(each.shape().begin(), each.shape().end());
   for (const auto& [name, tensor] : inputs) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
@@ -220,7 +220,7 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
     for (int32_t d = 0; d < info.rank; ++d) {
       if (const RangeUse* range = rangeOf(artifact, i, d)) input_specs.back().set_shape(d, range->size);
     }
-    if (const void* known = tessera_artifact_default_input(artifact, i)) {  // may be left out
+    if (const void* known = tessera_artifact_default_input(artifact, i)) {  // the input has a default
       const std::string bytes(static_cast<const char*>(known), static_cast<size_t>(info.size_bytes));
       inputs.try_emplace(info.name, Tensor{input_specs.back(), bytes});
     }

@@ -13,45 +13,45 @@
 #include "clients/cli/trust_flags.h"
 #include "compiler/runtime/tessera.h"
 
-/// Artifact files run in this process: loading, inputs from files, memory for one run.
+/// Artifact files that run in this process: loading, inputs from files, memory for one run.
 namespace tessera::client {
 
 using LocalArtifact = std::unique_ptr<tessera_artifact, decltype(&tessera_artifact_destroy)>;
 using LocalSession = std::unique_ptr<tessera_session, decltype(&tessera_session_destroy)>;
 
-/// A fault of the compiler, told by one sentence that names the kernel.
+/// A compiler fault; `sentence` names the kernel.
 absl::Status generatedCodeCrashed(const std::string& sentence);
 
-/// The runtime's latest error in this thread.
+/// Converts the runtime's latest error in this thread.
 absl::Status runtimeError(tessera_status status);
 
-/// NOT_FOUND without such a file; INVALID_INPUT before a byte of it is loaded when nobody trusted has signed it and
-/// `trust` does not say that this is all right. `verify_weights` checks their checksum too.
+/// Loads an artifact file. NOT_FOUND if it does not exist. INVALID_INPUT, before any of it is loaded, if it has no
+/// trusted signature and `trust` does not allow that. `verify_weights` also checks the weights' checksum.
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights);
 
-/// The same for what a service has.
+/// The same for an artifact of a service.
 absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
                                             const TrustFlags& trust, bool verify_weights);
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant);
 
-/// Where a run's inputs come from.
+/// Sources of a run's inputs.
 struct RunInputs {
   std::vector<std::string> files;  ///< --input
-  ShapeFlags shapes;               ///< --dim and --shape: the variant, where the files do not say
-  bool random = false;             ///< what the files lack is made of `seed`
+  ShapeFlags shapes;               ///< --dim and --shape: select the variant if the files do not
+  bool random = false;             ///< missing inputs are generated from `seed`
   uint64_t seed = 0;
 };
 
-/// Of a variant that was compiled for ranges of sizes: how much of one a run has.
+/// Use of one range of a variant that was compiled for ranges of sizes.
 struct RangeUse {
   std::string dimension;
-  int32_t position = 0;  ///< among the variant's dimensions
-  int64_t size = 0;      ///< of the run
-  int64_t room = 0;      ///< of the variant
+  int32_t position = 0;  ///< index among the variant's dimensions
+  int64_t size = 0;      ///< the run's size
+  int64_t room = 0;      ///< the variant's capacity
 };
 
-/// The tensors of one run in the artifact's order. Outputs lie at multiples of 64.
+/// The tensors of one run, in the artifact's order. Outputs are aligned to 64 bytes.
 struct RunBuffers {
   size_t variant = 0;
   std::vector<RangeUse> ranges;
@@ -60,18 +60,17 @@ struct RunBuffers {
   std::vector<std::unique_ptr<char, decltype(&free)>> memory;
   std::vector<tessera_const_buffer> in;
   std::vector<tessera_buffer> out;
-  std::vector<int64_t> out_bytes;  ///< of the latest run's extents
+  std::vector<int64_t> out_bytes;  ///< sizes after the latest run
 
-  /// Reads and checks the inputs, chooses the variant they ask for, makes room for the outputs. Inputs
-  /// have the shapes of the run; those that say how much of a range counts follow from them.
+  /// Reads and checks the inputs, selects the variant, allocates the outputs. Inputs have the shapes of the run; inputs
+  /// that hold the size of a range are filled in.
   absl::Status prepare(const tessera_artifact* artifact, const RunInputs& from);
 
-  /// Shapes and bytes of the outputs for the extents that the session's latest run found.
+  /// Updates shapes and sizes of the outputs from the extents of the session's latest run.
   void takeExtents(tessera_session* session);
 
  private:
-  /// Reads from the variant, --dim and the given inputs how much of its ranges the run has, and gives the inputs that
-  /// say so their values.
+  /// Derives the run's size of each range from --dim and the given inputs, and fills the inputs that hold these sizes.
   absl::Status useRanges(const tessera_artifact* artifact, const RunInputs& from);
   RangeUse* rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension);
   char* allocate(size_t bytes);

@@ -28,12 +28,12 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr auto kStartPatience = std::chrono::seconds(30);
-/// A tesserad that no command ends with may be started again by its owner (a service manager), who gets this long.
+/// A tesserad that was not started by a command may be restarted by its service manager; wait this long for it.
 constexpr auto kOwnersRestart = std::chrono::seconds(5);
 
 std::string logIn(const fs::path& folder) { return (folder / "tesserad.log").string(); }
 
-/// What tesserad said last before it ended with an error, behind " (" and before ")"; empty: nothing.
+/// The last output of a tesserad that ended with an error, in parentheses after a blank; empty if there is none.
 std::string lastWordsIn(const fs::path& folder) {
   constexpr absl::string_view kProgram = "tesserad: ";
   std::ifstream in(logIn(folder));
@@ -49,10 +49,10 @@ std::string defaultDataFolder() {
   return "tessera-data";
 }
 
-/// What a tesserad announced of itself in the folder (tesserad.build).
+/// The announcement of a tesserad in its data folder (tesserad.build).
 struct Announced {
   std::string build, process;
-  bool with_parent = false;  ///< it ends with the command that started it
+  bool with_parent = false;  ///< ends with the command that started it
 };
 Announced announcedIn(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.build");
@@ -63,8 +63,8 @@ Announced announcedIn(const fs::path& folder) {
   return it;
 }
 
-/// Whether a tesserad holds the folder: the process named in the store's lock file lives and has that file open. Says
-/// no of one in another PID namespace; tesserad itself decides by the lock.
+/// Whether a tesserad uses the folder: the process in the store's lock file lives and has that file open. Wrongly false
+/// for a process in another PID namespace; tesserad itself relies on the lock.
 bool isHeld(const fs::path& folder) {
   const fs::path lock = folder / "tessera.db.lock";
   std::ifstream in(lock);
@@ -72,7 +72,7 @@ bool isHeld(const fs::path& folder) {
   if (!std::getline(in, process) || process.empty()) return false;
   std::error_code error;
   fs::directory_iterator files(absl::StrCat("/proc/", process, "/fd"), error);
-  if (error) return error == std::errc::permission_denied;  // another user's, whose files nobody sees
+  if (error) return error == std::errc::permission_denied;  // the process of another user, whose open files are hidden
   for (; files != fs::directory_iterator(); files.increment(error)) {
     std::error_code closed;
     if (fs::equivalent(files->path(), lock, closed)) return true;
@@ -80,7 +80,8 @@ bool isHeld(const fs::path& folder) {
   return false;
 }
 
-// The address a tesserad announced in the folder, if one answers there. A port may be another program's by now.
+// The address that a tesserad announced in the folder, if a server answers there. Another program may use the port by
+// now.
 std::string runningServer(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.addr");
   std::string address;
@@ -89,7 +90,7 @@ std::string runningServer(const fs::path& folder) {
   return Channel(address).waitReady(std::chrono::milliseconds(500)).ok() ? address : "";
 }
 
-// Of another build, a server would answer with another compiler than the one this program comes with.
+// A server of another build has another compiler than the one that belongs to this program.
 absl::Status checkBuild(const fs::path& folder) {
   const Announced it = announcedIn(folder);
   if (it.build == compilerVersion()) return absl::OkStatus();
@@ -103,7 +104,7 @@ absl::Status checkBuild(const fs::path& folder) {
 }
 
 std::string socketIn(const fs::path& folder) {
-  // A socket's path has at most 107 characters; a deep data folder takes a port instead.
+  // A socket path has at most 107 characters; for longer paths a port is used.
   constexpr size_t kMaxSocketPath = 107;
   std::string address = absl::StrCat("unix:", (folder / "tesserad.sock").string());
   return address.size() > kMaxSocketPath ? "127.0.0.1:0" : address;
@@ -165,13 +166,13 @@ absl::Status LocalService::spawn() {
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // Its own process group: Ctrl-C is for this command, which then drains the service.
+  // In its own process group, so that Ctrl-C reaches only this command, which then drains the service.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   std::error_code error;
-  fs::remove(folder_ / "tesserad.addr", error);  // of one that was killed
+  fs::remove(folder_ / "tesserad.addr", error);  // left by a killed server
   const int failed = posix_spawnp(&child_, binary.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
@@ -204,13 +205,13 @@ absl::Status LocalService::ended() {
   int status = 0;
   if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {
     child_ = 0;
-    // Of several commands that start one at the same moment, one gets the folder, and the others use what it started.
+    // If several commands start a service at the same moment, one gets the folder, and the others use its service.
     const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerFailed && isHeld(folder_);
     if (!lost) why_ = whyItEnded(status);
   }
   if (child_ > 0 || !why_.ok()) return why_;
 
-  // One that another command or its owner started; while it drains it still holds the folder.
+  // Another command or the owner started it. A draining service still holds the folder.
   if (isHeld(folder_)) {
     gone_since_.reset();
     return absl::OkStatus();

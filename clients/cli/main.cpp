@@ -24,7 +24,7 @@ namespace {
 
 std::string doYouMean(const std::string& name) { return name.empty() ? "" : absl::StrCat("; do you mean ", name, "?"); }
 
-/// Which commands there are where one is wanted. "A subcommand is required" would be all.
+/// Lists the commands at this place; CLI11 would only print that a subcommand is required.
 void sayUnknownCommand(const CLI::App& at, const std::string& word) {
   const auto known = at.get_subcommands([](const CLI::App*) { return true; });
   std::vector<std::string> names;
@@ -33,7 +33,7 @@ void sayUnknownCommand(const CLI::App& at, const std::string& word) {
             << doYouMean(nearest(word, names)) << "; commands: " << absl::StrJoin(names, ", ") << "\n";
 }
 
-/// The flags that are accepted behind a command.
+/// The flags that are accepted after a command.
 std::vector<std::string> flagsOf(const CLI::App& app, const std::string& path) {
   std::vector<std::string> names;
   for (const CompletionPlace& place : completionTable(app))
@@ -42,7 +42,7 @@ std::vector<std::string> flagsOf(const CLI::App& app, const std::string& path) {
   return names;
 }
 
-/// The same of a command line that could not be read, if that is what is wrong with it.
+/// Suggests commands or flags for the words of a command line that CLI11 could not parse.
 void explainError(const CLI::App& app) {
   const CLI::App* at = &app;
   std::string path;
@@ -61,8 +61,8 @@ void explainError(const CLI::App& app) {
   }
 }
 
-/// What was printed to a full disk is lost; a script that goes on with half of it must hear of that. Whoever closes a
-/// pipe wants no more.
+/// Output that was written to a full disk is lost; the exit code must tell scripts. A closed pipe is no error: its
+/// reader wants no more.
 int afterOutput(int code) {
   errno = 0;
   std::cout.flush();
@@ -81,9 +81,9 @@ int afterOutput(int code) {
 
 int main(int argc, char** argv) {
   using namespace tessera::client;
-  // What fails on the way to a server is said once, by the command, and not at each attempt by the library.
+  // The command reports connection errors once; gRPC would log every attempt.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
-  // How often it works on connections that are being made between two calls, where every five seconds is too seldom.
+  // gRPC makes progress on connections between calls only at this interval; its default of five seconds is too long.
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
   CommandLine line;
   const char* from_environment = std::getenv("TESSERA_SERVER");
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
     }
     words.emplace_back("--help");
   }
-  std::reverse(words.begin(), words.end());  // as CLI11 takes a vector
+  std::reverse(words.begin(), words.end());  // CLI11 expects reversed order
   try {
     line.app.parse(words);
   } catch (const CLI::ParseError& error) {

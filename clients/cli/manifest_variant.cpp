@@ -29,7 +29,7 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
   return true;
 }
 
-// What the dimensions that are ranges span together; 0 when none is one.
+// The product of the capacities of all range dimensions; 0 without ranges.
 double roomOf(const v1::Manifest::Variant& variant) {
   double room = 0;
   for (const v1::DimensionBinding& dimension : variant.dimensions()) {
@@ -50,7 +50,7 @@ absl::StatusOr<const v1::Manifest::Variant*> chosenVariant(const v1::Manifest& m
       absl::StrAppend(&there, there.empty() ? "" : ", ", input.name(), ": ", typeText(input));
     }
   }
-  // Of those for a range the smallest that has room.
+  // Among variants for a range, choose the smallest that is large enough.
   if (chosen.size() > 1 &&
       std::all_of(chosen.begin(), chosen.end(), [](const auto* each) { return roomOf(*each) > 0; })) {
     chosen = {*std::min_element(chosen.begin(), chosen.end(),

@@ -6,8 +6,8 @@
 
 namespace tessera::client {
 
-/// The one variant of an artifact with several that --dim and --shape choose; of those for a range the smallest that
-/// has room. INVALID_INPUT lists what there is. The manifest must outlive it.
+/// Returns the variant of an artifact that --dim and --shape select; among variants for a range the smallest that is
+/// large enough. INVALID_INPUT lists all variants. The manifest must outlive the result.
 absl::StatusOr<const v1::Manifest::Variant*> chosenVariant(const v1::Manifest& manifest,
                                                            const v1::Specialization& choice);
 

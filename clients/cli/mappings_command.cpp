@@ -1,4 +1,4 @@
-// tessera mappings: how an operator can be put on an instruction of a chip (AMOS).
+// tessera mappings: the ways to map an operator to an instruction of a chip (AMOS).
 
 #include <algorithm>
 #include <chrono>
@@ -34,7 +34,7 @@ struct MappingFlags {
   bool explain = false;
 };
 
-/// What the thesis counts for this operator and this kind of instruction; 0: nothing.
+/// The thesis's count for this operator and kind of instruction; 0: none stated.
 size_t thesisCount(const StandardOperator& standard, const v1::Target& target, const v1::Intrinsic& intrinsic) {
   if (target.family() == v1::Target::NVPTX) return standard.thesis_count;
   return std::string(standard.name) == "C3D" ? thesisCountOfC3D(intrinsic.name()) : 0;

@@ -25,11 +25,11 @@ using google::protobuf::ListValue;
 using google::protobuf::Value;
 
 constexpr char kWorkloads[] = "database_workload.json", kRecords[] = "database_tuning_record.json";
-constexpr double kFailedSeconds = 1e9;  // a candidate that did not run has 1e10
-constexpr int kMostBlocks = 8;          // that a summary names
+constexpr double kFailedSeconds = 1e9;  // MetaSchedule writes 1e10 for a candidate that did not run
+constexpr int kMostBlocks = 8;          // limit of names in a summary
 constexpr int kMostProblems = 100;
 
-/// A line that is not what MetaSchedule writes.
+/// An error for a line that MetaSchedule does not write.
 absl::Status notWritten(const std::string& path, int64_t line, const std::string& what) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ":", line, ": not a line of MetaSchedule's database: ", what,
@@ -37,7 +37,7 @@ absl::Status notWritten(const std::string& path, int64_t line, const std::string
                    " and [workload, [trace, run_secs, target, args_info]] in ", kRecords));
 }
 
-/// Calls `use(number, array)` for each line; blank ones are left out.
+/// Calls `use(number, array)` for each line that is not blank.
 absl::Status forEachLine(const std::string& path, const std::function<absl::Status(int64_t, const ListValue&)>& use) {
   std::ifstream in(path);
   if (!in) return absl::NotFoundError(absl::StrCat(path, ": there is no such file to read"));
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<std::string>> readWorkloads(const std::string& path) 
   return hashes;
 }
 
-/// The blocks that the trace's instructions [kind, inputs, [block, function], outputs] ask for by name.
+/// Returns the block names in the trace's instructions [kind, inputs, [block, function], outputs].
 std::vector<std::string> blocksOf(const Value& trace) {
   std::vector<std::string> names;
   if (trace.list_value().values().empty()) return names;
@@ -82,7 +82,7 @@ std::vector<std::string> blocksOf(const Value& trace) {
   return names;
 }
 
-/// "T_matmul_NT float32[128,768] float32[3072,768] float32[128,3072]"; false: an argument is something else.
+/// Builds "T_matmul_NT float32[128,768] float32[3072,768] float32[128,3072]"; false if an argument is not a tensor.
 bool summaryOf(const Value& trace, const Value& arguments, std::string& summary) {
   std::vector<std::string> words = blocksOf(trace);
   for (const Value& argument : arguments.list_value().values()) {
@@ -107,7 +107,7 @@ std::string textOf(const google::protobuf::Struct& target, const char* field) {
   return found == target.fields().end() ? "" : found->second.string_value();
 }
 
-/// Name and threads of the chip; the reason if the target does not say them.
+/// Fills in the chip's name and threads. Returns an error text if the target lacks them.
 std::string takeTarget(const google::protobuf::Struct& target, v1::TuningRecord& record) {
   const std::string kind = textOf(target, "kind");
   if (kind.empty()) return "the target has no kind";
@@ -130,7 +130,7 @@ std::string takeTarget(const google::protobuf::Struct& target, v1::TuningRecord&
   return "";
 }
 
-/// The rest of a record whose workload is known; the reason if it has no place here.
+/// Fills in the rest of a record whose workload is known. Returns an error text if the record cannot be represented.
 std::string takeRecord(const ListValue& line, v1::TuningRecord& record) {
   const Value &trace = line.values(0), &seconds = line.values(1), &target = line.values(2), &arguments = line.values(3);
   if (!seconds.has_list_value() || seconds.list_value().values().empty()) return "it was not run (no run_secs)";
@@ -165,7 +165,7 @@ absl::Status readMetaSchedule(const std::string& folder, const std::function<boo
   const std::filesystem::path at(folder);
   TESSERA_ASSIGN_OR_RETURN(const auto workloads, readWorkloads((at / kWorkloads).string()));
   const std::string path = (at / kRecords).string();
-  std::map<std::string, int> trials;  // of each workload so far
+  std::map<std::string, int> trials;  // number of trials of each workload so far
   bool going = true;
   return forEachLine(path, [&](int64_t number, const ListValue& line) {
     if (!going) return absl::OkStatus();

@@ -6,15 +6,17 @@
 #include "absl/status/status.h"
 #include "tessera/v1/record.pb.h"
 
-/// What TVM's MetaSchedule leaves in its work folder, as tuning records.
+/// Imports the work folder of TVM's MetaSchedule as tuning records.
 ///
-/// Two files, a JSON array a line: database_workload.json has [structural hash, base64 of the module], and
-/// database_tuning_record.json [line of the workload, [trace, seconds of each run, target, arguments]].
-/// A trace is instructions for TVM's loops: no tree follows from it, so these records have times and no schedule.
+/// Two files have one JSON array per line: database_workload.json holds [structural hash, base64 of the module], and
+/// database_tuning_record.json holds [line of the workload, [trace, seconds of each run, target, arguments]]. A trace
+/// consists of instructions for TVM's loops. It cannot be converted to a tile tree, so these records have times but no
+/// schedule.
 namespace tessera::client {
 
-/// Hands each record to `take`, in the order of the file, until that says no. What has no place here is counted in
-/// `told.refused`, and its problems name line and reason. Fails where a line is not MetaSchedule's, naming it.
+/// Passes each record to `take`, in the order of the file, until `take` returns false. Records that cannot be
+/// represented are counted in `told.refused`, and its problems name line and reason. Fails at a line that is not
+/// MetaSchedule's, and names it.
 absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& take,
                               v1::ImportRecordsResponse& told);
 

@@ -1,4 +1,4 @@
-// Folders as TVM's JSONDatabase writes them, put together here by its rules: Workload::AsJSON, TuningRecord::AsJSON,
+// The folders are written here in the format of TVM's JSONDatabase: Workload::AsJSON, TuningRecord::AsJSON,
 // TensorInfo::AsJSON, Trace::AsJSON, Target::Export, and 1e10 seconds for a candidate that did not run.
 #include "clients/cli/metaschedule.h"
 

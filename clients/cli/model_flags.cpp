@@ -61,7 +61,7 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
     }
     request.external_data[parts[0]] = parts[1];
   }
-  // A text may begin with a comment, which says nothing of its format.
+  // A text may start with a comment, so the content does not determine the format.
   const std::string ending = format.empty() ? fs::path(model).extension().string() : "." + format;
   request.spec.set_format(ending == ".mlir"                      ? v1::MLIR_TEXT
                           : ending == ".te"                      ? v1::TENSOR_EXPRESSION

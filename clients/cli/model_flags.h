@@ -10,7 +10,7 @@
 
 namespace tessera::client {
 
-/// The flags that say what to compile and for what, shared by `compile` and `explain`.
+/// The flags that describe what to compile and for which target, shared by `compile` and `explain`.
 struct ModelFlags {
   std::string model;
   std::string target = "host";
@@ -18,10 +18,10 @@ struct ModelFlags {
   ShapeFlags shapes;
   std::vector<std::string> fixed;          ///< "shape=2,3", see fix_flag.h
   std::vector<std::string> external_data;  ///< "location=file"
-  std::string format;                      ///< empty: the file name's ending decides
+  std::string format;                      ///< empty: by the file's extension
   int opt_level = 0;
   std::string precision = "model";
-  std::string pins, plan, suggestions;  ///< files of decisions: some, all, or what may be of use
+  std::string pins, plan, suggestions;  ///< files of decisions: --pin, --plan, --suggest
 
   void addTo(CLI::App* command);
   /// Fills spec, model_path, external_data, pins_path and digest_cache.

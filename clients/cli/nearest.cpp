@@ -5,7 +5,7 @@
 namespace tessera::client {
 namespace {
 
-/// Letters to be put in, left out, replaced or exchanged with their neighbour (optimal string alignment).
+/// Optimal string alignment distance: insertions, deletions, replacements and exchanges of adjacent letters.
 size_t distance(std::string_view from, std::string_view to) {
   const size_t width = to.size() + 1;
   std::vector<size_t> cost((from.size() + 1) * width);

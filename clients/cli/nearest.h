@@ -6,8 +6,8 @@
 
 namespace tessera::client {
 
-/// The name that a mistyped word is meant for: at most two letters are wrong, missing, too many or (as one) exchanged,
-/// and most are right. Empty: none is that near, or two are equally.
+/// Returns the name that a mistyped word is closest to: at most two letters wrong, missing, added or (counted once)
+/// exchanged, and most letters right. Empty if no name is that close, or if two are equally close.
 std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace tessera::client

@@ -22,7 +22,7 @@ namespace {
 
 struct DtypeRow {
   v1::DataType dtype;
-  const char* name;   // numpy's
+  const char* name;   // NumPy's name
   const char* descr;  // as in the header, without byte order
   int64_t bytes;
 };
@@ -45,7 +45,7 @@ const DtypeRow* rowOf(v1::DataType dtype) {
 }
 
 v1::DataType dtypeOfDescr(std::string_view descr) {
-  if (descr == "u2") return v1::DATA_TYPE_U16;  // not bf16, which only shares its spelling
+  if (descr == "u2") return v1::DATA_TYPE_U16;  // not bf16, which has the same spelling
   for (const DtypeRow& row : kDtypes) {
     if (descr == row.descr) return row.dtype;
   }
@@ -56,8 +56,8 @@ absl::Status broken(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
 }
 
-// Bytes of a shape's elements, or -1 when they do not fit. As for numpy, that the other extents fit is asked also of an
-// array of no elements: whoever multiplies them from the front or the back meets no overflow.
+// Returns the number of bytes of a shape's elements, or -1 on overflow. As in NumPy, the product of the nonzero extents
+// must fit even if an extent is zero, so that no partial product overflows.
 int64_t bytesOf(const v1::TensorSpec& spec, int64_t element) {
   int64_t bytes = element;
   bool empty = false;
@@ -107,7 +107,7 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
   } else {
     return broken(where, absl::StrCat(".npy format ", major, " is unknown; 1 to 3 are read"));
   }
-  // As numpy has it; and the expressions below take stack for each byte.
+  // NumPy's limit; also, the regular expressions below use stack space for each byte.
   constexpr size_t kLongestHeader = 10'000;
   if (header_size > kLongestHeader) {
     return broken(where, absl::StrCat("a header of ", header_size, " bytes; accepted: up to ", kLongestHeader));

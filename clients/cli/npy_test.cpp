@@ -50,7 +50,7 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
   EXPECT_FALSE(parseNpy(good.substr(0, 11), "here").ok());
   EXPECT_FALSE(parseNpy(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "abcd"), "here").ok());
   EXPECT_FALSE(parseNpy(npy("{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "12345678"), "here").ok());
-  // As long a header as format 2 can announce: no more of it is looked at than numpy would.
+  // The longest header that format 2 can state: the parser reads no more of it than NumPy would.
   const std::string long_header =
       "{'descr': '<f4', 'fortran_order': False, 'shape': (" + std::string(2'000'000, ' ') + "), }";
   std::string second("\x93NUMPY\x02\x00", 8);
@@ -59,7 +59,7 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
   // A shape whose product overflows must not wrap around to the data's size.
   EXPECT_FALSE(
       parseNpy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""), "here").ok());
-  // Nor may it beside an extent of zero, where all data there is fits: numpy refuses these as well.
+  // Neither may it wrap beside an extent of zero, where the data is empty: NumPy rejects these as well.
   for (const char* shape : {"(9223372036854775807, 0)", "(0, 9223372036854775807)", "(4294967296, 0, 4294967296)"}) {
     const std::string dict = std::string("{'descr': '<f4', 'fortran_order': False, 'shape': ") + shape + ", }";
     EXPECT_FALSE(parseNpy(npy(dict, ""), "here").ok()) << shape;
@@ -117,7 +117,7 @@ TEST(NpzTest, RefusesWhatIsMuchMoreThanItsFile) {
   ASSERT_LT(std::filesystem::file_size(path), 20'000u);
   EXPECT_TRUE(readNpz(path).ok());
   EXPECT_TRUE(readNpz(path, 3 << 20).ok());
-  const auto refused = readNpz(path, (3 << 20) / 2);  // enough for one, and they count together
+  const auto refused = readNpz(path, (3 << 20) / 2);  // enough for one array, but the limit applies to their sum
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
   EXPECT_NE(refused.status().message().find(path), absl::string_view::npos);
 }

@@ -15,7 +15,7 @@ using namespace compiler::intrinsic;  // NOLINT: the flags are this room's
 using compiler::instructionsOf;
 
 namespace {
-constexpr int64_t kMostElements = int64_t{1} << 40;  // of a tensor: addresses fit
+constexpr int64_t kMostElements = int64_t{1} << 40;  // per tensor, so that addresses fit
 }  // namespace
 
 CLI::Option* OperatorFlags::addTo(CLI::App* command, const std::string& what) {

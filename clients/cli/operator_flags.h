@@ -12,14 +12,14 @@ namespace tessera::client {
 struct OperatorFlags {
   std::string text, extents;
 
-  /// `--op`, described as `what`, and "--extents", which needs it. Returns the former.
+  /// Adds `--op`, with `what` as its description, and "--extents", which needs it. Returns the option of `--op`.
   CLI::Option* addTo(CLI::App* command, const std::string& what);
-  /// The operator that was named, or the expression with its extents.
+  /// Returns the named operator, or the expression with its extents.
   absl::StatusOr<compiler::intrinsic::Nest> nest() const;
 };
 
-/// The instruction that was named, else of those that multiply and add the first with the most iterations, and of
-/// equals with the fewest subscripts: a matrix by a vector rather than pairs of vectors.
+/// Returns the named instruction. Without a name, returns the multiply-add instruction with the most iterations, among
+/// equals the one with the fewest subscripts: a matrix-vector product is preferred to pairs of vectors.
 absl::StatusOr<v1::Intrinsic> instructionOf(const v1::Target& target, const std::string& name);
 
 }  // namespace tessera::client

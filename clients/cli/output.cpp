@@ -47,7 +47,7 @@ std::string jsonString(const std::string& text) {
 
 namespace {
 
-/// Characters of UTF-8 text, which is what columns are as wide as.
+/// Counts UTF-8 characters, the unit of column widths.
 size_t lettersOf(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
@@ -184,13 +184,13 @@ int reportError(const absl::Status& status, bool json) {
   v1::Failure failure = failureOf(status);
   const ExitCode code = exitCodeOf(status);
   if (json) {
-    // A plain status with a code of its own (a wrong flag, an unknown id) is nobody's internal error.
+    // A plain status with its own code (a wrong flag, an unknown id) is not an internal error.
     if (failure.reason() == v1::Failure::INTERNAL && !absl::IsInternal(status)) failure.clear_reason();
     std::cout << absl::StrCat("{\"error\":", toJson(failure), ",\"code\":\"", absl::StatusCodeToString(status.code()),
                               "\",\"exit_code\":", code, "}\n");
   } else if (failure.reason() == v1::Failure::INTERNAL && failure.fix().empty()) {
     std::cerr << "tessera: " << printable(std::string_view(status.message().data(), status.message().size()), true)
-              << "\n";  // a plain status: its message says it all
+              << "\n";  // a plain status: the message is complete
   } else {
     std::cerr << "tessera: " << failureText(failure);
   }

@@ -19,19 +19,19 @@ constexpr int kBarWidth = 24;
 constexpr auto kRedraw = std::chrono::milliseconds(50);
 constexpr auto kLineInterval = std::chrono::seconds(1);
 
-/// Whether stderr is a terminal on which a line can be drawn anew.
+/// Whether stderr is a terminal on which a line can be redrawn.
 bool redraws() {
   const char* kind = std::getenv("TERM");
   return isatty(STDERR_FILENO) != 0 && !(kind != nullptr && std::string_view(kind) == "dumb");
 }
 
-/// What of a line fits stderr's terminal: a longer one would go on in the next row, where it is not redrawn.
+/// Cuts a line to the width of stderr's terminal: a wrapped line could not be redrawn.
 std::string fitting(const std::string& line) {
   winsize size{};
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return line;
   size_t columns = 0;
   for (size_t at = 0; at < line.size(); ++at) {
-    const bool begins_character = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // of UTF-8
+    const bool begins_character = (static_cast<unsigned char>(line[at]) & 0xC0) != 0x80;  // in UTF-8
     if (begins_character && ++columns == size.ws_col) return line.substr(0, at);
   }
   return line;
@@ -68,7 +68,7 @@ void ProgressView::show(const std::string& phase, int64_t done, int64_t total, c
     const auto filled = static_cast<size_t>(kBarWidth * std::min(done, total) / total);
     bar = absl::StrCat("[", std::string(filled, '#'), std::string(kBarWidth - filled, '.'), "] ");
   }
-  // Erases the rest of the old line.
+  // "\x1b[K" erases the rest of the previous line.
   std::cerr << "\r" << fitting(absl::StrFormat("%-9s %s%s", phase, bar, text)) << "\x1b[K" << std::flush;
   open_line_ = true;
 }

@@ -8,9 +8,8 @@
 
 namespace tessera::client {
 
-/// Shows a long operation on stderr: one line redrawn in place, and cut to its width, on a terminal that can do that; a
-/// plain line for each change (at most one a second for counters) in a pipe or on a dumb one; nothing when silent.
-/// Single-threaded.
+/// Shows the progress of a long operation on stderr. On a terminal, one line is redrawn in place and cut to its width;
+/// in a pipe, each change is a line (counters at most once a second); with --quiet, nothing. Not thread-safe.
 class ProgressView {
  public:
   explicit ProgressView(bool silent);
@@ -18,10 +17,10 @@ class ProgressView {
   ProgressView(const ProgressView&) = delete;
   ProgressView& operator=(const ProgressView&) = delete;
 
-  /// done of total in units of bytes.
+  /// `done` and `total` are bytes.
   void transfer(const std::string& what, int64_t done, int64_t total);
   void event(const v1::JobEvent& event);
-  /// What a queued job waits for.
+  /// Shows what a queued job waits for.
   void waits(const std::string& reason);
   /// Ends the line, so that other output can follow.
   void finish();

@@ -1,4 +1,4 @@
-// tessera records, and what is asked of the tuning database: show, best, stats, export, import
+// tessera records and its subcommands: show, best, stats, export, import
 
 #include <fstream>
 #include <functional>
@@ -34,7 +34,7 @@ double gflops(const v1::TuningRecord& record) {
   return record.median_ms() > 0 ? static_cast<double>(record.flops()) / record.median_ms() / 1e6 : 0;
 }
 
-/// "passed"; what is said in words where there is no outcome.
+/// The outcome as text, such as "passed"; for records without one, a description.
 std::string outcomeText(const v1::TuningRecord& record) {
   if (record.outcome() == v1::TuningRecord::OUTCOME_UNSPECIFIED) return record.validation();
   return absl::AsciiStrToLower(v1::TuningRecord::Outcome_Name(record.outcome()));
@@ -69,7 +69,7 @@ std::vector<std::string> recordRow(const v1::TuningRecord& record) {
           timeText(record.create_time_us())};
 }
 
-/// Everything there is to say of one, and its tree.
+/// Formats all fields of a record, with its tree.
 std::string describe(const v1::TuningRecord& record) {
   std::string text = absl::StrCat(record.id(), "  ", record.workload_summary(), "\n  workload ", record.workload_hash(),
                                   "\n  ", record.target_name(), ", ", record.threads(), " threads, ", record.hostname(),
@@ -94,13 +94,13 @@ std::string describe(const v1::TuningRecord& record) {
   return printable(text, true) + compiler::printSchedule(record.schedule());
 }
 
-/// The fastest schedule of each workload, for `compile --suggest`, but for those that lost to the default's, which is
-/// what a compilation has without. Times of different chips do not compare.
+/// Writes the fastest schedule of each workload for `compile --suggest`. Omits workloads whose fastest schedule is
+/// slower than the default, which a compilation uses anyway. Times of different chips are not comparable.
 int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best, const std::string& path) {
   std::set<std::string> kinds;
-  std::map<std::string, const v1::TuningRecord*> fastest;  // of each workload: chips of one name may differ
+  std::map<std::string, const v1::TuningRecord*> fastest;  // by workload; chips of one name may differ
   for (const v1::TuningRecord& record : best) {
-    if (record.schedule().ByteSizeLong() == 0) continue;  // no tree: the operator has none, or it is another compiler's
+    if (record.schedule().ByteSizeLong() == 0) continue;  // the operator has no tree, or it belongs to another compiler
     kinds.insert(absl::StrCat("target ", record.target_name(), ", ", record.threads(), " threads"));
     const v1::TuningRecord*& known = fastest[record.workload_hash()];
     const bool lost = record.baseline_ms() > 0 && record.median_ms() >= record.baseline_ms();
@@ -132,7 +132,7 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
   return 0;
 }
 
-/// The same of the records that a filter selects, which no index answers.
+/// The same for records selected by a filter, which the server's `best` query does not support.
 int writeBestOf(const CommandLine& line, Channel& channel, const std::string& filter, const std::string& path) {
   std::map<std::tuple<std::string, std::string, std::string, int>, v1::TuningRecord> best;
   const absl::Status status = forEachRecord(channel, filter, [&](const v1::TuningRecord& record) {

@@ -14,19 +14,19 @@
 namespace tessera::client {
 namespace {
 
-constexpr int kBatch = 500;              // records of a message
-constexpr size_t kBatchBytes = 1 << 20;  // and their size; a record more may come
+constexpr int kBatch = 500;              // limit of records in a message
+constexpr size_t kBatchBytes = 1 << 20;  // limit of their bytes, exceeded by at most one record
 
 using Writer = grpc::ClientWriter<v1::ImportRecordsRequest>;
 
-/// Records on their way, many to a message.
+/// Sends records in batches.
 class Sender {
  public:
   Sender(Writer& writer, bool validate_only) : writer_(writer), validate_only_(validate_only) {}
 
-  /// The next record, to be filled in; `sendFull` follows.
+  /// Returns the next record, to be filled in; call sendFull() afterwards.
   v1::TuningRecord* add() { return batch_.add_records(); }
-  /// False: nobody takes any more, and the call's status says why.
+  /// False: the server accepts no more, and the call's status states why.
   bool sendFull(size_t bytes) {
     bytes_ += bytes;
     return (batch_.records_size() < kBatch && bytes_ < kBatchBytes) || send();
@@ -50,7 +50,7 @@ class Sender {
   size_t bytes_ = 0;
 };
 
-/// The records of one file, sent as they are read.
+/// Sends the records of one file while reading it.
 absl::Status sendFile(Sender& sender, const std::string& path, std::istream& in) {
   std::string text;
   for (int64_t number = 1; std::getline(in, text); ++number) {
@@ -69,7 +69,7 @@ absl::Status sendFile(Sender& sender, const std::string& path, std::istream& in)
   return absl::OkStatus();
 }
 
-/// Those of a folder of MetaSchedule's; `told` has what of it found no place.
+/// Sends the records of a MetaSchedule folder; `told` counts those that cannot be represented.
 absl::Status sendFolder(Sender& sender, const std::string& path, v1::ImportRecordsResponse& told) {
   absl::Status status = readMetaSchedule(
       path,

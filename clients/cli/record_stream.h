@@ -10,23 +10,23 @@
 #include "clients/cli/command.h"
 #include "tessera/v1/record.pb.h"
 
-/// Tuning records out of a service and into one.
+/// Export and import of tuning records.
 namespace tessera::client {
 
-/// Hands every record that the filter selects to `use`, oldest first, whatever their number.
+/// Passes every record that the filter selects to `use`, oldest first, across all pages.
 absl::Status forEachRecord(Channel& channel, const std::string& filter,
                            const std::function<void(const v1::TuningRecord&)>& use);
 
-/// Writes them as JSON, one a line. The exit code; an error is reported.
+/// Writes the records as JSON, one per line. Returns the exit code; errors are reported.
 int exportRecords(const CommandLine& line, Channel& channel, const std::string& filter, std::ostream& out);
 
-/// Reads such lines and sends them to the service in batches; of a folder, what TVM's MetaSchedule measured
-/// (metaschedule.h), whose records without a place here count as refused. A line that is no record is an error that
-/// names it, and what came before it is stored by then.
+/// Reads such lines and sends them to the service in batches. For a folder, imports the measurements of TVM's
+/// MetaSchedule (metaschedule.h); records that cannot be represented count as refused. A line that is not a record is
+/// an error that names it; earlier records are stored by then.
 absl::StatusOr<v1::ImportRecordsResponse> importRecords(Channel& channel, const std::vector<std::string>& paths,
                                                         bool validate_only);
 
-/// Whether the record has a time that counts: it was timed, and its answer is not known to be wrong.
+/// Whether the record's time counts: it was measured, and its results are not known to be wrong.
 bool counts(const v1::TuningRecord& record);
 
 }  // namespace tessera::client

@@ -1,4 +1,4 @@
-// tessera execute | profile: run an artifact on one of the service's workers.
+// tessera execute | profile: run an artifact on a worker of the service.
 
 #include <algorithm>
 #include <iostream>
@@ -27,7 +27,7 @@ constexpr auto kPatience = std::chrono::minutes(30);
 
 struct RemoteFlags {
   std::string artifact;
-  std::string job;  // in place of it
+  std::string job;  // used instead of an artifact
   int version = 0;
   std::vector<std::string> inputs;
   ShapeFlags shapes;  // of profile
@@ -44,7 +44,7 @@ void addArtifact(const RemoteFlags& flags, Spec& spec) {
   spec.set_version(flags.version);
 }
 
-// Of a job's several versions the one that ran.
+// Names the version that ran, if the job has several.
 template <typename Response>
 std::string whichRan(const Response& answer) {
   return answer.version() == 0 ? "" : absl::StrCat("version ", answer.version(), ": ");
@@ -96,7 +96,7 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
     if (!flags.output_folder.empty()) {
       status = folder.write(output.spec(), *bytes);
       if (!status.ok()) return reportError(status, line.json);
-      output.clear_value();  // it is in the file now
+      output.clear_value();  // written to the file
     }
   }
   if (line.json) {
@@ -121,13 +121,13 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   return 0;
 }
 
-// Inputs without values, in the shapes of the variant that --dim and --shape choose: the worker fills them.
+// Adds inputs without values, in the shapes of the variant that --dim and --shape select; the worker fills them.
 absl::Status addChosenShapes(Channel& channel, const ShapeFlags& flags, v1::ProfileSpec& spec) {
   TESSERA_ASSIGN_OR_RETURN(auto choice, flags.choice());
   if (choice.dimensions_size() == 0 && choice.input_shapes_size() == 0) return absl::OkStatus();
   v1::GetArtifactRequest request;
   request.set_id(spec.artifact_id());
-  if (!spec.job_id().empty()) {  // the shapes are those of one version: that is the one to run
+  if (!spec.job_id().empty()) {  // the shapes belong to one version, which must be the one that runs
     TESSERA_ASSIGN_OR_RETURN(auto version, versionToRun(channel, spec.job_id(), spec.version()));
     spec.set_version(version.number());
     request.set_id(version.artifact_id());

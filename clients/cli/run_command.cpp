@@ -1,4 +1,4 @@
-// tessera run: load an artifact file in this process and run it.
+// tessera run: loads an artifact file into this process and runs it.
 
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ struct RunFlags {
   bool steps = false, verify = false, guard = false;
   std::string follow, window;
   std::string job;
-  int version = 0;  // 0: what programs should run
+  int version = 0;  // 0: the chosen version
   SandboxFlags sandbox;
 };
 
@@ -43,7 +43,8 @@ std::vector<std::string> outputBytes(const RunBuffers& buffers) {
   return bytes;
 }
 
-// Wall times in milliseconds of the runs that count; guarded runs take turns at both ends and must agree.
+// Returns the wall times, in milliseconds, of the runs after the warm-up. Guarded runs alternate between guards at the
+// end and at the beginning of buffers, and must agree.
 absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const RunFlags& flags, RunBuffers& buffers) {
   std::vector<double> times_ms;
   std::vector<std::string> first_outputs;
@@ -73,7 +74,7 @@ absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const Run
   return times_ms;
 }
 
-// Median time of each step over `repeat` runs, in milliseconds.
+// Returns the median time of each step over `repeat` runs, in milliseconds.
 absl::StatusOr<std::vector<double>> timeSteps(const tessera_artifact* artifact, tessera_session* session,
                                               RunBuffers& buffers, int repeat) {
   tessera_variant_info variant;
@@ -115,7 +116,8 @@ std::string stepsJson(const tessera_artifact* artifact, size_t variant, const st
   return absl::StrCat("[", json, "]");
 }
 
-// Which code a run of ranges used: that of its very sizes, or of larger ones, all of it or by the count of rows alone.
+// How a run within ranges was computed: by a variant of exactly its sizes, by a larger one with loops that stop at the
+// run's size, or by a larger one completely.
 std::string wayOf(const std::vector<RangeUse>& ranges, double work) {
   const bool exact = std::all_of(ranges.begin(), ranges.end(), [](const auto& each) { return each.size == each.room; });
   return exact ? "exact" : work < 1 ? "counted" : "padded";
@@ -127,7 +129,7 @@ tessera_memory_info memoryOf(const tessera_session* session) {
   return memory;
 }
 
-// What the latest run took.
+// Memory use of the latest run.
 std::string memoryJson(const tessera_artifact* artifact, const tessera_session* session) {
   const tessera_memory_info memory = memoryOf(session);
   return absl::StrFormat(R"(,"memory":{"weights_bytes":%d,"prepared_bytes":%d,"arena_bytes":%d,)"
@@ -136,7 +138,7 @@ std::string memoryJson(const tessera_artifact* artifact, const tessera_session* 
                          memory.workspace_bytes, memory.scratch_bytes);
 }
 
-// "intermediates in 780.0 KiB of 6.2 MiB": what the run took of what the variant's greatest sizes take.
+// "intermediates in 780.0 KiB of 6.2 MiB": the run's use, and the use of the variant's greatest sizes.
 std::string arenaText(const tessera_artifact* artifact, size_t variant, const tessera_session* session) {
   tessera_variant_info info{};
   tessera_artifact_variant(artifact, variant, &info);
@@ -169,8 +171,8 @@ std::string rangesText(const std::vector<RangeUse>& ranges, double work) {
                       way == "counted" ? absl::StrFormat(", by count: %.0f %% of its operations", work * 100) : "");
 }
 
-// What the handler of a signal in generated code does, which calls nothing: this thread is in no function that must not
-// be entered again.
+// The handler of a signal in generated code. It may call functions that are not async-signal-safe: the thread was in
+// generated code, hence in no library function.
 template <bool json>
 void endByFault(const char* sentence) {
   const int code = reportError(generatedCodeCrashed(sentence), json);
@@ -189,7 +191,7 @@ int follow(const CommandLine& line, const RunFlags& flags) {
   return followJob(line, run);
 }
 
-// The artifact of --job is one version: what is published while it runs is left to the next command.
+// The artifact of --job is one version; versions published later do not affect this command.
 absl::StatusOr<LocalArtifact> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
   TESSERA_ASSIGN_OR_RETURN(auto connected, line.connect());
   TESSERA_ASSIGN_OR_RETURN(auto version, versionToRun(*connected, flags.job, flags.version));

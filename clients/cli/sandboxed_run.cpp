@@ -30,7 +30,7 @@ namespace {
 
 using worker::LoneRun;
 
-/// Inputs as a task gets them: named in the spec, by digest in `files`.
+/// Inputs in a task's form: named in the spec, with their digests in `files`.
 struct TaskInputs {
   google::protobuf::RepeatedPtrField<v1::TensorValue> values;
   std::map<std::string, std::string> files;
@@ -45,7 +45,7 @@ struct TaskInputs {
   }
 };
 
-/// What a tensor that a manifest describes has; made up by whoever made the artifact.
+/// Bytes of a tensor that the manifest describes. The manifest is untrusted, so the size is limited to `most`.
 absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
   int64_t bytes = std::max<int64_t>(1, dtypeBytes(spec.dtype()));
   for (const int64_t extent : spec.shape()) {
@@ -60,7 +60,7 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
                                     " bytes are asked for, ", most, " are left"));
 }
 
-/// The most that counts of each range, by the name of the input that says how much does.
+/// The capacity of each range, by the name of the input that holds the run's size.
 using Rooms = std::map<std::string, int64_t>;
 
 Rooms roomsOf(const v1::Manifest::Variant& variant) {
@@ -70,8 +70,8 @@ Rooms roomsOf(const v1::Manifest::Variant& variant) {
   return rooms;
 }
 
-/// The inputs that say how much of a range counts, where --dim asks for less than there is room for and no file says
-/// it. What lies beyond it in the other inputs, which are as large as the variant, changes nothing.
+/// Adds the inputs that hold the sizes of ranges, if --dim states a smaller size than the capacity and no file gives
+/// the input. Other inputs have the variant's full size; values beyond the run's size do not affect the result.
 absl::Status addCounts(const Rooms& rooms, const v1::Specialization& choice, const std::map<std::string, Tensor>& given,
                        TaskInputs& inputs) {
   for (const v1::DimensionBinding& wanted : choice.dimensions()) {
@@ -98,8 +98,8 @@ absl::Status addCounts(const Rooms& rooms, const v1::Specialization& choice, con
   return absl::OkStatus();
 }
 
-/// What no file gives: the counts that --dim asks for, and what --random makes. Inputs that have one value, and that of
-/// a whole range, the task knows.
+/// Adds inputs without a file: sizes from --dim and values for --random. The task itself supplies fixed inputs and full
+/// sizes of ranges.
 absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, const std::map<std::string, Tensor>& given,
                         int64_t memory_bytes, TaskInputs& inputs) {
   TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
@@ -152,7 +152,7 @@ void describe(const SandboxedRun& run, const v1::Digest& artifact, const TaskInp
   *spec.mutable_inputs() = inputs.values;
 }
 
-/// What came of it: of one run, and of those that are timed where there are such.
+/// Results of the run, and of timed runs if there are any.
 struct Answer {
   v1::ExecuteResult execute;
   v1::ProfileResult profile;
@@ -285,7 +285,7 @@ CLI::Option* SandboxFlags::addTo(CLI::App* command) {
 }
 
 int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const SandboxedRun& run) {
-  spdlog::set_level(spdlog::level::off);  // a worker's words
+  spdlog::set_level(spdlog::level::off);  // log lines of the worker code
   const auto timeout_us = parseDuration(flags.timeout);
   if (!timeout_us.ok()) return reportError(timeout_us.status(), line.json);
   auto opened = openSandbox(flags);

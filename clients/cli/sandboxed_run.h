@@ -7,7 +7,7 @@
 #include "clients/cli/command.h"
 #include "clients/cli/local_run.h"
 
-/// `tessera run --sandbox`: an artifact of unknown origin, run in a process of its own that can do nothing else.
+/// `tessera run --sandbox`: runs an artifact of unknown origin in a process of its own that can only compute.
 namespace tessera::client {
 
 struct SandboxFlags {
@@ -16,7 +16,7 @@ struct SandboxFlags {
   std::string user, timeout = "10m";
   int64_t memory_bytes = 0, scratch_bytes = int64_t{16} << 30;
 
-  /// The answer is --sandbox itself.
+  /// Returns the option --sandbox.
   CLI::Option* addTo(CLI::App* command);
 };
 
@@ -28,8 +28,8 @@ struct SandboxedRun {
   bool steps;
 };
 
-/// Runs it and prints what `tessera run` prints, and what of the sandbox this machine lacks. An exit code. Before the
-/// first thread.
+/// Runs the artifact and prints the same as `tessera run`, and the sandbox measures that this machine lacks. Returns an
+/// exit code. Call it before any thread starts.
 int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const SandboxedRun& run);
 
 }  // namespace tessera::client

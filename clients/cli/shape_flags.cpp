@@ -16,7 +16,7 @@ namespace tessera::client {
 namespace {
 
 constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
-constexpr int kMostOfRanges = 16;  // variants that several ranges make
+constexpr int kMostOfRanges = 16;  // limit of variants for several ranges
 constexpr int64_t kLargestRange = int64_t{1} << 40;
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
@@ -26,7 +26,7 @@ absl::Status badDimension(const std::string& text, const std::string& why) {
                    "NAME=..TO, or what it follows from: NAME=OTHER + 1"));
 }
 
-// "8", "1..8" or "128..512:128". False when it is none of these.
+// Parses "8", "1..8" or "128..512:128". False for other texts.
 bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
   int64_t first = 0, last = 0, step = 1;
@@ -44,8 +44,9 @@ bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
   return true;
 }
 
-// "1..64": both ends, and what doubling the first gives between them: of a model that takes multiples of its window, as
-// 7..224, all are such. Of "0..64" what a run of nothing needs, the variant for 2 has. Nothing when it is no range.
+// Sizes of "1..64": both ends, and the repeated doubles of the first end between them. If the first end is a multiple
+// of a window, as in 7..224, all of these sizes are. "0..64" needs no variant for 0: the variant for 2 runs it. Empty
+// if the text is not a range.
 std::vector<int64_t> sizesOfRange(absl::string_view text) {
   const std::vector<absl::string_view> ends = absl::StrSplit(text, "..");
   int64_t first = 0, last = 0;
@@ -57,7 +58,7 @@ std::vector<int64_t> sizesOfRange(absl::string_view text) {
   return sizes;
 }
 
-// "..64" or "..8,..64": these sizes and no others. Nothing when it is not.
+// Sizes of "..64" or "..8,..64": exactly those. Empty if the text has another form.
 std::vector<int64_t> chosenSizes(absl::string_view text) {
   std::vector<int64_t> sizes;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
@@ -70,14 +71,14 @@ std::vector<int64_t> chosenSizes(absl::string_view text) {
   return sizes;
 }
 
-// "past + tokens", not "abc" or "-1": arithmetic with a name in it.
+// Whether the text is arithmetic that contains a name, such as "past + tokens", but not "abc" or "-1".
 bool isFormula(absl::string_view text) {
   return absl::StrContains(text, "..") ? false
                                        : std::any_of(text.begin(), text.end(), absl::ascii_isalpha) &&
                                              text.find_first_of("+-*/(") != absl::string_view::npos;
 }
 
-// Shapes by input, in the order in which the inputs are first named.
+// Groups shapes by input, in the order in which inputs are first named.
 absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::vector<std::string>& flags) {
   std::vector<std::vector<v1::InputShape>> groups;
   for (const std::string& text : flags) {
@@ -93,9 +94,9 @@ absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::
   return groups;
 }
 
-// Several ranges together make at most kMostOfRanges variants: of each every second, third, ... size from the greatest
-// down, and the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their
-// greatest alone.
+// Limits the variants of several ranges to kMostOfRanges. Keeps of each range every second, third, ... size from the
+// greatest down, and the least, with the smallest stride that suffices. If two sizes per range are still too many, the
+// last ranges keep only their greatest size.
 void thinRanges(std::vector<DimensionSizes>& dimensions) {
   if (std::count_if(dimensions.begin(), dimensions.end(), [](const auto& each) { return each.range; }) < 2) return;
   const std::vector<DimensionSizes> all = dimensions;
@@ -134,7 +135,7 @@ absl::StatusOr<std::vector<DimensionSizes>> parseDimensions(const std::vector<st
   return parsed;
 }
 
-// Every variant so far with every one of `values` added by `add`.
+// Combines every variant so far with every one of `values`, added by `add`.
 template <typename Value, typename Add>
 void multiply(std::vector<v1::Specialization>& variants, const std::vector<Value>& values, Add add) {
   std::vector<v1::Specialization> product;
@@ -216,7 +217,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   TESSERA_ASSIGN_OR_RETURN(auto named, parseDimensions(dimensions));
 
   std::vector<v1::Specialization> variants(1);
-  std::vector<std::string> factors;  // for people
+  std::vector<std::string> factors;  // for the error message
   for (const DimensionSizes& dimension : named) {
     if (dimension.sizes.size() == 1) {
       v1::DimensionBinding& binding = *spec.add_dimensions();

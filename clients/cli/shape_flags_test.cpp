@@ -87,7 +87,7 @@ TEST(ParseDimensionTest, ARangeMayBeItsGreatestSizeAlone) {
   v1::CompileSpec spec;
   ASSERT_TRUE((ShapeFlags{{}, {"h=..512", "w=..64"}}).fill(spec).ok());
   EXPECT_EQ(spec.ShortDebugString(), "dimensions { name: \"h\" size: -512 } dimensions { name: \"w\" size: -64 }");
-  // What is named one by one is not thinned.
+  // Explicitly listed sizes are not thinned.
   spec.Clear();
   ASSERT_TRUE((ShapeFlags{{}, {"h=..8,..16,..32,..64,..128", "w=1..64"}}).fill(spec).ok());
   EXPECT_EQ(spec.specializations_size() % 5, 0);
@@ -104,7 +104,7 @@ TEST(ShapeFlagsTest, SeveralRangesAreCombinedSparselyAndSaySo) {
             "dimensions { name: \"h\" size: -512 } dimensions { name: \"w\" size: -500 }");
   EXPECT_THAT(flags.rangesText(), HasSubstr("h=32,128,512 w=32,128,500, 9 combinations"));
   spec.Clear();
-  // Few enough: nothing is left out.
+  // Few enough variants: nothing is omitted.
   ASSERT_TRUE((ShapeFlags{{}, {"n=1..4", "m=1..8"}}).fill(spec).ok());
   EXPECT_EQ(spec.specializations_size(), 12);
   EXPECT_EQ((ShapeFlags{{}, {"n=1..64"}}).rangesText(), "");
@@ -114,7 +114,7 @@ TEST(ShapeFlagsTest, OfManyRangesTheLastKeepTheirGreatestSize) {
   v1::CompileSpec spec;
   ASSERT_TRUE((ShapeFlags{{}, {"a=1..8", "b=1..8", "c=1..8", "d=1..8", "e=1..8", "f=1..8"}}).fill(spec).ok());
   ASSERT_EQ(spec.specializations_size(), 16);
-  // What is left with one size is one for all variants.
+  // A range with one remaining size gives this size to all variants.
   ASSERT_EQ(spec.ShortDebugString().substr(0, 74),
             R"(dimensions { name: "e" size: -8 } dimensions { name: "f" size: -8 } specia)");
   std::vector<std::set<int64_t>> sizes(4);

@@ -1,4 +1,4 @@
-// tessera simulate: operators as programs of a described chip, run and timed step by step.
+// tessera simulate: runs operators as programs of a described chip, step by step, with cycle counts.
 
 #include <algorithm>
 #include <filesystem>
@@ -35,13 +35,13 @@ struct SimulateFlags {
   bool rank = false;
 };
 
-/// A loop nest, and the nodes of the model whose loops it is.
+/// A loop nest, and the nodes of the model that it computes.
 struct Subject {
   Nest nest;
   std::vector<std::string> nodes, operators;
 };
 
-/// Nodes without a nest to map, by the reason.
+/// Nodes that cannot be mapped, by reason.
 struct Left {
   std::vector<std::string> nodes, operators;
 };
@@ -51,7 +51,7 @@ struct Work {
   std::map<std::string, Left> left;
 };
 
-/// Which elements a nest has, and in which types: equal ones are one subject.
+/// Identifies equal nests by their elements and types, so that each is simulated once.
 std::string keyOf(const Nest& nest) {
   std::string key = absl::StrCat(nest.form, print(nest));
   for (const auto& loop : nest.loops) absl::StrAppend(&key, ",", loop.extent, loop.reduction ? "r" : "");
@@ -60,7 +60,7 @@ std::string keyOf(const Nest& nest) {
 }
 
 absl::StatusOr<Work> workOfModel(CommandLine& line, AnalysisFlags question) {
-  question.model.target = "host";  // loop nests are the model's, not the target's
+  question.model.target = "host";  // loop nests do not depend on the target
   TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
   if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");
@@ -120,7 +120,7 @@ std::string jsonOf(const Subject& subject, const Simulation& answer) {
                       checked.largest_share, jsonString(answer.unchecked)));
 }
 
-/// "exact", "2.1e-07 (3 % of its bound)", with the part of the results that was computed.
+/// "exact" or "2.1e-07 (3 % of its bound)", with the fraction of the results that was computed.
 std::string checkText(const Simulation& answer) {
   const auto& checked = answer.checked;
   if (checked.of == 0) return answer.unchecked;
@@ -132,7 +132,7 @@ std::string checkText(const Simulation& answer) {
   return checked.whole() ? text : absl::StrCat(text, absl::StrFormat(", of %.2g %%", part));
 }
 
-/// One operator in full.
+/// Prints one operator with its program.
 void printOne(const Simulation& answer) {
   std::cout << print(answer.program);
   std::vector<std::vector<std::string>> rows;
@@ -270,7 +270,7 @@ absl::StatusOr<Work> workOf(CommandLine& line, const SimulateFlags& flags, const
   TESSERA_ASSIGN_OR_RETURN(const auto nest, flags.op.nest());
   TESSERA_ASSIGN_OR_RETURN(const auto intrinsic, instructionOf(target, question.instruction));
   question.instruction = intrinsic.name();
-  question.typed = false;  // an expression says nothing of types
+  question.typed = false;  // an expression states no types
   Work work;
   work.subjects.push_back({nest, {nest.name}, {""}});
   return work;

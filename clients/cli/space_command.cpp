@@ -1,4 +1,4 @@
-// tessera space: the compiler analyses, this program links none of it: tessera-space, beside it, does.
+// tessera space: starts tessera-space, since this program does not link the compiler's analysis.
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace tessera::client {
 
 void addSpaceCommand(CommandLine& line) {
   CLI::App* command = line.add("space", "Analyse a model's workloads as a search sees them; table 4.2 with --table");
-  command->fallthrough(false)->prefix_command()->set_help_flag();  // all words behind it are its own
+  command->fallthrough(false)->prefix_command()->set_help_flag();  // all following words belong to tessera-space
   command->callback([&line, command] {
     line.action = [&line, words = command->remaining()] {
       const std::string binary = binaryBeside("tessera-space");

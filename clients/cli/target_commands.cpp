@@ -72,7 +72,7 @@ int list(const CommandLine& line, const ListFlags& flags) {
   });
 }
 
-// Without a server: this machine and this program know.
+// Needs no server: the built-in targets and this machine suffice.
 int listRunnable(const CommandLine& line) {
   const v1::ListTargetsResponse page = builtins([](const v1::Target& target) {
     static const v1::HostInfo host = compiler::hostInfo();

@@ -1,4 +1,4 @@
-// tessera target [check | show | diff | measure]: descriptions as files, without a server where none is needed.
+// tessera target [check | show | diff | measure]: descriptions as files; most need no server.
 
 #include <google/protobuf/text_format.h>
 
@@ -50,7 +50,7 @@ int check(const CommandLine& line, const std::string& path) {
   return problems.empty() ? kExitOk : kExitInvalid;
 }
 
-/// Lines behind a description that leave it one.
+/// Formats lines as comments, so that the output remains a valid description.
 std::string commented(absl::string_view text) {
   return "# " + absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "\n# "}}) + "\n";
 }

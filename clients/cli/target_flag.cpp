@@ -39,7 +39,7 @@ absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag) {
   }
   std::error_code error;
   const bool named_as_file = absl::StrContains(flag, '/') || absl::EndsWith(flag, ".textproto");
-  // "npu.txt" in this folder; a plain word is a name, whatever files are beside it.
+  // "npu.txt" is a file if it exists in this folder; a word without a '.' is a name, even if such a file exists.
   if (!named_as_file && !(absl::StrContains(flag, '.') && std::filesystem::exists(flag, error))) {
     ref.set_name(flag);
     return ref;

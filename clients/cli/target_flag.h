@@ -8,19 +8,19 @@
 
 namespace tessera::client {
 
-/// What `--target` means: "host" is this machine, described here and sent along; a value with a '/' or
-/// ending in .textproto is a file, as is one with a '.' where such a file is; anything else is a name the server
+/// Resolves the value of `--target`. "host" is this machine, described here and sent along. A value with a '/' or
+/// ending in .textproto is a file, as is one with a '.' if the file exists. Any other value is a name that the server
 /// resolves.
 absl::StatusOr<v1::TargetRef> resolveTarget(const std::string& flag);
 
-/// What a target description's file holds.
+/// Returns the text of a target description file.
 absl::StatusOr<std::string> readTargetText(const std::string& path);
 
-/// A target's description from a file, parsed; whether it is usable is for the server to say.
+/// Parses a target description file; the server validates it.
 absl::StatusOr<v1::Target> readTargetFile(const std::string& path);
 
-/// The description itself, validated, by the same rules: built-in ones, this machine and files are read here, other
-/// names asked of the server.
+/// Returns the validated description for a value of `--target`: built-in targets, this machine and files are read here,
+/// other names are fetched from the server.
 absl::StatusOr<v1::Target> describedTarget(const CommandLine& line, const std::string& flag);
 
 }  // namespace tessera::client

@@ -1,4 +1,4 @@
-// tessera target measure: this host's figures as a description.
+// tessera target measure: measures this host and writes a target description.
 
 #include "clients/cli/target_measuring.h"
 
@@ -41,7 +41,7 @@ std::vector<std::string> figureRow(const compiler::Figure& figure) {
 }
 
 int measure(const CommandLine& line, const MeasureFlags& flags) {
-  // A file that cannot be written is better known before the measurement than behind it.
+  // Check that the file can be written before the measurement rather than after it.
   const bool fresh = !std::filesystem::exists(flags.out);
   if (!flags.out.empty() && !std::ofstream(flags.out, std::ios::app))
     return reportError(absl::InvalidArgumentError(absl::StrCat("cannot write ", flags.out)), line.json);
@@ -81,7 +81,7 @@ int measure(const CommandLine& line, const MeasureFlags& flags) {
               << "]}\n";
     return kExitOk;
   }
-  // The description is the output where no file takes it; what is about it goes beside.
+  // Without an output file, the description goes to standard output and all other text to standard error.
   std::ostream& beside = flags.out.empty() ? std::cerr : std::cout;
   if (flags.out.empty()) std::cout << text;
   if (!line.quiet) beside << table({"FIGURE", "CORES", "MEDIAN", "UNIT", "DEVIATION"}, rows);

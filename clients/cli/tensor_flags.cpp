@@ -30,7 +30,7 @@ absl::Status badInput(const std::string& name, const std::string& found, const s
 }
 
 bool fits(const v1::TensorSpec& given, const v1::TensorSpec& wanted) {
-  // NumPy has no bfloat16: outputs of it are written as uint16, so the same bits are taken as input.
+  // NumPy has no bfloat16: such outputs are written as uint16, so uint16 is accepted as input.
   const bool bits_of_bf16 = given.dtype() == v1::DATA_TYPE_U16 && wanted.dtype() == v1::DATA_TYPE_BF16;
   return (given.dtype() == wanted.dtype() || bits_of_bf16) &&
          std::equal(given.shape().begin(), given.shape().end(), wanted.shape().begin(), wanted.shape().end());
@@ -69,7 +69,7 @@ absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::
 }
 
 absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<const v1::TensorSpec> described) {
-  // A name that is misspelled is one that the artifact lacks and one that is missing: the first says more.
+  // A misspelled name is both unknown and missing; the former is the more helpful message.
   for (const auto& [name, tensor] : given) {
     if (std::ranges::any_of(described, [&](const auto& spec) { return spec.name() == name; })) continue;
     const std::string names =
@@ -90,7 +90,7 @@ Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed) {
   int64_t count = 1;
   for (int64_t extent : spec.shape()) count *= extent;
   std::mt19937_64 random(seed);
-  // Exact in every type: multiples of 1/1024 in [-1, 1), and small integers.
+  // Values that are exact in every type: multiples of 1/1024 in [-1, 1), and small integers.
   const auto real = [&] { return static_cast<double>(static_cast<int>(random() % 2048) - 1024) / 1024; };
   const auto integer = [&] { return random() % 100; };
   switch (spec.dtype()) {
@@ -135,8 +135,8 @@ Tensor seededTensor(const v1::TensorSpec& spec, uint64_t seed) {
 
 namespace {
 
-/// A name for a file of an output, without the ending. Exporters name outputs by their scope, as long as it is; the
-/// front and the end of it tell most.
+/// A file name, without extension, for an output. Exporters prepend scopes to names, which can be long; beginning and
+/// end are the most informative.
 std::string fileStem(const std::string& name) {
   constexpr size_t kLongest = 200;  // of the 255 bytes that file systems take, with room for "-2.npy"
   std::string stem = absl::StrReplaceAll(printable(name), {{"/", "_"}});
@@ -145,7 +145,7 @@ std::string fileStem(const std::string& name) {
   constexpr std::string_view kGap = "...";
   constexpr size_t kFront = 80, kEnd = kLongest - kFront - kGap.size();
   size_t end = stem.size() - kEnd;
-  while (end < stem.size() && (static_cast<uint8_t>(stem[end]) & 0xc0) == 0x80) ++end;  // no character of UTF-8 is cut
+  while (end < stem.size() && (static_cast<uint8_t>(stem[end]) & 0xc0) == 0x80) ++end;  // do not cut a UTF-8 character
   return absl::StrCat(std::string(firstBytes(stem, kFront)), std::string(kGap), stem.substr(end));
 }
 

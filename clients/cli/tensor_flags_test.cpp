@@ -78,7 +78,7 @@ TEST(OutputFolderTest, LongNamesKeepFrontAndEnd) {
   std::filesystem::remove_all(path);
   OutputFolder folder(path);
   const std::string scope = "model/" + std::string(300, 'x');
-  std::string accents;  // two bytes each, so that cutting anywhere may cut one
+  std::string accents;  // two bytes each, so that any cut may fall within one
   for (int i = 0; i < 150; ++i) accents += "\u00e9";
   const std::vector<std::string> names = {scope + "/output:0",
                                           scope + "y/output:0",

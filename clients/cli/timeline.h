@@ -8,7 +8,7 @@
 
 namespace tessera::client {
 
-/// Who worked on a job, and when, as a picture: a lane for each of a worker's.
+/// A Gantt chart of a job's tasks, with one lane for each slot of a worker.
 Gantt ganttOf(const std::string& job, const std::vector<Span>& spans);
 
 }  // namespace tessera::client

@@ -9,7 +9,7 @@
 
 namespace tessera::client {
 
-/// Whose artifacts to run in this process.
+/// The flags that select trusted keys for artifacts in this process.
 struct TrustFlags {
   std::string file = defaultTrustFile();
   bool untrusted = false;
@@ -21,8 +21,8 @@ struct TrustFlags {
   }
 };
 
-/// Writes the signature of an artifact that was fetched, FILE.sig. The key of a service on this machine is trusted from
-/// then on; where that cannot be noted, standard error says so, and the artifact is there all the same.
+/// Writes the signature of a fetched artifact to FILE.sig. Adds the key of a local service to the trusted keys; if that
+/// fails, standard error says so, and the artifact is kept.
 inline absl::Status keepSignatureAndTrust(Channel& channel, const std::string& artifact_id, const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(const auto key, keepSignature(channel, artifact_id, path));
   if (!isOnThisMachine(channel.address())) return absl::OkStatus();

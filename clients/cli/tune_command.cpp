@@ -1,4 +1,4 @@
-// tessera tune: search schedules for a model's workloads by measuring.
+// tessera tune: searches schedules for a model's workloads by measuring.
 
 #include <algorithm>
 #include <filesystem>

@@ -79,7 +79,7 @@ void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec) {
 
 namespace {
 
-/// Groups that run as one: what the chip's peak allows, what the analysis priced, what was measured.
+/// Fused groups: the limit by the chip's peak, the predicted cost, and the measured time.
 std::string fusionText(const v1::TuneResult& result) {
   std::vector<std::vector<std::string>> rows;
   for (const v1::TuneResult::Workload& workload : result.workloads()) {
@@ -95,7 +95,7 @@ std::string fusionText(const v1::TuneResult& result) {
   return absl::StrCat("fused, predicted and measured:\n", table(header, rows));
 }
 
-/// Choices that were tried; of those that were left out how many.
+/// Lists the measured choices, and counts the others.
 std::string choicesText(const v1::TuneResult& result) {
   std::vector<std::vector<std::string>> rows;
   int left_out = 0;

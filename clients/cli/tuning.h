@@ -10,7 +10,7 @@
 
 namespace tessera::client {
 
-/// The flags of a TUNE job that are more than what is compiled.
+/// The flags of a TUNE job, in addition to those of a compilation.
 struct TuneFlags {
   std::string budget = "5m";
   std::string method;
@@ -25,13 +25,13 @@ struct TuneFlags {
   v1::TuneMode chosenMode() const;
 };
 
-/// Makes the request a TUNE job of the same model.
+/// Turns the request into a TUNE job of the same model.
 void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec);
 
-/// A row for each workload, and what came of the model.
+/// Formats the result: a row for each workload, and the model's total.
 std::string tuneText(const v1::Job& job);
 
-/// The pins text of a tuned job: the service's own; of a cancelled one the best trees until then.
+/// Returns the pins text of a tune job: the service's result, or for a cancelled job the best trees found so far.
 absl::StatusOr<std::string> tunedPins(Channel& channel, const v1::Job& job);
 
 }  // namespace tessera::client

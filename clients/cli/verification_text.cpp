@@ -32,7 +32,7 @@ std::string verificationText(const v1::Plan& plan) {
   const v1::VerifiedStep* worst = nullptr;
   std::map<std::string, std::vector<std::string>> skipped;  // by reason
   for (const v1::VerifiedStep* step : stepsOf(plan)) {
-    const bool inner = !step->place().empty() && step->step() != "kernel";  // what lies between workload and kernel
+    const bool inner = !step->place().empty() && step->step() != "kernel";  // a place between workload and kernel
     Count& count = step->place().empty() ? graph : kernels;
     if (!inner) ++count.all;
     if (!step->skipped().empty()) {

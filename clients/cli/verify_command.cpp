@@ -1,4 +1,4 @@
-// tessera verify: does an artifact compute what a reference says?
+// tessera verify: compares an artifact's outputs with reference outputs.
 
 #include <iostream>
 
@@ -28,7 +28,7 @@ struct VerifyFlags {
   int threads = 1;
 };
 
-// A right result of the wrong model proves nothing.
+// Checks that the artifact belongs to the model: a correct result of another model proves nothing.
 absl::Status checkModel(const VerifyFlags& flags) {
   TESSERA_ASSIGN_OR_RETURN(auto manifest, readManifest(flags.artifact));
   TESSERA_ASSIGN_OR_RETURN(auto digest, cachedDigestOfFile(flags.model, defaultDigestCache()));

@@ -1,4 +1,4 @@
-// tessera versions: how the artifact of a tune job has grown, and which of its versions programs should run.
+// tessera versions: lists the versions of a tune job's artifact, and chooses the one that programs should run.
 
 #include <iostream>
 

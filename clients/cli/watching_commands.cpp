@@ -1,4 +1,4 @@
-// tessera curve | trace: how searches went on, and who worked on a job when
+// tessera curve | trace: learning curves of searches, and timelines of jobs.
 
 #include <iostream>
 #include <set>
@@ -17,20 +17,20 @@
 namespace tessera::client {
 namespace {
 
-constexpr size_t kMostCurves = 24;  // in one picture
+constexpr size_t kMostCurves = 24;  // limit of one drawing
 
 struct CurveFlags {
   std::string filter, job, workload, output, by = "trials", what = "ms";
 };
 
-/// The records of a job's searches. Those of a search that another job had begun, which this one shared, are that
-/// one's.
+/// Returns a filter for the records of a job's searches. Records of a search that the job shared with another job carry
+/// the id of the job that started the search.
 absl::StatusOr<std::string> searchesOf(Channel& channel, const std::string& id) {
   std::string own = absl::StrCat("job = \"", id, "\"");
   v1::GetJobRequest get;
   get.set_id(id);
   const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, get);
-  if (absl::IsNotFound(job.status())) return own;  // records outlive jobs
+  if (absl::IsNotFound(job.status())) return own;  // records outlive their jobs
   if (!job.ok()) return job.status();
   std::vector<std::string> shared;
   for (const v1::TuneResult::Workload& workload : job->job().tune_result().workloads())
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> searchesOf(Channel& channel, const std::string& id) 
   return all;
 }
 
-/// `searches`: the records of the job that is named; empty: of all.
+/// `searches` is a filter for the records of the given job; empty: all records.
 std::string filterOf(const CurveFlags& flags, const std::string& searches) {
   std::string filter = flags.filter.empty() ? "" : absl::StrCat("(", flags.filter, ")");
   const auto add = [&](const char* field, const std::string& value) {
@@ -105,7 +105,7 @@ int curve(const CommandLine& line, const CurveFlags& flags) {
   return 0;
 }
 
-/// All events of a finished job; of one that goes on, those so far.
+/// Returns all events of a finished job, or the events so far of a running one.
 absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(Channel& channel, const v1::Job& job) {
   const bool over = job.end_time_us() != 0;
   grpc::ClientContext context;

@@ -11,13 +11,13 @@
 namespace tessera::client {
 namespace {
 
-/// What a script of a shell does with the table.
+/// The parts of a shell's completion script around the table.
 struct Driver {
   const char* head;
   const char* tail;
 };
 
-// In all of them a word that follows a flag which takes a value is that value, and no command.
+// In all scripts a word after a flag that takes a value is that value, never a command.
 
 constexpr Driver kBash = {R"(# bash completion of tessera, as `tessera completion bash` prints it.
 _tessera_place() {
@@ -58,7 +58,7 @@ _tessera() {
 complete -o default -o bashdefault -F _tessera tessera
 )"};
 
-// $commands is a table of zsh's own.
+// zsh itself defines $commands, so the script uses another name.
 constexpr Driver kZsh = {R"(#compdef tessera
 # zsh completion of tessera, as `tessera completion zsh` prints it.
 _tessera_place() {
@@ -178,7 +178,8 @@ std::string inQuotes(const std::string& text, absl::string_view quote_within) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", quote_within}}), "'");
 }
 
-/// All of a text within quotes; in these shells a quote ends them, another kind follows and begins them anew.
+/// Quotes a text for these shells: a quote inside ends the string, is quoted in the other style, and starts a new
+/// string.
 std::string quoted(const std::string& text) { return inQuotes(text, R"('\'')"); }
 
 std::string quotedForFish(const std::string& text) {
@@ -198,7 +199,7 @@ std::vector<std::string> namesOf(const std::vector<CompletionCommand>& commands)
   return names;
 }
 
-/// Behind the program's name `help` is a word as well, which --help does not list.
+/// After the program's name, `help` is accepted too, which --help does not list.
 std::vector<CompletionPlace> tableOf(const CLI::App& app) {
   std::vector<CompletionPlace> places = completionTable(app);
   places.front().commands.push_back({"help", "What a command does, and its flags"});
@@ -213,7 +214,7 @@ void forEachWithChoices(const std::vector<CompletionPlace>& places, const Choice
       if (!flag.choices.empty()) use(place.path, flag);
 }
 
-/// `words` as elements of an array: "name:what it means" as _describe of zsh has it.
+/// Formats `words` as array elements "name:description", the format of zsh's _describe.
 template <typename Described>
 std::string described(const std::vector<Described>& all,
                       const std::function<std::vector<std::string>(const Described&)>& names) {
@@ -256,7 +257,7 @@ std::string bashCompletion(const CLI::App& app) {
 
 std::string zshCompletion(const CLI::App& app) {
   const std::vector<CompletionPlace> places = tableOf(app);
-  std::string text = kZsh.head;  // its first line must be the script's
+  std::string text = kZsh.head;  // the first line must be the script's first line
   for (const CompletionPlace& place : places) {
     absl::StrAppend(&text, "    '", place.path, "')\n      subcommands=(",
                     described<CompletionCommand>(place.commands, nameOf), " )\n      flags=(",

@@ -13,7 +13,7 @@ using Flags = std::vector<CompletionFlag>;
 
 std::string oneLine(const std::string& text) { return absl::StrJoin(absl::StrSplit(text, '\n'), " "); }
 
-/// "TEXT:{async,sync}", as CLI11 names the type of what must be one of these.
+/// Parses "TEXT:{async,sync}", CLI11's type name of an option with a fixed set of values.
 std::vector<std::string> choicesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t from = type.find('{');
@@ -22,7 +22,7 @@ std::vector<std::string> choicesOf(const CLI::Option& option) {
   return absl::StrSplit(type.substr(from + 1, to - from - 1), ',');
 }
 
-/// Options of a group are the command's: a group is a command without a name.
+/// CLI11 represents an option group as a command without a name; its options belong to the command.
 std::vector<const CLI::App*> groupsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* each) { return each->get_name().empty(); });
 }
@@ -41,7 +41,7 @@ void addFlags(const CLI::App& app, Flags& flags) {
   for (const CLI::App* group : groupsOf(app)) addFlags(*group, flags);
 }
 
-/// Of the first positional that must be one of some words.
+/// The choices of the first positional argument that has a fixed set of values.
 std::vector<std::string> positionalChoices(const CLI::App& app) {
   const auto positional = [](const CLI::Option* option) { return option->get_positional(); };
   for (const CLI::Option* option : app.get_options(positional))

@@ -7,12 +7,12 @@
 
 namespace tessera::client {
 
-/// What can be written behind some words of a command line, for scripts that complete them in a shell.
+/// The words that can follow a prefix of a command line, as data for completion scripts.
 struct CompletionFlag {
   std::vector<std::string> names;  ///< "--output", "-o"
   std::string description;         ///< one line
   bool takes_value = false;
-  std::vector<std::string> choices;  ///< all values there are; empty: any, perhaps a file
+  std::vector<std::string> choices;  ///< all accepted values; empty: any value, possibly a file
 };
 
 struct CompletionCommand {
@@ -21,14 +21,14 @@ struct CompletionCommand {
 };
 
 struct CompletionPlace {
-  std::string path;                         ///< "admin token create"; empty: behind the program's name
-  std::vector<CompletionCommand> commands;  ///< one of them must follow; empty: none does
-  std::vector<CompletionFlag> flags;        ///< those of the program included, which are accepted anywhere
-  std::vector<std::string> choices;         ///< all values there are of what else it takes; empty: any, perhaps a file
+  std::string path;                         ///< "admin token create"; empty: after the program's name
+  std::vector<CompletionCommand> commands;  ///< one of them must follow; empty: no subcommands
+  std::vector<CompletionFlag> flags;        ///< including the program's flags, which are accepted everywhere
+  std::vector<std::string> choices;         ///< accepted values of the positional argument; empty: any, possibly a file
 };
 
-/// The place behind the program's name, then all others, as `app` would parse them. It is the table that --help prints,
-/// so that nothing is completed which is not accepted.
+/// Returns the place after the program's name and all places below it, in the order of `app`. The data is that of
+/// --help, so completions are always accepted words.
 std::vector<CompletionPlace> completionTable(const CLI::App& app);
 
 }  // namespace tessera::client

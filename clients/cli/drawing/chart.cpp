@@ -12,7 +12,7 @@ namespace tessera::client {
 namespace {
 
 constexpr double kWidth = 960, kHeight = 480, kLeft = 76, kTop = 48, kBottom = 52, kRow = 18, kLegendRow = 16;
-// Told apart by those who see no red and green (Okabe and Ito).
+// Distinguishable with colour blindness (palette of Okabe and Ito).
 constexpr std::array kColors = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#667788"};
 
 std::string colorOf(size_t number) { return kColors[number % kColors.size()]; }
@@ -34,7 +34,7 @@ void rule(std::string& svg, double x1, double y1, double x2, double y2) {
   absl::StrAppendFormat(&svg, "<path d=\"M%.1f %.1fL%.1f %.1f\" stroke=\"#ccd\"/>\n", x1, y1, x2, y2);
 }
 
-/// A piece of an axis onto pixels.
+/// A linear map from an axis interval to pixels.
 struct Scale {
   double from, to, first_pixel, last_pixel;
   double at(double value) const { return first_pixel + (value - from) / (to - from) * (last_pixel - first_pixel); }

@@ -5,7 +5,7 @@
 namespace tessera::client {
 namespace {
 
-/// A quoted string of Graphviz's language, in which a backslash starts an escape.
+/// A quoted string in Graphviz's language, in which a backslash starts an escape.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {

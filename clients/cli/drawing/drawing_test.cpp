@@ -20,7 +20,7 @@ BoxGraph boxes(int count, std::vector<std::pair<int, int>> arrows) {
 }
 
 TEST(LayeredLayout, ArrowsPointDownAndBoxesStayApart) {
-  // A ladder with rungs that skip layers.
+  // A ladder whose rungs skip layers.
   std::vector<std::pair<int, int>> arrows;
   for (int i = 0; i + 2 < 40; ++i) {
     arrows.emplace_back(i, i + 2);
@@ -96,7 +96,7 @@ TEST(Picture, NamesCannotBreakTheMarkup) {
 
 TEST(Picture, InputsAndOutputsAreBoxesOfTheirOwn) {
   const std::vector<Panel> panels = panelsOf(hostileNames());
-  ASSERT_EQ(panels.size(), 1U);  // there is no graph of the model
+  ASSERT_EQ(panels.size(), 1U);  // the explanation has no graph of the model
   ASSERT_EQ(panels[0].boxes.size(), 4U);
   EXPECT_TRUE(panels[0].boxes.front().border);
   EXPECT_TRUE(panels[0].boxes.back().border);

@@ -12,10 +12,10 @@ constexpr double kBetweenLayers = 34;
 constexpr double kBendWidth = 6;
 constexpr int kOrderSweeps = 8;
 constexpr int kPositionSweeps = 8;
-/// Beyond this a picture helps nobody, and arrows are drawn straight.
+/// Above this number a drawing is unreadable anyway, and arrows are drawn straight.
 constexpr int64_t kMaxBends = 200'000;
 
-/// Boxes and bends alike, within a layer.
+/// A box or a bend in a layer.
 struct Item {
   int layer = 0;
   double width = 0, height = 0, x = 0;
@@ -52,7 +52,7 @@ class Layering {
       items_[i].height = graph_.boxes[i].height;
       for (int from : in[i]) items_[i].layer = std::max(items_[i].layer, items_[from].layer + 1);
     }
-    // What nothing leads to stands just above what it leads to.
+    // Boxes without predecessors are placed just above their successors.
     for (size_t i = boxes; i-- > 0;) {
       if (!in[i].empty() || out[i].empty()) continue;
       int nearest = items_[out[i].front()].layer;
@@ -95,14 +95,14 @@ class Layering {
     for (size_t i = 0; i < layers_.size(); ++i) visit(layers_[downward ? i : layers_.size() - 1 - i]);
   }
 
-  /// Sorts each layer by the mean position of its neighbours in the one before.
+  /// Sorts each layer by the mean position of its neighbours in the previous layer (barycenter heuristic).
   void orderLayers(bool downward) {
     std::vector<double> rank(items_.size());
     for (const std::vector<int>& layer : layers_) {
       for (size_t i = 0; i < layer.size(); ++i) rank[layer[i]] = static_cast<double>(i);
     }
     eachLayer(downward, [&](std::vector<int>& layer) {
-      std::vector<std::tuple<double, size_t, int>> keyed;  // equal ones stay in their order
+      std::vector<std::tuple<double, size_t, int>> keyed;  // a stable order for equal keys
       for (int item : layer) {
         const std::vector<int>& near = downward ? items_[item].up : items_[item].down;
         const double sum = std::accumulate(near.begin(), near.end(), 0.0,
@@ -124,8 +124,8 @@ class Layering {
       items_[layer[i]].x = items_[layer[i - 1]].x + distance(layer[i - 1], layer[i]);
   }
 
-  /// Each item wants to stand at the mean of its neighbours. With the distances taken off, keeping the order is a
-  /// monotone regression, which merging neighbours that are in the wrong order solves.
+  /// Moves each item as close as possible to the mean of its neighbours. After subtracting the minimum distances,
+  /// keeping the order is a monotone regression, solved by merging adjacent violators.
   void alignLayers(bool downward) {
     eachLayer(downward, [&](const std::vector<int>& layer) {
       struct Block {
@@ -191,7 +191,7 @@ class Layering {
           placement.routes[a].push_back(point);
           continue;
         }
-        // Straight down past the boxes of the layer: a curve would run behind their corners.
+        // Vertical within the layer, past its boxes: a curve would cross their corners.
         placement.routes[a].push_back({point.x, point.y - half[items_[item].layer]});
         placement.routes[a].push_back({point.x, point.y + half[items_[item].layer]});
       }
@@ -202,9 +202,9 @@ class Layering {
   }
 
   const BoxGraph& graph_;
-  std::vector<Item> items_;  // boxes first
+  std::vector<Item> items_;  // boxes precede bends
   std::vector<std::vector<int>> layers_;
-  std::vector<std::vector<int>> paths_;  // items along each arrow
+  std::vector<std::vector<int>> paths_;  // items on the path of each arrow
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 namespace tessera::client {
 
-/// Boxes to draw and arrows between them. Arrows go from lower to higher positions: the order is topological.
+/// Boxes to draw and arrows between them. Arrows lead from lower to higher positions: the order is topological.
 struct BoxGraph {
   struct Box {
     double width = 0, height = 0;
@@ -20,14 +20,14 @@ struct Point {
 
 struct Placement {
   std::vector<Point> centers;              ///< of the boxes
-  std::vector<std::vector<Point>> routes;  ///< of the arrows, from the edge of one box to that of the other
+  std::vector<std::vector<Point>> routes;  ///< of the arrows, from box edge to box edge
   double width = 0, height = 0;
 };
 
 /// Places boxes in layers from top to bottom (Sugiyama, Tagawa and Toda, 1981): longest paths give the layers, long
 /// arrows get a bend in each layer they cross, barycenter sweeps order the layers, and each layer is then moved as
-/// close to its neighbours as the distances allow. Arrows that do not go upward in position are left out (no route).
-/// All values in pixels, the upper left corner is (0, 0). Deterministic.
+/// close to its neighbours as the distances allow. Arrows that do not lead to a higher position are omitted (empty
+/// route). All values in pixels; the upper left corner is (0, 0). Deterministic.
 Placement placeLayers(const BoxGraph& graph);
 
 }  // namespace tessera::client

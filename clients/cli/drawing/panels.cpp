@@ -13,11 +13,11 @@ constexpr size_t kLineLength = 44;
 std::string shortened(const std::string& text) {
   if (text.size() <= kLineLength) return text;
   size_t end = kLineLength - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a UTF-8 character
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // do not cut a UTF-8 character
   return text.substr(0, end) + "...";
 }
 
-/// By what a node mostly does. Both forms of names occur: "Conv", "conv2d 3x3 ...".
+/// Colour by the kind of work of a node. Both forms of names occur: "Conv", "conv2d 3x3 ...".
 std::string colorOf(const std::string& op, int64_t flops) {
   const std::string lower = [&] {
     std::string text = op;
@@ -52,7 +52,7 @@ Panel panelOf(const v1::GraphView& view, const std::string& title) {
     inputs[name] = static_cast<int>(panel.boxes.size());
     panel.boxes.push_back({{shortened(name), typeText(edge.tensor())}, name, "#ffffff", true});
   }
-  std::map<int, int> places;  // node id -> box
+  std::map<int, int> places;  // node id -> box index
   for (const auto& node : view.nodes()) {
     places[node.id()] = static_cast<int>(panel.boxes.size());
     Panel::Box& box = panel.boxes.emplace_back();

@@ -6,19 +6,19 @@
 
 #include "tessera/v1/analysis.pb.h"
 
-/// Pictures of an explanation: the model's graph and what it became, side by side.
+/// Drawings of an explanation: the model's graph and the compiled graph side by side.
 namespace tessera::client {
 
-/// As SVG, placed here: any browser shows it. Names in full are the boxes' tooltips.
+/// A standalone SVG drawing. Tooltips of boxes hold complete names.
 std::string svgText(const v1::Explanation& explanation);
 
-/// In Graphviz's language, one cluster for each graph.
+/// Text in Graphviz's language, one cluster for each graph.
 std::string dotText(const v1::Explanation& explanation);
 
-/// One graph of the picture, inputs and outputs as boxes of their own; what both forms draw.
+/// One graph of the drawing, with inputs and outputs as boxes; shared by both formats.
 struct Panel {
   struct Box {
-    std::vector<std::string> lines;  ///< the first one in bold
+    std::vector<std::string> lines;  ///< the first line is bold
     std::string tooltip;
     std::string color;
     bool border = false;  ///< an input or output of the graph
@@ -32,7 +32,7 @@ struct Panel {
   std::vector<Arrow> arrows;
 };
 
-/// The panels of an explanation; graphs without nodes are left out.
+/// The graphs of an explanation; graphs without nodes are omitted.
 std::vector<Panel> panelsOf(const v1::Explanation& explanation);
 
 }  // namespace tessera::client

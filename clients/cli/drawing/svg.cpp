@@ -12,7 +12,7 @@ namespace {
 constexpr double kMargin = 24;
 constexpr double kTitleHeight = 36;
 constexpr double kLineHeight = 14;
-constexpr double kLetterWidth = 6.4;  // of an 11 pixel sans-serif, on the wide side
+constexpr double kLetterWidth = 6.4;  // upper estimate for an 11 pixel sans-serif font
 constexpr double kBoxPadding = 8;
 
 void drawArrow(std::string& svg, const std::vector<Point>& route, const std::string& label) {
