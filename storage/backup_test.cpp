@@ -21,12 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A data folder with a service on it.
+/// A data folder with an open store.
 struct Data {
   explicit Data(const std::string& folder)
       : store(openSqliteStore(folder + "/tessera.db").value()),
         blobs(openBlobStore(folder + "/blobs", {.rows = store.get()}).value()) {}
-  /// A blob that is a file.
+  /// Puts a blob that is a file.
   void add(const std::string& text) { addBytes(text + std::string(70'000, '.')); }
   void addRow(const std::string& text) { addBytes(text); }
   void addBytes(const std::string& bytes) {
@@ -36,7 +36,7 @@ struct Data {
       return status.ok() ? t.insertJob(sampleJob("job of " + digest.sha256()), "h", "") : status;
     }));
   }
-  /// Whether every blob that a row names is there and whole; how many rows.
+  /// Checks that each blob with a row exists and is intact; returns the number of rows.
   int check() {
     int rows = 0;
     EXPECT_TRUE(store
@@ -128,7 +128,7 @@ TEST(Backup, TakesThePlaceOfNoDatabaseThatAServiceUses) {
     const Data other(scratch.file("other"));
     EXPECT_TRUE(absl::IsFailedPrecondition(backUp(scratch.file("data"), scratch.file("other")).status()));
   }
-  // Ended, its log may still hold what belongs to its database alone.
+  // After the process has ended, its log may hold data that the database file lacks.
   EXPECT_TRUE(absl::IsFailedPrecondition(backUp(scratch.file("data"), scratch.file("other")).status()));
 }
 
@@ -150,7 +150,7 @@ TEST(Backup, SaysThatItsDiskIsFull) {
   fs::create_directories(scratch.file("data"));
   Data data(scratch.file("data"));
   data.add("a blob of some length");
-  // A bound on files stands for a full disk: nothing of this size can be written.
+  // A file size limit simulates a full disk: no file of this size can be written.
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -161,7 +161,8 @@ TEST(Backup, SaysThatItsDiskIsFull) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("cannot write " + scratch.file("backup")));
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("free some space"));
-  EXPECT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());  // with room, over what is there
+  // Without the limit, continuing from the interrupted copy.
+  EXPECT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
 }
 
 TEST(Backup, NoticesABlobThatIsNotWhole) {

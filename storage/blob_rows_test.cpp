@@ -1,4 +1,4 @@
-// Small blobs as rows: durable with what refers to them, sound beside files that were there before.
+// Small blobs as rows: durable together with the rows that refer to them, and compatible with earlier blob files.
 #include "storage/blob_rows.h"
 
 #include <filesystem>
@@ -29,7 +29,7 @@ class BlobRowsTest : public BlobStoreTest {
     }));
     return found;
   }
-  /// What nobody but a failing disk does to a row.
+  /// Damages a row, as a failing disk would.
   void damage(const std::string& sha256) {
     store_.reset();
     rows_.reset();
@@ -163,7 +163,7 @@ TEST_P(BlobRowsTest, ARowThatIsPartOfAnotherBlobIsAFileToo) {
       absl::IsDataLoss(store_->startComposed(digestOf("x-middle"), {{"", 2}, {sha256Hex("middle"), 6}}).status()));
 }
 
-/// One store with everything on one faulty disk; null where it did not open.
+/// A store with all data on one faulty disk; null if it cannot be opened.
 struct Opened {
   std::unique_ptr<Store> store;
   std::unique_ptr<BlobStore> blobs;
@@ -197,7 +197,7 @@ TEST(BlobRowsOnAFaultyDisk, WhatWasAcknowledgedIsThereWhicheverOperationFails) {
       disk.syncFolder("/");
       Opened opened = openAll(*files, vfs);
       ASSERT_TRUE(opened.blobs);
-      std::map<std::string, bool> kept;  // by content: whether it was acknowledged
+      std::map<std::string, bool> kept;  // content -> whether it was acknowledged
       disk.plan({fault, operation, 1});
       for (const std::string content : {"put", "put as well"}) {
         kept[content] = opened.blobs->put(content).ok();

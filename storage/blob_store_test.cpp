@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(All, BlobStoreTest, testing::Values(-1, 64 << 10, 8 << 20), nameOfMostRowBytes);
 
-TEST_P(BlobStoreTest, Sha256IsTheStandards) {  // FIPS 180-4's examples
+TEST_P(BlobStoreTest, Sha256IsTheStandards) {  // examples of FIPS 180-4
   EXPECT_EQ(sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
@@ -159,8 +159,8 @@ TEST_P(BlobStoreTest, AnUploadWhoseBlobIsThereEndsAtOnce) {
   auto first = store_->startUpload(digest_, 0);
   ASSERT_OK(first.status());
   EXPECT_OK(store_->startUpload(digestOf("another"), 0).status());
-  EXPECT_OK(store_->put(bytes_).status());        // bytes at hand need not wait
-  auto second = store_->startUpload(digest_, 0);  // the blob is there now
+  EXPECT_OK(store_->put(bytes_).status());        // put() does not wait for the upload
+  auto second = store_->startUpload(digest_, 0);  // the blob exists now
   ASSERT_OK(second.status());
   EXPECT_OK((*second)->write("whatever"));
   EXPECT_OK((*second)->commit());
@@ -345,7 +345,7 @@ TEST_P(BlobStoreTest, EveryBlobIsVisitedOnce) {
 
 TEST_P(BlobStoreTest, ABlobThatIsUploadedIsNotRemoved) {
   BlobStoreOptions options;
-  options.partial_lifetime_seconds = -2;  // every partial file is old; the clock of files is a coarse one
+  options.partial_lifetime_seconds = -2;  // makes each partial file stale, since file timestamps are coarse
   reopen(options);
   {
     auto upload = store_->startUpload(digest_, 0);
@@ -403,7 +403,7 @@ TEST(BlobStoreOnAFaultyDisk, WhatAFailedSyncLeftIsNotTrusted) {
 }
 
 TEST(BlobStoreOnAFaultyDisk, AFolderThatIsKnownToBeOnTheDiskIsNotSyncedAgain) {
-  // Blobs whose folders lie within one.
+  // Blobs with a common outer folder.
   std::map<char, std::string> first;
   std::pair<std::string, std::string> both;
   for (int i = 0; both.first.empty(); ++i) {

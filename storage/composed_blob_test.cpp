@@ -1,4 +1,4 @@
-// Blobs of bytes that are here already: made of other blobs, or placed by a worker on the same disk.
+// Blobs of bytes that are present already: composed of other blobs, or placed by a worker on the same disk.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,7 +12,7 @@
 namespace tessera::storage {
 namespace {
 
-/// A blob of what comes before another, that, and what comes behind it.
+/// Composes a blob of a head, another blob and a tail.
 absl::Status compose(BlobStore& store, const std::string& before, const std::string& middle, const std::string& behind,
                      const std::string& sent, const v1::Digest& digest) {
   auto upload = store.startComposed(digest, {{"", static_cast<int64_t>(before.size())},
@@ -42,7 +42,7 @@ TEST_P(BlobStoreTest, AComposedBlobSharesTheBytesOfWhatItIsMadeOf) {
       }
       EXPECT_EQ(std::filesystem::hard_link_count(pathOf(sha256Hex(middle))), 2u);
       EXPECT_EQ(*store_->committedBytes(digest), digest.size_bytes());
-      // It stays when what it was made of goes, over a restart too.
+      // The blob outlives its parts, also after a restart.
       ASSERT_OK(store_->remove(sha256Hex(middle)));
       reopen({});
       EXPECT_EQ(*read(digest.sha256()), whole);
@@ -73,9 +73,9 @@ TEST_P(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_FALSE(store_->contains(digest.sha256()));
   EXPECT_EQ(filesIn("parts") + filesIn("tmp"), 0);
   ASSERT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));
-  EXPECT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));  // it is there
-  if (isRow(bytes_)) return;                                                // they share no bytes
-  // Damaged where both share it: each is set aside when it is read.
+  EXPECT_OK(compose(*store_, "head", bytes_, "tail", "headtail", digest));  // the blob exists
+  if (isRow(bytes_)) return;                                                // rows share no bytes
+  // Damage of the shared bytes: each blob is moved aside when it is read.
   std::filesystem::permissions(pathOf(digest_.sha256()), std::filesystem::perms::owner_all);
   std::fstream(pathOf(digest_.sha256()), std::ios::in | std::ios::out | std::ios::binary).seekp(99).put('b');
   EXPECT_TRUE(absl::IsDataLoss(read(digest.sha256()).status()));
@@ -84,7 +84,7 @@ TEST_P(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_TRUE(absl::IsDataLoss(read(digest_.sha256()).status()));
 }
 
-// Who may write here is believed, as with a placed file: no pass over the bytes now, and a wrong word is found when
+// With Hashed::kHere, as for a placed file, the bytes are not verified at the commit; a wrong digest is detected when
 // they are read.
 TEST_P(BlobStoreTest, WhatWasHashedHereIsComposedWithoutAPass) {
   using Hashed = BlobStore::Hashed;
@@ -136,7 +136,7 @@ TEST_P(BlobStoreTest, APlacedFileBecomesTheBlobWithoutACopy) {
   EXPECT_EQ(filesIn("tmp"), 0);
   auto again = store_->startPlaced(digest_, name);
   ASSERT_OK(again.status());
-  EXPECT_OK((*again)->commit());  // it is there
+  EXPECT_OK((*again)->commit());  // the blob exists
 }
 
 TEST_P(BlobStoreTest, WhatAWorkerPlacedAndLeftGoesWithTime) {
@@ -188,7 +188,7 @@ TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
       ASSERT_OK((*store)->put(middle).status());
       disk.plan({FaultyDisk::Fault::kPowerLoss, operation, 1});
       const bool made = compose(**store, "head", middle, "tail", "headtail", digest).ok();
-      // Every operation of composing has had its turn, and some behind it: removing what it was made of.
+      // The loop has covered each operation of composing, and some of removing the parts.
       done = made && (*store)->remove(sha256Hex(middle)).ok();
       store->reset();
       disk.cutPower();
@@ -205,7 +205,7 @@ TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
       if (read.ok()) EXPECT_EQ(bytes, "head" + middle + "tail");
       acknowledged += made;
       kept += read.ok() && !made;
-      // What is left of it is in nobody's way.
+      // Leftovers do not prevent another attempt.
       ASSERT_OK((*store)->put(middle).status());
       EXPECT_OK(compose(**store, "head", middle, "tail", "headtail", digest));
       ASSERT_OK((*store)->remove(digest.sha256()));

@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A store in a folder of its own.
+/// A store in a temporary folder.
 class ScratchStore : public Store {
  public:
   ScratchStore() : store_(std::move(*openSqliteStore(folder_.file("tessera.db")))) {}
@@ -56,14 +56,14 @@ v1::Worker sampleWorker() {
 class SqliteStoreTest : public testing::Test {
  protected:
   absl::Status openStatus() const { return openSqliteStore(path_).status(); }
-  /// Another program's access to the file.
+  /// Access to the file by another program.
   void execute(const std::string& sql) const {
     sqlite3* database = nullptr;
     ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
     EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(database);
     sqlite3_close(database);
   }
-  /// What it reads: one text.
+  /// Returns the text that a query selects.
   std::string answer(const std::string& sql) const {
     sqlite3* database = nullptr;
     std::string text;
@@ -76,11 +76,11 @@ class SqliteStoreTest : public testing::Test {
     sqlite3_close(database);
     return text;
   }
-  /// A message as a literal of SQL.
+  /// A message as an SQL literal.
   static std::string blob(const google::protobuf::Message& message) {
     return absl::StrCat("x'", absl::BytesToHexString(message.SerializeAsString()), "'");
   }
-  /// A database as a release with so many migrations left it, with these rows.
+  /// A database with the given rows, as a release with this number of migrations left it.
   void makeOfRelease(int version, const std::string& rows) const {
     std::string sql =
         "PRAGMA application_id = 0x54535241; CREATE TABLE schema_version (version INTEGER PRIMARY KEY, name TEXT NOT "
@@ -169,7 +169,7 @@ TEST_F(SqliteStoreTest, ALargeTransactionMakesNoFileToBeUndoneFrom) {
   EXPECT_EQ(readOne(**store, [](Reader& r) { return r.getWorker("99"); })->trouble(), before) << "it is undone even so";
 }
 
-// A search of before tasks had a project: nobody's, and found all the same where projects have quotas.
+// A search from before tasks had a project has no project; it must be found although projects have quotas.
 TEST_F(SqliteStoreTest, TasksOfNoProjectAreFoundByProject) {
   const v1::Task task = sampleTask("search", v1::SEARCH, 0, 5);
   makeOfRelease(
@@ -233,7 +233,7 @@ TEST_F(SqliteStoreTest, RecordsOfTheFirstSchemaGetTheirColumns) {
     absl::StrAppend(&rows, "INSERT INTO records VALUES ('", i, "', 'w', '', '', '', '', '', '', '", record.validation(),
                     "', 0, ", 1 + i, ", ", i, ", ", blob(record), ");");
   }
-  // One that nobody can read: it is set aside, and nothing else is lost.
+  // A record that cannot be parsed: it is set aside, and all others are kept.
   makeOfRelease(1, rows + "INSERT INTO records VALUES ('bad', 'w', '', '', '', '', '', '', '', 1, 1, 1, x'FFFF07');");
   auto store = openSqliteStore(path_);
   ASSERT_OK(store.status());
@@ -365,7 +365,7 @@ TEST_F(SqliteStoreTest, RefusesDamagedFiles) {
   EXPECT_OK(openStatus());
 }
 
-/// Durable commits in the write-ahead log: frames whose head gives the database's size after a commit
+/// Number of commits in the write-ahead log: frames whose header contains the database's size after a commit
 /// (https://sqlite.org/fileformat2.html#the_write_ahead_log).
 int commitsInLog(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -386,7 +386,7 @@ TEST_F(SqliteStoreTest, ConcurrentCallersShareCommits) {
   auto store = openSqliteStore(path_);
   ASSERT_OK(store.status());
   const int before = commitsInLog(path_ + "-wal");
-  // The first transaction holds the writer until the others have arrived, as a slow disk would.
+  // The first transaction blocks the writer until the others have arrived, as a slow disk would.
   std::atomic<int> arrived = 0;
   std::vector<std::thread> threads;
   threads.emplace_back([&] {

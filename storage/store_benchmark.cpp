@@ -1,6 +1,6 @@
-// What group commit brings: durable transactions a second from one client and from sixteen.
+// Measures group commit: durable transactions per second from one client and from sixteen.
 //   ninja -C build/release store_benchmark && build/release/bin/store_benchmark [FOLDER]
-// FOLDER decides which disk is measured; without it, the temporary folder's.
+// FOLDER selects the disk to measure; the default is the temporary folder.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRepeats = 5;
 constexpr std::chrono::milliseconds kSpan(500);
 
-/// Transactions a second of `clients` threads that each put one task at a time.
+/// Transactions per second of `clients` threads, each of which puts one task at a time.
 double rateOf(storage::Store& store, int clients) {
   std::vector<int64_t> counts(clients);
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
-// Crashes and full disks. A child process writes and reports each acknowledged write through a pipe; it is
-// killed at a random moment; what it reported must be there, and nothing may be there by half.
+// Crashes and full disks. A child process writes and reports each acknowledged write through a pipe. It is killed at a
+// random moment. Then all reported writes must exist, and no group of writes may exist in part.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -26,9 +26,9 @@ namespace {
 
 constexpr int kRounds = 20;
 constexpr int kWriters = 4;
-constexpr int kUnderWay = 16;  ///< transactions that nobody waits for
+constexpr int kUnderWay = 16;  ///< asynchronous transactions in flight
 
-/// One report: writes below PIPE_BUF are whole or absent, also when the writer is killed.
+/// A report of one write. Writes below PIPE_BUF are atomic, also when the writer is killed.
 struct Report {
   int writer;
   int number;
@@ -36,7 +36,7 @@ struct Report {
 
 class Child {
  public:
-  /// Runs `body` in a child process, which gets the pipe's end to write Reports to.
+  /// Runs `body` in a child process with the write end of the pipe.
   explicit Child(const std::function<int(int pipe)>& body) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -53,7 +53,7 @@ class Child {
     std::this_thread::sleep_for(delay);
     kill(process_, SIGKILL);
   }
-  /// Every report until the child ended.
+  /// All reports until the child has ended.
   std::vector<Report> reports() {
     std::vector<Report> all;
     Report report{};
@@ -76,7 +76,7 @@ std::string idOf(int round, const Report& report) {
   return absl::StrCat(round, ".", report.writer, ".", report.number);
 }
 
-/// A job, its action, its task and an event in a common log: all or none.
+/// Writes a job, its action, its task and an event atomically.
 absl::Status writeGroup(Transaction& t, const std::string& id) {
   absl::Status status = t.putAction(sampleAction(id, id));
   if (status.ok()) status = t.insertJob(sampleJob(id), "hash", id);
@@ -89,7 +89,7 @@ absl::Status writeGroup(Transaction& t, const std::string& id) {
   return t.appendEvent(event).status();
 }
 
-/// What a reopened store holds: the ids of whole groups. Fails the test on a group that is there by half.
+/// Returns the ids of complete groups in a reopened store. Fails the test on an incomplete group.
 std::set<std::string> wholeGroups(Store& store) {
   std::set<std::string> logged;
   std::set<std::string> jobs;
@@ -150,7 +150,7 @@ TEST(StoreFault, AcknowledgedTransactionsSurviveKill) {
               done((*store)->transact(body));
               continue;
             }
-            // Half of them go on meanwhile, with some transactions under way each.
+            // Half of the writers use transactThen(), with several transactions in flight each.
             under_way.acquire();
             (*store)->transactThen(body, [&, done](const absl::Status& status) {
               done(status);
@@ -175,7 +175,7 @@ TEST(StoreFault, AcknowledgedTransactionsSurviveKill) {
   RecordProperty("acknowledged", static_cast<int>(acknowledged.size()));
 }
 
-/// Lets no file of this process grow beyond `bytes`; 0 lifts the limit again.
+/// Limits the size of files that this process writes; 0 removes the limit.
 void limitFileSize(rlim_t bytes) {
   signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
@@ -193,7 +193,7 @@ TEST(StoreFault, AFullDiskIsAnErrorAndLosesNothing) {
     auto store = openSqliteStore(path);
     if (!store.ok()) return 1;
     int refused = 0;
-    // 2 MiB for the log file: it fills up, is emptied into the database, until that is full as well.
+    // With 2 MiB, the log fills up and is copied into the database until the database is full as well.
     limitFileSize(2 << 20);
     for (int number = 0; refused < 5; ++number) {
       const Report report = {0, number};
@@ -202,7 +202,7 @@ TEST(StoreFault, AFullDiskIsAnErrorAndLosesNothing) {
       if (status.ok()) continue;
       if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) return 3;
       ++refused;
-      // Reading goes on.
+      // Reads still succeed.
       if (!readOne(**store, [](Reader& r) { return r.getJob("log"); }).ok()) return 4;
     }
     limitFileSize(0);
@@ -220,7 +220,7 @@ TEST(StoreFault, AFullDiskIsAnErrorAndLosesNothing) {
   EXPECT_EQ(found.size(), reports.size()) << "what was refused left nothing";
 }
 
-/// Blob `number`: of any size up to some 400 kB, and each with other bytes.
+/// Content of blob `number`: random size up to about 400 kB.
 std::string blobBytes(int writer, int number) {
   std::string bytes = absl::StrCat(writer, "/", number, "/");
   bytes.resize(bytes.size() + static_cast<size_t>(number * 7919 % 400'000), static_cast<char>('a' + number % 26));
@@ -234,7 +234,7 @@ v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
-/// Sends what is missing of a blob, in pieces.
+/// Uploads the missing part of a blob in chunks.
 absl::Status uploadRest(BlobStore& store, const std::string& bytes) {
   const v1::Digest digest = digestOf(bytes);
   TESSERA_ASSIGN_OR_RETURN(int64_t at, store.committedBytes(digest));
@@ -252,7 +252,7 @@ TEST(BlobFault, AcknowledgedBlobsSurviveKillAndUploadsResume) {
   int acknowledged = 0;
   int resumed = 0;
   int next[kWriters] = {};
-  // On a slow disk it takes more rounds until a kill has hit an upload midway.
+  // On a slow disk it takes more rounds until a kill hits an upload in progress.
   const auto enough = [&](int round) { return round >= kRounds && acknowledged > 100 && resumed > 0; };
   for (int round = 0; !enough(round) && round < 20 * kRounds; ++round) {
     Child child([&](int pipe) {
@@ -290,7 +290,7 @@ TEST(BlobFault, AcknowledgedBlobsSurviveKillAndUploadsResume) {
       next[report.writer] = std::max(next[report.writer], report.number + 1);
       ++acknowledged;
     }
-    for (int writer = 0; writer < kWriters; ++writer) {  // the one that was under way
+    for (int writer = 0; writer < kWriters; ++writer) {  // the blob in progress
       const std::string bytes = blobBytes(writer, next[writer]);
       const int64_t committed = *(*store)->committedBytes(digestOf(bytes));
       resumed += committed > 0 && committed < static_cast<int64_t>(bytes.size());

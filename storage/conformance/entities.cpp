@@ -1,4 +1,4 @@
-// Every entity comes back as it was put; puts replace; what is absent is NOT_FOUND.
+// Each entity is returned as it was put; put replaces by id; absent ones are NOT_FOUND.
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "storage/conformance/samples.h"

@@ -1,11 +1,11 @@
-// What filters mean, for each field of each entity.
+// Meaning of filters, for each field of each entity.
 #include "absl/strings/str_join.h"
 #include "storage/conformance/samples.h"
 
 namespace tessera::storage {
 namespace {
 
-/// A filter and the ids (or names) it selects, in ascending order.
+/// A filter and the ids (or names) that it selects, in ascending order.
 struct Expectation {
   const char* filter;
   const char* selected;

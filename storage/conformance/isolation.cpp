@@ -1,4 +1,4 @@
-// Transactions are atomic, isolated, and concurrent ones lose nothing.
+// Transactions are atomic and isolated, and concurrent ones lose no updates.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -31,7 +31,7 @@ TEST_P(StoreConformance, AFailedTransactionLeavesNothing) {
 }
 
 TEST_P(StoreConformance, AFailedTransactionDoesNotHarmItsNeighbours) {
-  // The failing and the succeeding ones are likely to share commits.
+  // Failing and succeeding transactions are likely to share commits.
   constexpr int kThreads = 8;
   constexpr int kEach = 25;
   std::vector<std::thread> threads;
@@ -192,7 +192,7 @@ TEST_P(StoreConformance, ATransactionWithinOneIsPartOfIt) {
 }
 
 TEST_P(StoreConformance, AReadWithinAReadSeesTheSameMomentAndATransactionIsRefused) {
-  // As many at once as there are snapshots: another one within would wait for ever.
+  // Use as many readers as there are snapshots: a nested read that needed another snapshot would block for ever.
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {

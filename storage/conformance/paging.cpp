@@ -1,4 +1,4 @@
-// Lists: pages are complete and free of duplicates, in every order, while others write.
+// Lists: pages are complete and free of duplicates, in each order, under concurrent writes.
 #include <algorithm>
 #include <atomic>
 #include <random>
@@ -12,7 +12,7 @@
 namespace tessera::storage {
 namespace {
 
-/// All items, page by page.
+/// Collects all items, page by page.
 std::vector<v1::TuningRecord> allRecords(Store& store, ListQuery query) {
   std::vector<v1::TuningRecord> records;
   do {
@@ -80,7 +80,7 @@ TEST_P(StoreConformance, PagingIsStableWhileOthersInsert) {
   std::atomic<bool> stop = false;
   std::thread writer([&] {
     std::mt19937 random(2);
-    // A store without a disk inserts faster than pages are read: at some point the list must end.
+    // A store without a disk inserts faster than pages are read; end the list at some point.
     for (int i = 0; !stop && i < 3000; ++i) {
       absl::Status status = store_->transact([&](Transaction& t) {
         return t.putRecord(sampleRecord(absl::StrCat("new", i), random() % 10, random() % 300));
@@ -118,7 +118,7 @@ TEST_P(StoreConformance, PageTokensFitOnlyTheirQuery) {
   };
   ListQuery query = first;
   query.page_token = token;
-  query.page_size = 3;  // another size is fine
+  query.page_size = 3;  // another page size is accepted
   EXPECT_TRUE(statusOf(query).ok());
   ListQuery other = query;
   other.filter = "median_ms >= 1";
@@ -134,7 +134,7 @@ TEST_P(StoreConformance, PageTokensFitOnlyTheirQuery) {
     other = query;
     other.page_token[i] = other.page_token[i] == 'A' ? 'B' : 'A';
     absl::Status status = statusOf(other);
-    // The last character's unused low bits alone may change without meaning anything.
+    // The unused low bits of the last base64 character may change without effect.
     EXPECT_TRUE(absl::IsInvalidArgument(status) || i + 1 == token.size()) << i << ": " << status;
   }
   for (const char* junk : {"x", "!!!!", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}) {

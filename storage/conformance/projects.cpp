@@ -1,4 +1,4 @@
-// What is one project's is nobody else's: names, lists, references to blobs, what is used.
+// Isolation of projects: names, lists, references to blobs, usage.
 #include <gmock/gmock.h>
 
 #include "proto/messages/project.h"
@@ -110,7 +110,7 @@ TEST_P(StoreConformance, ListsAreOfOneProjectOrOfAll) {
     own.project = kB;
     EXPECT_THAT(idsOf(r.listJobs(own)), ElementsAre("beta2", "beta1", "beta0"));
     EXPECT_THAT(idsOf(r.listRecords(own)), ElementsAre("beta0", "beta1", "beta2"));
-    own.filter = "id = alpha1 OR id != alpha1";  // whatever the filter says
+    own.filter = "id = alpha1 OR id != alpha1";  // restricted to the project, whatever the filter says
     EXPECT_THAT(idsOf(r.listJobs(own)), ElementsAre("beta2", "beta1", "beta0"));
     own.filter = "project = alpha";
     EXPECT_THAT(idsOf(r.listJobs(own)), IsEmpty());
@@ -120,7 +120,7 @@ TEST_P(StoreConformance, ListsAreOfOneProjectOrOfAll) {
     all.filter = "";
     EXPECT_EQ(r.listJobs(all)->items.size(), 6u);
 
-    // Equal ids and times, a page at a time: none is left out, none comes twice.
+    // Equal ids and times with small pages: no item is omitted or repeated.
     std::vector<std::pair<std::string, std::string>> seen;
     ListQuery pages;
     pages.page_size = 1;
@@ -154,7 +154,7 @@ TEST_P(StoreConformance, ListsAreOfOneProjectOrOfAll) {
     ListQuery targets;
     EXPECT_EQ(r.listTargets(targets)->items.size(), 7u);
 
-    // A token of one project's list is not good for another's.
+    // A page token of one project's list is invalid for another's.
     ListQuery first;
     first.project = kA;
     first.page_size = 1;
@@ -195,7 +195,7 @@ TEST_P(StoreConformance, EachProjectLearnsFromItsOwnRecords) {
   EXPECT_EQ(counted(kA), 2);
   EXPECT_EQ(counted(""), 3);
 
-  // An import of what another project has is news.
+  // A record that only another project has is imported.
   v1::TuningRecord same = *readOne(*store_, [&](Reader& r) { return r.getRecord("b1"); });
   for (const bool news : {true, false}) {
     ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -215,7 +215,7 @@ TEST_P(StoreConformance, NearestActionsAreTheProjectsOwn) {
   components[0].set_name("model");
   components[0].set_hash("m");
   ASSERT_OK(store_->transact([&](Transaction& t) {
-    for (int i = 0; i < 100; ++i) {  // more than are looked at of a component
+    for (int i = 0; i < 100; ++i) {  // more than the number of candidates per component
       v1::Action action = sampleAction(absl::StrCat("of beta ", i), "", 10 + i);
       action.set_project(kB);
       *action.add_components() = components[0];

@@ -111,7 +111,7 @@ TEST_P(StoreConformance, LargePartsOfATaskComeBackWhole) {
 TEST_P(StoreConformance, WhoListensIsToldOfWhatBecameDurable) {
   std::vector<Notice> heard;
   auto listening = store_->listen([&](const Notice& notice) {
-    // The transaction can be seen by whoever is told of it.
+    // A listener that is notified can see the transaction.
     EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.getTask("t"); }).ok());
     heard.push_back(notice);
   });
@@ -214,7 +214,7 @@ TEST_P(StoreConformance, AProjectThatMayNotBeginCostsALookNothing) {
   EXPECT_THAT(rows, ElementsAre("tried", "of one that runs", "other", "last"))
       << "in the common order, without the 501";
   EXPECT_THAT(projects, testing::UnorderedElementsAre("full", "free", kDefaultProject)) << "each is asked about once";
-  // The job begins: what else it has is looked at from now on, also after the task was put again.
+  // Once the job has started, its other tasks are eligible, also after the task was put again.
   running.set_id("begins later");
   running.set_key("l");
   ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -246,7 +246,8 @@ TEST_P(StoreConformance, WaitingOutweighsPriorityInTime) {
 }
 
 TEST_P(StoreConformance, PriorityAndWaitingAreWeighedTogether) {
-  // Priority and when it became ready, of each task of one project; what is chosen at 1000, one priority for each 100.
+  // Priority and ready time of the tasks of one project, and the expected choice at time 1000 with an ageing interval
+  // of 100.
   struct Case {
     std::vector<std::pair<int, int64_t>> tasks;
     std::string chosen;
@@ -257,7 +258,7 @@ TEST_P(StoreConformance, PriorityAndWaitingAreWeighedTogether) {
            Case{{{-9, 0}, {0, 50}, {5, 300}, {8, 900}}, "5"},  // 1, 9, 12, 9
            Case{{{-1000, 0}, {0, 0}, {8, 900}}, "0"},          // -990, 10, 9
            Case{{{0, 0}, {5, 500}, {8, 900}}, "5"},            // 10, 10, 9
-           Case{{{8, 900}, {8, 0}, {0, 0}}, "8"},              // 18, the first of the queue's order, before 10
+           Case{{{8, 900}, {8, 0}, {0, 0}}, "8"},              // 18: the first in queue order, before 10
        }) {
     std::vector<v1::Task> tasks;
     for (const auto& [priority, ready_us] : example.tasks) {
@@ -304,7 +305,7 @@ TEST_P(StoreConformance, WhatIsRefusedKeepsALookAtAgeShort) {
   absl::StatusOr<v1::Task> first = readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); });
   ASSERT_OK(first.status());
   EXPECT_EQ(first->id(), "old") << "another project's refused tasks are not in its way";
-  // The urgent one, 100 by age, the old one; then from its priority down in the queue's order.
+  // First the urgent task; then the old one, whose age adds 100; then the rest from that priority down, in queue order.
   EXPECT_LE(asked, 1 + QueueQuery::kRefusedForAge + 1 + QueueQuery::kRefusedForAge + 1);
   ASSERT_OK(store_->transact([&](Transaction& t) {
     v1::Task done = sampleTask("old", v1::BUILD, 0, 10);
@@ -474,7 +475,7 @@ TEST_P(StoreConformance, EventsAreNumberedWithoutGapsUnderConcurrency) {
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < kEach; ++i) {
-        const bool fails = i % 5 == 4;  // what is rolled back must not use up a number
+        const bool fails = i % 5 == 4;  // a rolled-back transaction must not use up a number
         absl::Status status = store_->transact([&](Transaction& t) -> absl::Status {
           v1::JobEvent event;
           event.set_job_id("j");

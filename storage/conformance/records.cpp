@@ -1,4 +1,4 @@
-// The tuning database: the fastest of each group, counts, and merges that know a measurement by its content.
+// The tuning database: the fastest records of each group, statistics, and merges that recognize equal measurements.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
@@ -151,7 +151,7 @@ TEST_P(StoreConformance, AMergeStoresContentOnce) {
     EXPECT_FALSE(*t.mergeRecord(anonymous));
     return absl::OkStatus();
   }));
-  // Of equal measurements at one time, and of such whose time nobody knows.
+  // Equal measurements with the same time, and without a time.
   for (const int64_t time_us : {int64_t{7'000'000}, int64_t{0}}) {
     v1::TuningRecord first = record, second = record;
     first.set_create_time_us(time_us);

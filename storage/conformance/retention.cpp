@@ -1,4 +1,4 @@
-// What is deleted goes with all that was its alone, and nothing else; last uses only rise; pins stay.
+// Deletion takes along exactly what belonged to the item alone; last uses only increase; pinned items stay.
 #include "gmock/gmock.h"
 #include "storage/conformance/samples.h"
 
@@ -176,7 +176,7 @@ TEST_P(StoreConformance, ALostBlobIsNotThereUntilItIsPutAgain) {
   };
   const auto lose = [&] { EXPECT_OK(store_->transact([&](Transaction& t) { return t.loseBlob(sha256); })); };
   EXPECT_FALSE(isThere());
-  lose();  // of what is not there nothing comes
+  lose();  // no effect on a blob that does not exist
   EXPECT_FALSE(isThere());
   put();
   EXPECT_TRUE(isThere());

@@ -1,9 +1,8 @@
--- Every entity is its serialized message (`body`) plus the columns that are looked up, filtered or
--- ordered by. Columns are never NULL except the reference to an action, so that comparisons have two
--- outcomes and a keyset page has a definite end. Times are microseconds since the Unix epoch; states
--- and kinds are the numbers of the protobuf enums.
+-- Each entity is a serialized message (`body`) and the columns that are looked up, filtered or ordered by. Columns are
+-- never NULL, except the reference to an action, so that comparisons have two outcomes and a keyset page has a definite
+-- end. Times are microseconds since the Unix epoch; states and kinds are the numbers of the protobuf enums.
 
--- Facts about this database; token_key signs page tokens.
+-- Settings of this database; token_key signs page tokens.
 CREATE TABLE settings (
   name TEXT PRIMARY KEY NOT NULL,
   value BLOB NOT NULL
@@ -19,7 +18,7 @@ CREATE TABLE actions (
 );
 CREATE INDEX actions_living_by_key ON actions (key, create_time) WHERE state IN (1, 2) AND key <> '';
 
--- What an action's key is made of, to find an earlier action that differs in little.
+-- Components of action keys, by which similar earlier actions are found.
 CREATE TABLE action_components (
   action_id TEXT NOT NULL REFERENCES actions (id),
   name TEXT NOT NULL,
@@ -70,12 +69,12 @@ CREATE TABLE tasks (
   body BLOB NOT NULL
 );
 CREATE INDEX tasks_living_by_key ON tasks (key, ready_time) WHERE state IN (1, 2) AND key <> '';
--- Both end in the rowid: equal times leave in the order they came.
+-- Both indices end in the rowid: rows with equal times keep the order of insertion.
 CREATE INDEX tasks_ready_by_kind ON tasks (kind, priority DESC, ready_time) WHERE state = 1;
 CREATE INDEX tasks_ready ON tasks (priority, ready_time) WHERE state = 1;
 CREATE INDEX tasks_leased ON tasks (id) WHERE state = 2;
 
--- Which actions wait for a task. `position` is the order in which an action got its tasks.
+-- Actions that wait for a task. `position` is the order in which an action got its tasks.
 CREATE TABLE action_tasks (
   position INTEGER PRIMARY KEY,
   action_id TEXT NOT NULL REFERENCES actions (id),
@@ -104,7 +103,7 @@ CREATE INDEX artifacts_by_create_time ON artifacts (create_time, id);
 CREATE INDEX artifacts_by_model ON artifacts (model, create_time, id);
 CREATE INDEX artifacts_by_job ON artifacts (job);
 
--- Builds are reproducible, so two keys may well yield one and the same file: a table of its own.
+-- Builds are reproducible, so two keys may lead to the same file; hence a separate table.
 CREATE TABLE artifact_keys (
   action_key TEXT PRIMARY KEY NOT NULL,
   artifact_id TEXT NOT NULL REFERENCES artifacts (id),

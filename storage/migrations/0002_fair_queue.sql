@@ -1,25 +1,25 @@
--- Clients take turns: `turn` orders the ready tasks of one priority (see queue_turns).
+-- Fair share of clients: `turn` orders the ready tasks of one priority (see queue_turns).
 ALTER TABLE tasks ADD COLUMN turn INTEGER NOT NULL DEFAULT 0;
 DROP INDEX tasks_ready;
 DROP INDEX tasks_ready_by_kind;
--- Ends in the rowid: equal ones leave in the order they came.
+-- Ends in the rowid: equal rows keep the order of insertion.
 CREATE INDEX tasks_ready_by_kind ON tasks (kind, priority DESC, turn, ready_time) WHERE state = 1;
 CREATE INDEX tasks_ready_by_time ON tasks (kind, ready_time) WHERE state = 1;
 
--- The last turn a client has taken at a priority, while it is ahead of the queue ...
+-- The last turn that a client has taken at a priority, while it is after the turn served last.
 CREATE TABLE queue_turns (
   priority INTEGER NOT NULL,
   client TEXT NOT NULL,
   turn INTEGER NOT NULL,
   PRIMARY KEY (priority, client)
 ) WITHOUT ROWID;
--- ... and the turn that has been served there last.
+-- The turn of a priority that was served last.
 CREATE TABLE queue_heads (
   priority INTEGER PRIMARY KEY NOT NULL,
   turn INTEGER NOT NULL
 );
 
--- How many tasks are ready, kept with every change: counting them costs as much as there are.
+-- Number of ready tasks, maintained by triggers: counting costs as much as there are tasks.
 CREATE TABLE queue_lengths (
   priority INTEGER NOT NULL,
   kind INTEGER NOT NULL,
@@ -47,6 +47,6 @@ CREATE TRIGGER tasks_ready_deleted AFTER DELETE ON tasks WHEN OLD.state = 1 BEGI
   DELETE FROM queue_lengths WHERE priority = OLD.priority AND kind = OLD.kind AND ready = 0;
 END;
 
--- When a job's time is up, waiting or running.
+-- The total deadline of a job, whether it waits or runs.
 ALTER TABLE jobs ADD COLUMN deadline INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX jobs_by_deadline ON jobs (deadline) WHERE state IN (1, 2) AND deadline > 0;

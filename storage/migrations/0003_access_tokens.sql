@@ -1,4 +1,4 @@
--- Who may call: tokens, known by the SHA-256 of their secrets.
+-- Access tokens, identified by the SHA-256 of their secrets.
 CREATE TABLE tokens (
   id TEXT PRIMARY KEY NOT NULL,
   sha256 TEXT UNIQUE NOT NULL,

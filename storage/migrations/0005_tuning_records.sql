@@ -1,15 +1,15 @@
--- Every column that lists of records show. What is there already is filled in from the messages by refileRecords()
--- (storage/sqlite/migrate.cpp), in this migration's transaction.
+-- All listed columns of records. For existing rows, refileRecords() (storage/sqlite/migrate.cpp) fills them in from the
+-- messages, in this migration's transaction.
 ALTER TABLE records ADD COLUMN chip TEXT NOT NULL DEFAULT '';
 ALTER TABLE records ADD COLUMN method TEXT NOT NULL DEFAULT '';
 ALTER TABLE records ADD COLUMN outcome INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE records ADD COLUMN trial INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE records ADD COLUMN speed REAL NOT NULL DEFAULT 0;
--- Whether the trial failed, and the SHA-256 of all but the id: by that, records of two databases are known as one.
+-- Whether the trial failed; and the SHA-256 of all but the id, by which equal records of two databases are recognized.
 ALTER TABLE records ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE records ADD COLUMN content TEXT NOT NULL DEFAULT '';
 
--- The fastest of a workload, a chip and a number of threads; walked group by group to list all of them.
+-- The fastest records of a workload, a chip and a number of threads; a list of all groups steps from one to the next.
 CREATE INDEX records_best ON records (workload, target, chip, threads, median_ms, id)
   WHERE failed = 0 AND median_ms > 0;
 CREATE INDEX records_by_content ON records (content);
@@ -26,8 +26,8 @@ CREATE INDEX records_by_threads ON records (threads, create_time, id);
 CREATE INDEX records_by_trial ON records (trial, id);
 CREATE INDEX records_by_speed ON records (speed, id);
 
--- The planner has no statistics of its own (nothing here runs ANALYZE), and would take a mode for as telling as a job.
--- These say how many rows share a value, of a million: orders of magnitude, and true of any large database.
+-- The planner has no statistics, because nothing runs ANALYZE, and would treat a mode as selective as a job id. These
+-- rows give the number of rows that share a value, of a million: orders of magnitude that hold for any large database.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('records', 'sqlite_autoindex_records_1', '1000000 1'),

@@ -1,4 +1,4 @@
--- Everything belongs to a project. What is there already is the default one's.
+-- All items belong to a project. Existing ones belong to the default project.
 
 ALTER TABLE jobs ADD COLUMN project TEXT NOT NULL DEFAULT 'default';
 DROP INDEX jobs_by_request;
@@ -11,7 +11,7 @@ ALTER TABLE action_components ADD COLUMN project TEXT NOT NULL DEFAULT 'default'
 DROP INDEX action_components_by_hash;
 CREATE INDEX action_components_by_hash ON action_components (project, name, hash, create_time);
 
--- Two projects may make equal bytes, and so artifacts of equal id: the key is storedKey() of project and id
+-- Two projects may build equal bytes, and so artifacts with equal ids. The key is storedKey() of project and id
 -- (storage/stored_key.h), which is the id alone in the default project.
 ALTER TABLE artifacts ADD COLUMN project TEXT NOT NULL DEFAULT 'default';
 ALTER TABLE artifacts ADD COLUMN artifact TEXT NOT NULL DEFAULT '';
@@ -22,7 +22,7 @@ CREATE INDEX artifacts_by_create_time ON artifacts (create_time, artifact, proje
 CREATE INDEX artifacts_of_project ON artifacts (project, create_time, artifact);
 CREATE INDEX artifacts_by_model ON artifacts (project, model, create_time, artifact);
 
--- The same of targets' names. Those of no project come with the service; the server files them anew with each start.
+-- Likewise for names of targets. Targets without a project are built in; the server stores them again at each start.
 ALTER TABLE targets ADD COLUMN project TEXT NOT NULL DEFAULT 'default';
 ALTER TABLE targets ADD COLUMN target TEXT NOT NULL DEFAULT '';
 UPDATE targets SET target = name;
@@ -66,7 +66,7 @@ CREATE INDEX records_by_threads ON records (project, threads, create_time, id);
 CREATE INDEX records_by_trial ON records (project, trial, id);
 CREATE INDEX records_by_speed ON records (project, speed, id);
 
--- Statistics by hand, as in 0005: half of the records are of one project.
+-- Statistics by hand, as in 0005: half of the records belong to one project.
 DELETE FROM sqlite_stat1 WHERE tbl = 'records' AND
   idx NOT IN ('sqlite_autoindex_records_1', 'records_by_create_time');
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
@@ -89,7 +89,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('records', 'records_by_trial', '1000000 500000 2000 1'),
   ('records', 'records_by_speed', '1000000 500000 10 1');
 
--- Who may read a blob: projects that sent its bytes, or for whom a worker made them.
+-- Projects that may read a blob: those that sent its bytes, or for which a worker created it.
 CREATE TABLE blob_holders (
   project TEXT NOT NULL,
   sha256 TEXT NOT NULL,
@@ -99,7 +99,7 @@ CREATE TABLE blob_holders (
 ) WITHOUT ROWID;
 CREATE INDEX blob_holders_by_blob ON blob_holders (sha256);
 
--- What each project uses, kept with every change: quotas are asked about with each request.
+-- Usage of each project, maintained by triggers: quotas are checked with each request.
 CREATE TABLE project_usage (
   project TEXT PRIMARY KEY NOT NULL,
   queued INTEGER NOT NULL DEFAULT 0,

@@ -1,5 +1,5 @@
--- What a search has proposed and heard, an entry for each batch: appended, so that a long search writes no more with each
--- than a short one. It goes with the search's action.
+-- History of a search, one entry per batch. Entries are appended, so that the cost of a batch does not grow with the
+-- length of the search. Deleted with the search's action.
 CREATE TABLE search_log (
   search_id TEXT NOT NULL REFERENCES actions (id),
   number INTEGER NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE search_log (
   PRIMARY KEY (search_id, number)
 ) WITHOUT ROWID;
 
--- The artifact of a tune job as it grows, and its versions, numbered from 1 without gaps. They go with the job.
+-- State of a tune job's artifact versions, and the versions, numbered from 1 without gaps. Deleted with the job.
 CREATE TABLE artifact_series (
   job_id TEXT PRIMARY KEY NOT NULL REFERENCES jobs (id),
   body BLOB NOT NULL
@@ -19,7 +19,7 @@ CREATE TABLE artifact_versions (
   PRIMARY KEY (job_id, number)
 ) WITHOUT ROWID;
 
--- Rows that no release can read, as an upgrade found them.
+-- Rows that an upgrade could not parse.
 CREATE TABLE IF NOT EXISTS set_aside (
   entity TEXT NOT NULL,
   id TEXT NOT NULL,

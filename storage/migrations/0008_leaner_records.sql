@@ -1,3 +1,3 @@
--- A digest lands anywhere in its index: each record cost another page of it. What a record's content is known by is found
--- by its time instead, which is part of the content and differs from nearly every other's.
+-- A digest has a random place in its index, so each record changed one more page. Equal content is found by the
+-- record's time instead, which is part of the content and nearly unique.
 DROP INDEX records_by_content;

@@ -1,7 +1,7 @@
--- What jobs are found by that their clients wrote on them: labelsText() in storage/columns.h.
+-- Labels of jobs as a text that filters search: labelsText() in storage/columns.h.
 ALTER TABLE jobs ADD COLUMN labels TEXT NOT NULL DEFAULT '';
 
--- Tasks are listed. Those that were there are of the project of a job behind them; of none, of nobody's.
+-- Tasks can be listed. Existing tasks belong to the project of a job that waits for them; without one, to no project.
 ALTER TABLE tasks ADD COLUMN project TEXT NOT NULL DEFAULT '';
 ALTER TABLE tasks ADD COLUMN worker TEXT NOT NULL DEFAULT '';
 ALTER TABLE tasks ADD COLUMN create_time INTEGER NOT NULL DEFAULT 0;
@@ -11,7 +11,7 @@ UPDATE tasks SET create_time = ready_time, project = coalesce(
 CREATE INDEX tasks_by_create_time ON tasks (create_time, id);
 CREATE INDEX tasks_of_project ON tasks (project, create_time, id);
 
--- What workers made of one build unit, whoever's it was. Gone with the first object of it.
+-- Objects that workers of any project built from one build unit. Deleted with the first object.
 CREATE TABLE reproductions (
   key TEXT PRIMARY KEY NOT NULL,
   object TEXT NOT NULL,

@@ -1,7 +1,8 @@
--- Whether a ready task would begin a job: it had no attempt, and no action that it is for runs. Of a project that may begin
--- none now all of them are left out at once, however many there are. Those that were there are asked about one by one.
+-- Whether a ready task would start a job: it has had no attempt, and no action that waits for it is running. If a
+-- project may not start jobs, all of them are skipped at once. Existing tasks are examined individually.
 ALTER TABLE tasks ADD COLUMN starting INTEGER NOT NULL DEFAULT 0;
--- Nobody's, searches of before, are the default project's, as projectOf() has it: the walk begins behind ''.
+-- Tasks of searches without a project belong to the default project, as in projectOf(); the walk over projects starts
+-- after ''.
 UPDATE tasks SET project = 'default' WHERE project = '';
 CREATE INDEX tasks_ready_by_project ON tasks (kind, starting, project, priority DESC, turn, ready_time) WHERE state = 1;
 

@@ -1,6 +1,6 @@
--- What is large of a task and stays as it is, apart from what changes with every lease and heartbeat: part 1 the task's
--- specification, part 2 its result, each a serialized Task with that field alone. Tasks of before have both in their
--- row until they are put again.
+-- Large constant parts of a task, separate from the fields that each lease and heartbeat changes: part 1 is the
+-- specification, part 2 the result, each a serialized Task with only that field. Existing tasks keep both in their row
+-- until they are put again.
 CREATE TABLE task_parts (
   task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
   part INTEGER NOT NULL,

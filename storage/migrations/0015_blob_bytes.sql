@@ -1,4 +1,4 @@
--- The bytes of small blobs, in a table of their own: what is asked about them without reading any is in its index.
+-- Bytes of small blobs in a separate table. Its index answers queries that do not need the bytes.
 CREATE TABLE blob_bytes (
   sha256 TEXT NOT NULL,
   size INTEGER NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE blob_bytes (
 );
 CREATE INDEX blob_bytes_by_sha256 ON blob_bytes (sha256, size, time_s);
 
--- How many they are in all, for quotas.
+-- Total size of these blobs, for quotas.
 CREATE TABLE blob_bytes_total (bytes INTEGER NOT NULL);
 INSERT INTO blob_bytes_total VALUES (0);
 CREATE TRIGGER blob_bytes_come AFTER INSERT ON blob_bytes BEGIN

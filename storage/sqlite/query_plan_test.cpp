@@ -1,4 +1,4 @@
-// The query planner must answer every read from an index, with 100,000 rows as with one.
+// Each read must be answered from an index, with 100,000 rows as well as with one.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "proto/messages/project.h"
@@ -62,7 +62,7 @@ class QueryPlans : public testing::Test {
     }
   }
 
-  /// Steps of SQLite's machine to answer a statement: its cost, without a clock.
+  /// Number of SQLite virtual machine steps to execute a statement: a measure of its cost without a clock.
   static int64_t stepsOf(Statement statement) { return steps(std::move(statement), false); }
   static int64_t firstRowOf(Statement statement) { return steps(std::move(statement), true); }
 
@@ -87,7 +87,8 @@ Database* QueryPlans::database_ = nullptr;
 
 TEST_F(QueryPlans, EveryFixedReadUsesAnIndexAndSortsNothing) {
   for (const char* sql : sql::kReads) {
-    const bool all_of_few = sql == sql::kLeasedTasks;  // walks the partial index of leased tasks: that is all
+    // Reads the whole partial index of leased tasks, which is the result.
+    const bool all_of_few = sql == sql::kLeasedTasks;
     EXPECT_THAT(planOf(sql), AllOf(Not(HasSubstr("error")), Not(HasSubstr("TEMP B-TREE")),
                                    ContainsRegex(all_of_few ? "SCAN tasks USING INDEX tasks_leased" : "SEARCH")))
         << sql;
@@ -173,8 +174,8 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
   }
 }
 
-/// Most jobs have no request_id and stand in no index by it; one that has is found by the index that keeps it unique,
-/// and whatever order is asked for has one row to sort.
+/// Most jobs have no request_id and are not in its index. A job that has one is found by the unique index, and any
+/// order sorts a single row.
 TEST_F(QueryPlans, ARequestIdIsFoundByTheIndexOfThoseThatHaveOne) {
   for (const char* order_by : {"", "id", "create_time desc"}) {
     const ListQuery query = {.page_size = 10,

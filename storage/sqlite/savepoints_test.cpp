@@ -9,7 +9,7 @@
 namespace tessera::storage {
 namespace {
 
-/// A transaction on a table of numbers that differ.
+/// A transaction on a table with a unique column.
 class SavepointsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -22,7 +22,7 @@ class SavepointsTest : public testing::Test {
     while (*all.step()) result.push_back(all.integer(0));
     return result;
   }
-  /// Whether SQLite knows of a savepoint.
+  /// Whether SQLite has an open savepoint.
   bool open() { return database_->execute("ROLLBACK TO part").ok(); }
 
   ScratchFolder folder_;
@@ -88,7 +88,7 @@ TEST_F(SavepointsTest, ALastWriteMayFail) {
   savepoints_.begin();
   savepoints_.announceLastWrite();
   EXPECT_TRUE(absl::IsAlreadyExists(insert(1)));
-  EXPECT_OK(savepoints_.end(false));  // there is nothing to undo
+  EXPECT_OK(savepoints_.end(false));  // nothing to roll back
   EXPECT_OK(database_->fault());
 }
 
@@ -107,7 +107,7 @@ TEST_F(SavepointsTest, WhatCannotBeUndoneIsSaid) {
   EXPECT_TRUE(absl::IsInternal(savepoints_.end(false)));
   savepoints_.begin();
   ASSERT_OK(insert(2));
-  EXPECT_OK(savepoints_.end(false));  // the next part is as any other
+  EXPECT_OK(savepoints_.end(false));  // the next part is unaffected
 }
 
 TEST_F(SavepointsTest, WithinAnotherPartNothingIsTheLastWrite) {
