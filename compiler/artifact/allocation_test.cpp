@@ -1,4 +1,4 @@
-// Counts every allocation of the process: a binary of its own, since it replaces malloc.
+// Counts every allocation of the process: a separate binary, because it replaces malloc.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ std::atomic<int64_t> allocations = 0;
 #endif
 
 #ifndef TESSERA_MALLOC_IS_TAKEN
-// glibc's own names for the functions replaced here; operator new ends in malloc.
+// glibc's names for the functions replaced here; operator new calls malloc.
 extern "C" {
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wreserved-identifier"

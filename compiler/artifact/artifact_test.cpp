@@ -102,7 +102,7 @@ TEST_F(ArtifactTest, RunsWithAnyNumberOfThreads) {
   }
 }
 
-/// The model with p = mirror(w) in the place of w: computed before the first run.
+/// The model with p = mirror(w), computed before the first run, in place of w.
 void prepareWeight(v1::Plan& plan) {
   v1::Plan& preparation = *plan.mutable_preparation();
   for (const v1::Buffer::Kind kind : {v1::Buffer::WEIGHT, v1::Buffer::OUTPUT}) {
@@ -263,7 +263,7 @@ TEST_F(ArtifactTest, ASessionRunsAnotherVersionFromItsNextRunOnAndGoesBack) {
   EXPECT_EQ(becomes(second.get()), of_second);
   EXPECT_EQ(becomes(first.get()), expected(x)) << "going back is the same call";
 
-  // From another thread, while runs go on: each is of the one or the other, never of both.
+  // From another thread, while runs continue: each run uses one version or the other, never both.
   std::atomic<bool> stop = false;
   std::thread swaps([&] {
     for (int i = 0; i < 300; ++i)
@@ -406,7 +406,7 @@ TEST_F(ArtifactTest, CodeExportsOneSymbolAndNeedsNoLibrary) {
           ("cd " + folder_ + " && readelf -W --dyn-syms code.so > symbols && readelf -Wd code.so > dynamic").c_str()),
       0);
   const std::string symbols = readAll(folder_ + "/symbols"), dynamic = readAll(folder_ + "/dynamic");
-  EXPECT_THAT(symbols, HasSubstr("contains 2 entries"));  // the null symbol and ours
+  EXPECT_THAT(symbols, HasSubstr("contains 2 entries"));  // the null symbol and the exported one
   EXPECT_THAT(symbols, HasSubstr("tessera_module_v1"));
   EXPECT_THAT(dynamic, testing::Not(HasSubstr("(NEEDED)")));
   EXPECT_THAT(dynamic, testing::Not(HasSubstr("TEXTREL")));
@@ -442,7 +442,7 @@ TEST_F(ArtifactTest, AssembleNamesWhatDoesNotFit) {
 }
 
 TEST_F(ArtifactTest, HostIsCheckedBeforeCodeIsLoaded) {
-  // Code for a feature nobody has: were it mapped first, the error would be another.
+  // Code for a feature that no host has: if the code were mapped first, the error would differ.
   request_.plan.mutable_target()->mutable_code()->add_features("warp-drive");
   ASSERT_TRUE(assemble(request_).ok());
   tessera_artifact* artifact = nullptr;
@@ -487,7 +487,7 @@ TEST_F(ArtifactTest, RandomDamageNeverCrashes) {
   for (int i = 0; i < 1500; ++i) {
     std::string bytes = honest;
     const int flips = 1 + static_cast<int>(random() % 4);
-    // Half of the damage goes to the directory at the end, where it is most telling.
+    // Half of the damage goes to the directory at the end, where it has most effect.
     const size_t from = i % 2 ? 0 : bytes.size() - 600;
     for (int f = 0; f < flips; ++f)
       bytes[from + random() % (bytes.size() - from)] ^= static_cast<char>(1 + random() % 255);

@@ -32,7 +32,7 @@ constexpr char kScalarLoops[] = "scalar-loops";
 
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
-/// A folder that goes away with its owner.
+/// A temporary folder that the destructor removes.
 class ScratchFolder {
  public:
   explicit ScratchFolder(std::string path) : path_(std::move(path)) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<const v1::BuiltObject*>> objectsInOrder(const Assembl
   return ordered;
 }
 
-/// What of a plan its code is made of: nothing that tells one model from another whose weights alone differ.
+/// The part of a plan that determines its code. Two models that differ in their weights only have the same.
 v1::Plan planOfCode(const v1::Plan& plan) {
   v1::Plan reduced = plan;
   reduced.clear_model_sha256();
@@ -104,7 +104,7 @@ absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::
   return code;
 }
 
-/// Bytes of a tensor with those up to the next one's.
+/// Bytes of a tensor, including the padding before the next one.
 int64_t roundedUp(const v1::TensorSpec& spec) {
   int64_t bytes = elementBytes(spec.dtype());
   for (int64_t extent : spec.shape()) bytes *= extent;
@@ -118,7 +118,7 @@ int64_t preparedBytes(const v1::Plan& plan) {
   return bytes;
 }
 
-/// Work of one run of `variant`, which is `plan` or one of its variants.
+/// Operations of one run of `variant`, which is `plan` or one of its variants.
 int64_t flopsOf(const v1::Plan& plan, const v1::Plan& variant) {
   const std::vector<int64_t> iterations = iterationsOfSteps(variant);
   uint64_t flops = 0;
@@ -199,7 +199,7 @@ absl::Status checkWeights(const AssembleRequest& request) {
   return internal(absl::StrCat("the weights file has ", size, " bytes, the plan expects ", expected));
 }
 
-/// The plan as it is stored: with what was found when its kernels were run by themselves.
+/// The plan as stored: with the results of verifying its kernels.
 std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built) {
   std::vector<v1::VerifiedStep> verified;
   for (const v1::BuiltObject* object : built) {
@@ -211,8 +211,8 @@ std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObj
   return deterministicBytes(with_kernels);
 }
 
-/// Writes the entries, those from behind the weights on into `behind` unless that is empty, and fills the manifest's
-/// digests on the way: the weights are read once.
+/// Writes the entries, those after the weights to `behind` unless that is empty. Computes the manifest's digests
+/// meanwhile, so that the weights are read once.
 absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
                            const std::string& path, const std::string& behind, v1::Manifest& manifest) {
   ZipWriter zip;
@@ -262,7 +262,7 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   if (absl::Status status = writeArtifact(request, code, planBytes(request.plan, built), unfinished, behind, manifest);
       !status.ok())
     return status;
-  // The artifact appears whole or not at all.
+  // Renamed into place, so that the artifact appears completely or not at all.
   std::error_code error;
   if (!behind.empty()) std::filesystem::rename(behind, request.behind_weights_path, error);
   if (!error) std::filesystem::rename(unfinished, request.artifact_path, error);

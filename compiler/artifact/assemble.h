@@ -15,11 +15,12 @@ struct AssembleRequest {
   v1::Plan plan;
   std::vector<v1::BuiltObject> objects;  ///< any order; one for each workload hash of the plan
   std::string weights_path;              ///< empty: none
-  std::string weights_sha256;            ///< of that file, where it is known; empty: it is computed
+  std::string weights_sha256;            ///< of that file, if known; empty: it is computed
   std::string artifact_path;             ///< written
-  /// When set, the weights are not copied: the artifact is `artifact_path`, `weights_path` and this one, written too.
+  /// If set, the weights are not copied. The artifact is then the concatenation of `artifact_path`, `weights_path` and
+  /// this file, which is written too.
   std::string behind_weights_path = {};
-  StepCache* steps = nullptr;  ///< of linked code; null: it is linked anew
+  StepCache* steps = nullptr;  ///< cache of linked code; null: always link
 };
 
 /// Links the objects and writes the artifact file (layout: tessera/v1/artifact.proto).

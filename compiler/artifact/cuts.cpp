@@ -14,14 +14,14 @@ namespace {
 
 using Walk = v1::KernelInfo::Walk;
 
-constexpr int64_t kMostFactor = int64_t{1} << 46;  // of a count, as the runtime takes it
+constexpr int64_t kMostFactor = int64_t{1} << 46;  // bound of a count's factors that the runtime accepts
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Rows of a buffer: byte b of it is of row b / bytes mod count, of which a run of n rows of the range, at most `most`,
-/// needs the first ceil(n * count / most) + slack.
+/// The rows of a buffer: byte b belongs to row b / bytes mod count. A run of n rows of the range, at most `most`, needs
+/// the first ceil(n * count / most) + slack rows.
 struct RowsOfBuffer {
-  int64_t bytes = 0;  ///< of one row; 0 when not known
+  int64_t bytes = 0;  ///< of one row; 0 if unknown
   int64_t count = 1;
   int64_t slack = 0;
   int64_t all() const { return bytes * count; }
@@ -59,7 +59,7 @@ class RowsOfBuffers {
     return results > 0;
   }
 
-  /// Temporaries that the walk writes, row by row of what it reads.
+  /// Infers the rows of temporaries that the walk writes row by row from buffers with rows.
   void learn(const Walk& walk) {
     for (const Walk::Touch& written : walk.touches()) {
       if (!written.written() || written.buffer() >= 0 || of(written.buffer()).bytes > 0) continue;
@@ -82,8 +82,8 @@ class RowsOfBuffers {
   }
 
  private:
-  /// The farthest byte that the touch reaches within `whole`, by all loops but `except` that do not move by multiples
-  /// of it; `whole` where it goes backwards.
+  /// The last byte within `whole` that the touch reaches, over all loops except `except` and those that move by
+  /// multiples of `whole`; `whole` if it goes backwards.
   static int64_t within(const Walk& walk, const Walk::Touch& touch, int64_t whole, int except) {
     if (touch.offset() < 0) return whole;
     int64_t last = touch.offset() % whole;
@@ -94,7 +94,8 @@ class RowsOfBuffers {
     return last;
   }
 
-  /// The loop that alone walks all rows of a buffer, with all else within one of its iterations or one row; -1: none.
+  /// The loop that alone walks all rows of a buffer, while all other loops stay within one of its iterations or one
+  /// row; -1: none.
   static int rowLoop(const Walk& walk, const Walk::Touch& touch, const RowsOfBuffer& rows) {
     const int64_t row = rows.bytes;
     for (int loop = 0; loop < touch.strides_size(); ++loop) {
@@ -106,7 +107,7 @@ class RowsOfBuffers {
     return -1;
   }
 
-  /// Bytes of a row in what the walk writes of the rows of what it reads; 0 when it does not keep them.
+  /// Bytes of a row in the written buffer, if the walk maps the rows it reads to rows it writes; otherwise 0.
   int64_t bytesBy(const Walk& walk, const Walk::Touch& read, const Walk::Touch& written) const {
     RowsOfBuffer rows = of(read.buffer());
     const int loop = rowLoop(walk, read, rows);
@@ -125,7 +126,7 @@ struct Steps {
   int64_t numerator = 0, denominator = 1, slack = 0;
 };
 
-/// Makes `to`, a cut or a candidate for one, need as many steps as `other` where that is more.
+/// Makes `to`, a cut or a candidate for one, need at least as many steps as `other`.
 template <typename To>
 void raise(To& to, Steps other) {
   const int64_t common = std::gcd(other.numerator, other.denominator);
@@ -139,14 +140,14 @@ void raise(To& to, Steps other) {
   to.slack = std::max(to.slack, other.slack);
 }
 
-/// A level of a walk's own grid that can be cut.
+/// A level of a walk's own grid that may be cut.
 struct Candidate {
   int64_t outer = 1, count = 1, inner = 1, numerator = 0, denominator = 1, slack = 0;
   int64_t ofOneRow() const { return ceilDiv(numerator, denominator) + slack; }  ///< steps
 };
 
-/// Steps of `step` bytes that as many rows as a run needs take: ceil((ceil(n * count / most) + slack) * bytes / step).
-/// The inner rounding says nothing where steps are whole rows, or the rows are the range's own.
+/// Steps of `step` bytes for the rows that a run needs: ceil((ceil(n * count / most) + slack) * bytes / step). The
+/// inner rounding has no effect if steps are whole rows, or if the rows are the range's own.
 Steps stepsOf(const RowsOfBuffer& rows, int64_t most, int64_t step) {
   const bool exact = rows.count == most || step % rows.bytes == 0;
   return {.numerator = rows.all(),
@@ -159,7 +160,7 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
   std::vector<int> seen;
   for (int l = 0; l < walk.levels_size(); ++l) {
     const Walk::Level& level = walk.levels(l);
-    if (std::find(seen.begin(), seen.end(), level.loop()) != seen.end()) continue;  // the blocks of it came before
+    if (std::find(seen.begin(), seen.end(), level.loop()) != seen.end()) continue;  // its block level came before
     seen.push_back(level.loop());
     if (level.count() < 2) continue;
     Candidate candidate{.count = level.count()};
@@ -173,7 +174,7 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
       raise(candidate, stepsOf(rows.of(touch.buffer()), rows.most(), touch.strides(level.loop()) * level.step()));
       writes = true;
     }
-    // A loop within rows satisfies this too, and would leave out nothing.
+    // A loop within rows satisfies these conditions as well, but a cut of it would skip nothing.
     if (writes && good && candidate.ofOneRow() < candidate.count) candidates.push_back(candidate);
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -197,7 +198,7 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
     same_grid &= pointsOf(walk) == phase.grid();
   }
   if (candidates.empty()) return std::nullopt;
-  // One level that all of them have.
+  // One level that all walks have.
   for (const Candidate& first : candidates[0]) {
     if (!same_grid) break;
     Cut cut{.count = first.count,
@@ -215,7 +216,8 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
     });
     if (shared) return cut;
   }
-  // Side by side, each by its first level: as great a part of the grid as the one that needs most, rounded up.
+  // Concurrent nests (Para), each cut at its first level: the share of the grid that the most demanding one needs,
+  // rounded up.
   Cut cut{.count = phase.grid(), .numerator = 0};
   for (const auto& each : candidates) {
     const Candidate& first = each[0];
@@ -249,7 +251,7 @@ std::vector<Cut> cutsOf(const v1::Plan& plan, const v1::Step& step, const v1::Ke
   std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
     return std::tuple(a.phase, -a.inner, a.ranges) < std::tuple(b.phase, -b.inner, b.ranges);
   });
-  // Two that share a level: the first one cuts it.
+  // If two cuts share a level, the first one is kept.
   const auto overlap = [](const Cut& a, const Cut& b) {
     return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
   };

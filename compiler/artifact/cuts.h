@@ -7,8 +7,9 @@
 
 namespace tessera::compiler {
 
-/// A level of a phase's grid of which a run of few rows needs the first part only: with n rows of the ranges,
-/// multiplied, min(count, ceil(n * numerator / denominator) + slack) of its `count` steps, each of `inner` cells.
+/// A level of a phase's grid of which a run of few rows needs the first part only. With n the product of the run's rows
+/// of the ranges, it needs min(count, ceil(n * numerator / denominator) + slack) of the `count` steps, each of `inner`
+/// cells.
 struct Cut {
   int32_t phase = 0;
   uint32_t ranges = 1;  ///< bits: positions in Plan.dimensions
@@ -17,9 +18,9 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// What a run of fewer rows than the range's greatest size can leave out of a step's grids: cells that write nothing
-/// but rows beyond the run's count. Ascending by phase; those of one phase cut different levels, the slowest first.
-/// Follows from `step.rows` and the walks of the kernel alone. `plan` is the one that `step` is of.
+/// The parts of a step's grids that a run below the range's greatest size can skip: cells that write only rows beyond
+/// the run's count. Ascending by phase; the cuts of one phase cut different levels, slowest first. Depends only on
+/// `step.rows` and the kernel's walks. `plan` must contain `step`.
 std::vector<Cut> cutsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel);
 
 }  // namespace tessera::compiler

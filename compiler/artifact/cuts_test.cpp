@@ -55,7 +55,8 @@ TEST_F(Cuts, ATemporaryThatIsNoRowsIsComputedAsAWhole) {
   Walk& transposed = walk(phase(10), {16, 10}, {{1, 1, 10}});
   touch(transposed, 0, kRead, {10, 1});
   touch(transposed, -1, kWritten, {1, 16});
-  Walk& sum = walk(phase(4), {16, 10}, {{0, 4, 4}});  // over rows, wrong as it would be: what it writes has no rows
+  // over rows; cutting it would be wrong, since its result has no rows
+  Walk& sum = walk(phase(4), {16, 10}, {{0, 4, 4}});
   touch(sum, 0, kRead, {10, 1});
   touch(sum, -2, kWritten, {0, 1});
   EXPECT_THAT(cuts(), IsEmpty());
@@ -91,7 +92,7 @@ TEST_F(Cuts, NestsSideBySideShareWhatTheCoarsestNeeds) {
   touch(coarse, -1, kWritten, {10, 1});
   const std::vector<Cut> found = cuts();
   ASSERT_EQ(found.size(), 1U);
-  // For every count: the part of the grid holds the rows of both.
+  // For every count, the remaining part of the grid contains the rows of both.
   for (int64_t n = 1; n <= 16; ++n) {
     const int64_t cells = std::min(
         found[0].count, (n * found[0].numerator + found[0].denominator - 1) / found[0].denominator + found[0].slack);
@@ -101,7 +102,8 @@ TEST_F(Cuts, NestsSideBySideShareWhatTheCoarsestNeeds) {
 }
 
 TEST_F(Cuts, RowsOfAWindowFollowTheirOwnCount) {
-  // 8 rows of 20 of the 16 that the range has, and two more for a window: cut by pairs, by rows and by quarters of one.
+  // 8 rows of 20 bytes for the 16 rows of the range, and two more for a window: cut by pairs, by rows and by quarters
+  // of a row.
   step_.mutable_rows(1)->set_stride(20);
   step_.mutable_rows(1)->set_count(8);
   step_.mutable_rows(1)->set_slack(2);
@@ -124,7 +126,7 @@ TEST_F(Cuts, RowsOfAWindowFollowTheirOwnCount) {
 }
 
 TEST_F(Cuts, PartsOfAResultSideBySideAreCutByWhatEachHas) {
-  // The first 4 rows of 16 by one nest, the others by another: of 4 rows all of the first is needed.
+  // The first 4 rows of 16 by one nest, the others by another: a run of 4 rows needs all of the first nest.
   v1::KernelInfo::Phase& both = phase(16);
   Walk& front = walk(both, {4, 10}, {{0, 1, 4}});
   touch(front, 1, kWritten, {10, 1});
@@ -158,7 +160,7 @@ TEST_F(Cuts, RowsOfTwoRangesAreCutByTheirProduct) {
   dimension.set_name("M");
   dimension.set_size(-5);
   for (v1::Step::Rows& rows : *step_.mutable_rows()) {  // [80, 2], 16 x 5 of them
-    rows.add_dimensions(1);                             // beside 0
+    rows.add_dimensions(1);                             // in addition to 0
     rows.set_stride(2);
     rows.set_count(80);
     rows.set_slack(7);

@@ -29,8 +29,8 @@ using llvm::ConstantInt;
 
 absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
-/// Builds the structs of module_abi.h as constants, member by member in their order there. Natural alignment
-/// of LLVM's structs is that of the C ABI on every target we have.
+/// Builds the structs of module_abi.h as constants, member by member in the order of that header. LLVM's natural struct
+/// alignment equals that of the C ABI on every supported target.
 class Tables {
  public:
   Tables(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels, llvm::Module& module)
@@ -68,7 +68,7 @@ class Tables {
   }
 
  private:
-  /// Of the plan, or of its preparation.
+  /// For the plan, or for its preparation.
   Constant* moduleEntry(const v1::Plan& plan, const std::vector<Constant*>& fixed_inputs, Constant* preparation) {
     int64_t workspace = 0, scratch = 0;
     const auto use = [&](const v1::Plan& variant) {
@@ -190,7 +190,7 @@ class Tables {
     std::vector<Constant*> entries;
     for (const v1::KernelInfo::Phase& phase : kernel.phases()) {
       auto* function = llvm::cast<llvm::Function>(module_.getOrInsertFunction(phase.symbol(), signature).getCallee());
-      // Hidden: the linker may bind it without a table of addresses.
+      // Hidden visibility: the linker binds it without a global offset table.
       function->setVisibility(llvm::GlobalValue::HiddenVisibility);
       entries.push_back(llvm::ConstantStruct::get(phase_, {function, int64(phase.grid())}));
     }
@@ -278,7 +278,7 @@ class Tables {
   std::vector<Constant*> phases_;  // per workload
 };
 
-/// `plan` is the outer one or one of its variants, of which `where` tells in errors.
+/// `plan` is the outer plan or one of its variants; `where` names it in errors.
 absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& where) {
   for (int s = 0; s < plan.steps_size(); ++s) {
     const v1::Step& step = plan.steps(s);

@@ -8,12 +8,12 @@
 
 namespace tessera::compiler {
 
-/// The tables of compiler/runtime/module_abi.h for a plan, as a relocatable object that defines
-/// `tessera_module_v1` and refers to the kernels' functions. `kernels[i]` belongs to plan.workloads[i].
-/// Deterministic. Fails with INTERNAL when an index of the plan is out of range or LLVM lacks the target.
+/// Emits the tables of compiler/runtime/module_abi.h for a plan as a relocatable object that defines
+/// `tessera_module_v1` and refers to the kernels' functions. `kernels[i]` belongs to plan.workloads[i]. Deterministic.
+/// Fails with INTERNAL when an index in the plan is out of range or LLVM lacks the target.
 absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels);
 
-/// Features a host must have, sorted and each once: the same in target.txt and in the tables.
+/// Features that a host must have, sorted and unique: the same list in target.txt and in the tables.
 std::vector<std::string> requiredFeatures(const v1::CodeForm& code);
 
 }  // namespace tessera::compiler

@@ -1,4 +1,4 @@
-// Kernels that leave their memory, and who notices: guarded runs and reports of faults behind the C interface.
+// Kernels that leave their memory, and how that is detected: guarded runs and fault reports of the C interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -113,7 +113,7 @@ TEST_F(GuardedRunDeathTest, StrayAccessesAreFaultsThatAreNamed) {
     runGuarded(guard);
   };
   const std::string kernel = "SIGSEGV in kernel mirror .step 1: second., phase 0, grid .0, 1.: ";
-  loadStray({.write_bytes = 4});  // y is the caller's: nothing lies between it and the page
+  loadStray({.write_bytes = 4});  // y is a buffer of the caller: no gap before the inaccessible page
   EXPECT_EXIT(crash(TESSERA_GUARD_BACK), testing::ExitedWithCode(10), kernel + "1 bytes behind operand 1 of 4000");
   loadStray({.read_bytes = -4});
   EXPECT_EXIT(crash(TESSERA_GUARD_FRONT), testing::ExitedWithCode(10), kernel + "4 bytes before operand 0 of 4000");

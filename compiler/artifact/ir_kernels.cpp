@@ -49,7 +49,7 @@ std::string addIr(const std::string& suffix) {
   store float %sum, ptr %pc)");
 }
 
-/// Two phases over n elements. The first one also writes to scratch, which must be there.
+/// Two phases over n elements. The first one also writes to scratch, to check that scratch is available.
 std::string mirrorIr(const std::string& suffix, int64_t n) {
   return phaseIr("double_it" + suffix, R"(
   %h = load ptr, ptr %operands
@@ -162,7 +162,7 @@ SmallModel::SmallModel(int64_t n, const std::string& suffix) {
   addStep(plan, "first", 0, {0, 1, 2});
   addStep(plan, "second", 1, {2, 3});
 
-  // Given in another order than the plan's: assemble() sorts them.
+  // In another order than the plan's: assemble() sorts them.
   objects.push_back(compileIr(mirrorIr(suffix, n), "mirror" + suffix,
                               {phaseOf("double_it" + suffix, n), phaseOf("mirror" + suffix, n)}, padded, 64));
   objects.push_back(compileIr(addIr(suffix), "add" + suffix, {phaseOf("add" + suffix, n)}));

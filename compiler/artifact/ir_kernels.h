@@ -5,10 +5,10 @@
 
 #include "tessera/v1/plan.pb.h"
 
-/// For tests: kernels written down as LLVM IR, and a small plan over them.
+/// For tests: kernels written as LLVM IR, and a small plan that uses them.
 namespace tessera::compiler {
 
-/// Compiles IR for this machine; its last operand is its result. Ends the process when it does not parse.
+/// Compiles IR for this machine; the last operand is the result. Aborts the process when the IR does not parse.
 v1::BuiltObject compileIr(const std::string& ir, const std::string& workload_hash,
                           const std::vector<v1::KernelInfo::Phase>& phases, int64_t workspace_bytes = 0,
                           int64_t scratch_bytes = 0);
@@ -26,16 +26,16 @@ struct SmallModel {
   std::vector<float> weights;  ///< the weights section: w[i] = i / 2
 };
 
-/// What a kernel does wrong.
+/// Faults to build into a kernel.
 struct Stray {
-  int64_t read_bytes = 0, write_bytes = 0;  ///< how far from where it should it reads, or writes
-  int64_t missing = 0;                      ///< elements that it leaves out at the end
+  int64_t read_bytes = 0, write_bytes = 0;  ///< distance from the correct address of its reads, and of its writes
+  int64_t missing = 0;                      ///< elements that it omits at the end
   bool into_argument = false;               ///< writes to its argument
 };
-/// The model, but for its last step: that copies h to y in one piece, and goes astray.
+/// The model with another last step, which copies h to y in one piece with the given faults.
 SmallModel strayModel(int64_t n, const Stray& stray);
 
-/// The model with a variant for each of `sizes`, which are distinct; the model's dimension is called "n".
+/// The model with one variant for each of `sizes`, which must be distinct; the model's dimension is called "n".
 SmallModel smallModelVariants(const std::vector<int64_t>& sizes);
 
 }  // namespace tessera::compiler

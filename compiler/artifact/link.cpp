@@ -32,8 +32,8 @@ absl::Status writeFile(const std::string& path, const std::string& contents) {
   return file ? absl::OkStatus() : ioFailure("cannot write " + path, errno != 0 ? errno : EIO);
 }
 
-/// Collects what is written into a pipe, which lld opens by the path that /proc has for it. lld writes an ordinary file
-/// through a mapping, and so dies of SIGBUS where the disk has no room; it writes a pipe from memory of its own.
+/// Collects the bytes written to a pipe, which lld opens by its path in /proc. lld writes ordinary files through a
+/// mapping and would die of SIGBUS on a full disk; it writes a pipe from its own memory.
 class PipeReader {
  public:
   PipeReader() {
@@ -52,7 +52,7 @@ class PipeReader {
   int error() const { return error_; }
   std::string path() const { return absl::StrCat("/proc/self/fd/", write_); }
 
-  /// All that was written. Whoever writes has closed his end by now.
+  /// All bytes written. The writer must have closed its end by now.
   std::string finish() {
     if (write_ >= 0) close(std::exchange(write_, -1));
     if (reader_.joinable()) reader_.join();
@@ -86,11 +86,11 @@ absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, 
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "--version-script=" + script, "--gc-sections", "--hash-style=gnu", "--build-id=none",
       "-Bsymbolic",
-      // Read-only after relocation, never writable and executable at once, resolved when loaded.
+      // Read-only after relocation, never writable and executable at once, bound at load time.
       "-z", "relro", "-z", "now", "-z", "noexecstack", "-z", "separate-code",
-      // Generated code brings all it needs: a call of libc or libm in it is our fault and must not pass.
+      // Generated code is self-contained: a call of libc or libm in it is a fault of the compiler and must fail here.
       "--no-undefined",
-      // One thread: a task process has a CPU limit, and the outcome is the same.
+      // One thread: a task process has a CPU limit, and the result is the same.
       "--threads=1"};
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(absl::StrCat(folder, "/", i, ".o"));
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, 
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
 
-  // lld keeps its state in globals; after a crash of its own it must not be entered again.
+  // lld keeps its state in globals; after a crash it must not be called again.
   static std::mutex mutex;
   static bool broken = false;
   const std::lock_guard lock(mutex);

@@ -53,11 +53,11 @@ TEST_F(LinkTest, AFullDiskIsTheMachinesFault) {
   EXPECT_TRUE(link().ok());
 }
 
-// lld maps the file that it writes, and would end by SIGBUS.
+// lld maps the file that it writes, and would die of SIGBUS.
 TEST_F(LinkTest, TheLibraryNeedsNoRoomOnTheDisk) {
   const std::string object = compileIr("define void @f() { ret void }", "nothing", {}).object();
   enum End { kAsExpected, kCannotMount, kOther };
-  // Pages of a disk: the export script's, and two objects' or none.
+  // Pages on the disk: enough for the export script and two objects, or for the script alone.
   for (const auto& [pages, fits] : {std::pair(3, true), {1, false}}) {
     const pid_t child = fork();
     if (child == 0) {

@@ -10,9 +10,9 @@ namespace {
 
 using Walk = v1::KernelInfo::Walk;
 
-constexpr int64_t kMostFactor = int64_t{1} << 30;  // of a count of steps, as the runtime takes it
+constexpr int64_t kMostFactor = int64_t{1} << 30;  // bound of a count of steps that the runtime accepts
 
-/// Which loop of a walk a cut of its phase ends: after ceil(k * numerator / denominator) of its steps.
+/// The loop of a walk that a cut of its phase shortens: to ceil(k * numerator / denominator) of its steps.
 struct CutLoop {
   int loop = 0;
   int64_t step = 1;  ///< iterations
@@ -29,7 +29,7 @@ std::optional<CutLoop> loopOf(const Cut& cut, const Walk& walk, int64_t grid) {
       if (level.count() == cut.count && inner == cut.inner) return CutLoop{level.loop(), level.step()};
     }
   }
-  // The front of the whole grid: as great a part of the walk's own points, of which its first level is the slowest.
+  // The front of the whole grid: the same share of the walk's own points, whose slowest level is its first.
   if (cut.inner != 1 || cut.count != grid || walk.levels().empty()) return std::nullopt;
   const Walk::Level& first = walk.levels(0);
   if (first.count() > kMostFactor || grid > kMostFactor) return std::nullopt;
@@ -49,7 +49,7 @@ Reach reachOf(const Walk& walk, const Walk::Touch& touch, int64_t element, int64
     const int64_t stride = touch.strides(cut->loop), most = stride * walk.extents(cut->loop);
     if (stride <= 0) continue;
     ended.push_back(cut->loop);
-    reach.base -= most;  // what is left of the other loops ends one iteration of this one early
+    reach.base -= most;  // the remaining iterations of the other loops belong to the last iteration of this one
     reach.terms.push_back({.cut = static_cast<int32_t>(c),
                            .numerator = cut->numerator,
                            .denominator = cut->denominator,

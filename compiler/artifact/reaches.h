@@ -8,8 +8,9 @@
 
 namespace tessera::compiler {
 
-/// How far a phase of a step writes into one of its results: nothing from byte `base` + the sum of the terms on. With k
-/// steps left of a cut's level, its term is min(most, bytes * ceil(k * numerator / denominator)).
+/// How far a phase of a step writes into one of its results: it writes no byte at or after `base` + the sum of the
+/// terms. With k steps remaining of a cut's level, the cut's term is min(most, bytes * ceil(k * numerator /
+/// denominator)).
 struct Reach {
   struct Term {
     int32_t cut = 0;  ///< position in the step's cuts
@@ -23,8 +24,9 @@ struct Reach {
   bool operator==(const Reach&) const = default;
 };
 
-/// For the results of which a run of few rows writes the front only: how far each phase does that, ascending by
-/// operand. `cuts` are cutsOf() the step. Nothing for results that a phase may write to the end whatever the run has.
+/// For results of which a run of few rows writes only the front: how far each phase writes, ascending by operand.
+/// `cuts`: the result of cutsOf() for the step. Contains nothing for results that some phase may write to the end in
+/// any run.
 std::vector<Reach> reachesOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
                              const std::vector<Cut>& cuts);
 

@@ -18,7 +18,7 @@ class Reaches : public compiler::testing::StepOfRows {
     touch(walk, buffer, /*written=*/true, strides, offset);
   }
   std::vector<Reach> reaches() const { return reachesOf(plan_, step_, kernel_, cuts()); }
-  /// Bytes, of a run of n rows.
+  /// Bytes that a run of n rows writes.
   int64_t written(int64_t n) const {
     const std::vector<Cut> all = cuts();
     int64_t end = 0;
@@ -55,7 +55,7 @@ TEST_F(Reaches, NestsSideBySideReachAsFarAsTheFarthest) {
   v1::KernelInfo::Phase& both = phase(16);
   write(walk(both, {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   write(walk(both, {16, 10}, {{0, 4, 4}}), 1, {10, 1});
-  ASSERT_EQ(cuts().size(), 1U);  // of one row 4 of 16 cells: a step of the coarse one
+  ASSERT_EQ(cuts().size(), 1U);  // one row needs 4 of 16 cells: one step of the coarse nest
   EXPECT_EQ(written(1), 160);
   EXPECT_EQ(written(16), 640);
 }
@@ -99,7 +99,7 @@ TEST_F(Reaches, APhaseOfWhichNothingIsKnownMayWriteAll) {
 }
 
 TEST_F(Reaches, APhaseThatWritesNoResultIsInNobodysWay) {
-  phase(3).add_walks();  // packs an operand, say
+  phase(3).add_walks();  // for example packs an operand
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   ASSERT_EQ(cuts().size(), 1U);
   EXPECT_EQ(written(2), 80);

@@ -1,4 +1,4 @@
-// Extents that a run finds, and inputs that were fixed: from the plan through the artifact's tables to the C interface.
+// Extents computed by a run, and fixed inputs: from the plan through the artifact's tables to the C interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Writes 0, 1, 2, ... to y and what n holds to the extent.
+// Writes 0, 1, 2, ... to y, and the value of n to the extent.
 constexpr char kFill[] = R"(
 define void @fill(ptr %operands, i64 %lo, i64 %hi, ptr %workspace, ptr %scratch) {
 entry:
@@ -143,7 +143,7 @@ TEST_F(RunShapes, ImpossibleExtentsAreNoResult) {
     EXPECT_EQ(run(extent), TESSERA_CORRUPT);
     EXPECT_THAT(tessera_last_error(), HasSubstr("dimension 1 of output 'y', at most 5"));
   }
-  ASSERT_EQ(run(1), TESSERA_OK);  // the session is not spoiled
+  ASSERT_EQ(run(1), TESSERA_OK);  // the failed run has not damaged the session
   EXPECT_THAT(shape(), ElementsAre(3, 1));
 }
 
@@ -176,7 +176,7 @@ TEST_F(RunShapes, InputsWithAValueMayBeLeftOut) {
   ASSERT_EQ(tessera_session_run(session_, none, 2, &output, 1), TESSERA_OK) << tessera_last_error();
   EXPECT_THAT(shape(), ElementsAre(3, 2));
   ASSERT_EQ(tessera_session_run_guarded(session_, none, 2, &output, 1, TESSERA_GUARD_BACK), TESSERA_OK);
-  ASSERT_EQ(run(4), TESSERA_OK) << tessera_last_error();  // another value is as good
+  ASSERT_EQ(run(4), TESSERA_OK) << tessera_last_error();  // a different value is accepted as well
   EXPECT_THAT(shape(), ElementsAre(3, 4));
   ASSERT_EQ(tessera_session_run(session_, none, 2, &output, 1), TESSERA_OK) << "given once, the default counts again";
   EXPECT_THAT(shape(), ElementsAre(3, 2));

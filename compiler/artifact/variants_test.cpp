@@ -1,4 +1,4 @@
-// Artifacts with several variants: what assemble() writes, and how libtessera_rt finds and runs them.
+// Artifacts with several variants: the output of assemble(), and how libtessera_rt finds and runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST_F(VariantsTest, AreDescribed) {
   }
   tessera_variant_info info{};
   EXPECT_EQ(tessera_artifact_variant(artifact_.get(), 3, &info), TESSERA_INVALID_ARGUMENT);
-  // What knows of no variants sees the first; memory is what the largest needs.
+  // Functions without a variant argument describe the first one; memory is that of the largest.
   tessera_tensor_info tensor{};
   ASSERT_EQ(tessera_artifact_input(artifact_.get(), 0, &tensor), TESSERA_OK);
   EXPECT_EQ(tensor.shape[0], kSizes[0]);
@@ -164,7 +164,7 @@ TEST_F(VariantsTest, AreFoundByShapeOrByDimension) {
   refused(&odd, 1, nullptr, 0, "no variant for x=38");
   refused(&odd, 1, nullptr, 0, all);
   refused(&deep, 1, nullptr, 0, "no variant for x=37x1");
-  refused(&shape, 1, &dimension, 1, "no variant for n=37, x=10000");  // each exists, not together
+  refused(&shape, 1, &dimension, 1, "no variant for n=37, x=10000");  // each exists, but not the combination
   const tessera_dimension stranger = {"m", 37};
   refused(nullptr, 0, &stranger, 1, "no variant for m=37");
   refused(&unknown, 1, nullptr, 0, "3 variants, and no shape says which");
@@ -187,7 +187,7 @@ TEST_F(VariantsTest, ShapesThatNoVariantHasLeaveTheChoiceAsItWas) {
   ASSERT_EQ(tessera_session_input(session.get(), 0, &info), TESSERA_OK);
   EXPECT_EQ(info.shape[0], 37);
   EXPECT_EQ(tessera_session_output(session.get(), 1, &info), TESSERA_INVALID_ARGUMENT);
-  // Buffers of another variant are refused, and the error says which one is chosen.
+  // Buffers of another variant are refused, and the error names the selected one.
   const std::vector<float> x = inputOf(300, 0);
   std::vector<float> y(300);
   EXPECT_EQ(run(session.get(), x, y), TESSERA_INVALID_ARGUMENT);

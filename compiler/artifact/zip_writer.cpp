@@ -32,7 +32,7 @@ constexpr uint32_t kRegularFile0644 = 0100644u << 16;
 constexpr uint16_t kFirstOfJanuary1980 = 0x21;  // the earliest date a zip can hold
 constexpr uint64_t kCrcOffset = 14;             // within a local header
 
-/// Little-endian fields one after another.
+/// Little-endian fields in sequence.
 class Fields {
  public:
   Fields& u16(uint64_t value) { return put(value, 2); }
@@ -61,7 +61,7 @@ class Fields {
   std::vector<uint8_t> bytes_;
 };
 
-/// The CRC-32 of a file's first `size` bytes, by all cores in pieces.
+/// The CRC-32 of a file's first `size` bytes, computed in pieces on all cores.
 absl::Status checksum(int source, const std::string& path, uint64_t size, uint32_t& crc) {
   constexpr uint64_t kPiece = uint64_t{16} << 20;
   constexpr size_t kChunk = size_t{1} << 20;
@@ -88,8 +88,8 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   try {
     while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
-  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): within its limits there are no more, fewer do
-                                        // the same
+    // NOLINT(bugprone-empty-catch): no more threads can be created; fewer compute the same
+  } catch (const std::system_error&) {
   }
   work();
   for (std::thread& thread : threads) thread.join();

@@ -11,9 +11,9 @@
 
 namespace tessera::compiler {
 
-/// Writes a zip of stored entries whose bytes depend on names and contents only: no times, no users. Entries
-/// can be aligned (padding is an extra field 0xd935, as zipalign and Commons Compress write it), and larger
-/// than 4 GiB (Zip64). Contents are streamed. Errors carry a Failure of reason INTERNAL with the path.
+/// Writes a zip of stored entries whose bytes depend only on names and contents: no times, no users. Entries can be
+/// aligned (with padding in an extra field 0xd935, like zipalign and Commons Compress) and larger than 4 GiB (Zip64).
+/// Contents are streamed. Errors carry a Failure of reason INTERNAL with the path.
 class ZipWriter {
  public:
   using Observer = std::function<void(std::span<const uint8_t>)>;
@@ -23,17 +23,17 @@ class ZipWriter {
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
 
-  /// Creates or truncates the file. `always_zip64` writes Zip64 fields also where small numbers would do.
+  /// Creates or truncates the file. `always_zip64` writes Zip64 fields even for small numbers.
   absl::Status open(const std::string& path, bool always_zip64 = false);
-  /// The first byte of the entry lies at a multiple of `alignment`, at most 32768.
+  /// Aligns the first byte of the entry's contents to `alignment`, at most 32768.
   absl::Status add(const std::string& name, std::string_view contents, uint32_t alignment = 1);
-  /// Copies a file; `observe`, when given, sees every byte in order.
+  /// Copies a file; `observe`, if given, receives every byte in order.
   absl::Status addFile(const std::string& name, const std::string& path, uint32_t alignment, const Observer& observe);
-  /// The same, but the contents stay where they are: what comes before them is in the file that was opened, what comes
-  /// behind them goes to a new one, `behind`. The zip is the three one after another.
+  /// The same without copying the contents: the bytes before them are in the file that was opened, and the bytes after
+  /// them go to a new file, `behind`. The zip is the concatenation of the three files.
   absl::Status addApart(const std::string& name, const std::string& path, uint32_t alignment,
                         const std::string& behind);
-  /// Writes the directory and closes. Flushing to the disk is left to the blob store that takes the file in.
+  /// Writes the directory and closes the file. Syncing to disk is left to the blob store that takes the file.
   absl::Status finish();
 
  private:
@@ -53,8 +53,8 @@ class ZipWriter {
   std::string path_;
   int fd_ = -1;
   bool always_zip64_ = false;
-  uint64_t position_ = 0;  // where the next byte goes
-  uint64_t origin_ = 0;    // the position that the open file begins with
+  uint64_t position_ = 0;  // offset of the next byte in the zip
+  uint64_t origin_ = 0;    // the position at which the open file begins
   std::vector<Entry> entries_;
 };
 

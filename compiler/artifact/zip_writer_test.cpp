@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 std::string pathOf(const std::string& name) {
   std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::replace(test.begin(), test.end(), '/', '_');  // of parametrized tests
+  std::replace(test.begin(), test.end(), '/', '_');  // in names of parametrized tests
   return testing::TempDir() + test + name;
 }
 
@@ -120,7 +120,7 @@ TEST_P(ZipWriterTest, EveryTruncationIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Sizes, ZipWriterTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Zip64" : "Zip32"; });
 
-/// A field of the sample's directory is set to `value`; the reader must say no.
+/// Sets a field of the sample's directory to `value`; the reader must refuse it.
 struct Lie {
   const char* what;
   size_t from_signature;  // offset within the first central header

@@ -7,12 +7,12 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kMostLayouts = 64;  // of several ranges; those of one replace each other
+constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
 int64_t reachOf(const tessera_module_reach& reach, std::span<const LiveCut> cuts) {
   int64_t end = reach.base;
   for (const tessera_module_reach_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
-    // checkModule() bounds the factors.
+    // No overflow: checkModule() bounds the factors.
     const __int128 steps =
         (static_cast<__int128>(cuts[static_cast<size_t>(term.cut)].needed) * term.numerator + term.denominator - 1) /
         term.denominator;

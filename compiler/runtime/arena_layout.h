@@ -9,35 +9,36 @@
 
 namespace tessera::compiler {
 
-/// How much of the front of a result a run writes: no byte behind it. `cuts`: those of the step, in its order, as the
-/// run has them.
+/// Number of leading bytes of a result that a run writes; it writes no byte after them. `cuts`: the step's cuts as they
+/// apply to this run, in order.
 int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
                      std::span<const LiveCut> cuts);
 
-/// Where the intermediates of a variant lie in a run. Those of a variant with ranges lie as close together as what the
-/// run writes of them lets them, packed as the plan packs those of the greatest sizes: a run takes the memory of its
-/// own size, not of the greatest. A layout serves all later runs that write no more of any place, so that one is made
-/// only for a run that is larger than those before. For one run at a time.
+/// Arena offsets of the intermediates of a variant for the current run. For a variant with ranges, the layout is packed
+/// for the bytes that the run writes, by the same algorithm as the plan's layout for the greatest sizes: a run needs
+/// the memory of its own size only. A layout serves all later runs that write no more of any place, so a new one is
+/// computed only for a run larger than those before. Not thread-safe: one run at a time.
 class ArenaLayout {
  public:
   explicit ArenaLayout(const tessera_module_variant& variant);
 
-  /// Chooses where things lie for a run that has `cuts`: those of all steps, one after another. True when it is
-  /// elsewhere than before. Allocates when it makes a layout.
+  /// Chooses the layout for a run with `cuts`: those of all steps, one after another. Returns true if offsets changed.
+  /// Allocates when it computes a new layout.
   bool fit(std::span<const LiveCut> cuts);
 
-  /// Of an arena buffer of the variant.
+  /// Offset of an arena buffer of the variant.
   int64_t offset(const tessera_module_buffer& buffer) const;
-  /// What runs as the latest take; before the first one as much as any.
+  /// Bytes that runs of the latest size need; before the first run, the bytes of the greatest sizes.
   int64_t bytes() const { return bytes_; }
-  /// With room for kernels that read a place to the end of its greatest size: addresses, that nobody writes to.
+  /// Bytes of address space to reserve, including addresses that kernels may read up to the end of a place's greatest
+  /// size, but never write.
   int64_t reservedBytes() const;
 
  private:
-  /// A result that lies in a place.
+  /// A step's result that is part of a place.
   struct Writer {
     int32_t step, operand;
-    size_t place, first_cut;  // the step's
+    size_t place, first_cut;  // of the step
     int64_t within;           // bytes from the place's start
   };
   struct Layout {
@@ -50,10 +51,10 @@ class ArenaLayout {
 
   const tessera_module_variant& variant_;
   std::vector<Writer> writers_;
-  std::vector<int64_t> always_;   // per place: what loops write of it in any run
+  std::vector<int64_t> always_;   // per place: bytes that loops write in any run
   std::vector<int64_t> needed_;   // per place, of the run
-  std::vector<int64_t> offsets_;  // per place: those in use
-  std::vector<Layout> layouts_;   // none holds all that another one does
+  std::vector<int64_t> offsets_;  // per place: the layout in use
+  std::vector<Layout> layouts_;   // no layout covers another one entirely
   int64_t bytes_;
 };
 

@@ -5,8 +5,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Three steps that hand on an intermediate of `kRows` rows of 64 bytes each; the results of the first two are cut to
-/// the run's rows, one row more per count. The third writes all of its own, which is small.
+/// Three steps that pass on an intermediate of `kRows` rows of 64 bytes each; the results of the first two are cut to
+/// the run's rows, one more row per count. The third writes its whole result, which is small.
 constexpr int64_t kRows = 100, kBytes = kRows * 64;
 
 struct Chain {
@@ -89,14 +89,15 @@ TEST(ArenaLayout, RunsOfWhichNoneHoldsTheOtherHaveTheirOwn) {
   EXPECT_LE(layout.bytes(), 62 * 64);
   EXPECT_TRUE(layout.fit(rows(60, 1)));
   EXPECT_EQ(layout.bytes(), 61 * 64);
-  layout.fit(rows(60, 60));  // holds both, which are forgotten
+  layout.fit(rows(60, 60));  // covers both, which are dropped
   EXPECT_FALSE(layout.fit(rows(60, 1)));
   EXPECT_EQ(layout.bytes(), 120 * 64);
 }
 
 TEST(ArenaLayout, PartsOfAPlaceStayWhereTheyAreInIt) {
   Chain chain;
-  chain.buffers[3] = {TESSERA_BUFFER_ARENA, 1, kBytes + 640, 128};  // written by the third step, behind the second's
+  // written by the third step, after the second step's result
+  chain.buffers[3] = {TESSERA_BUFFER_ARENA, 1, kBytes + 640, 128};
   ArenaLayout layout(chain.variant);
   layout.fit(rows(1, 1));
   EXPECT_EQ(layout.offset(chain.buffers[3]) - layout.offset(chain.buffers[2]), 640);

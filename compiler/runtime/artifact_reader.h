@@ -46,8 +46,8 @@ class ArtifactFile {
   std::vector<ZipEntry> entries_;
 };
 
-/// What a host must offer, out of target.txt: first line "tessera-requirements 1", then one "triple <triple>"
-/// and one "feature <LLVM name>" for each feature, a line each. It can be read before any code is touched.
+/// Requirements on the host, as in target.txt: the first line is "tessera-requirements 1", then one "triple <triple>"
+/// line, and one "feature <LLVM name>" line for each feature. Can be read before any code is loaded.
 struct Requirements {
   std::string triple;
   std::vector<std::string> features;
@@ -55,8 +55,8 @@ struct Requirements {
 RuntimeStatus parseRequirements(std::string_view text, Requirements* requirements);
 std::string printRequirements(const Requirements& requirements);
 
-/// Fails with INCOMPATIBLE and names the architecture or every missing feature. Asks the kernel for registers that it
-/// gives on request alone (hostFeature).
+/// Fails with INCOMPATIBLE, naming the architecture or every missing feature. Requests registers from the kernel that
+/// it grants on request only (hostFeature).
 RuntimeStatus checkHost(const Requirements& requirements);
 
 }  // namespace tessera::compiler

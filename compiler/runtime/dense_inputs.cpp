@@ -10,7 +10,7 @@ namespace {
 
 const char* spread(char* to, const char* from, size_t element_bytes, std::span<const int64_t> bounds,
                    std::span<const int64_t> extents) {
-  size_t part = element_bytes;  // of the part below this dimension, as it is laid out
+  size_t part = element_bytes;  // bytes of the part below this dimension, in the present layout
   bool dense = true;
   for (size_t d = 1; d < bounds.size(); ++d) {
     part *= static_cast<size_t>(bounds[d]);
@@ -26,7 +26,7 @@ const char* spread(char* to, const char* from, size_t element_bytes, std::span<c
   return from;
 }
 
-/// Bytes up to the last element of `extents` in a tensor that is laid out for `bounds`.
+/// Bytes up to the last element of `extents` in a tensor laid out for `bounds`.
 int64_t frontOf(std::span<const int64_t> bounds, std::span<const int64_t> extents, int64_t element_bytes) {
   int64_t last = 0;
   for (size_t d = 0; d < bounds.size(); ++d) {

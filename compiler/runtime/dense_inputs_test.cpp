@@ -9,7 +9,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// An input f32[3, 2, 4], the first and the last of ranges, beside one of another shape without.
+/// An input f32[3, 2, 4] whose first and last dimensions are ranges, and another one without ranges.
 struct Inputs {
   int64_t shape[3] = {3, 2, 4};
   int32_t ranges[3] = {0, -1, 1};

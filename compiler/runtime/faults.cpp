@@ -13,15 +13,16 @@ namespace tessera::compiler {
 namespace {
 
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-constexpr size_t kHandlerStackBytes = size_t{64} << 10;  // AMX state alone is 11 KB of a signal's frame
+constexpr size_t kHandlerStackBytes = size_t{64} << 10;  // AMX state alone takes 11 KB of a signal frame
 
-/// What a body in catchFault() returns to.
+/// The return point of a body in catchFault().
 struct Trap {
   sigjmp_buf back{};
   Fault fault;
 };
 
-// One word each that exists from the thread's start: a handler must not be the first to touch them.
+// One word each, allocated at the thread's start (initial-exec): a lazily allocated variable could be touched first in
+// a signal handler.
 [[gnu::tls_model("initial-exec")]] thread_local const RunningKernel* running = nullptr;
 [[gnu::tls_model("initial-exec")]] thread_local Trap* trap = nullptr;
 
@@ -30,7 +31,7 @@ std::once_flag installed;
 bool reporting = false;
 void (*on_end)(const char* sentence) = nullptr;
 
-/// A sentence in fixed memory; what does not fit is left out.
+/// Formats a sentence in fixed memory, truncated to its size.
 class Text {
  public:
   Text(char* text, size_t size) : text_(text), left_(size - 1) {}
@@ -87,11 +88,11 @@ void onFault(int signal, siginfo_t* info, void*) {
     describe(fault);
     running = nullptr;
   }
-  // The instruction runs again and meets the handler from before, or the default one.
+  // After the handler returns, the instruction runs again and meets the previous handler, or the default one.
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     if (kSignals[i] == signal) sigaction(signal, &before[i], nullptr);
   }
-  if (info->si_code <= 0) raise(signal);  // sent by somebody, not caused by an instruction
+  if (info->si_code <= 0) raise(signal);  // sent by a process, not caused by an instruction
 }
 
 void install() {
@@ -108,7 +109,7 @@ void install() {
 
 RunningKernelScope::RunningKernelScope(const RunningKernel& kernel) {
   running = &kernel;
-  // The compiler sees no reader of it before the kernel returns.
+  // Orders the store before the kernel: the compiler sees no reader of it there.
   std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
@@ -144,7 +145,7 @@ size_t describeFault(const Fault& fault, const RunningKernel& kernel, char* buff
 }
 
 void reportFaults(void (*ended)(const char* sentence)) {
-  thread_local HandlerStack handler_stack;  // of threads that start later: theirs to have
+  thread_local HandlerStack handler_stack;  // only for this thread; threads that start later install their own
   on_end = ended;
   reporting = true;
   install();
@@ -160,7 +161,7 @@ std::optional<Fault> catchFault(void (*body)(void*), void* context) {
     return std::nullopt;
   }
   trap = nullptr;
-  running = nullptr;  // its scope was left without its destructor
+  running = nullptr;  // its scope was left without running its destructor
   return here.fault;
 }
 

@@ -7,22 +7,23 @@
 
 #include "compiler/runtime/guarded_memory.h"
 
-/// What becomes of a SIGSEGV, SIGBUS, SIGILL or SIGFPE in generated code: the kernel is named. Needs libc only; what
-/// runs in the signal handler neither allocates nor locks.
+/// Reports SIGSEGV, SIGBUS, SIGILL and SIGFPE in generated code with the name of the kernel. Needs libc only; the
+/// signal handler neither allocates nor locks.
 namespace tessera::compiler {
 
-/// The kernel that a thread is in.
+/// The kernel that a thread is running.
 struct RunningKernel {
   const char* step = "";    ///< nodes of the model
   const char* symbol = "";  ///< the workload's
   int32_t step_index = 0;
   int32_t phase = 0;
-  int64_t low = 0, high = 0;                       ///< the range of the phase's grid
-  const GuardedMemory* const* operands = nullptr;  ///< of a guarded run: in the kernel's order; then workspace, scratch
+  int64_t low = 0, high = 0;  ///< the range of the phase's grid
+  /// in a guarded run: operands in the kernel's order, then workspace, scratch
+  const GuardedMemory* const* operands = nullptr;
   int32_t num_operands = 0;
 };
 
-/// Says so for its lifetime. A thread's latest one counts.
+/// Registers the kernel as running for the lifetime of the scope. The latest scope of a thread is effective.
 class RunningKernelScope {
  public:
   explicit RunningKernelScope(const RunningKernel& kernel);
@@ -31,31 +32,32 @@ class RunningKernelScope {
   RunningKernelScope& operator=(const RunningKernelScope&) = delete;
 };
 
-/// An instruction that the system stopped.
+/// An instruction that raised a signal.
 struct Fault {
   int signal = 0;
-  const void* address = nullptr;  ///< that it wanted, or of itself (SIGILL, SIGFPE)
+  const void* address = nullptr;  ///< accessed address, or that of the instruction (SIGILL, SIGFPE)
 };
 
-/// "SIGSEGV in kernel w3 (step 4: conv1+relu), phase 1, grid [0, 16): 8 bytes behind operand 2". Cut to `size`, which
-/// counts the 0 at its end; returns the length. Async-signal-safe.
+/// For example "SIGSEGV in kernel w3 (step 4: conv1+relu), phase 1, grid [0, 16): 8 bytes behind operand 2". Truncated
+/// to `size`, which includes the terminating 0; returns the length. Async-signal-safe.
 size_t describeFault(const Fault& fault, const RunningKernel& kernel, char* buffer, size_t size);
 
-/// From now on a fault in generated code of any thread is described to `ended` in the signal handler; when that
-/// returns, or is null and the sentence went to standard error, the process goes on to the handler that was there
-/// before, which by default ends it. Faults elsewhere go there at once.
+/// From now on, a fault in generated code of any thread is described to `ended` in the signal handler, or on standard
+/// error if `ended` is null. Then the handler that was installed before runs, which by default ends the process. Faults
+/// outside of generated code go to that handler directly.
 void reportFaults(void (*ended)(const char* sentence));
 
-/// Calls body(context), and returns what stopped it, if something did. The body holds nothing at that moment that wants
-/// its destructor or an unlock: it is generated code. Within the body, one more call of this is not possible.
+/// Calls body(context) and returns the fault that stopped it, if any. After a fault the body's stack is abandoned, so
+/// the body must hold no locks and no objects with destructors, as is the case for generated code. Not reentrant within
+/// the body.
 std::optional<Fault> catchFault(void (*body)(void*), void* context);
 template <typename Body>
 std::optional<Fault> catchFault(Body&& body) {
   return catchFault([](void* context) { (*static_cast<std::remove_reference_t<Body>*>(context))(); }, &body);
 }
 
-/// Stack for handlers of the calling thread while it lives, so that running out of stack is described as well. Where
-/// the thread has one, or the system refuses, nothing changes.
+/// An alternative signal stack for the calling thread during the object's lifetime, so that a stack overflow is
+/// reported as well. Has no effect if the thread has one already or the system refuses.
 class HandlerStack {
  public:
   HandlerStack();

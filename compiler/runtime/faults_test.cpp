@@ -15,7 +15,7 @@ namespace {
 
 void read(const void* at) { (void)*static_cast<const volatile uint8_t*>(at); }
 
-/// A kernel that reads behind its second operand.
+/// A kernel that reads past its second operand.
 struct Stray {
   Stray() {
     for (GuardedMemory& each : memory) {

@@ -16,7 +16,7 @@ T elementAt(const void* data, int64_t index) {
   return value;
 }
 
-/// Element `index` of a type, as a person writes it; 16-bit floating point as its bits.
+/// Element `index` as text; 16-bit floating point as its bits.
 std::string elementText(int32_t dtype, const void* data, int64_t index) {
   char text[64];
   const auto print = [&](const char* format, auto value) { std::snprintf(text, sizeof(text), format, value); };
@@ -58,7 +58,7 @@ std::string elementText(int32_t dtype, const void* data, int64_t index) {
   return text;
 }
 
-/// At most kShownElements elements from `first` on.
+/// At most kShownElements elements, starting from `first`.
 std::string valueText(const tessera_module_tensor& tensor, const void* data, int64_t first) {
   const int64_t count = tensor.size_bytes / static_cast<int64_t>(tessera_dtype_size(tensor.dtype));
   std::string text = first > 0 ? "[..., " : "[";
@@ -79,7 +79,7 @@ RuntimeStatus checkFixedInput(const tessera_module_tensor& input, const tessera_
                      static_cast<const char*>(fixed.data) + differing * element, static_cast<size_t>(element)) == 0) {
     ++differing;
   }
-  // Both values from their start, unless they differ beyond what is shown.
+  // Both values from their start, unless they differ after the part that is shown.
   const int64_t first = differing < kShownElements ? 0 : differing;
   return runtimeError(TESSERA_INVALID_ARGUMENT,
                       "input '%.100s' was fixed to %s when the model was compiled, %s was given; "

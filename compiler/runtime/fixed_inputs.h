@@ -5,8 +5,9 @@
 
 namespace tessera::compiler {
 
-/// INVALID_ARGUMENT unless `given`, fixed.size_bytes of the caller's, are the bytes that were compiled in. The
-/// sentence names the input and shows both values. NaNs compare by their bits, and 0.0 is not -0.0.
+/// Returns INVALID_ARGUMENT unless `given` (fixed.size_bytes bytes of the caller) equals the value that was compiled
+/// in. The message names the input and shows both values. Values compare bitwise: NaNs by their bits, and 0.0 differs
+/// from -0.0.
 RuntimeStatus checkFixedInput(const tessera_module_tensor& input, const tessera_module_fixed_input& fixed,
                               const void* given);
 

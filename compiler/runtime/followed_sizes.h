@@ -9,8 +9,8 @@
 
 namespace tessera::compiler {
 
-/// The ranges of a variant that follow from other dimensions, as their names say ("past + 1"). Where sizes are given,
-/// they are those of a run, of all dimensions of the variant in order.
+/// The ranges of a variant whose size follows from other dimensions, as their names say ("past + 1"). `sizes` arguments
+/// have the sizes of a run for all dimensions of the variant, in order.
 class FollowedSizes {
  public:
   explicit FollowedSizes(const tessera_module_variant& variant);
@@ -18,10 +18,12 @@ class FollowedSizes {
   bool empty() const { return formulas_.empty(); }
   bool has(int32_t dimension) const { return find(dimension) != nullptr; }
 
-  /// Whether each has the size that follows; the error names `inputs`' first tensor that has another.
+  /// Checks that each such range has the size that follows. The error names the first of `inputs` with a different
+  /// size.
   RuntimeStatus check(std::span<const int64_t> sizes, std::span<const tessera_module_tensor> inputs) const;
 
-  /// Gives sizes that are negative, which are not known: a range its greatest, unless it follows.
+  /// Fills in negative (unknown) sizes: ranges that follow from others by their formula, other ranges with their
+  /// greatest size.
   RuntimeStatus complete(std::span<int64_t> sizes) const;
 
  private:
@@ -33,7 +35,7 @@ class FollowedSizes {
   RuntimeStatus wrongSize(const Followed& followed, std::span<const int64_t> sizes,
                           std::span<const tessera_module_tensor> inputs) const;
   RuntimeStatus noSize(const Followed& followed, std::span<const int64_t> sizes) const;
-  /// The sizes that it follows from, for people.
+  /// The sizes from which it follows, for error messages.
   std::string causes(const Followed& followed, std::span<const int64_t> sizes) const;
 
   const tessera_module_variant& variant_;

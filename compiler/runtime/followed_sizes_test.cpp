@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// past at most 63, tokens 2, and a mask as long as both; halves of what is past.
+/// past is at most 63, tokens is 2, a mask is as long as both together, and another range is half of past.
 struct Decoder {
   tessera_module_dimension dimensions[4] = {{"past + tokens", -65}, {"past", -63}, {"tokens", 2}, {"past/2", -31}};
   int64_t shape[1] = {65};
@@ -53,7 +53,7 @@ TEST(FollowedSizes, CompleteWhatIsNotKnown) {
   std::vector<int64_t> sizes = {-1, 4, -1, -1};
   EXPECT_TRUE(FollowedSizes(decoder.variant).complete(sizes).ok());
   EXPECT_THAT(sizes, ElementsAre(6, 4, 2, 2));
-  sizes = {9, 4, 2, -1};  // check() is to refuse it
+  sizes = {9, 4, 2, -1};  // refusing it is the task of check()
   EXPECT_TRUE(FollowedSizes(decoder.variant).complete(sizes).ok());
   EXPECT_THAT(sizes, ElementsAre(9, 4, 2, 2));
   sizes = {-1, -1, -1, -1};

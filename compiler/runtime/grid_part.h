@@ -8,23 +8,23 @@
 
 namespace tessera::compiler {
 
-/// A cut of a phase as a run has it: of each `count` steps of `inner` cells the first `needed`, of `below` cells each
-/// that are left after the faster cuts.
+/// A cut of a phase for the current run: of each `count` steps of `inner` cells, the first `needed` run, with `below`
+/// cells each after the faster cuts have been applied.
 struct LiveCut {
   int64_t count = 1, inner = 1;
   int64_t needed = 1, below = 1;
 };
 
-/// How many steps of the cut's level a run of `rows` rows needs.
+/// Number of steps of the cut's level that a run of `rows` rows needs.
 inline int64_t neededSteps(const tessera_module_cut& cut, int64_t rows) {
-  // checkModule() bounds the factors: no overflow.
+  // No overflow: checkModule() bounds the factors.
   const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
   return std::min(cut.count, steps);
 }
 
-/// Fills `below` of the cuts of one phase, slowest first; returns how many cells of its `grid` are left.
+/// Sets `below` of the cuts of one phase, slowest first; returns the number of cells of its `grid` that remain.
 inline int64_t cutGrid(int64_t grid, std::span<LiveCut> cuts) {
-  int64_t left = 1, inside = 1;  // cells so far, and those of the whole grid, from the fastest level on
+  int64_t left = 1, inside = 1;  // remaining cells so far, and cells of the whole grid, from the fastest level on
   for (size_t c = cuts.size(); c-- > 0;) {
     LiveCut& cut = cuts[c];
     left *= cut.inner / inside;
@@ -35,7 +35,8 @@ inline int64_t cutGrid(int64_t grid, std::span<LiveCut> cuts) {
   return left * (grid / inside);
 }
 
-/// Calls work(lo, hi) for the runs of neighbouring cells of the whole grid that cells [low, high) of what is left are.
+/// Maps the range [low, high) of the remaining cells to the whole grid: calls work(lo, hi) for each run of contiguous
+/// cells.
 template <typename Work>
 void forEachRun(std::span<const LiveCut> cuts, int64_t low, int64_t high, Work work) {
   if (cuts.empty()) return work(low, high);
@@ -45,7 +46,7 @@ void forEachRun(std::span<const LiveCut> cuts, int64_t low, int64_t high, Work w
       const int64_t whole = cut.needed * cut.below;
       at += rest / whole * cut.count * cut.inner;
       rest %= whole;
-      room = whole - rest;  // in the end of the fastest cut, within which cells are neighbours
+      room = whole - rest;  // until the end of the fastest cut, within which cells are contiguous
       at += rest / cut.below * cut.inner;
       rest %= cut.below;
     }

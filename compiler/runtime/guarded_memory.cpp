@@ -10,12 +10,12 @@
 namespace tessera::compiler {
 namespace {
 
-// Unreadable on either side. Several pages, since what walks off a tensor may well step over one: rows of a large
-// image.
+// Inaccessible bytes on either side. Several pages, because a kernel that leaves a tensor may skip a page: rows of a
+// large image.
 constexpr size_t kGuardBytes = size_t{1} << 20;
 
-// Every f16, bf16, f32 and f64 of it at its alignment is NaN, and it is not kPoison: poison copied past the end is
-// seen.
+// The pattern of the gap: every f16, bf16, f32 and f64 in it, at its alignment, is NaN, and it differs from kPoison, so
+// that poison copied past the end is detected.
 uint8_t slackAt(const uint8_t* at) { return reinterpret_cast<uintptr_t>(at) % 2 == 0 ? 0xf7 : 0xff; }
 
 void fillSlack(uint8_t* begin, const uint8_t* end) {
@@ -42,7 +42,7 @@ bool GuardedMemory::allocate(size_t bytes, size_t alignment) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   page_bytes_ = (bytes + page - 1) / page * page;
   mapped_ = page_bytes_ + 2 * kGuardBytes;
-  // NORESERVE: what stays unreadable is never memory, and must not count as if it were.
+  // NORESERVE: the inaccessible part never becomes memory and must not count towards the commit limit.
   void* mapping = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return false;
   mapping_ = static_cast<uint8_t*>(mapping);

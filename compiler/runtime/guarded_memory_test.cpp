@@ -30,7 +30,7 @@ TEST(GuardedMemory, StandsAtEitherEndOfWholePages) {
     EXPECT_TRUE(faults(back.data() + bytes)) << bytes;
     EXPECT_FALSE(faults(front.data())) << bytes;
     EXPECT_FALSE(faults(back.data() + bytes - 1)) << bytes;
-    // What is far outside is found from either end.
+    // An access far outside faults at either end.
     EXPECT_TRUE(faults(front.data() + bytes + 8192)) << bytes;
     EXPECT_TRUE(faults(back.data() - 8192)) << bytes;
   }
@@ -72,7 +72,7 @@ TEST(GuardedMemory, FindsWritesIntoTheRestOfThePage) {
 TEST(GuardedMemory, AllOfItIsNaNBeforeUse) {
   for (End end : {End::kFront, End::kBack}) {
     GuardedMemory memory = make(8, 8, end);
-    // Behind the bytes, before them, and the bytes themselves: where the page goes on.
+    // After the block, before it, and the block itself.
     for (ptrdiff_t at : {ptrdiff_t{0}, end == End::kFront ? ptrdiff_t{8} : ptrdiff_t{-8}}) {
       double wide;
       float single[2];

@@ -1,4 +1,4 @@
-// Session::runGuarded: a run for finding kernels that leave their memory.
+// Session::runGuarded: a run that finds kernels that leave their memory.
 #include <algorithm>
 #include <cstring>
 
@@ -7,14 +7,15 @@
 namespace tessera::compiler {
 namespace {
 
-/// Not the same byte at both ends: what depends on poison differs between the two.
+/// Different bytes for the two ends: results that depend on poison then differ between the two runs.
 uint8_t poisonAt(GuardedMemory::End end) { return end == GuardedMemory::End::kFront ? GuardedMemory::kPoison : 0x7e; }
 
-/// What the operand may count on: a caller's buffer is aligned to its element, all others as the plan places them.
+/// The guaranteed alignment of an operand: a caller's buffer is aligned to its element, all others as the plan places
+/// them.
 size_t alignmentOf(const tessera_module_variant& variant, const tessera_module_buffer& buffer) {
   if (buffer.kind == TESSERA_BUFFER_INPUT) return tessera_dtype_size(variant.inputs[buffer.index].dtype);
   if (buffer.kind == TESSERA_BUFFER_OUTPUT) return tessera_dtype_size(variant.outputs[buffer.index].dtype);
-  // Parts lie one after another.
+  // Parts of a scanned buffer follow each other without padding.
   if (buffer.kind == TESSERA_BUFFER_LOOP && buffer.size_bytes > 0)
     return std::min<size_t>(TESSERA_BUFFER_ALIGNMENT, static_cast<size_t>(buffer.size_bytes & -buffer.size_bytes));
   return TESSERA_BUFFER_ALIGNMENT;
@@ -97,7 +98,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
   for (int32_t i = 0; i < step.num_operands; ++i) {
     const tessera_module_buffer& buffer = tables().buffers[step.operands[i]];
     const auto index = static_cast<size_t>(i);
-    // What a run of few rows writes of an intermediate is all that the arena has room for.
+    // For an intermediate in a run of few rows, the arena has room for the bytes that the run writes only.
     const bool cut = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
     const int64_t bytes = cut ? writtenBytes(step, i, buffer.size_bytes, cuts) : buffer.size_bytes;
     if (RuntimeStatus status = memory.place(index, bytes, alignmentOf(tables(), buffer), end); !status.ok()) {

@@ -24,8 +24,8 @@ RuntimeStatus refused(const char* what) {
   return runtimeError(TESSERA_CORRUPT, "the artifact's code is not as Tessera links it: %s", what);
 }
 
-/// What the dynamic linker is told, and nothing that makes it run code: no initializers, no other libraries, no
-/// functions that choose an address.
+/// The entries of the dynamic section. Accepts only entries that make the dynamic linker run no code: no initializers,
+/// no other libraries, no ifuncs.
 struct Dynamic {
   uint64_t symbols = 0, strings = 0, strings_size = 0, relocations = 0, relocations_size = 0, relative = 0;
 };
@@ -50,8 +50,8 @@ class Image {
     return value;
   }
 
-  /// Where in the file the bytes lie that are mapped at this address, all of one segment that has these flags set or
-  /// not.
+  /// File offset of the bytes mapped at this address, if they are all in one segment that is writable or not, as
+  /// requested.
   std::optional<uint64_t> offsetOf(uint64_t address, uint64_t size, bool writable) const {
     for (const Elf64_Phdr& load : loads_) {
       if (((load.p_flags & PF_W) != 0) != writable || address < load.p_vaddr) continue;
@@ -157,7 +157,8 @@ class Image {
     return refused("a table for the dynamic linker without an end");
   }
 
-  /// Each puts the image's own place somewhere into its data: not into what the dynamic linker reads.
+  /// Checks that each relocation adds the load address to a word of the data segment, not to tables that the dynamic
+  /// linker reads.
   RuntimeStatus checkRelocations() const {
     if (table_.relocations_size == 0) return {};
     const auto offset = offsetOf(table_.relocations, table_.relocations_size, false);
@@ -176,7 +177,8 @@ class Image {
     return {};
   }
 
-  /// The one symbol, read here: to the dynamic linker it could be a function that it has to ask.
+  /// Finds the one symbol by reading it here: the dynamic linker might treat it as a function that it has to call (an
+  /// ifunc).
   RuntimeStatus findModule(uint64_t* module) const {
     const auto symbols = offsetOf(table_.symbols, 2 * sizeof(Elf64_Sym), false);
     const auto symbol = symbols ? at<Elf64_Sym>(*symbols + sizeof(Elf64_Sym)) : std::nullopt;

@@ -7,10 +7,10 @@
 
 namespace tessera::compiler {
 
-/// Checks that the dynamic linker executes nothing of this ELF library while it loads it, and finds its tables at all:
-/// segments that do not overlap, relocations that only put the image's own place into its data, and no initializers,
-/// other libraries or functions that choose an address. `module` is where the symbol of module_abi.h lies, from the
-/// image's place in memory. Fails with CORRUPT, or INCOMPATIBLE for another machine's code.
+/// Checks that the dynamic linker executes no code of this ELF library while loading it: segments do not overlap,
+/// relocations only add the load address to words of its data, and there are no initializers, other libraries or
+/// functions that select an address (ifuncs). Sets `module` to the offset of the symbol of module_abi.h from the load
+/// address. Fails with CORRUPT, or with INCOMPATIBLE for another machine's code.
 RuntimeStatus checkImage(std::span<const uint8_t> code, uint64_t* module);
 
 }  // namespace tessera::compiler

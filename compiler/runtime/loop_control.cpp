@@ -60,7 +60,8 @@ size_t LoopControl::begin(std::span<void*> operands) {
   return advance(0);
 }
 
-/// From a place between two calls: repeats or leaves loops that end there, enters loops that begin there.
+/// Advances from a position between two calls: repeats or leaves loops that end there, and enters loops that begin
+/// there.
 size_t LoopControl::advance(size_t at) {
   while (true) {
     size_t next = loops_.size();  // the loop that may begin here
@@ -75,13 +76,13 @@ size_t LoopControl::advance(size_t at) {
       next = active_.back() + 1;
     } else if (first_at_[at] >= 0) {
       next = static_cast<size_t>(first_at_[at]);
-      // Those of them that are under way already are around the next one.
+      // Loops already in progress that begin here enclose the next one.
       if (!active_.empty() && loops_[active_.back()].first_call == at) next = active_.back() + 1;
     }
-    // A loop within the active one that begins with it.
+    // A loop nested in the active one that begins at the same call.
     while (next < loops_.size() && loops_[next].first_call == at && enter(loops_[next])) active_.push_back(next++);
     if (next >= loops_.size() || loops_[next].first_call != at) return at;
-    at = loops_[next].last_call;  // it has no iteration
+    at = loops_[next].last_call;  // the loop has no iterations
   }
 }
 

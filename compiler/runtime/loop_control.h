@@ -9,26 +9,26 @@
 
 namespace tessera::compiler {
 
-/// Decides in a run of a variant with loops which call comes next, and where LOOP buffers are in each iteration. A call
-/// is one phase of a step; calls are numbered in the order of the steps. For one run at a time; allocates nothing
-/// while it runs. module_abi.h says what a loop does.
+/// For a run of a variant with loops: determines the next call, and the addresses of LOOP buffers in each iteration. A
+/// call is one phase of a step; calls are numbered in the order of the steps. module_abi.h defines loops. Not
+/// thread-safe: one run at a time. Does not allocate during a run.
 class LoopControl {
  public:
   explicit LoopControl(const tessera_module_variant& variant);
 
   bool empty() const { return loops_.empty(); }
 
-  /// Where a buffer of another kind than LOOP is in this run.
+  /// Sets the address, in this run, of a buffer of a kind other than LOOP.
   void setAddress(size_t buffer, void* address) { addresses_[buffer] = static_cast<uint8_t*>(address); }
 
-  /// The call that a run begins with; the number of calls where there is none. `operands`: those of all steps, one
-  /// after another, of which the LOOP buffers' are filled in here, before each iteration.
+  /// Returns the first call of a run, or the number of calls if there is none. `operands`: those of all steps, one
+  /// after another; the entries of LOOP buffers are set here before each iteration.
   size_t begin(std::span<void*> operands);
-  /// The call behind `call`, which has ended.
+  /// The call after `call`, which has ended.
   size_t next(size_t call) { return advance(call + 1); }
 
  private:
-  /// A LOOP buffer, and the places in the list of operands that it has.
+  /// A LOOP buffer, and its positions in the list of operands.
   struct Part {
     size_t buffer = 0;
     std::vector<size_t> operands;
@@ -37,7 +37,7 @@ class LoopControl {
     const tessera_module_loop* table = nullptr;
     size_t first_call = 0, last_call = 0;
     std::vector<Part> before, after, scans;
-    // Of the run in progress.
+    // State of the run in progress.
     int64_t trips = 0, ended = 0;
   };
 
@@ -47,7 +47,8 @@ class LoopControl {
   void leave(Loop& loop);
   void bindIteration(Loop& loop);
   void move(const Part& part, uint8_t* address);
-  /// What iteration `i` of a loop writes a carried value to: `result` in the last one of all its trips.
+  /// The buffer to which iteration `i` of a loop writes a carried value: alternating, such that the last of all trips
+  /// writes `result`.
   static int32_t written(const Loop& loop, const tessera_module_carried& carried, int64_t i) {
     return (loop.trips - 1 - i) % 2 == 0 ? carried.result : carried.spare;
   }
@@ -57,7 +58,7 @@ class LoopControl {
   std::vector<Loop> loops_;          // as in the variant
   std::vector<int32_t> first_at_;    // per call: the outermost loop that begins there; -1: none
   std::vector<uint8_t*> addresses_;  // per buffer
-  std::vector<size_t> active_;       // loops that are under way, the innermost one last
+  std::vector<size_t> active_;       // loops in progress, innermost last
   std::span<void*> operands_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// A variant whose buffers are numbers of 8 bytes or rows of such, with memory of its own for each.
+/// A variant whose buffers are 8-byte numbers or rows of them, each with its own memory.
 class Machine {
  public:
   int32_t memory(int64_t numbers = 1) {
@@ -26,7 +26,7 @@ class Machine {
     storage_.emplace_back();
     return static_cast<int32_t>(buffers_.size()) - 1;
   }
-  /// A step of so many phases that has these operands.
+  /// A step with these operands and number of phases.
   void step(std::vector<int32_t> operands, int32_t phases = 1) {
     operands_.push_back(std::move(operands));
     phases_.push_back(phases);
@@ -34,7 +34,8 @@ class Machine {
   int64_t& number(int32_t buffer, size_t at = 0) { return storage_[static_cast<size_t>(buffer)][at]; }
   std::vector<tessera_module_loop>& loops() { return loops_; }
 
-  /// Runs the calls: `call` gets the step and where its operands are. Answers the steps in the order of their calls.
+  /// Runs the calls: `call` receives the step and the addresses of its operands. Returns the steps in the order of
+  /// their calls.
   std::vector<int> run(const std::function<void(int step, int64_t* const* operands)>& call) {
     std::vector<tessera_module_step> steps;
     std::vector<int> step_of;
@@ -65,7 +66,7 @@ class Machine {
     for (size_t at = control.begin(places); at < step_of.size(); at = control.next(at)) {
       const int step = step_of[at];
       order.push_back(step);
-      if (order.size() > 1000) break;  // it does not end
+      if (order.size() > 1000) break;  // it does not terminate
       if (at + 1 == step_of.size() || step_of[at + 1] != step)
         call(step, reinterpret_cast<int64_t* const*>(places.data() + first[static_cast<size_t>(step)]));
     }
@@ -164,7 +165,7 @@ TEST(LoopControl, ConditionsEndALoop) {
   EXPECT_EQ(machine.number(result), 9);
 }
 
-/// Loops of these step ranges and counts around steps that count their calls.
+/// Runs loops with these step ranges and counts, around steps that count their calls.
 std::vector<int> orderOf(int steps, const std::vector<std::array<int, 3>>& loops) {
   Machine machine;
   std::vector<int32_t> counts;
@@ -180,13 +181,13 @@ std::vector<int> orderOf(int steps, const std::vector<std::array<int, 3>>& loops
 TEST(LoopControl, LoopsLieWithinEachOtherAndBehindEachOther) {
   EXPECT_THAT(orderOf(3, {{0, 3, 2}, {1, 2, 3}}), ElementsAre(0, 1, 1, 1, 2, 0, 1, 1, 1, 2));
   EXPECT_THAT(orderOf(2, {{0, 2, 2}, {0, 1, 2}}), ElementsAre(0, 0, 1, 0, 0, 1));  // both begin at step 0
-  EXPECT_THAT(orderOf(2, {{0, 2, 2}, {1, 2, 2}}), ElementsAre(0, 1, 1, 0, 1, 1));  // both end behind step 1
+  EXPECT_THAT(orderOf(2, {{0, 2, 2}, {1, 2, 2}}), ElementsAre(0, 1, 1, 0, 1, 1));  // both end after step 1
   EXPECT_THAT(orderOf(1, {{0, 1, 2}, {0, 1, 3}}), ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(orderOf(3, {{0, 1, 2}, {1, 2, 0}, {2, 3, 2}}), ElementsAre(0, 0, 2, 2));
   EXPECT_THAT(orderOf(3, {{0, 3, 2}, {0, 2, 0}, {0, 1, 4}}),
-              ElementsAre(2, 2));  // one without iterations, with one within
+              ElementsAre(2, 2));  // a loop without iterations that contains another one
   EXPECT_THAT(orderOf(2, {{0, 2, 0}}), IsEmpty());
-  EXPECT_THAT(orderOf(3, {{0, 3, 2}, {1, 3, 0}}), ElementsAre(0, 0));  // nothing is left behind the inner one
+  EXPECT_THAT(orderOf(3, {{0, 3, 2}, {1, 3, 0}}), ElementsAre(0, 0));  // nothing follows the inner loop
 }
 
 }  // namespace

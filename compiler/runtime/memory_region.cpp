@@ -33,7 +33,7 @@ bool MemoryRegion::reserve(size_t bytes) {
   auto at = reinterpret_cast<uintptr_t>(mapping);
   if (huge) {
     at = (at + kHugePage - 1) / kHugePage * kHugePage;
-    // Where the system gives large pages unasked, a touch of a small part would take a whole one.
+    // Where the system gives huge pages by default, touching a small part would take a whole one.
     madvise(reinterpret_cast<void*>(at), bytes, MADV_NOHUGEPAGE);
   }
   data_ = reinterpret_cast<uint8_t*>(at);
@@ -47,7 +47,7 @@ void MemoryRegion::protect() {
 void MemoryRegion::use(size_t bytes) {
   if (bytes <= used_) return;
   used_ = bytes;
-  // Advice only: a kernel without huge pages still runs correctly.
+  // Advice only: a kernel without huge pages runs correctly, too.
   if (bytes >= kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
 }
 

@@ -5,9 +5,9 @@
 
 namespace tessera::compiler {
 
-/// Zeroed memory straight from the operating system: page aligned, from 2 MiB on aligned to that and advised
-/// to use huge pages, since page faults and TLB misses cost a quarter of a kernel's speed. Pages become
-/// resident when first touched.
+/// Zeroed memory directly from the operating system: page aligned; from 2 MiB aligned to 2 MiB and advised to use huge
+/// pages, because page faults and TLB misses cost a quarter of a kernel's speed. Pages become resident when first
+/// touched.
 class MemoryRegion {
  public:
   MemoryRegion() = default;
@@ -15,13 +15,14 @@ class MemoryRegion {
   MemoryRegion(const MemoryRegion&) = delete;
   MemoryRegion& operator=(const MemoryRegion&) = delete;
 
-  /// False when the system refuses. Zero bytes are fine and give null. To be called once, or reserve().
+  /// Returns false when the system refuses. Zero bytes are allowed and give null. Call either this or reserve(), once.
   bool allocate(size_t bytes);
-  /// Addresses that may be read and written, whose pages are small until use() says how much of the front matters.
+  /// Reserves readable and writable addresses with small pages, until use() says how many leading bytes are in use.
   bool reserve(size_t bytes);
-  /// Large pages for the first `bytes`, as allocate() of so many has them. Nothing where that was said before.
+  /// Requests huge pages for the first `bytes`, as allocate() would. No effect if use() was called with as many bytes
+  /// before.
   void use(size_t bytes);
-  /// Writing to it is a fault from now on.
+  /// Makes the memory read-only: writing to it faults from now on.
   void protect();
   uint8_t* data() const { return data_; }
 

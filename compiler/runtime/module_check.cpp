@@ -17,7 +17,7 @@ class Checker {
   Checker(const tessera_module* module, std::span<const ImageSegment> segments) : m_(module), segments_(segments) {}
 
   RuntimeStatus run(const Requirements& requirements, uint64_t weights_bytes) {
-    // The version comes first and is alone readable whatever the version is.
+    // The version comes first and can be read in any version of the ABI.
     if (!readable(m_, sizeof(uint32_t), alignof(tessera_module))) return fail("module", 0, "lies outside the code");
     if (m_->abi_version != TESSERA_MODULE_ABI) {
       return runtimeError(TESSERA_INCOMPATIBLE,
@@ -58,7 +58,7 @@ class Checker {
   }
 
  private:
-  /// Before the variants, whose buffers name its outputs.
+  /// Runs before the check of the variants, whose buffers refer to the preparation's outputs.
   RuntimeStatus checkPreparation(const Requirements& requirements, uint64_t weights_bytes) {
     if (!m_->preparation) return {};
     if (prepares_) return fail("module", 0, "prepares weights in order to prepare weights");
@@ -91,7 +91,7 @@ class Checker {
       if (!string(v.dimensions[i].name)) return fail("dimension", i, "has its name outside the code");
       ranges += v.dimensions[i].size < 0 ? 1 : 0;
     }
-    // The last inputs say how much of each range counts.
+    // The last inputs hold the count of each range.
     for (int i = 0, input = m_->num_inputs - ranges; i < v.num_dimensions; ++i) {
       if (v.dimensions[i].size >= 0) continue;
       const tessera_module_tensor* count = input < 0 ? nullptr : &v.inputs[input];
@@ -133,7 +133,7 @@ class Checker {
     return {};
   }
 
-  /// Whether a variant fits to those before it, all of which are checked.
+  /// Whether a variant agrees with those before it, all of which have been checked.
   const char* agrees(const tessera_module_variant& v) const {
     for (const tessera_module_variant* other = m_->variants; other != &v; ++other) {
       for (int i = 0; i < m_->num_inputs; ++i) {
@@ -257,8 +257,8 @@ class Checker {
   }
 
   RuntimeStatus loops(const tessera_module_variant& v) const {
-    std::vector<int32_t> around;                                         // loops that are open, the innermost one last
-    std::vector<bool> moved(static_cast<size_t>(v.num_buffers), false);  // LOOP buffers that an entry has
+    std::vector<int32_t> around;                                         // open loops, innermost last
+    std::vector<bool> moved(static_cast<size_t>(v.num_buffers), false);  // LOOP buffers that already have an entry
     for (int32_t i = 0; i < v.num_loops; ++i) {
       const tessera_module_loop& loop = v.loops[i];
       if (loop.first_step < 0 || loop.first_step >= loop.last_step || loop.last_step > v.num_steps)
@@ -287,7 +287,8 @@ class Checker {
     const tessera_module_loop& l = v.loops[index];
     if (!bytes(l.most_iterations)) return "has an impossible number of iterations";
     if (!array(l.carried, l.num_carried) || !array(l.scans, l.num_scans)) return "has a table outside the code";
-    // A buffer that is where it is through all iterations; of loops those around.
+    // Whether a buffer keeps its address through all iterations: any buffer except the LOOP buffers of this and inner
+    // loops.
     const auto stays = [&](int32_t b) {
       if (b < 0 || b >= v.num_buffers) return false;
       const bool outer = std::find(around.begin(), around.end() - 1, v.buffers[b].index) != around.end() - 1;
@@ -297,7 +298,7 @@ class Checker {
       return stays(b) && (v.buffers[b].kind == TESSERA_BUFFER_ARENA || v.buffers[b].kind == TESSERA_BUFFER_OUTPUT ||
                           v.buffers[b].kind == TESSERA_BUFFER_LOOP);
     };
-    const auto takes = [&](int32_t b) {  // a LOOP buffer of this loop, once
+    const auto takes = [&](int32_t b) {  // a LOOP buffer of this loop that has no other entry
       if (b < 0 || b >= v.num_buffers || v.buffers[b].kind != TESSERA_BUFFER_LOOP || v.buffers[b].index != index ||
           moved[static_cast<size_t>(b)]) {
         return false;
@@ -426,9 +427,9 @@ class Checker {
 
   const tessera_module* m_;
   std::span<const ImageSegment> segments_;
-  int variant_ = 0;        // the one being checked
-  bool several_ = false;   // of which there are more
-  bool prepares_ = false;  // whether the module is a preparation
+  int variant_ = 0;        // index of the variant being checked
+  bool several_ = false;   // whether there are several variants
+  bool prepares_ = false;  // whether the module is itself a preparation
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 void kernel(void* const*, int64_t, int64_t, void*, void*) {}
 
-/// Tables as a compiler would emit them, all within one object, plus the code they point to.
+/// Tables as a compiler would emit them, all within one object, and the code they point to.
 struct Tables {
   const char text[32] = "name";
   const char triple[32] = "x86_64-unknown-linux-gnu";
@@ -77,7 +77,7 @@ struct Tables {
         TESSERA_MODULE_ABI, 1, text, triple, features, 0, 1, &weight_variant, 0, 0, 128, 0, 0, nullptr, nullptr};
     module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed, nullptr};
   }
-  /// Lets the step read a prepared weight.
+  /// Makes the step read a prepared weight.
   void prepare() {
     module.preparation = &preparation;
     buffers[1] = {TESSERA_BUFFER_PREPARED, 0, 64, 64};
@@ -120,8 +120,7 @@ TEST(ModuleCheck, ARangeNeedsTheInputThatSaysHowMuchCounts) {
   EXPECT_EQ(tables.check().code(), TESSERA_CORRUPT);  // its only input is a matrix
 }
 
-/// One input that follows a range of 4, the one that says how much of it counts, and a step of 3 cells that is cut by
-/// it.
+/// One input with a range of 4, the input that holds its count, and a step of 3 cells that is cut by it.
 struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};
@@ -254,8 +253,8 @@ TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
   refuses("table outside", [](Placed& p) { p.tables.variants[0].num_places = 1 << 19; });
 }
 
-/// Three steps; a loop of the last two that carries buffer 2 and reads parts of the input, and one within it, of the
-/// last.
+/// Three steps; a loop over the last two that carries buffer 2 and reads parts of the input, and a loop nested in it
+/// over the last one.
 struct LoopTables {
   tessera_module_buffer buffers[13] = {};
   int32_t reads[2] = {7, 8}, outside[2] = {0, 3};
@@ -320,7 +319,7 @@ TEST(ModuleCheck, LoopsHaveTheirOwnBuffersAndLieWithinEachOther) {
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].after = 7; }},
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].result = 1; }},    // a weight
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 8; }},   // its own
-      {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 11; }},  // of the loop within
+      {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 11; }},  // of the inner loop
       {"is of no loop", [](LoopTables& t) { t.buffers[7].index = 2; }},
       {"no iteration around it", [](LoopTables& t) { t.outside[0] = 7; }},
       {"no iteration around it", [](LoopTables& t) { t.reads[0] = 11; }},
@@ -454,7 +453,7 @@ TEST(ModuleCheck, EveryVariantIsChecked) {
       {"variant 1, input 0 has an unknown", [](Tables& t) { t.input2.dtype = 0; }},
       {"variant 1, output 0 has a size", [](Tables& t) { t.output2.size_bytes = 4; }},
       {"variant 1, buffer 2 reaches beyond", [](Tables& t) { t.buffers2[2].offset = 512; }},
-      // What fits the larger variant does not fit the smaller one.
+      // Values that fit the larger variant do not fit the smaller one.
       {"variant 0, buffer 2 reaches beyond", [](Tables& t) { t.buffers[2].offset = 256; }},
       {"variant 1, buffer 0 is not the size", [](Tables& t) { t.buffers2[0].size_bytes = 128; }},
       {"variant 1, step 0 refers to no such", [](Tables& t) { t.variants[1].num_buffers = 3; }},
@@ -517,7 +516,7 @@ TEST(ModuleCheck, ThePreparationIsChecked) {
   }
 }
 
-/// Reads everything that a runtime reads of tables that passed; the sanitizers watch.
+/// Reads everything that a runtime reads of tables that passed the check, under the sanitizers.
 int64_t readAll(const tessera_module& module) {
   int64_t sum = 0;
   const auto read = [&](const tessera_module_tensor& t) {
@@ -558,7 +557,8 @@ TEST(ModuleCheck, RandomDamageIsRefusedOrHarmless) {
     if (random() % 2) tables.prepare();
     const int words = 1 + static_cast<int>(random() % 3);
     for (int w = 0; w < words; ++w) {
-      // A word, or half of one, becomes a small number, anything, or a pointer into the tables or just beyond.
+      // Replaces a word, or half of one, by a small number, a random one, or a pointer into the tables or just past
+      // them.
       const size_t size = random() % 2 ? 8 : 4;
       const size_t at = random() % (sizeof(Tables) / size) * size;
       const uint64_t kinds[] = {random() % 5, random(),
@@ -575,7 +575,7 @@ TEST(ModuleCheck, RandomDamageIsRefusedOrHarmless) {
     }
   }
   EXPECT_GT(refused, 10'000);
-  EXPECT_GT(accepted, 1'000);  // else nothing of what passes was read
+  EXPECT_GT(accepted, 1'000);  // otherwise no accepted tables were read
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 #define MFD_EXEC 0x0010U  // Linux 6.3
 #endif
 
-/// An anonymous file that may be mapped executable, also where vm.memfd_noexec is set.
+/// An anonymous file that can be mapped executable, even if vm.memfd_noexec is set.
 int executableMemfd() {
   const int fd = memfd_create("tessera-code", MFD_CLOEXEC | MFD_EXEC);
   return fd >= 0 || errno != EINVAL ? fd : memfd_create("tessera-code", MFD_CLOEXEC);
@@ -69,8 +69,8 @@ RuntimeStatus ModuleImage::load(std::span<const uint8_t> code, const Requirement
   loaded->fd_ = executableMemfd();
   if (loaded->fd_ < 0) return systemError("memfd_create for the artifact's code", errno);
   if (!writeAll(loaded->fd_, code)) return systemError("write the artifact's code to memory", errno);
-  // The descriptor stays open as long as the code is loaded: the dynamic linker knows loaded files by name, and
-  // a number that is taken again would name this image instead of the new one.
+  // The descriptor stays open while the code is loaded. The dynamic linker identifies loaded files by name; if the
+  // number were reused, the name would refer to this image instead of the new one.
   const std::string path = "/proc/self/fd/" + std::to_string(loaded->fd_);
   loaded->handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->handle_) {
@@ -82,7 +82,7 @@ RuntimeStatus ModuleImage::load(std::span<const uint8_t> code, const Requirement
   if (dlinfo(loaded->handle_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) {
     return runtimeError(TESSERA_IO_ERROR, "the artifact's code was loaded, and its place is not known: %s", dlerror());
   }
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what the linker tells
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the dynamic linker gives the address as an integer
   loaded->table_ = reinterpret_cast<const tessera_module*>(map->l_addr + module);
   const std::vector<ImageSegment> segments = segmentsOf(*map);
   if (RuntimeStatus status = checkModule(loaded->table_, segments, requirements, weights_bytes); !status.ok()) {

@@ -8,12 +8,12 @@
 
 namespace tessera::compiler {
 
-/// A loaded code.so. Closes it when destroyed.
+/// A loaded code.so. The destructor unloads it.
 class ModuleImage {
  public:
-  /// Maps the code from memory and finds its tables, which are checked completely: after this, every pointer,
-  /// count and index within `table()` can be followed. Nothing of the code is executed.
-  /// `weights_bytes` is what the artifact brings. Fails with CORRUPT, INCOMPATIBLE or IO_ERROR.
+  /// Maps the code from memory, finds its tables and checks them completely: afterwards every pointer, count and index
+  /// in `table()` is valid. Executes no code of the library. `weights_bytes` is the size of the artifact's weights.
+  /// Fails with CORRUPT, INCOMPATIBLE or IO_ERROR.
   static RuntimeStatus load(std::span<const uint8_t> code, const Requirements& requirements, uint64_t weights_bytes,
                             std::unique_ptr<ModuleImage>* image);
   ~ModuleImage();
@@ -30,8 +30,8 @@ class ModuleImage {
   const tessera_module* table_ = nullptr;
 };
 
-/// Parts of the address space that belong to one loaded image.
-/// Of a tensor, as checkModule() takes it.
+/// The largest rank of a tensor that checkModule() accepts; and a part of the address space that belongs to one loaded
+/// image.
 inline constexpr int32_t kMostRank = 64;
 
 struct ImageSegment {
@@ -39,8 +39,8 @@ struct ImageSegment {
   bool executable;
 };
 
-/// Checks every table of a module whose readable memory is `segments`. Fails with CORRUPT (or INCOMPATIBLE for
-/// another ABI version) and names the table and the entry.
+/// Checks every table of a module whose readable memory is `segments`. Fails with CORRUPT (or INCOMPATIBLE for another
+/// ABI version), naming the table and the entry.
 RuntimeStatus checkModule(const tessera_module* module, std::span<const ImageSegment> segments,
                           const Requirements& requirements, uint64_t weights_bytes);
 

@@ -5,13 +5,13 @@
 namespace tessera::compiler {
 namespace {
 
-/// Packs the part of the tensor at `from`, whose outermost dimension is the first of `bounds`, to `to`, which
-/// is not behind it. Returns the end of what was written. A part never reaches into one that is read later,
-/// since parts shrink and are moved in ascending order.
+/// Packs the part of the tensor at `from`, whose outermost dimension is the first of `bounds`, to `to`, which is at or
+/// before it. Returns the end of the packed part. No unread part is overwritten, since parts shrink and move in
+/// ascending order.
 char* pack(char* to, const char* from, size_t element_bytes, std::span<const int64_t> bounds,
            std::span<const int64_t> extents) {
-  size_t part = element_bytes;  // of the part below this dimension, as it is laid out
-  bool dense = true;            // whether that part is packed already
+  size_t part = element_bytes;  // bytes of the part below this dimension, in the present layout
+  bool dense = true;            // whether that part is already packed
   for (size_t d = 1; d < bounds.size(); ++d) {
     part *= static_cast<size_t>(bounds[d]);
     dense &= bounds[d] == extents[d];

@@ -13,18 +13,19 @@ namespace tessera::compiler {
 
 struct LoadedArtifact;
 
-/// Weights that an artifact does not store but computes of those it does (tessera_module.preparation): larger ones,
-/// such as filters in Winograd's domain. Computed once, for the first session, and shared by all; read-only afterwards.
+/// Weights that are larger in memory than in the artifact, such as filters in Winograd's domain, and are computed from
+/// the stored ones (tessera_module.preparation). Computed once, for the artifact's first session, and shared by all
+/// sessions; read-only afterwards. Thread-safe.
 class PreparedWeights {
  public:
-  /// Computes them on `threads` threads unless that has been done. Another thread that calls meanwhile waits. Fails
-  /// with OUT_OF_MEMORY, and may be tried again then.
+  /// Computes the weights with `threads` threads unless that has been done; a concurrent caller waits. Fails with
+  /// OUT_OF_MEMORY, after which it may be called again.
   RuntimeStatus make(const std::shared_ptr<const LoadedArtifact>& artifact, int threads);
 
-  /// The first byte of one, 64-byte aligned; after make().
+  /// Address of one weight, 64-byte aligned. Call after make().
   const uint8_t* data(int32_t index) const { return memory_->data() + offsets_[static_cast<size_t>(index)]; }
 
-  /// What they take of a module's, computed or not.
+  /// Bytes of a module's prepared weights, computed or not.
   static int64_t bytesOf(const tessera_module& module);
 
  private:

@@ -34,7 +34,8 @@ TEST(Requirements, HostWithoutThemIsNamed) {
   EXPECT_EQ(checkHost({"riscv64-unknown-linux-gnu", {}}).code(), TESSERA_INCOMPATIBLE);
 }
 
-// An artifact for tiles loads where there are some, its registers having been asked for, and nowhere else.
+// An artifact for tile instructions loads only where the host has them, after requesting the tile registers from the
+// kernel.
 TEST(Requirements, TilesAreAskedForWhereTheHostHasThem) {
   if (hostArchitecture() != "x86_64") GTEST_SKIP() << "no tiles are described";
   const RuntimeStatus status = checkHost({"x86_64-unknown-linux-gnu", {"amx-int8", "amx-tile"}});

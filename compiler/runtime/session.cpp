@@ -33,11 +33,11 @@ RuntimeStatus sizeError(const tessera_module& module, size_t variant, const char
                       tensor.name, static_cast<long long>(tensor.size_bytes), which.c_str(), size);
 }
 
-/// The first of the inputs that say how much of each range counts: they are the last ones.
+/// Index of the first input that is the count of a range: these are the last inputs.
 size_t firstCount(const tessera_module& module, const tessera_module_variant& variant) {
   const auto ranges = std::count_if(variant.dimensions, variant.dimensions + variant.num_dimensions,
                                     [](const tessera_module_dimension& dimension) { return dimension.size < 0; });
-  return static_cast<size_t>(module.num_inputs - ranges);  // checkModule() saw that they are there
+  return static_cast<size_t>(module.num_inputs - ranges);  // checkModule() guarantees that they exist
 }
 
 int64_t valueOf(const tessera_const_buffer& scalar) {
@@ -55,7 +55,7 @@ const tessera_module_refused_sizes* refusing(const tessera_module_variant& varia
   return nullptr;
 }
 
-/// Whether the model works for a size of a range.
+/// Checks that the model accepts this size of a range.
 RuntimeStatus checkSize(const tessera_module_variant& variant, int32_t dimension, int64_t size) {
   const tessera_module_refused_sizes* refused = refusing(variant, dimension, size);
   if (!refused) return {};
@@ -70,7 +70,7 @@ RuntimeStatus checkSize(const tessera_module_variant& variant, int32_t dimension
                       static_cast<long long>(size), refused->reason, fix.c_str());
 }
 
-/// All but the size.
+/// Checks everything except the size.
 RuntimeStatus checkBuffer(const char* kind, size_t index, const tessera_module_tensor& tensor, const void* data,
                           size_t size) {
   if (size > 0 && !data) {
@@ -104,14 +104,14 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_m
     : artifact_(std::move(artifact)), module_(module), team_(threads) {}
 
 RuntimeStatus Session::prepare() {
-  int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the first of variants that always take all of theirs
+  int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the arena of variants that always use all of it
   for (const tessera_module_variant& variant : variantsOf(module_)) {
     if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
     bound_.push_back(bind(variant));
     reserved = std::max(reserved, bound_.back().arena.reservedBytes());
     dense = std::max(dense, bound_.back().dense.bytes());
   }
-  // Whole pages, so that no two threads write to one cache line. checkModule() bounds the sizes: no overflow.
+  // Whole pages, so that no two threads write to one cache line. No overflow: checkModule() bounds the sizes.
   scratch_stride_ = (static_cast<size_t>(module_.scratch_bytes) + kPage - 1) / kPage * kPage;
   if (!arena_.reserve(static_cast<size_t>(reserved)) || !dense_.reserve(static_cast<size_t>(dense)) ||
       !workspace_.allocate(static_cast<size_t>(module_.workspace_bytes)) ||
@@ -203,7 +203,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tessera_module_tensor& tensor = tables().inputs[i];
     if (inputs[i].size_bytes != static_cast<size_t>(tensor.size_bytes)) {
-      if (tensor.ranges) continue;  // by the counts, below
+      if (tensor.ranges) continue;  // checked with the counts, below
       return sizeError(module_, variant_, "input", i, tensor, inputs[i].size_bytes);
     }
     RuntimeStatus status = checkBuffer("input", i, tensor, inputs[i].data, inputs[i].size_bytes);
@@ -275,7 +275,7 @@ std::span<const int64_t> Session::extentsOf(std::span<const tessera_const_buffer
   return extents.first(rank);
 }
 
-/// An input of ranges that is not as large as the variant: is it as large as the run?
+/// Checks an input with ranges that does not have the size of the variant: it must have the size of the run.
 RuntimeStatus Session::checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const {
   const tessera_module_tensor& tensor = tables().inputs[input];
   std::array<int64_t, kMostRank> extents{};
@@ -373,7 +373,7 @@ void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
     known = count;
   }
   if (!changed) return;
-  bound.follows_counts = false;  // until a layout is there
+  bound.follows_counts = false;  // until a layout has been chosen
   cutGrids();
   if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
   arena_.use(static_cast<size_t>(bound.arena.bytes()));

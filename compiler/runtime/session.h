@@ -32,10 +32,10 @@ struct LoadedArtifact {
   const tessera_module& module() const { return image->table(); }
 };
 
-/// Takes over `file`: checks manifest and code, maps the code, finds the weights. Errors as in tessera.h.
+/// Takes ownership of `file`: checks manifest and code, maps the code, finds the weights. Errors as in tessera.h.
 RuntimeStatus loadArtifact(ArtifactFile file, uint32_t flags, std::shared_ptr<const LoadedArtifact>* result);
 
-/// Frees a session for its next run when the current one ends.
+/// Clears a session's running flag at the end of a run.
 class RunningGuard {
  public:
   explicit RunningGuard(std::atomic_flag& flag) : flag_(flag) {}
@@ -47,36 +47,36 @@ class RunningGuard {
   std::atomic_flag& flag_;
 };
 
-/// Intermediates, threads and argument lists of one run at a time.
+/// The state of one run at a time: intermediates, threads and argument lists. Not thread-safe, except that run() and
+/// select() detect a run in progress.
 class Session {
  public:
   /// The first session of an artifact computes the prepared weights.
   static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, int threads,
                               std::unique_ptr<Session>* session);
-  /// Of one of the artifact's modules: its own, or its preparation.
+  /// For one of the artifact's modules: its own, or its preparation.
   static RuntimeStatus create(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads,
                               std::unique_ptr<Session>* session);
 
-  /// The variant that runs; its tables.
+  /// The selected variant, and its tables.
   size_t variant() const { return variant_; }
   const tessera_module_variant& tables() const { return module_.variants[variant_]; }
   const tessera_module& module() const { return module_; }
-  /// Lets later runs be of another variant, below module().num_variants. Fails with BUSY while one runs.
+  /// Selects the variant of later runs, below module().num_variants. Fails with BUSY during a run.
   RuntimeStatus select(size_t variant);
 
-  /// Extents of an output of the variant: as its latest run left them, before it the upper bounds. Requires a valid
-  /// index.
+  /// Extents of an output of the variant: those of the latest run, or the upper bounds before the first one. Requires a
+  /// valid index.
   std::span<const int64_t> outputShape(size_t index) const {
     const Bound& bound = bound_[variant_];
     return {bound.output_shapes.data() + bound.first_dimension[index],
             static_cast<size_t>(tables().outputs[index].rank)};
   }
 
-  /// What the latest run of the variant computed, as a part of the variant's operations: 1 unless a count of rows let
-  /// grids be cut.
+  /// The share of the variant's operations that the latest run computed: 1 unless row counts shortened grids.
   double workDone() const;
 
-  /// Bytes of intermediates that runs of the variant take: of the size of the latest one, or of a larger one before it.
+  /// Bytes of intermediates of the variant's runs: those of the largest size run so far.
   int64_t arenaBytes() const { return bound_[variant_].arena.bytes(); }
 
   /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Allocates
@@ -84,15 +84,15 @@ class Session {
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
 
-  /// The same, with every operand of every step in guarded memory of its own that touches `end`, as do the step's
-  /// workspace and each thread's scratch. Operands are copied there before a step; what it only reads it cannot write,
-  /// its results are poisoned before and copied to their place after it. Fails with OUT_OF_BOUNDS when a step wrote
-  /// beside them; what steps further outside is a fault (faults.h) of the process. Slow, and allocates.
+  /// Like run(), with each operand of each step in separate guarded memory that touches `end`, as do the step's
+  /// workspace and each thread's scratch. Operands are copied there before a step; arguments are read-only, results are
+  /// poisoned before the step and copied back after it. Fails with OUT_OF_BOUNDS when a step wrote next to its
+  /// operands; an access further outside is a fault (faults.h) of the process. Slow, and allocates.
   RuntimeStatus runGuarded(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                            GuardedMemory::End end);
 
  private:
-  /// A place in `operands` that is filled anew by each run.
+  /// A position in `operands` that each run sets.
   struct CallerSlot {
     size_t operand;
     int32_t tensor;
@@ -102,13 +102,13 @@ class Session {
   /// One phase of a step.
   struct Call {
     tessera_kernel_fn fn;
-    size_t first_operand;  // of its step
+    size_t first_operand;  // of the call's step
     int32_t step, phase;
     bool ends_step;
     int32_t num_cuts;
     size_t first_cut;  // in Bound::cuts
   };
-  /// What the steps of one variant are called with.
+  /// The operands and calls of one variant's steps.
   struct Bound {
     Bound(const tessera_module_variant& variant, int32_t num_inputs)
         : arena(variant), dense(variant, num_inputs), followed(variant), loops(variant) {}
@@ -120,60 +120,60 @@ class Session {
     std::vector<int64_t> output_shapes;   // of all outputs, one after another
     std::vector<size_t> first_dimension;  // per output
     std::vector<int64_t> counts;          // per range, of the latest run
-    std::vector<void*> given;             // per input: where this run has it
-    bool follows_counts = false;          // whether grids and arena are those of `counts`
+    std::vector<void*> given;             // per input: its address in this run
+    bool follows_counts = false;          // whether grids and arena correspond to `counts`
     ArenaLayout arena;
     DenseInputs dense;
     FollowedSizes followed;
     LoopControl loops;
-    std::vector<int64_t> sizes;  // of all dimensions, of the latest run; where any follow
+    std::vector<int64_t> sizes;  // of all dimensions, in the latest run; only if some follow from others
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
   RuntimeStatus prepare();
-  /// Whether ranges that follow from others have the sizes that they must have.
+  /// Checks that ranges that follow from others have the required sizes.
   RuntimeStatus checkFollowed(std::span<const tessera_const_buffer> inputs);
-  /// By how many rows of each range the run has: shortens the grids, and lays out the arena.
+  /// Shortens the grids and lays out the arena for the number of rows that the run has of each range.
   void followRanges(std::span<const tessera_const_buffer> inputs);
   void cutGrids();
   std::span<const LiveCut> cutsOf(const Call& call) const {
     return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts)};
   }
-  /// Extents of an input in this run, whose counts are checked.
+  /// Extents of an input in this run, after its counts have been checked.
   std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,
                                      std::span<int64_t> extents) const;
   RuntimeStatus checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const;
-  /// The inputs, with their values for those that were left out. Allocates nothing.
+  /// The inputs, with default values for those that were left out. Does not allocate.
   std::span<const tessera_const_buffer> complete(std::span<const tessera_const_buffer> inputs);
   void bindCaller(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RuntimeStatus runGuardedStep(size_t first_call, GuardedMemory::End end);
   Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
-  /// Reads the extents that the steps computed and packs the outputs they belong to.
+  /// Reads the extents that steps computed, and packs the outputs that depend on them.
   RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RunningKernel kernelOf(size_t call, int64_t low, int64_t high) const;
   void call(size_t call, int thread, int64_t low, int64_t high);
   void recordTime(size_t call);
-  /// The call behind one that has ended.
+  /// The call after one that has ended.
   size_t next(size_t call) {
     if (!step_ns_.empty()) recordTime(call);
     LoopControl& loops = bound_[variant_].loops;
     return loops.empty() ? call + 1 : loops.next(call);
   }
-  /// The first call of a run whose buffers are bound.
+  /// The first call of a run with bound buffers.
   size_t firstCall() {
     Bound& bound = bound_[variant_];
     return bound.loops.empty() ? 0 : bound.loops.begin(bound.operands);
   }
-  /// Fills the operands that do not change from run to run.
+  /// Sets the operands that do not change from run to run.
   void placeOperands(const tessera_module_variant& variant, Bound& bound) const;
   void* operandAddress(const ArenaLayout& arena, const tessera_module_buffer& buffer) const;
 
   std::shared_ptr<const LoadedArtifact> artifact_;
   const tessera_module& module_;
   MemoryRegion arena_, workspace_, scratch_;
-  MemoryRegion dense_;                           // inputs of the size of the run
+  MemoryRegion dense_;                           // copies of inputs given in the size of the run
   size_t scratch_stride_ = 0;                    // bytes from one thread's scratch to the next
   std::vector<Bound> bound_;                     // per variant
   std::vector<tessera_const_buffer> completed_;  // inputs of a run that left some out
@@ -181,7 +181,7 @@ class Session {
   std::span<int64_t> step_ns_;  // of the run in progress
   int64_t step_begin_ns_ = 0;
   std::atomic_flag running_;
-  WorkerTeam team_;  // last: its threads use what is above
+  WorkerTeam team_;  // declared last: its threads use the members above
 };
 
 }  // namespace tessera::compiler

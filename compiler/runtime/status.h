@@ -7,8 +7,8 @@
 
 namespace tessera::compiler {
 
-/// The outcome of a runtime operation: a code of the C interface and, when it failed, one sentence.
-/// The runtime has no absl::Status since libtessera_rt depends on libc and zlib alone.
+/// The result of a runtime operation: a code of the C interface and, on failure, one sentence. Replaces absl::Status,
+/// since libtessera_rt depends on libc and zlib only.
 class [[nodiscard]] RuntimeStatus {
  public:
   RuntimeStatus() = default;

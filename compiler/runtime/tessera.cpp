@@ -1,4 +1,4 @@
-// The C interface: argument checks, error texts, and no exception beyond this file.
+// The C interface: checks arguments, stores error texts, and lets no exception escape.
 #include "compiler/runtime/tessera.h"
 
 #include <algorithm>
@@ -30,16 +30,16 @@ struct tessera_artifact {
 struct tessera_session {
   int threads = 1;
 
-  /// What the next run uses. Whoever holds it keeps it, however it is replaced meanwhile.
+  /// The session of the next run. A caller's pointer keeps it alive, even if it is replaced meanwhile.
   std::shared_ptr<Session> current() const {
     const std::lock_guard lock(mutex);
     return session;
   }
   void replace(std::shared_ptr<Session> next) {
     const std::lock_guard lock(mutex);
-    session.swap(next);  // the one before goes behind the lock, unless a run still has it
+    session.swap(next);  // the previous one is destroyed after the lock is released, unless a run still uses it
   }
-  /// What the latest run used, which knows the extents of its results; before any run, what the next one uses.
+  /// The session of the latest run, which holds the extents of its results; before any run, that of the next one.
   std::shared_ptr<Session> latest() const {
     const std::lock_guard lock(mutex);
     return ran ? ran : session;
@@ -56,7 +56,7 @@ struct tessera_session {
 
 namespace {
 
-// No destructor, so that it is readable in any thread until the thread ends.
+// No destructor, so that it stays readable until the thread ends.
 thread_local char last_error[1024] = "";
 
 tessera_status report(const RuntimeStatus& status) {
@@ -69,7 +69,7 @@ tessera_status invalid(const char* what) {
   return TESSERA_INVALID_ARGUMENT;
 }
 
-/// Runs a body that returns a RuntimeStatus and may throw what the standard library throws.
+/// Runs a body that returns a RuntimeStatus and may throw exceptions of the standard library.
 template <typename Body>
 tessera_status guarded(Body body) {
   try {
@@ -106,7 +106,7 @@ tessera_status describe(const tessera_module_tensor* tensors, int32_t count, siz
   return TESSERA_OK;
 }
 
-/// What keeps a query from being read, or null.
+/// The reason why a query is malformed, or null.
 const char* malformed(const VariantQuery& query) {
   if (!query.inputs.empty() && !query.inputs.data()) return "the list of shapes is null";
   if (!query.dimensions.empty() && !query.dimensions.data()) return "the list of dimensions is null";
@@ -141,7 +141,7 @@ tessera_status run(tessera_session* session, const tessera_const_buffer* inputs,
   });
 }
 
-/// Lets `choose` choose a variant of what the next run uses, again where that was replaced meanwhile.
+/// Lets `choose` select a variant of the next run's session; repeats if that session was replaced meanwhile.
 template <typename Choose>
 RuntimeStatus chooseVariant(tessera_session* session, Choose choose) {
   while (true) {
@@ -163,7 +163,7 @@ std::string differenceOf(const tessera_module_tensor* before, const tessera_modu
   return "";
 }
 
-/// How the tensors that a caller gives and gets differ; empty: not at all.
+/// How the tensors of the two interfaces differ; empty: they do not.
 std::string differenceOf(const tessera_module& before, const tessera_module& after) {
   if (before.num_inputs != after.num_inputs || before.num_outputs != after.num_outputs) {
     return "it has another number of inputs or outputs";
@@ -187,7 +187,7 @@ const tessera_module_fixed_input* knownInput(const tessera_module& module, size_
 }
 
 const void* valueOf(const tessera_module_fixed_input& known) {
-  return known.size_bytes > 0 ? known.data : "";  // no element, but a value
+  return known.size_bytes > 0 ? known.data : "";  // a value without elements
 }
 
 }  // namespace

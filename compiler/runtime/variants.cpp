@@ -7,7 +7,7 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kListedBytes = 700;  // of the 1023 that tessera_last_error() holds
+constexpr size_t kListedBytes = 700;  // of the 1023 bytes that tessera_last_error() can hold
 
 std::string shapeText(const int64_t* extents, int32_t rank) {
   if (rank == 0) return "scalar";
@@ -16,7 +16,7 @@ std::string shapeText(const int64_t* extents, int32_t rank) {
   return text;
 }
 
-/// How much of each dimension that is a range the inputs so far have; what is not there, none says.
+/// The size of each range according to the inputs so far; a missing entry is unknown.
 using Counts = std::map<int32_t, int64_t>;
 
 bool shapeFits(const tessera_shape& shape, const tessera_module_tensor& tensor, Counts& counts) {
@@ -51,14 +51,14 @@ bool fits(const tessera_module_variant& variant, const VariantQuery& query) {
     const tessera_module_dimension* found = findDimension(variant, wanted.name);
     if (!found) return false;
     if (found->size >= 0) return found->size == wanted.size;
-    const int64_t least = found->size == -1 ? 1 : 0;  // a range up to 1 is exact
+    const int64_t least = found->size == -1 ? 1 : 0;  // a range up to 1 has exactly that size
     if (wanted.size < least || wanted.size > -found->size) return false;
     const auto count = counts.find(static_cast<int32_t>(found - variant.dimensions));
     return count == counts.end() || count->second == wanted.size;
   });
 }
 
-/// Elements that the ranges of a variant span, together.
+/// The product of the greatest sizes of a variant's ranges.
 double roomOf(const tessera_module_variant& variant) {
   double room = 1;
   for (int32_t d = 0; d < variant.num_dimensions; ++d) {
@@ -67,7 +67,7 @@ double roomOf(const tessera_module_variant& variant) {
   return room;
 }
 
-/// Whether the variants have ranges, and differ in how far these go only.
+/// Whether the variants have ranges and differ in the ranges' sizes only.
 bool sameButRanges(const tessera_module_variant& a, const tessera_module_variant& b) {
   if (a.num_dimensions != b.num_dimensions) return false;
   if (std::none_of(a.dimensions, a.dimensions + a.num_dimensions, [](const auto& each) { return each.size < 0; }))
@@ -99,7 +99,7 @@ std::string shapesOf(const tessera_module& module, size_t variant) {
   return text;
 }
 
-/// All variants, each with its dimensions and shapes, cut where an error's text ends.
+/// All variants with their dimensions and shapes, truncated to the length of an error text.
 std::string listed(const tessera_module& module) {
   std::string text;
   for (size_t v = 0; v < variantsOf(module).size(); ++v) {
@@ -142,7 +142,7 @@ RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& quer
   for (size_t v = 0; v < variantsOf(module).size(); ++v) {
     if (!fits(module.variants[v], query)) continue;
     if (count > 0 && !asked.empty() && sameButRanges(module.variants[v], module.variants[found])) {
-      // Of those that have room the smallest.
+      // Of those that are large enough, the smallest.
       if (roomOf(module.variants[v]) < roomOf(module.variants[found])) found = v;
       continue;
     }

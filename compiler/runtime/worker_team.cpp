@@ -10,7 +10,8 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int kSmallChunks = 4;  // after a share's first half: what can be given away is an eighth of it each
+// after a share's first half: each chunk that others can take is an eighth of the share
+constexpr int kSmallChunks = 4;
 constexpr uint64_t kByte = 0xff;
 
 void relax() {
@@ -21,8 +22,8 @@ void relax() {
 #endif
 }
 
-/// Spinning only pays when every thread has a core of its own. 4096 pauses are 50 to 200 microseconds, longer
-/// than nearly every phase.
+/// Spinning pays only if every thread has a core of its own. 4096 pauses are 50 to 200 microseconds, longer than nearly
+/// every phase.
 int spinsFor(int threads) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -30,7 +31,7 @@ int spinsFor(int threads) {
   return threads <= CPU_COUNT(&cpus) ? 4096 : 0;
 }
 
-/// Waits until `value` is no longer `old`.
+/// Waits until `value` differs from `old`.
 void await(std::atomic<uint32_t>& value, uint32_t old, int spins) {
   for (int i = 0; i < spins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
@@ -39,8 +40,9 @@ void await(std::atomic<uint32_t>& value, uint32_t old, int spins) {
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
-/// Signals are the application's: its handlers must not run on our threads. What an instruction causes is not sent to
-/// anybody else: blocked, it ends the process without a handler.
+/// Blocks signals in the team's threads, since the application's handlers must not run there. Signals caused by an
+/// instruction stay unblocked: they are delivered to the thread itself, and blocking them would end the process without
+/// calling a handler.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -64,7 +66,7 @@ int chunksOf(int64_t items) {
   return items == 0 ? 0 : 1 + static_cast<int>(std::min<int64_t>(items / 2, kSmallChunks));
 }
 
-/// First item of a chunk of a share of so many items; of the chunk behind the last: `items`.
+/// First item of a chunk of a share of `items` items; for the chunk after the last: `items`.
 int64_t chunkBegin(int64_t items, int chunk) {
   if (chunk == 0) return 0;
   const int64_t first = items - items / 2;
@@ -160,14 +162,14 @@ int WorkerTeam::take(int share, uint32_t round) {
 void WorkerTeam::help(int thread, uint32_t round) {
   for (int i = 0; i < threads_; ++i) {
     const int share = (thread + i) % threads_;
-    int done = 0;  // told to the others once: they all write to that cache line
+    int done = 0;  // added to missing_ once, because all threads write to that cache line
     for (int chunk; (chunk = take(share, round)) >= 0; ++done) {
       const int64_t grid = job_.grids[phase_];
       const int64_t begin = partBegin(grid, share, threads_), items = partBegin(grid, share + 1, threads_) - begin;
       job_.work(job_.context, phase_, thread, begin + chunkBegin(items, chunk), begin + chunkBegin(items, chunk + 1));
     }
     if (done == 0 || missing_.fetch_sub(done, std::memory_order_acq_rel) > done) continue;
-    // These were the last: nobody else holds a chunk, so what belongs to the round may change.
+    // These were the last chunks: no other thread holds one, so the state of the round may change.
     open(after(phase_));
     return;
   }

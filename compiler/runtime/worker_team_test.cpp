@@ -10,8 +10,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Every item counts itself and looks at an item of the phase before, in plain memory: only the team orders the
-/// accesses.
+/// Every item counts itself and checks an item of the phase before, in plain memory: only the team's synchronization
+/// orders these accesses.
 struct Counting {
   std::vector<int64_t> grids;
   std::vector<std::vector<int>> done;  // per phase, per item
@@ -67,7 +67,7 @@ TEST(WorkerTeam, EveryItemIsDoneOnceAndPhasesAreInOrder) {
   }
 }
 
-/// Phases 1 and 2 three times in turns, phase 3 never.
+/// Phases 1 and 2 alternate three times, phase 3 never runs.
 struct Turns {
   std::atomic<int64_t> items[5] = {};
   int ended[5] = {};
@@ -123,7 +123,7 @@ TEST(WorkerTeam, GridsBeyondAnyMemoryAreSplitWithoutOverflow) {
   EXPECT_EQ(sum.items, static_cast<uint64_t>(INT64_MAX));
 }
 
-/// Thread 1 stays within its first chunk until everything else is done.
+/// Thread 1 stays in its first chunk until everything else is done.
 struct Stuck {
   static constexpr int64_t kGrid = 1000;
   std::atomic<int64_t> done = 0;

@@ -15,7 +15,7 @@ constexpr uint32_t kEnd64Signature = 0x06064b50;
 constexpr uint32_t kEnd64LocatorSignature = 0x07064b50;
 constexpr uint64_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kEnd64LocatorBytes = 20;
 constexpr uint16_t kZip64Extra = 0x0001;
-constexpr uint32_t kIn64 = 0xffffffff;  // the true value is in the Zip64 field
+constexpr uint32_t kIn64 = 0xffffffff;  // the value is in the Zip64 field
 constexpr uint64_t kMaxEntries = 1024;
 constexpr uint64_t kMaxComment = 0xffff;
 constexpr uint64_t kMaxNameBytes = 255;
@@ -42,7 +42,7 @@ RuntimeStatus corruptEntry(const std::string& name, const char* what) {
   return runtimeError(TESSERA_CORRUPT, "not a valid artifact: entry '%.64s' %s", name.c_str(), what);
 }
 
-/// Offset of the end record: the last place whose comment reaches exactly to the end of the file.
+/// Offset of the end record: the last position whose comment extends exactly to the end of the file.
 std::optional<uint64_t> findEnd(const Bytes& zip) {
   if (zip.size() < kEndBytes) return std::nullopt;
   const uint64_t last = zip.size() - kEndBytes;
@@ -81,8 +81,8 @@ RuntimeStatus findDirectory(const Bytes& zip, Directory* directory) {
   return {};
 }
 
-/// Replaces those of size, compressed size and offset that are marked so by the Zip64 field, which holds them
-/// in this order.
+/// Replaces those of size, compressed size and offset that are marked as 64-bit by their values in the Zip64 field,
+/// which holds them in this order.
 bool readZip64(const Bytes& zip, uint64_t extra, uint64_t extra_size, uint64_t* size, uint64_t* compressed,
                uint64_t* offset) {
   const uint64_t end = extra + extra_size;
@@ -104,7 +104,7 @@ bool readZip64(const Bytes& zip, uint64_t extra, uint64_t extra_size, uint64_t* 
   return false;
 }
 
-/// Checks the local header at `header` against the directory and finds where the contents begin.
+/// Checks the local header at `header` against the directory and finds the start of the contents.
 RuntimeStatus locate(const Bytes& zip, uint64_t header, uint64_t limit, ZipEntry* entry) {
   const uint64_t name_size = entry->name.size();
   if (header > limit || kLocalBytes + name_size > limit - header) {

@@ -14,12 +14,12 @@ struct ZipEntry {
   std::string name;
   uint64_t offset = 0;  ///< of its first byte in the zip
   uint64_t size = 0;    ///< bytes
-  uint32_t crc32 = 0;   ///< as the directory claims
+  uint32_t crc32 = 0;   ///< as given in the directory
 };
 
-/// Reads the central directory of a zip (PKWARE APPNOTE 6.3.10; Zip64 included). The bytes are untrusted:
-/// every entry is checked to be stored, inside the file, disjoint from every other, described equally by its
-/// local header, and named once. Fails with CORRUPT. Contents are not read.
+/// Reads the central directory of a zip (PKWARE APPNOTE 6.3.10, including Zip64). The bytes are untrusted: every entry
+/// is checked to be stored, inside the file, disjoint from every other, consistent with its local header, and uniquely
+/// named. Fails with CORRUPT. Does not read contents.
 RuntimeStatus readZipDirectory(std::span<const uint8_t> file, std::vector<ZipEntry>* entries);
 
 }  // namespace tessera::compiler

@@ -15,8 +15,8 @@ struct LevelOf {
   int64_t step, count;
 };
 
-/// A step of one workload with an argument and a result of f32, both [16, 10], rows of dimension 0 ("N", at most 16);
-/// walks are added to its phases.
+/// A step of one workload with an argument and a result of f32, both [16, 10], with rows along dimension 0 ("N", at
+/// most 16). Tests add walks to its phases.
 class StepOfRows : public ::testing::Test {
  protected:
   StepOfRows() {
