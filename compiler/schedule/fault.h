@@ -6,12 +6,12 @@
 
 namespace tessera::compiler {
 
-/// INVALID_SCHEDULE about the tile at `path` ("0.2.1"; empty: the schedule itself): what is wrong, what was found, and
-/// what is accepted there.
+/// INVALID_SCHEDULE about the tile at `path` ("0.2.1"; empty: the schedule itself): the problem, the value found, and
+/// the values accepted there.
 absl::Status scheduleFault(const std::string& path, const std::string& message, const std::string& found,
                            const std::string& accepted);
 
-/// The path of child `position` of `path`.
+/// The path of child number `position` of the tile at `path`.
 std::string childPath(const std::string& path, int position);
 
 }  // namespace tessera::compiler

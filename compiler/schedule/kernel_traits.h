@@ -7,34 +7,36 @@
 
 namespace tessera::compiler {
 
-/// What a tree may say of a leaf whose kernel (v1::Kernel.variant) this is: for all who read, change and follow trees.
-/// A kernel is a row here and, where it runs nests, an entry of compiler/codegen/kernel/registry; nobody else asks for
-/// one by its name.
+/// The properties of a kernel (v1::Kernel.variant) that readers, searches and code generation need to know about its
+/// leaves. A kernel is a row of this table and, if it runs nests, an entry of compiler/codegen/kernel/registry; no
+/// other code depends on a kernel's name.
 struct KernelTraits {
-  enum class Runs { kNest, kCopy, kOperations };  ///< a nest; one operand of a nest to panels; what no nest is made of
-  enum class Tile { kNone, kWholeBlock, kChosen };  ///< the register tile: none, as the nest says, as the tree says
+  /// a nest; a copy of one operand of a nest to panels; operations that do not form a nest
+  enum class Runs { kNest, kCopy, kOperations };
+  /// the register tile: none, determined by the nest, chosen by the tree
+  enum class Tile { kNone, kWholeBlock, kChosen };
 
   std::string_view name;
   Runs runs = Runs::kNest;
   Tile tile = Tile::kChosen;
-  int weight = 1;  ///< in summaries the leaf of most weight stands for all
-  /// Sums of a product that stay in registers while both operands pass by, for whole vectors of results: the outermost
-  /// sum may be cut into blocks, the sums are as many as there are registers, and there is time to prefetch what the
-  /// next slices of a region touch.
+  int weight = 1;  ///< a summary shows the leaf of the greatest weight
+  /// Sums of a product that stay in registers while both operands are streamed, for whole vectors of results. Then the
+  /// outermost sum may be cut into blocks, the number of sums is limited by the registers, and there is time to
+  /// prefetch operands of a region's next slices.
   bool streams = false;
-  bool fetches = false;           ///< may prefetch what it needs next
-  bool fetches_vectors = false;   ///< also for the vectors of later steps
-  bool interleaves = false;       ///< may evaluate the points of a step by the depth of their operations
-  int least_points = 1;           ///< vectors of results in a tile
-  int least_steps = 1;            ///< of the innermost sum in a tile
-  bool writes_out = true;         ///< the steps of a tile one by one; else they are an instruction's
-  std::string_view instead = {};  ///< runs the same nests with the same tiles
-  /// Run the same nests with vectors along another loop that stays, and along one that sums; empty: none does. Of a
-  /// product that loop says which operand is broadcast and which lies in panels: it is not moved by itself.
+  bool fetches = false;           ///< may prefetch its next operands
+  bool fetches_vectors = false;   ///< may also prefetch the vectors of later steps
+  bool interleaves = false;       ///< may order the points of a step by the depth of their operations
+  int least_points = 1;           ///< in vectors of results in a tile
+  int least_steps = 1;            ///< in iterations of the innermost sum in a tile
+  bool writes_out = true;         ///< emits the steps of a tile one by one; otherwise an instruction performs them
+  std::string_view instead = {};  ///< another kernel that runs the same nests with the same tiles
+  /// Kernels that run the same nests with vectors along another parallel loop, or along a reduction loop; empty: none.
+  /// For a product the vector loop determines which operand is broadcast and which is packed, so it is not moved alone.
   std::string_view staying = {}, summing = {};
 };
 
-/// Loops in blocks around those over the tiles, of one dimension: one for each cache of three.
+/// Largest number of block loops around the tiles of one dimension: one for each of three caches.
 inline constexpr int kMostBlockLevels = 3;
 
 inline constexpr std::array<KernelTraits, 13> kKernels{{
@@ -77,7 +79,7 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kSequential, .runs = KernelTraits::Runs::kOperations},
 }};
 
-/// Of the kernel of this name; one that may do nothing special where there is none.
+/// Traits of the kernel of this name; default traits if there is none.
 inline const KernelTraits& traitsOf(std::string_view name) {
   static constexpr KernelTraits kUnknown{};
   for (const KernelTraits& each : kKernels)

@@ -16,7 +16,7 @@ namespace {
 
 using Alternative = v1::Choice::Alternative;
 
-constexpr size_t kLongestSummary = 1000;  // of what many operators are in
+constexpr size_t kLongestSummary = 1000;  // bytes, for choices that many operators share
 
 double possibleGain(const v1::Choice& made, const Alternative& other) {
   return made.price_us() * (1 + made.error()) - other.price_us() * (1 - made.error());
@@ -41,8 +41,8 @@ void addPin(const v1::Choice& made, const std::string& choice, v1::OpenChoice& o
   pin.set_choice(choice);
 }
 
-/// A question that has the same answer wherever it is asked. A layout's depends on what lies around it, which its
-/// prices stand for.
+/// A question that has the same answer in every model. A layout's answer depends on the surrounding operators, which
+/// its prices represent.
 void ask(const v1::Choice& made, const Alternative& other, v1::OpenChoice& open) {
   std::string question = questionOf(made, other.choice());
   open.set_summary(question.substr(0, kLongestSummary));
@@ -50,7 +50,7 @@ void ask(const v1::Choice& made, const Alternative& other, v1::OpenChoice& open)
   open.set_hash(sha256Hex(question));
 }
 
-/// Places whose layouts are priced for direct convolutions, which they are not any more.
+/// Places whose layouts were priced for direct convolutions but now use another algorithm.
 std::set<std::string> transformedPlaces(const v1::GraphReport& report) {
   std::set<std::string> places;
   for (const v1::Choice& made : report.choices())
@@ -99,7 +99,7 @@ std::optional<v1::OpenChoice> chosenOtherwise(const v1::GraphReport& report, con
     addPin(made, theirs.choice(), open);
     instead.insert(made.choice());
     absl::StrAppend(&question, questionOf(made, theirs.choice()), "\n");
-    // In their prices, which know both; a choice that they do not list is none that they would make.
+    // Priced by the other parameters, which know both alternatives; a choice that they do not list would not be made.
     const auto here = std::ranges::find(theirs.alternatives(), made.choice(), &Alternative::choice);
     const double made_us = here == theirs.alternatives().end() ? made.price_us() : here->price_us();
     open.set_price_us(open.price_us() + made_us);
@@ -107,7 +107,7 @@ std::optional<v1::OpenChoice> chosenOtherwise(const v1::GraphReport& report, con
   }
   if (open.choices().empty()) return std::nullopt;
   open.set_instead_of(absl::StrJoin(instead, ", "));
-  // As long as the alternative takes: no price can be trusted that says how much it gains.
+  // At most the time of the alternative: no prediction of the gain can be trusted here.
   open.set_possible_gain_us(std::max({open.price_us(), open.alternative_us(), 1.0}));
   open.set_summary(absl::StrCat("as ", whose, " has it: ", question).substr(0, kLongestSummary));
   open.set_hash(sha256Hex(question));

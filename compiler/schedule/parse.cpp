@@ -13,11 +13,11 @@
 namespace tessera::compiler {
 namespace {
 
-/// Deepest nesting that is read: hostile text must not exhaust the stack of who walks the tree.
+/// Deepest accepted nesting: hostile text must not exhaust the stack of code that walks the tree.
 constexpr int kMostDepth = 16;
 constexpr size_t kMostBytes = size_t{16} << 20;
 
-/// The words of one line, taken one by one.
+/// The words of one line, consumed one by one.
 class Line {
  public:
   Line(int number, absl::string_view text) : number_(number) {
@@ -50,12 +50,12 @@ class Line {
     return true;
   }
 
-  /// About the word that take() gave last.
+  /// An error about the word that take() returned last.
   absl::Status fault(const std::string& message, const std::string& accepted) const {
     const Word at = next_ > 0 ? words_[next_ - 1] : Word{"", length_};
     return refuse(at.text, at.column, message, accepted);
   }
-  /// About the word that comes next, or the end of the line.
+  /// An error about the next word, or the end of the line.
   absl::Status faultAhead(const std::string& message, const std::string& accepted) const {
     const Word at = done() ? Word{"end of line", length_} : words_[next_];
     return refuse(at.text, at.column, message, accepted);
@@ -94,7 +94,7 @@ absl::Status takeNumber(Line& line, Integer& value) {
   return readNumber(line, line.take(), value);
 }
 
-/// The parts of the next word between `separator`, each given to `read`.
+/// Splits the next word at `separator` and passes each part to `read`.
 absl::Status takeList(Line& line, char separator, const std::function<absl::Status(absl::string_view)>& read) {
   if (line.done())
     return line.faultAhead("a list is missing", absl::StrCat("values between '", std::string(1, separator), "'"));
@@ -371,7 +371,7 @@ class Parser {
   };
   TextPlace place_;
   v1::Schedule schedule_;
-  std::vector<Open> open_;  ///< what the next line may belong to, outermost first
+  std::vector<Open> open_;  ///< tiles to which the next line may belong, outermost first
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr size_t kMostFound = 80;  // bytes of the text that an error repeats
 constexpr const char* kStatements =
     "choice KIND \"PLACE\" CHOICE [refused \"WHY\"] [for \"VARIANT\"], or workload HASH";
 
-/// Quotes and backslashes are escaped, line breaks too: names of nodes hold anything.
+/// Escapes quotes, backslashes and line breaks: names of nodes may contain anything.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {

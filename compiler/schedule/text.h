@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "tessera/v1/schedule.pb.h"
 
-/// The printed form of tile trees: one tile a line, children indented by two blanks, TileFlow's notation for loops.
+/// The printed form of tile trees: one tile per line, children indented by two blanks, TileFlow's notation for loops.
 ///
 ///   vectors 512
 ///   fused 1+2 4+5+6
@@ -23,16 +23,15 @@ std::string printSchedule(const v1::Schedule& schedule);
 /// One tile without its children.
 std::string printTileLine(const v1::Tile& tile);
 
-/// Where a tree's text stands in a longer one: faults name lines and columns of that.
+/// The position of a tree's text within a longer one, for lines and columns in errors.
 struct TextPlace {
   int line = 1;    ///< of the first line
   int indent = 0;  ///< blanks before every line
 };
 
-/// Reads what printSchedule writes; blank lines and what follows '#' are left out. Says nothing of whether the tree
-/// holds (validate.h). The text is untrusted.
-/// Fails with INVALID_SCHEDULE; the message names the line and the column at fault, what was found and what is
-/// accepted.
+/// Parses the output of printSchedule; blank lines and text after '#' are ignored. Does not check whether the tree is
+/// valid for a workload. The text is untrusted. Fails with INVALID_SCHEDULE naming the line and the column, the text
+/// found and the accepted syntax.
 absl::StatusOr<v1::Schedule> parseSchedule(absl::string_view text, TextPlace place = {});
 
 }  // namespace tessera::compiler

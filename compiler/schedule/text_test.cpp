@@ -95,7 +95,7 @@ TEST(ScheduleText, NestingHasABound) {
   EXPECT_THAT(std::string(schedule.status().message()), HasSubstr("nested too deeply"));
 }
 
-// Whatever is read prints to what is read again, and nothing crashes.
+// Accepted text prints to text that is accepted again, and nothing crashes.
 TEST(ScheduleText, RandomEditsAreReadOrRefused) {
   std::mt19937 random(7);
   int read = 0;

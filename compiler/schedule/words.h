@@ -8,7 +8,7 @@
 
 #include "tessera/v1/schedule.pb.h"
 
-/// Words of the printed form that stand for enumerated values.
+/// Words of the printed form for enumerated values.
 namespace tessera::compiler::words {
 
 inline constexpr std::array<std::pair<v1::Tile::Join, std::string_view>, 4> kJoins{
@@ -33,8 +33,8 @@ inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwis
                                   kSliding = "sliding", kDot = "dot", kTransform = "transform", kPack = "pack",
                                   kSharedPack = "shared-pack", kSequential = "sequential", kTiles = "tiles";
 
-/// Layouts of stages (v1::Stage.layout), the one unit of Sp loops on CPUs, the loop of strips, the loop of blocks,
-/// pieces of keys.
+/// Layouts of stages (v1::Stage.layout), the only unit of Sp loops on CPUs, and the names of the loops over strips,
+/// over blocks and over pieces of keys.
 inline constexpr std::string_view kPanels = "panels", kApart = "apart", kStrided = "strided", kCore = "core",
                                   kRows = "rows", kBlocks = "r0", kKeys = "keys";
 

@@ -11,30 +11,30 @@
 
 namespace tessera::compiler::search {
 
-/// How fast a tree will be, learned from trees that were measured: gradient-boosted trees of XGBoost over featuresOf().
-/// Each of them is grown on a part of the examples that the seed draws (Friedman 2002, stochastic gradient boosting): a
-/// model of the same examples and another seed differs where examples are few, so that who asks one after another does
-/// not stay with one model's mistake. Deterministic: one thread.
+/// Predicts a tree's speed from measured trees: gradient-boosted trees of XGBoost over featuresOf(). Each of them is
+/// grown on a seeded random part of the examples (stochastic gradient boosting, Friedman 2002). With few examples,
+/// models of different seeds differ, so that a search that refits with new seeds does not repeat one model's mistake.
+/// Deterministic: one thread.
 class CostModel {
  public:
   struct Example {
     Features features;
-    double log_speed = 0;  ///< natural logarithm of the speed against the default of the workload
+    double log_speed = 0;  ///< natural logarithm of the speed relative to the workload's default
   };
 
-  /// INTERNAL with XGBoost's message; INVALID_ARGUMENT without examples.
+  /// Errors: INTERNAL with XGBoost's message; INVALID_ARGUMENT without examples.
   static absl::StatusOr<CostModel> fit(const std::vector<Example>& examples, int seed = 1);
   CostModel(CostModel&& other) noexcept;
   CostModel& operator=(CostModel&& other) noexcept;
   ~CostModel();
 
-  /// log_speed expected of each.
+  /// The predicted log_speed of each tree.
   absl::StatusOr<std::vector<float>> predict(const std::vector<const Features*>& trees) const;
 
  private:
   CostModel(void* booster, std::vector<size_t> columns) : booster_(booster), columns_(std::move(columns)) {}
   void* booster_ = nullptr;
-  std::vector<size_t> columns_;  ///< the features that it was grown over
+  std::vector<size_t> columns_;  ///< the features it was trained on
 };
 
 }  // namespace tessera::compiler::search

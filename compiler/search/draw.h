@@ -5,15 +5,15 @@
 #include <random>
 #include <vector>
 
-/// Draws that are the same on every machine: the standard's distributions are not.
+/// Random draws that are equal on every machine, unlike the standard's distributions.
 namespace tessera::compiler::search {
 
-/// 0 to count - 1.
+/// Uniform in [0, count).
 inline size_t below(std::mt19937_64& random, size_t count) { return random() % count; }
-/// 0 up to, but not, 1.
+/// Uniform in [0, 1).
 inline double share(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
-/// The index, of `count` of them and at least one, whose value is greatest; of equal ones any.
+/// The index in [0, count) with the greatest value, ties broken at random; count is at least one.
 template <typename ValueOf>
 size_t greatest(std::mt19937_64& random, size_t count, const ValueOf& value_of) {
   std::vector<size_t> ties;

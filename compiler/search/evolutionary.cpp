@@ -1,4 +1,4 @@
-// Offspring of the fastest trees.
+// Evolutionary search: offspring of the fastest trees.
 #include <algorithm>
 
 #include "compiler/search/draw.h"
@@ -7,9 +7,9 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr size_t kPopulation = 16;  // the fastest points, which have offspring
+constexpr size_t kPopulation = 16;  // number of fastest points that have offspring
 constexpr size_t kTournament = 3;
-constexpr double kInherits = 0.3;  // share of offspring that take over a step of the other parent
+constexpr double kInherits = 0.3;  // share of offspring that take a step from the other parent
 constexpr size_t kMostSteps = 3;   // of a mutation
 
 class Evolutionary final : public Search {
@@ -17,7 +17,7 @@ class Evolutionary final : public Search {
   Evolutionary(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {}
 
  private:
-  /// The fastest of a few of the population.
+  /// The fastest of a few randomly drawn members of the population (tournament selection).
   size_t parent() {
     const std::vector<size_t> population = fastest(kPopulation);
     size_t best = population.size() - 1;
@@ -29,7 +29,7 @@ class Evolutionary final : public Search {
     const size_t one = parent();
     if (points_.size() > 1 && share(random_) < kInherits) return inherit(one, parent());
     const size_t steps = 1 + below(random_, kMostSteps);
-    if (steps == 1) return std::nullopt;  // a neighbour
+    if (steps == 1) return std::nullopt;  // a single step is a neighbour
     v1::Schedule tree = points_[one].schedule;
     for (size_t step = 0; step < steps; ++step) {
       const std::vector<Neighbour> neighbours = legalNeighbours(tree);
@@ -39,7 +39,7 @@ class Evolutionary final : public Search {
     return Candidate{std::move(tree), {}, one};
   }
 
-  /// The tree `one` after the last step that led to `other`, where it has that direction.
+  /// Applies to tree `one` the last step that led to `other`, if `one` has that direction.
   std::optional<Candidate> inherit(size_t one, size_t other) {
     const auto origin = came_by_.find(other);
     if (origin == came_by_.end()) return std::nullopt;

@@ -13,10 +13,11 @@ namespace tessera::compiler::search {
 namespace {
 
 constexpr int64_t kMostInTile =
-    2048;                    // a bound on the code's size: what code generation takes: points of a tile times its steps
-constexpr int kSeveral = 2;  // refusals after which a direction that never worked is given up
+    // a bound on the code size that code generation also applies: points of a tile times its steps
+    2048;
+constexpr int kSeveral = 2;  // number of refusals after which a direction that never worked is given up
 
-/// Registers that the tile's results are summed in.
+/// Registers that hold the sums of the tile.
 int64_t accumulators(const v1::Kernel& kernel) {
   int64_t points = 1;
   for (const v1::Extent& extent : kernel.tile())
@@ -56,7 +57,7 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
   return "";
 }
 
-/// A copy within blocks holds whole tiles of what its operand walks.
+/// A copy within blocks must hold whole tiles of the loops that its operand walks.
 std::string badStages(const v1::Tile& leaf) {
   int spatial = 0;
   for (const v1::Loop& loop : leaf.loops()) spatial += loop.unit().empty() ? 0 : 1;
@@ -84,7 +85,7 @@ std::string badFetch(const v1::Kernel& kernel) {
   return "";
 }
 
-/// Whether a leaf that can be followed says that this loop of its nest is not so long.
+/// Whether a valid leaf implies that this loop of its nest is not of this length.
 bool contradicts(const v1::Tile& leaf, const std::pair<int, std::string>& loop, int64_t extent) {
   const v1::Kernel& kernel = leaf.kernel();
   if (kernel.nest() != loop.first || copies(kernel)) return false;
@@ -102,7 +103,7 @@ bool contradicts(const v1::Tile& leaf, const std::pair<int, std::string>& loop, 
 
 Extents extentsOf(const v1::Schedule& schedule) {
   Extents extents;
-  std::map<std::pair<int, std::string>, int> leaves;  // in slices of several kinds one nest has several leaves
+  std::map<std::pair<int, std::string>, int> leaves;  // with several kinds of slices, one nest has several leaves
   for (const v1::Tile* leaf : leavesOf(schedule)) {
     const v1::Kernel& kernel = leaf->kernel();
     if (copies(kernel)) continue;
@@ -116,7 +117,7 @@ Extents extentsOf(const v1::Schedule& schedule) {
       extents[key] = std::max(extents[key], extent.size());
     }
   }
-  // Where leaves differ, each has an extent of its own.
+  // If a nest has several leaves, each has extents of its own.
   for (const auto& [key, count] : leaves)
     if (count > 1) extents.erase(key);
   return extents;
@@ -127,7 +128,7 @@ Legality::Legality(const v1::Schedule& start, Extents extents, const v1::Registe
       vector_registers_(registers.vector_count()),
       most_vector_bits_(std::max(start.vector_bits(), registers.vector_bits())),
       most_accumulators_(registers.vector_count()) {
-  // In slices of a region loops are shorter than the workload's: what the start contradicts is not known of its leaves.
+  // In slices of a region, loops are shorter than the workload's: drop extents that the start contradicts.
   for (const v1::Tile* leaf : leavesOf(start))
     std::erase_if(extents_, [&](const auto& each) { return contradicts(*leaf, each.first, each.second); });
   for (const auto& [key, extent] : extentsOf(start)) extents_.try_emplace(key, extent);

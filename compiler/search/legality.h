@@ -10,23 +10,23 @@
 
 namespace tessera::compiler::search {
 
-/// What a tree says of the loops it goes round: a parallel loop without a loop around its tile is as long as the tile.
-/// Loops that are walked in steps are longer than the step; how much is not said, and they are left out.
+/// Extents that a tree implies: a parallel loop without a loop around its tile has the tile's length. Loops walked in
+/// steps are longer than their step by an unknown amount and are omitted.
 Extents extentsOf(const v1::Schedule& schedule);
 
-/// Keeps trees from being proposed that code generation is known to refuse, or that the chip has no room for: what
-/// follows from the tree itself, from extents and registers where they are known, and from earlier refusals.
+/// Filters trees that code generation is known to refuse, or that the chip has no room for: derived from the tree
+/// itself, from known extents and registers, and from earlier refusals.
 class Legality {
  public:
-  /// `extents`: of the workload's loops, added to what `start`, a tree that can be followed, says of them; those that
-  /// it contradicts are left out. `registers`: of the chip, as far as they are known; vectors
-  /// may be as wide as the start's in any case.
+  /// `extents`: of the workload's loops, merged with those that `start`, a valid tree, implies; entries that it
+  /// contradicts are dropped. `registers`: of the chip, as far as known; vectors may be as wide as the start's in any
+  /// case.
   Legality(const v1::Schedule& start, Extents extents, const v1::RegisterFile& registers);
 
-  /// Why the tree cannot be followed; empty where nothing speaks against it.
+  /// The reason why the tree is invalid; empty if none is known.
   std::string refusal(const v1::Schedule& schedule) const;
 
-  /// Whether this direction of this tile was refused several times and never followed.
+  /// Whether this direction of this tile was refused several times and never accepted.
   bool hopeless(const Direction& direction) const;
   void note(const Direction& direction, bool followed);
 
@@ -38,7 +38,7 @@ class Legality {
   Extents extents_;
   int vector_registers_;
   int most_vector_bits_;
-  int64_t most_accumulators_;  ///< of one tile: those of the chip, or of the start where it holds more
+  int64_t most_accumulators_;  ///< in one tile: the chip's registers, or the number in `start` if larger
   struct Count {
     int refused = 0, followed = 0;
   };

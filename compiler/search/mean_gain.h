@@ -2,7 +2,7 @@
 
 namespace tessera::compiler::search {
 
-/// What the trials of a direction gained on average.
+/// The average gain of the trials of a direction.
 struct MeanGain {
   double mean = 0;
   int count = 0;

@@ -4,7 +4,7 @@
 
 #include "compiler/search/search.h"
 
-/// The methods, one file each; makeSearch() names them.
+/// The search methods, one file each; makeSearch() maps names to them.
 namespace tessera::compiler::search {
 
 std::unique_ptr<Search> makeWalk(const v1::Schedule& start, const SearchOptions& options);

@@ -1,4 +1,4 @@
-// Each method on landscapes whose summit is known: how far it climbs, in how many trials, and that it replays.
+// Each method on landscapes with a known optimum: how far it climbs, in how many trials, and that it is reproducible.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,14 +33,14 @@ v1::Schedule start() {
       "[i1:Sp(core)/256 i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n");
 }
 
-/// Steps of the innermost block loop along a dimension; 0 where there is none.
+/// Step of the innermost block loop along a dimension; 0 if there is none.
 int64_t innermostBlock(const v1::Tile& leaf, const std::string& dimension) {
   const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
   return blocks.empty() ? 0 : blocks.back();
 }
 
-/// One summit, at a tile of 12 rows of two vectors, four steps unrolled, blocks of 256 sums, eight steps fetched ahead.
-/// Trees that need more than 28 registers are refused, as are two of the directions: code generation's part.
+/// One optimum: a tile of 12 rows of two vectors, four unrolled steps, blocks of 256 sums, prefetch distance eight.
+/// Refuses, in the role of code generation, trees that need more than 28 registers and two of the directions.
 double speedOf(const v1::Schedule& schedule) {
   if (schedule.phases_size() != 1) return 0;
   const v1::Tile& leaf = schedule.phases(0);
@@ -63,7 +63,7 @@ std::unique_ptr<Search> made(const std::string& method, const SearchOptions& opt
   return *std::move(search);
 }
 
-/// Trials until `wanted` of the summit's speed is reached; `most` where it is not.
+/// Trials until `wanted` of the optimum's speed is reached; `most` if it is not.
 int trialsTo(double wanted, const std::string& method, const SearchOptions& options, int most) {
   auto search = made(method, options);
   const double base = speedOf(start());
@@ -95,7 +95,7 @@ double medianTrials(double wanted, const std::string& method, int most = kMost, 
 
 TEST(Methods, EachClimbsAndWhatLearnsNeedsFewerTrialsThanChance) {
   EXPECT_LT(speedOf(start()), 0.25) << "a sixteenth of the summit";
-  // The share of the summit after 120 trials, at least.
+  // The share of the optimum after 120 trials, at least.
   const std::pair<const char*, double> bounds[] = {{"walk", 0.5},          {"q", 0.8},    {"p", 0.14}, {"random", 0.14},
                                                    {"evolutionary", 0.55}, {"model", 0.8}};
   std::map<std::string, double> trials;
@@ -212,7 +212,7 @@ TEST(QNetwork, LearnsWhichDirectionGainsWhere) {
 }
 
 TEST(QNetwork, ValuesCarryWhatComesLater) {
-  // Two steps: the first gains nothing, the second 1. What leads there is worth the discount.
+  // Two steps: the first gains nothing, the second 1. The first step is worth the discount.
   QNetwork network(2, 0, 3);
   Features begin(featureCount(), 0), middle(featureCount(), 0), end(featureCount(), 0);
   begin[0] = middle[1] = end[2] = 1;
@@ -223,8 +223,8 @@ TEST(QNetwork, ValuesCarryWhatComesLater) {
 }
 
 TEST(QNetwork, TargetsAreMadeOfACopyThatIsBehind) {
-  // A step that leads back to where it began: its target is the discount times what the copy says of that point. So
-  // each error tells what the copy said.
+  // A step that leads back to its start: its target is the discount times the copy's output for that point, so each
+  // error reveals the copy's output.
   QNetwork network(1, 1, 5);
   const Features point(featureCount(), 0.5F);
   const Transition circle{point, point, {0}, 0, 0};
@@ -241,7 +241,7 @@ TEST(QNetwork, TargetsAreMadeOfACopyThatIsBehind) {
 }
 
 TEST(QNetwork, LearnsWhatNoLinearMapCan) {
-  // The better direction is told by two features being unlike.
+  // The better direction depends on the exclusive or of two features.
   QNetwork network(2, 0, 6);
   std::vector<Transition> seen;
   for (const int one : {0, 1})
@@ -263,7 +263,7 @@ TEST(QNetwork, LearnsWhatNoLinearMapCan) {
         << each.from[0] << " " << each.from[1] << " " << each.action;
 }
 
-/// Goes where it is told, and keeps what it was told of the steps.
+/// Proposes the steps it is given, and records the rewards.
 class Told final : public Search {
  public:
   explicit Told(uint64_t seed) : Search(start(), {.seed = seed}) {}

@@ -1,4 +1,4 @@
-// Candidates that a cost model expects most of.
+// Candidates that a cost model predicts to be fastest.
 #include <algorithm>
 #include <cmath>
 
@@ -9,13 +9,13 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr size_t kFirst = 6;         // examples before the model is asked
-constexpr size_t kLearnEvery = 3;    // trials
-constexpr size_t kFastest = 4;       // points whose neighbours, and theirs, are ranked
+constexpr size_t kFirst = 6;         // examples before the model is used
+constexpr size_t kLearnEvery = 3;    // trials between fits
+constexpr size_t kFastest = 4;       // points whose neighbours, and their neighbours, are ranked
 constexpr size_t kFarther = 3;       // trees two steps away that are ranked as well
-constexpr double kAnywhere = 0.1;    // share of trials that do not ask the model
-constexpr double kFailed = -1.5;     // log speed that what cannot run counts as
-constexpr size_t kMostKnown = 4000;  // samples of other searches, the first
+constexpr double kAnywhere = 0.1;    // share of trials without the model
+constexpr double kFailed = -1.5;     // log speed assigned to trees that fail
+constexpr size_t kMostKnown = 4000;  // samples of other searches that are used; further ones are ignored
 
 class ModelGuided final : public Search {
  public:
@@ -23,7 +23,7 @@ class ModelGuided final : public Search {
     examples_.push_back({points_[0].features, 0});
     for (const Sample& sample : options.known) {
       if (examples_.size() > kMostKnown) break;
-      if (sample.speed <= 0 && sample.try_first) continue;  // nobody has compared it
+      if (sample.speed <= 0 && sample.try_first) continue;  // not compared yet
       examples_.push_back({featuresOf(sample.schedule), sample.speed > 0 ? std::log(sample.speed) : kFailed});
     }
     if (examples_.size() >= kFirst) fit();
@@ -31,7 +31,7 @@ class ModelGuided final : public Search {
 
  private:
   void fit() {
-    // What cannot be learned is no reason to end a search: it goes on by chance.
+    // A failed fit does not end the search: it continues at random.
     auto fitted = CostModel::fit(examples_, ++fits_);
     if (fitted.ok()) model_ = std::make_unique<CostModel>(*std::move(fitted));
   }

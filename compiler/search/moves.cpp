@@ -26,7 +26,7 @@ void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
   }
 }
 
-/// Every leaf below, copies of stages included.
+/// Calls fn for every leaf below, including copies of stages.
 void forEachLeaf(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, const std::function<void(v1::Tile&)>& fn) {
   for (v1::Tile& tile : tiles) {
     if (tile.has_kernel()) fn(tile);
@@ -115,7 +115,7 @@ bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
   kernel.set_variant(std::string(variant));
   kernel.set_vector_loop(dimension);
   kernel.clear_transposed();
-  kernel.clear_fetch();  // what it prefetched lay along the other loop
+  kernel.clear_fetch();  // the prefetches were chosen for vectors along the other loop
   orderPoints(kernel);
   return true;
 }
@@ -148,7 +148,7 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
       loop.set_step(inner);
     }
   }
-  // A tile that held the whole loop, cut: somebody has to walk its parts.
+  // A tile that covered the whole loop has shrunk: a loop over tiles must be added.
   if (!walked && !sums(dimension) && size < old) {
     v1::Loop* loop = loops.Add();
     loop->set_dimension(dimension);
@@ -174,7 +174,7 @@ void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimens
 
 namespace {
 
-/// Positions of the leaf's loops in blocks along a dimension, outermost first.
+/// Positions of the leaf's block loops along a dimension, outermost first.
 std::vector<int> blockLoops(const v1::Tile& leaf, const std::string& dimension) {
   const int64_t tile = tileAlong(leaf.kernel(), dimension);
   std::vector<int> found;

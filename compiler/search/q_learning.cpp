@@ -11,17 +11,18 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr int kActions = 512;   // outputs of the network: types of directions, more of them share
-constexpr int kTrainEvery = 5;  // trials
+constexpr int kActions = 512;   // outputs of the network: types of directions; if there are more, they share outputs
+constexpr int kTrainEvery = 5;  // trials between trainings
 constexpr int kPasses = 60;     // of each training
 constexpr size_t kBatch = 32;
-constexpr int kStarts = 16;           // that are drawn for a trial
-constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
-constexpr double kBack = 0.5;         // of what the opposite of such a direction gained is expected to be lost, ...
-constexpr double kMostBack = 0.5;     // ... up to so much
-constexpr double kMean = 2;           // trials that the mean of a direction's gains stands for beside the network
-constexpr double kAnywhere = 0.1;     // share of steps that do not ask the network
-constexpr double kMostReward = 2;     // beyond, a lucky step would drown all others
+constexpr int kStarts = 16;           // number drawn for a trial
+constexpr double kUnknownGain = 0.1;  // expected of an untried direction, so that it is tried early
+// share of the gain of its opposite that an untried direction is expected to lose, ...
+constexpr double kBack = 0.5;
+constexpr double kMostBack = 0.5;  // ... up to this
+constexpr double kMean = 2;        // weight of a direction's mean gain relative to the network, in trials
+constexpr double kAnywhere = 0.1;  // share of steps without the network
+constexpr double kMostReward = 2;  // bound, so that a lucky step does not dominate all others
 
 class QLearning final : public Search {
  public:
@@ -30,15 +31,15 @@ class QLearning final : public Search {
 
  private:
   static std::string nameOf(const Direction& direction) { return direction.path + " " + direction.type(); }
-  /// Its number among the network's outputs, in the order in which directions were met.
+  /// The direction's network output, numbered in the order in which directions were met.
   int actionOf(const Direction& direction) {
     const auto [place, met] = actions_.try_emplace(nameOf(direction), 0);
     if (met) place->second = static_cast<int>((actions_.size() - 1) % kActions);
     return place->second;
   }
 
-  /// The network's say, `values`, is worth as much as the trials of the direction that it has seen: it answers for
-  /// those that nobody tried as well, which is an echo of the others.
+  /// Combines the network's output (`values`) with the mean gain, weighting the network by the number of trials of the
+  /// direction that it has seen: for untried directions its output only reflects other directions.
   double expected(const Direction& direction, const std::vector<float>& values) {
     const int action = actionOf(direction);
     if (const auto known = gains_.find(action); known != gains_.end())
@@ -50,7 +51,7 @@ class QLearning final : public Search {
     return kUnknownGain - (gain == gains_.end() ? 0 : kBack * std::clamp(gain->second.mean, -kMostBack, kMostBack));
   }
 
-  /// The best that a step from a point is expected to gain.
+  /// The largest expected gain of a step from a point.
   double mostExpected(size_t point) {
     const std::vector<float> values = network_.values(points_[point].features);
     double most = kRefused;
@@ -58,8 +59,8 @@ class QLearning final : public Search {
     return most;
   }
 
-  /// Of several that are drawn, the start from which a step is expected to lead farthest: a fast point around which
-  /// nothing is left gives way to a slower one that has a good direction.
+  /// Draws several starts and takes the one from which a step is expected to reach the highest speed: a fast point
+  /// without promising neighbours gives way to a slower one with a good direction.
   size_t chooseStart(const std::vector<size_t>& points) override {
     std::set<size_t> drawn;
     for (int draw = 0; draw < kStarts; ++draw) drawn.insert(drawStart(points));
@@ -84,8 +85,8 @@ class QLearning final : public Search {
     step.action = actionOf(candidate.direction);
     step.reward = std::min(reward, kMostReward);
     gains_[step.action].add(step.reward);
-    // A step changes little of what directions there are: those of its start stand for those of its end, whose
-    // neighbours nobody may ever want to know.
+    // A step changes the available directions little: those of its start are used for its end, whose neighbours may
+    // never be needed.
     if (reward > kRefused) step.open = directions_[candidate.start];
     if (seen_.size() % kTrainEvery != 0) return;
     for (int pass = 0; pass < kPasses; ++pass) {
@@ -99,7 +100,7 @@ class QLearning final : public Search {
   QNetwork network_;
   std::map<int, MeanGain> gains_;  ///< by action
   std::map<std::string, int> actions_;
-  std::map<size_t, std::vector<int>> directions_;  ///< of each start there was
+  std::map<size_t, std::vector<int>> directions_;  ///< for each start used so far
   std::vector<Transition> seen_;
 };
 

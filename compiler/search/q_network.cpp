@@ -36,7 +36,7 @@ struct Parameters {
 struct Network {
   std::array<Parameters, kDepth> weights, biases;
 
-  /// A column per point; the layers' inputs stay in `inputs` where they are wanted.
+  /// One column per point; stores the inputs of the layers in `inputs` unless it is null.
   Matrix forward(const Matrix& points, std::array<Matrix, kDepth>* inputs) const {
     Matrix current = points;
     for (size_t layer = 0; layer < kDepth; ++layer) {
@@ -71,7 +71,7 @@ QNetwork::QNetwork(int actions, double expected, uint64_t seed) : layers_(std::m
     Matrix& weights = layers_->online.weights[layer].value;
     layers_->online.weights[layer].allocate(sizes[layer + 1], sizes[layer]);
     layers_->online.biases[layer].allocate(sizes[layer + 1], 1);
-    // He's, small at the end: what is not known yet is expected alike.
+    // He initialization, with a small last layer so that all untrained outputs are about equal.
     const double scale = std::sqrt(6.0 / sizes[layer]) * (layer + 1 < kDepth ? 1 : 0.05);
     for (Eigen::Index at = 0; at < weights.size(); ++at)
       weights.data()[at] = static_cast<float>(scale * (2 * share(random) - 1));
@@ -99,7 +99,7 @@ double QNetwork::train(const std::vector<const Transition*>& batch) {
   std::array<Matrix, kDepth> inputs;
   const Matrix reached = layers_->behind.forward(columns(to), nullptr);
   const Matrix known = online.forward(columns(from), &inputs);
-  // Only the direction that was taken has an error.
+  // Only the direction that was taken contributes to the error.
   Matrix error = Matrix::Zero(known.rows(), known.cols());
   double sum = 0;
   for (size_t at = 0; at < batch.size(); ++at) {

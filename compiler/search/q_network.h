@@ -9,8 +9,8 @@
 
 namespace tessera::compiler::search {
 
-/// One step that was taken: direction `action` from `from`, with `reward`, to `to`, where `open` are the directions
-/// there are.
+/// An observed step: direction `action` from `from` led to `to` with `reward`; `open` are the directions available at
+/// `to`.
 struct Transition {
   Features from, to;
   std::vector<int> open;  ///< empty: the search ends there
@@ -19,23 +19,23 @@ struct Transition {
 };
 
 /// Four fully connected layers with ReLU between them, trained by AdaDelta (Zeiler 2012: rho 0.95, epsilon 1e-6) on
-/// squared errors; and a copy that is behind, which targets are made of (Mnih 2015). Thesis, 4.4.1.
+/// squared errors, and a delayed copy (target network) from which targets are computed (Mnih 2015). Thesis, 4.4.1.
 ///
-/// The thesis writes the loss as (X(e) - target)^2 with target = alpha max Y(e) + (E_e - E_p) / E_p, e the point that
-/// was reached. Taken literally it trains the network on e, while directions are chosen by its answer for p. Say e is a
-/// summit that was reached with reward 0.5: X(e) is pulled towards 0.5 + alpha X(e), to 0.5 / (1 - alpha), and its
-/// directions look best of all, though each of them loses; p, from where the step did gain, learns nothing. We train
-/// X(p) along the direction that was taken, as Q-learning has it.
+/// The thesis writes the loss as (X(e) - target)^2 with target = alpha max Y(e) + (E_e - E_p) / E_p, where e is the
+/// point that was reached. Taken literally, this trains the network at e, while directions are chosen by its output at
+/// p. For example, let e be an optimum reached with reward 0.5: X(e) is pulled towards 0.5 + alpha X(e), that is to 0.5
+/// / (1 - alpha), so that its directions look best although each of them loses; p, from which the step gained, learns
+/// nothing. This implementation trains X(p) for the direction that was taken, as in Q-learning.
 class QNetwork {
  public:
-  /// `expected`: Q of every direction to begin with, about.
+  /// `expected`: approximate initial Q of every direction.
   QNetwork(int actions, double expected, uint64_t seed);
   ~QNetwork();
   QNetwork(QNetwork&&) noexcept;
 
   /// Q of each action.
   std::vector<float> values(const Features& point) const;
-  /// A pass over `batch`; the mean squared error before it. Every kSync passes the copy follows.
+  /// One training pass over `batch`; returns the mean squared error before it. Every kSync passes the copy is updated.
   double train(const std::vector<const Transition*>& batch);
 
   static constexpr double kDiscount = 0.3;  ///< alpha

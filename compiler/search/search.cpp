@@ -17,7 +17,7 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr double kGamma = 8;  // a start that takes 10 % longer than the best is half as likely
+constexpr double kGamma = 8;  // a start that is 10 % slower than the best is half as likely
 
 /// In the order of kSearchMethods.
 constexpr std::array<std::unique_ptr<Search> (*)(const v1::Schedule&, const SearchOptions&), kSearchMethods.size()>

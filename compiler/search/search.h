@@ -17,48 +17,48 @@
 
 namespace tessera::compiler::search {
 
-/// A tree to try, and where it came from.
+/// A tree to try, and its origin.
 struct Candidate {
   v1::Schedule schedule;
-  Direction direction;  ///< from the point `start`; empty kind: given from outside, or several steps away
+  Direction direction;  ///< from point `start`; empty kind: suggested from outside, or several steps away
   size_t start = 0;
 };
 
-/// What became of one: how many times as fast as the default it is, both measured in turns. 0: refused, wrong, or it
-/// crashed.
+/// The result of a trial: the speed relative to the default, with both measured alternately. 0: refused, wrong result,
+/// or crash.
 struct Outcome {
   double speed = 0;
 };
 
-/// A measurement of another search, of this workload or of a similar one.
+/// A measurement from another search, of this workload or of a similar one.
 struct Sample {
   v1::Schedule schedule;
-  double speed = 0;           ///< against that workload's default; 0: it failed, or was not compared
-  bool same_workload = true;  ///< else what fits of its tree is carried over (transfer.h)
-  bool try_first = false;     ///< before anything else, in this order
+  double speed = 0;           ///< relative to that workload's default; 0: it failed, or was not compared
+  bool same_workload = true;  ///< otherwise the applicable parts of its tree are transferred (transfer.h)
+  bool try_first = false;     ///< tried before anything else, in this order
 };
 
 struct SearchOptions {
   uint64_t seed = 0;
   Extents extents = {};             ///< of the workload's loops, where they are known
   v1::RegisterFile registers = {};  ///< of the chip, as far as they are known
-  std::vector<Sample> known = {};   ///< what others measured; all of it teaches "model"
+  std::vector<Sample> known = {};   ///< measurements of others; all of them train method "model"
 };
 
-/// The search for one workload's best tree: proposes, hears of the outcome, proposes again. Same seed, same answers,
-/// same proposals. After FlexTensor (thesis, 4.4).
+/// The search for one workload's best tree: alternates between proposing trees and observing outcomes. Equal seeds and
+/// outcomes give equal proposals. After FlexTensor (thesis, 4.4). Not thread-safe.
 class Search {
  public:
   virtual ~Search() = default;
 
-  /// Tries it before anything else, behind those that are known to be tried first.
+  /// Proposes this tree before anything else, after the samples with try_first.
   void suggest(const v1::Schedule& schedule);
 
-  /// The next tree that was not proposed before; none when everything around what works has been.
+  /// The next tree not proposed before; none when all neighbours of working trees have been proposed.
   std::optional<Candidate> propose();
   void observe(const Candidate& candidate, Outcome outcome);
 
-  /// The fastest tree seen: the default, unless something beat it.
+  /// The fastest tree observed: the default unless another one was faster.
   const v1::Schedule& best() const { return points_[best_].schedule; }
   double speed() const { return points_[best_].speed; }
   int trials() const { return trials_; }
@@ -71,25 +71,25 @@ class Search {
     double speed = 1;
     Features features;
     bool expanded = false;
-    std::vector<Neighbour> open = {};  ///< neighbours that nobody has tried, once it is expanded
+    std::vector<Neighbour> open = {};  ///< untried neighbours, once expanded
   };
-  /// The point to go on from: one of `points`, which are those that may have open neighbours, at least one.
+  /// The point from which to continue: one of `points` (at least one), which may have untried neighbours.
   virtual size_t chooseStart(const std::vector<size_t>& points) { return drawStart(points); }
-  /// Which of the open neighbours of `point` to try, at least one.
+  /// The untried neighbour of `point` to try next, out of at least one.
   virtual size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) = 0;
-  /// A tree beyond the neighbours of points; asked before a start is chosen.
+  /// A tree that is not a neighbour of a point; called before a start is chosen.
   virtual std::optional<Candidate> invent() { return std::nullopt; }
-  /// What was gained along the candidate's direction: (E_e - E_p) / E_p; kRefused where nothing ran. The new point,
-  /// where there is one, is the last.
+  /// Learns from the gain along the candidate's direction, (E_e - E_p) / E_p, or kRefused if nothing ran. The new
+  /// point, if there is one, is the last.
   virtual void learn(const Candidate& candidate, double reward) {}
 
-  /// Starts as the thesis draws them: E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
+  /// Draws a start as in the thesis: with E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
   size_t drawStart(const std::vector<size_t>& points);
-  /// The fastest points, `most` at most; of equally fast ones that first which was tried first.
+  /// The fastest points, at most `most`; among equally fast ones the earlier trial first.
   std::vector<size_t> fastest(size_t most) const;
-  /// Neighbours that nothing speaks against.
+  /// Neighbours that Legality does not refuse.
   std::vector<Neighbour> legalNeighbours(const v1::Schedule& schedule) const;
-  /// Those of a point that nobody has tried; they are found when they are first asked for.
+  /// Untried neighbours of a point; computed on first use.
   const std::vector<Neighbour>& openOf(size_t point);
   bool visited(const std::string& text) const { return visited_.contains(text); }
 
@@ -105,11 +105,11 @@ class Search {
   std::optional<Candidate> take(Candidate candidate, const std::string& text);
 
   std::vector<v1::Schedule> suggested_;
-  std::set<std::string> visited_;  ///< printed
+  std::set<std::string> visited_;  ///< printed form
   int trials_ = 0;
 };
 
-/// INVALID_ARGUMENT for what is none of kSearchMethods (proto/messages/search_methods.h).
+/// INVALID_ARGUMENT if the method is not one of kSearchMethods (proto/messages/search_methods.h).
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start,
                                                    const SearchOptions& options);
 absl::StatusOr<std::unique_ptr<Search>> makeSearch(const std::string& method, const v1::Schedule& start, uint64_t seed);

@@ -15,7 +15,7 @@
 namespace tessera::compiler::search {
 namespace {
 
-// A product with its second operand copied to panels before it, and what follows in slices.
+// A product whose second operand is copied to panels before it, with a consumer in slices.
 constexpr const char* kTree =
     "vectors 256\n"
     "[i0:Sp(core)/1 i1:Tp/16] pack nest 0 operand 1 vectors i1 x8 tile i1:16\n"
@@ -157,7 +157,7 @@ TEST(Space, BlocksAreMadeAroundBlocks) {
   const Neighbour* out = find(further, "block", "1", "i1", "out within 1");
   ASSERT_NE(out, nullptr);
   EXPECT_EQ(blocksAlong(out->schedule.phases(1), "i1"), (std::vector<int64_t>{192}));
-  // Tiles of three vectors: blocks go on holding whole ones, of each other too.
+  // Tiles of three vectors: blocks remain multiples of them, and of each other.
   const Neighbour* wider = find(further, "tile", "1", "i1", "+1");
   ASSERT_NE(wider, nullptr);
   EXPECT_EQ(blocksAlong(wider->schedule.phases(1), "i1"), (std::vector<int64_t>{192, 48}));
@@ -205,13 +205,13 @@ TEST(Space, HalfAsWideVectorsHaveHalfTheLanes) {
   for (const v1::Tile* leaf : leavesOf(half->schedule)) EXPECT_EQ(leaf->kernel().lanes(), 4);
 }
 
-/// Steps of the innermost block loop along a dimension; 0 where there is none.
+/// Step of the innermost block loop along a dimension; 0 if there is none.
 int64_t innermostBlock(const v1::Tile& leaf, const std::string& dimension) {
   const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
   return blocks.empty() ? 0 : blocks.back();
 }
 
-/// A landscape with one summit: eight rows of three vectors, blocks of 128 sums, fetched eight steps ahead.
+/// A landscape with one optimum: eight rows of three vectors, blocks of 128 sums, prefetch distance eight.
 double speedOf(const v1::Schedule& schedule) {
   if (schedule.phases_size() != 3 || schedule.vector_bits() != 256) return 0;
   const v1::Tile& leaf = schedule.phases(1);
@@ -264,7 +264,7 @@ TEST(Search, ProposesNothingTwiceAndEnds) {
   std::set<std::string> seen;
   while (const auto candidate = (*search)->propose()) {
     ASSERT_TRUE(seen.insert(printSchedule(candidate->schedule)).second);
-    (*search)->observe(*candidate, {});  // refused: nothing is found around it
+    (*search)->observe(*candidate, {});  // refused: it has no neighbours
     ASSERT_LT(seen.size(), 100);
   }
   EXPECT_EQ((*search)->speed(), 1);

@@ -15,7 +15,7 @@
 namespace tessera::compiler::search {
 namespace {
 
-/// Where a tile stands: the same place in a copy of the tree.
+/// The position of a tile, valid in copies of the tree.
 using Position = std::vector<int>;
 
 v1::Tile& tileAt(v1::Schedule& schedule, const Position& position) {
@@ -38,7 +38,7 @@ class Neighbourhood {
   }
 
  private:
-  /// Adds the tree that `move` makes of a copy, if there is anything to move and it is new.
+  /// Applies `move` to a copy of the tree, and adds the result if something changed and it is new.
   void add(const Direction& direction, const Position& position,
            const std::function<bool(v1::Schedule&, v1::Tile&)>& move) {
     v1::Schedule changed = schedule_;
@@ -85,7 +85,7 @@ class Neighbourhood {
     std::vector<std::pair<std::string, int64_t>> changes = {
         {"x2", old * 2}, {"/2", old / 2}, {"+1", old + unit}, {"-1", old - unit}};
     if (const int64_t extent = extentOf(tile, dimension); extent > 0) {
-      // Only what divides the loop leaves no remainder (thesis, 4.3.2).
+      // Only divisors of the loop leave no remainder (thesis, 4.3.2).
       for (int64_t size = old + 1; size <= extent && size <= 8 * old; ++size)
         if (extent % size == 0) {
           changes.emplace_back("next divisor", size);
@@ -103,13 +103,13 @@ class Neighbourhood {
           [&, size = size](v1::Schedule& schedule, v1::Tile& leaf) { return resize(schedule, leaf, dimension, size); });
   }
 
-  /// 0: not known.
+  /// 0: unknown.
   int64_t extentOf(const v1::Tile& tile, const std::string& dimension) const {
     const auto known = extents_.find({tile.kernel().nest(), dimension});
     return known == extents_.end() ? 0 : known->second;
   }
 
-  /// The tile along a loop with all that hangs on it; no longer than the loop.
+  /// Sets the tile along a loop and everything that depends on it; limited to the loop's length.
   bool resize(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimension, int64_t size) const {
     const int64_t old = tileAlong(leaf.kernel(), dimension), extent = extentOf(leaf, dimension);
     const int64_t wanted = extent > 0 ? std::min(size, extent) : size;
@@ -131,7 +131,7 @@ class Neighbourhood {
       }
   }
 
-  /// As many vectors as before, along another loop.
+  /// The same number of vectors along another loop.
   void lanes(const v1::Tile& tile, const std::string& dimension, const Position& position, const std::string& path) {
     const std::string& old = tile.kernel().vector_loop();
     const int64_t lanes = std::max(1, tile.kernel().lanes());
@@ -162,7 +162,8 @@ class Neighbourhood {
         add({"block", path, dimension, level == 0 ? change : absl::StrCat(change, " within ", level)}, position,
             [&, wanted = wanted](v1::Schedule&, v1::Tile& leaf) { return setBlock(leaf, dimension, level, wanted); });
     }
-    // Blocks of blocks where the loop is known to be longer: others are refused, or go round once.
+    // Adds outer blocks only where the loop is known to be longer: otherwise they are refused or have a single
+    // iteration.
     if (!blocks.empty() && 4 * blocks[0] < extentOf(tile, dimension))
       add({"block", path, dimension, "4 blocks"}, position,
           [&](v1::Schedule&, v1::Tile& leaf) { return addBlock(leaf, dimension, 4 * blocks[0]); });
@@ -240,7 +241,7 @@ class Neighbourhood {
             leaf.mutable_stages(at)->set_ahead(ahead);
             return true;
           });
-    // Of products, whose bodies are short, nothing is gained.
+    // Products have short bodies, which gain nothing from interleaving.
     if (mayInterleave(tile.kernel()) && !traitsOf(tile.kernel().variant()).streams)
       add({"fetch", path, "points", "interleaved"}, position, [&](v1::Schedule&, v1::Tile& leaf) {
         leaf.mutable_kernel()->set_interleaved(!leaf.kernel().interleaved());
@@ -248,12 +249,12 @@ class Neighbourhood {
       });
   }
 
-  /// Whether the loop is over parts, and the next one over the slices that follow each other in them.
+  /// Whether this loop is over parts, and the next one over the slices within them.
   static bool isPart(const v1::Tile& tile, int at) {
     return at + 1 < tile.loops_size() && tile.loops(at).dimension() == tile.loops(at + 1).dimension();
   }
 
-  /// Parts are several whole slices.
+  /// Rounds parts to whole numbers of slices.
   static bool wholeParts(v1::Tile& tile) {
     for (int at = 0; at < tile.loops_size(); ++at) {
       if (!isPart(tile, at)) continue;
@@ -272,7 +273,7 @@ class Neighbourhood {
             position, [&, at, step = step](v1::Schedule&, v1::Tile& changed) {
               if (changed.loops(at).dimension() == words::kBlocks)
                 for (v1::Loop& other : *changed.mutable_loops())
-                  if (other.dimension() == words::kKeys) other.set_step(step);  // what a mask removes goes by blocks
+                  if (other.dimension() == words::kKeys) other.set_step(step);  // the mask removes keys in whole blocks
               changed.mutable_loops(at)->set_step(step);
               return step > 0 && wholeParts(changed);
             });

@@ -11,16 +11,17 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr int kSpatialParts = 4, kReductionParts = 2;  // of a loop in the thesis's templates for CPUs
+constexpr int kSpatialParts = 4, kReductionParts = 2;  // factors per loop in the thesis's templates for CPUs
 constexpr int64_t kMostInTile = 2048;
-constexpr double kFetches = 5 * 2 * 2 * 2;  // how far ahead, rows, panel, results
+constexpr double kFetches = 5 * 2 * 2 * 2;  // prefetch distance, rows, panel, results
 
 double logFactorial(size_t count) { return std::lgamma(static_cast<double>(count) + 1) / std::log(10.0); }
 
-/// Tiles of 1 to the extent, each with no block, or blocks of its multiples below the extent, or blocks of these within
-/// larger ones.
+/// Tiles of 1 to the extent, each without blocks, with blocks of its multiples below the extent, or with such blocks
+/// nested in larger ones.
 double tilesAndBlocks(int64_t extent, bool blocks) {
-  std::vector<double> around(static_cast<size_t>(extent) + 1, 1);  // ways to put further blocks around such a step
+  // number of ways to put further blocks around this step
+  std::vector<double> around(static_cast<size_t>(extent) + 1, 1);
   for (int level = 0; blocks && level < kMostBlockLevels; ++level) {
     std::vector<double> more(around.size(), 1);
     for (int64_t step = 1; step < extent; ++step)
@@ -63,7 +64,7 @@ double treeSize(const v1::Schedule& start, const Extents& extents) {
       ++(reduction ? sums : parallel);
       size += std::log10(tilesAndBlocks(extent, !reduction || (traits.streams && sums == 1)));
     }
-    // Loops around the tile: blocks and tiles of the parallel ones, each once at least; then points, and sums.
+    // Loops around the tile (a block loop and a tile loop for each parallel loop); then points, and sums.
     size += logFactorial(2 * parallel) - static_cast<double>(parallel) * std::log10(2.0) + logFactorial(parallel) +
             logFactorial(sums) + std::log10(static_cast<double>(parallel) + 1);
     const size_t along = (traits.staying.empty() ? 0 : parallel) + (traits.summing.empty() ? 0 : sums);

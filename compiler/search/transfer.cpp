@@ -13,7 +13,7 @@
 namespace tessera::compiler::search {
 namespace {
 
-/// Leaves that compute, in order.
+/// Computing leaves, in order.
 void collect(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, std::vector<v1::Tile*>& leaves) {
   for (v1::Tile& tile : tiles) {
     if (tile.has_kernel() && computes(tile.kernel())) leaves.push_back(&tile);
@@ -28,12 +28,12 @@ bool comparable(const v1::Tile& mine, const v1::Tile& other) {
                              b.reductions().end());
 }
 
-/// Whether the loop walks register tiles, or blocks of them.
+/// Whether the loop walks register tiles rather than blocks of them.
 bool walksTiles(const v1::Tile& leaf, const v1::Loop& loop) {
   return loop.step() == tileAlong(leaf.kernel(), loop.dimension());
 }
 
-/// The same loops in the other's order, on its units; left as they are where they are not the same.
+/// Reorders the loops, and binds them to units, as in the other tree; no change if the loops differ.
 void takeOrder(v1::Tile& mine, const v1::Tile& other) {
   if (mine.loops_size() != other.loops_size()) return;
   google::protobuf::RepeatedPtrField<v1::Loop> ordered;
@@ -56,7 +56,7 @@ void takeNames(google::protobuf::RepeatedPtrField<std::string>& mine,
 }
 
 void takeFetch(v1::Kernel& mine, const v1::Kernel& other) {
-  v1::Fetch& fetch = *mine.mutable_fetch();  // what slices fetch of each other is of their shapes: it stays
+  v1::Fetch& fetch = *mine.mutable_fetch();  // prefetches between slices depend on the shapes and are kept
   fetch.set_ahead(traitsOf(mine.variant()).fetches_vectors ? other.fetch().ahead() : 0);
   fetch.set_rows(other.fetch().rows());
   fetch.set_panel(other.fetch().panel());
@@ -96,7 +96,7 @@ class Carrier {
     const auto known = extents_.find({kernel.nest(), dimension});
     const int64_t extent = known == extents_.end() ? INT64_MAX : known->second;
     int64_t size = tileAlong(model, dimension);
-    // Vectors of another width: as many of them.
+    // With a different vector width: the same number of vectors.
     if (dimension == kernel.vector_loop()) size = size * std::max(1, kernel.lanes()) / std::max(1, model.lanes());
     size = std::clamp<int64_t>(size, 1, extent);
     const int64_t old = tileAlong(kernel, dimension);
@@ -107,7 +107,7 @@ class Carrier {
     carryBlocks(mine, other, dimension, extent);
   }
 
-  /// As many levels of blocks, each of whole parts of the next.
+  /// The same number of block levels, each rounded to multiples of the next inner one.
   static void carryBlocks(v1::Tile& mine, const v1::Tile& other, const std::string& dimension, int64_t extent) {
     std::vector<int64_t> wanted;
     int64_t inner = tileAlong(mine.kernel(), dimension);
@@ -132,7 +132,7 @@ std::optional<v1::Schedule> carriedOver(const v1::Schedule& start, const v1::Sch
   for (size_t at = 0; at < mine.size(); ++at)
     if (!comparable(*mine[at], *others[at])) return std::nullopt;
   Carrier carrier(carried, extents);
-  // Stages that are dropped take their copies along: leaves are found again for each.
+  // Dropping a stage removes its copies, so leaves are collected again for each nest.
   for (size_t at = 0; at < mine.size(); ++at) {
     std::vector<v1::Tile*> now;
     collect(*carried.mutable_phases(), now);

@@ -1,4 +1,4 @@
-// What a workload's tree says for a workload of the same operators with another shape.
+// Transfer of a workload's tree to a workload with the same operators and another shape.
 #include "compiler/search/transfer.h"
 
 #include <gmock/gmock.h>

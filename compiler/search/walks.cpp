@@ -1,4 +1,4 @@
-// Searches that go from a point to a neighbour of it by plain rules.
+// Searches that move from a point to a neighbour by simple rules.
 #include <map>
 
 #include "compiler/search/draw.h"
@@ -8,8 +8,8 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr double kAnywhere = 0.15;    // share of the walk's steps that do not ask what was learned
-constexpr double kUnknownGain = 0.1;  // expected of a direction that nobody has tried: it is tried early
+constexpr double kAnywhere = 0.15;    // share of the walk's steps that ignore what was learned
+constexpr double kUnknownGain = 0.1;  // expected of an untried direction, so that it is tried early
 
 class RandomSearch final : public Search {
  public:
@@ -22,7 +22,7 @@ class RandomSearch final : public Search {
   }
 };
 
-/// All neighbours of a start before those of the next one: what FlexTensor is compared with as P.
+/// Tries all neighbours of a start before those of the next one: the method P that FlexTensor is compared with.
 class EveryDirection final : public Search {
  public:
   EveryDirection(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {}

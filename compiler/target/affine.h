@@ -20,17 +20,17 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-/// Longest text that is read, in bytes. Numbers are below 2^31, so that no sum of them overflows.
+/// Longest accepted text, in bytes. Numbers are below 2^31, so that sums of them cannot overflow.
 inline constexpr size_t kMaxAffineBytes = 256;
 
-/// Sums of terms: a number, a name, or their product in either order. Names are letters, digits, '_' and '.', and
-/// start with a letter. Fails with INVALID_ARGUMENT that names the column, what was found and what is accepted.
+/// A sum of terms: a number, a name, or their product in either order. Names consist of letters, digits, '_' and '.',
+/// and start with a letter. Fails with INVALID_ARGUMENT naming the column, the text found and the accepted syntax.
 absl::StatusOr<Affine> parseAffine(std::string_view text);
 
-/// "LEFT < RIGHT" as left - right, which is below 0 where the bound holds.
+/// "LEFT < RIGHT" as left - right, which is negative where the bound holds.
 absl::StatusOr<Affine> parseBound(std::string_view text);
 
-/// "2 * h + r - 1"; "0" for nothing. What parseAffine reads back.
+/// "2 * h + r - 1"; "0" for an empty expression. parseAffine() reads the result back.
 std::string print(const Affine& affine);
 
 }  // namespace tessera::compiler

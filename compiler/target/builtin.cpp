@@ -8,7 +8,7 @@ namespace tessera::compiler {
 const std::vector<v1::Target>& builtinTargets() {
   static const std::vector<v1::Target> targets = [] {
     std::vector<v1::Target> parsed;
-    // value() ends the process on a broken description: target_test reads every one of them.
+    // value() aborts on a broken description: target_test parses all of them.
     for (std::string_view text : builtinTexts()) parsed.push_back(parseTarget(std::string(text)).value());
     std::sort(parsed.begin(), parsed.end(), [](const auto& a, const auto& b) { return a.name() < b.name(); });
     return parsed;

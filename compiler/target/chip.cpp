@@ -16,7 +16,7 @@ const v1::Target* defaultsOf(v1::Target::Family family) {
   static const std::vector<v1::Target> families = [] {
     std::vector<v1::Target> parsed;
     for (std::string_view text : builtinFamilyTexts())
-      // A broken file ends the process: chip_test reads every one of them.
+      // A broken file aborts the process: chip_test parses all of them.
       if (!google::protobuf::TextFormat::ParseFromString(std::string(text), &parsed.emplace_back())) std::abort();
     return parsed;
   }();
@@ -24,7 +24,7 @@ const v1::Target* defaultsOf(v1::Target::Family family) {
   return found == families.end() ? nullptr : &*found;
 }
 
-/// Sets what is zero and without presence of its own in `message` as `defaults` has it.
+/// Replaces fields of `message` that are zero and have no presence by those of `defaults`.
 template <typename Message>
 void complete(Message& message, const Message& defaults) {
   Message whole = defaults;
@@ -48,7 +48,7 @@ void completeMemory(v1::Target& target, const v1::Target& defaults) {
   }
 }
 
-/// Cycles of the widest fused multiply-add of f32 among these, 0 without one.
+/// Latency in cycles of the widest fused multiply-add of f32 among these; 0 without one.
 double latencyIn(const v1::Target& target) {
   double latency = 0;
   int64_t widest = 0;
@@ -60,8 +60,8 @@ double latencyIn(const v1::Target& target) {
   return latency;
 }
 
-/// The largest reduction extent of an instruction that multiplies matrices: two or more loops that are not summed
-/// over, one or more that are.
+/// The largest reduction extent of an instruction that multiplies matrices: one with two or more parallel loops and at
+/// least one reduction loop.
 int64_t matrixChannelsOf(const v1::Target& target) {
   int64_t channels = 0;
   if (target.family() != v1::Target::SPATIAL && target.family() != v1::Target::NVPTX) return channels;

@@ -12,19 +12,20 @@
 
 namespace tessera::compiler {
 
-/// `target` with nothing left open: what a description leaves out is as its family has it (families/*.textproto), and
-/// what that leaves out as x86-64 has it, on which prices were measured. Features, instructions and names stay.
+/// Completes `target`: fields that the description leaves out come from its family (families/*.textproto), and fields
+/// that the family leaves out from x86-64, on which the cost parameters were measured. Features, instructions and names
+/// are unchanged.
 v1::Target completedTarget(v1::Target target);
 
-/// Its prices alone, completed in the same way.
+/// The target's cost parameters, completed in the same way.
 v1::Prices completedPrices(const v1::Target& target);
 
-/// A chip as plans ask for it: one value made of a description, the only place where figures of machines come from. A
-/// plan that needs a fact of which there is no query here gets one; a figure that was fitted to a machine is a field of
-/// v1::Prices. Bytes, cycles and seconds are those of one core. Copies are independent; const queries are thread-safe.
+/// A chip as planning code sees it: one value built from a description, and the only source of machine figures. If a
+/// plan needs a fact that has no query here, add a query; a figure fitted to a machine is a field of v1::Prices. Bytes,
+/// cycles and seconds are those of one core. Copies are independent; const queries are thread-safe.
 class Chip {
  public:
-  /// A memory, nearest first. Banks, energy and alignment: target().memory().
+  /// A memory level, nearest first. Banks, energy and alignment are in target().memory().
   struct Level {
     std::string name;
     int64_t capacity_bytes = 0;  ///< 0: as large as needed
@@ -32,20 +33,20 @@ class Chip {
     int64_t ways = 0;                ///< lines of one set
     int sharers = 1;                 ///< cores that share one instance
     double bytes_per_cycle = 0;      ///< from it to one core
-    double sustained_per_cycle = 0;  ///< bytes that it hands to the level before it while code runs
+    double sustained_per_cycle = 0;  ///< bytes that it delivers to the next nearer level in running code
 
     bool isShared() const { return sharers > 1; }
     /// Sets of lines; at least one.
     int64_t sets() const;
-    /// Bytes from a line to the next one that falls on the same set.
+    /// Distance in bytes of two lines that map to the same set.
     int64_t setSpan() const { return sets() * line_bytes; }
   };
 
-  /// Of a valid description, or a part of one. Its instructions are those of usableInstructions().
+  /// Requires a valid description, or a part of one. The chip's instructions are those of usableInstructions().
   explicit Chip(const v1::Target& target);
-  /// The same with no other instructions than these.
+  /// The same with exactly these instructions.
   Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1::Intrinsic>& instructions);
-  /// An x86-64 of which nothing is said.
+  /// An x86-64 chip with all figures from its family.
   Chip() : Chip(v1::Target()) {}
 
   const v1::Target& target() const { return target_; }
@@ -53,37 +54,38 @@ class Chip {
 
   // Cores and their registers. Rates are those of target().units(0).
   int cores() const { return target_.units(0).count(); }
-  /// Parts that a phase is cut into so that every core has one: those, or as many as can be shared evenly.
+  /// Number of parts into which a phase is cut so that every core has work: at least the number of cores, or as many as
+  /// divide the work evenly.
   int64_t enoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
   int vectorRegisters() const { return target_.registers().vector_count(); }
-  /// The chip as code sees it that uses narrower vectors.
+  /// Makes the chip appear to have narrower vectors, for code that uses such.
   void narrowVectors(int bits) { target_.mutable_registers()->set_vector_bits(bits); }
-  /// Elements of f32 in a vector register; 1 without any.
+  /// f32 elements in a vector register; 1 without vector registers.
   int64_t lanes() const;
 
-  // What a core starts in a cycle, on whole vectors.
+  // Operations on whole vectors that a core starts per cycle.
   double instructionsPerCycle() const { return target_.units(0).instructions_per_cycle(); }
   double loadsPerCycle() const { return target_.units(0).loads_per_cycle(); }
-  /// Multiply-adds of vectors of f32: from its operations a cycle and the lanes of an instruction.
+  /// f32 vector multiply-adds per cycle, from the operations per cycle and the lanes of an instruction.
   double multiplyAddsPerCycle() const;
-  /// Cycles from one of them to another that needs its result.
+  /// Cycles from one multiply-add to another that needs its result.
   double multiplyAddLatency() const { return multiply_add_latency_; }
 
-  // Instructions beyond those on single elements of vectors.
-  /// Whether a product and its sum are one instruction of its code, rounded once.
+  // Instructions beyond those on single elements of vectors. fusesMultiplyAdd(): whether a product and a sum are one
+  // instruction with a single rounding.
   bool fusesMultiplyAdd() const;
   /// Dot products, most products first.
   const std::vector<DotProduct>& dotProducts() const { return dot_products_; }
   const std::vector<PairProduct>& pairProducts() const { return pair_products_; }
-  /// Whether products of 8 bits are made of saturating pairs and of halves, for want of an exact instruction.
+  /// Whether 8-bit products use saturating pairs and 16-bit pairs, because no exact 8-bit instruction exists.
   bool multipliesPairs() const;
   const std::vector<TileProduct>& tileProducts() const { return tile_products_; }
-  /// Channels that an instruction on matrices adds up at once (C0 of NC1HWC0); 0 without one. A processor's take packed
-  /// types and are none: its products of f32 run on vectors.
+  /// Channels that a matrix instruction sums at once (C0 of NC1HWC0); 0 without one. Matrix instructions of processors
+  /// do not count: they take packed types, and f32 products run on vectors.
   int64_t matrixChannels() const { return matrix_channels_; }
-  /// Whether these read channels innermost (NHWC), not in blocks.
+  /// Whether matrix instructions read channels innermost (NHWC) rather than in blocks.
   bool matricesReadChannelsLast() const { return target_.family() == v1::Target::NVPTX; }
 
   // Memory.
@@ -91,37 +93,37 @@ class Chip {
   const Level& level(size_t position) const { return levels_[position]; }
   /// The level next to the registers.
   const Level& near() const { return levels_.front(); }
-  /// The level in which blocks stay while panels pass through the near one: the second cache, or the near level where
-  /// there is no second one.
+  /// The level in which blocks stay while panels are streamed through the near one: the second cache, or the near level
+  /// if there is no second one.
   const Level& second() const;
-  /// Where what is not in the near level comes from first, a cache or not.
+  /// The level, cache or not, from which data missing in the near level is loaded.
   const Level& behindNear() const { return levels_[levels_.size() > 1 ? 1 : 0]; }
-  /// The farthest level that a core has to itself, and behind which there is another one; none: all are shared.
+  /// The farthest level that belongs to one core alone and has another level beyond it; none if all levels are shared.
   std::optional<size_t> ownLevel() const;
-  /// The nearest level of at least so many bytes, however many cores share it; the last where none is so large.
+  /// The nearest level of at least `bytes` bytes, however many cores share it; the last level if none is that large.
   const Level& levelHolding(double bytes) const;
-  /// Bytes of a level, and lines of its sets, that plans fill: the rest is for what passes.
+  /// Bytes of a level, and lines of its sets, that plans fill; the rest is left for streamed data.
   int64_t heldBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().held_share()); }
   int64_t heldWays(const Level& level, int64_t sets = 1) const {
     return part(sets * level.ways, prices().memory().held_share());
   }
-  /// Bytes that an operand may take which stays in a level while the other one passes.
+  /// The largest size of an operand that stays in a level while the other operand is streamed.
   int64_t stayingBytes(const Level& level) const {
     return part(level.capacity_bytes, prices().memory().staying_share());
   }
-  /// The same for its copy, which leaves room for panels under way.
+  /// The same for a copied operand, which leaves room for panels in flight.
   int64_t copiedBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().copied_share()); }
-  /// Bytes of a level that each of `threads` threads, on cores of their own, may count on.
+  /// Bytes of a level available to each of `threads` threads on separate cores.
   double share(const Level& level, int threads) const;
-  /// Bytes that stay near a core while panels larger than the second level pass, and other cores work as well: its part
-  /// of the cache behind that level, at least twice that level.
+  /// Bytes that stay near a core while panels larger than the second level are streamed and other cores are busy: the
+  /// core's part of the cache beyond that level, and at least twice that level.
   int64_t farBytes() const;
 
-  // How sums are cut into blocks: what code generation does, and the graph has to know of it.
-  /// Whether a sum of so many steps is, where a block has `longest`: one block and a rest of less than half are not.
+  // How sums are cut into blocks; the graph level must agree with code generation. Whether a sum of `steps` steps is
+  // cut if a block has at most `longest` steps: one block and a remainder of less than half a block are not cut.
   static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
-  /// Whether the vectors of one step, `filled` bytes, lie far from those of the next, `apart` bytes on: closer ones, or
-  /// those that fill half of what is between, are as good as a panel.
+  /// Whether the vectors of consecutive steps, `filled` bytes each and `apart` bytes apart, are far from each other.
+  /// Vectors that are closer, or that fill half of the distance, are as good as a panel.
   bool areSpread(int64_t apart, int64_t filled) const {
     return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
   }
@@ -129,7 +131,7 @@ class Chip {
   // Time.
   double hertz() const { return target_.units(0).frequency_ghz() * 1e9; }
   double seconds(double cycles) const { return cycles / hertz(); }
-  /// Of arithmetic on f32.
+  /// f32 operations per second.
   double operationsPerSecond() const { return target_.units(0).ops_per_cycle() * hertz(); }
   double bytesPerSecond(const Level& level) const { return level.bytes_per_cycle * hertz(); }
 

@@ -14,7 +14,7 @@ using google::protobuf::Message;
 
 Chip builtin(const std::string& name) { return Chip(*findBuiltinTarget(name)); }
 
-/// Fields of a message and those within that are not set.
+/// Unset fields of a message and of its submessages.
 void unset(const Message& message, const std::string& at, std::vector<std::string>& missing) {
   const auto& descriptor = *message.GetDescriptor();
   for (int i = 0; i < descriptor.field_count(); ++i) {

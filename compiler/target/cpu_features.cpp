@@ -20,8 +20,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Register state the operating system must save before an instruction of the feature may be used:
-// bits of XCR0 (Intel SDM volume 1, 13.3).
+// Register state that the operating system must save before an instruction of the feature may be used: bits of XCR0
+// (Intel SDM volume 1, 13.3).
 constexpr uint64_t kNone = 0;
 constexpr uint64_t kAvx = 0x6;      // XMM and YMM
 constexpr uint64_t kAvx512 = 0xe6;  // and opmask, ZMM_Hi256, Hi16_ZMM
@@ -94,9 +94,9 @@ uint64_t enabledState() {
   return (uint64_t{high} << 32) | low;
 }
 
-/// Linux, Documentation/arch/x86/xstate.rst: TILEDATA is the one state that has to be asked for. Asked once, so that
-/// every answer is the same and none is sought where the call is forbidden by then; two threads that are first both
-/// ask.
+/// Linux, Documentation/arch/x86/xstate.rst: TILEDATA is the only state that must be requested. Requested once, so that
+/// every answer is the same and no call is made after a filter forbids it; two concurrent first calls both request it,
+/// which is harmless.
 bool permitted(const FeatureBit& feature) {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr int kTileData = 18;
@@ -147,7 +147,7 @@ bool supported(const FeatureBit& feature) { return (getauxval(feature.word) & fe
 #error "tessera runs on x86-64 and AArch64"
 #endif
 
-/// What the variable holds, empty where it sets no limit.
+/// The variable's value; empty if it sets no limit.
 std::string_view featureLimit() {
   const char* const list = std::getenv(kHostFeaturesVariable);
   return list == nullptr ? std::string_view() : list;

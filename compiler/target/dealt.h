@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 
-/// How a grid's parts are dealt: of n parts, core c of so many gets those from n * c / cores on, to n * (c + 1) /
-/// cores.
+/// How a grid's parts are distributed: of n parts, core c of `cores` gets parts [n * c / cores, n * (c + 1) / cores).
 namespace tessera::compiler {
 
-/// Work of the core with the most over the average; at least 1. `before(i)` is the work of the first i parts.
+/// Load imbalance: the largest work of a core divided by the average; at least 1. `before(i)` is the work of the first
+/// i parts.
 template <typename Before>
 double dealtUnevenly(int64_t parts, int64_t cores, const Before& before) {
   double most = 0, until = 0;
@@ -19,7 +19,7 @@ double dealtUnevenly(int64_t parts, int64_t cores, const Before& before) {
   return most * static_cast<double>(cores) / until;
 }
 
-/// The same of equal parts.
+/// The same for parts of equal work.
 inline double dealtUnevenly(int64_t parts, int64_t cores) {
   const int64_t rounds = (parts + cores - 1) / cores;
   return static_cast<double>(rounds * cores) / static_cast<double>(parts);

@@ -7,21 +7,21 @@
 
 namespace tessera::compiler {
 
-/// A field in which two descriptions differ. Entries of lists are compared by their name where they have one, so that
-/// an added level is one difference: "memory[L3].capacity_bytes".
+/// A field in which two descriptions differ. List entries with names are matched by name, so that an added level is one
+/// difference: "memory[L3].capacity_bytes".
 struct TargetDifference {
   std::string field;
-  std::string left, right;  ///< as text protos have them; empty: not there
+  std::string left, right;  ///< as text protos print them; empty: absent
 };
 
-/// All fields that differ, sorted. What a chip has counts, not what its description says: instructions of its sets,
-/// prices of its family.
+/// All fields that differ, sorted. Compares the completed chips, including instructions of their sets and cost
+/// parameters of their families.
 std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Target& right);
 
-/// One of v1::Prices as a chip has it.
+/// One of the chip's cost parameters (v1::Prices).
 struct PriceText {
   std::string field, value;  ///< "steps.phase_cycles", "2700"
-  bool own = false;          ///< the description says it, not the family
+  bool own = false;          ///< set by the description, not by the family
 };
 
 /// All of them, sorted.

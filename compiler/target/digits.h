@@ -7,14 +7,14 @@
 
 namespace tessera::compiler {
 
-/// A digit of an iteration as fragments are described by: iteration / divisor % values.
+/// A digit of an iteration, as descriptions of fragments use it: iteration / divisor % values.
 struct Digit {
   std::string iteration;
   int64_t divisor = 1;
-  int64_t values = 0;  ///< 0: all that are left
+  int64_t values = 0;  ///< 0: no modulo, all remaining values
 };
 
-/// "i", "i % 8", "r / 2 % 4". Fails with INVALID_ARGUMENT saying what is accepted.
+/// "i", "i % 8", "r / 2 % 4". Fails with INVALID_ARGUMENT naming the accepted syntax.
 absl::StatusOr<Digit> parseDigit(const std::string& text);
 
 }  // namespace tessera::compiler

@@ -38,7 +38,8 @@ bool subscripts(const v1::Intrinsic::Operand& operand, std::initializer_list<con
                     [](const std::string& a, const std::string* b) { return a == *b; });
 }
 
-/// The intrinsic's operands as positions in the description; the sum, if it is added to, and both sources by default.
+/// The intrinsic's operands as positions in the description; by default the sum (if the instruction accumulates) and
+/// both sources.
 std::optional<std::vector<int>> operandsOf(const v1::Intrinsic& intrinsic, bool accumulates) {
   if (intrinsic.emission().arguments().empty()) return accumulates ? std::vector<int>{0, 1, 2} : std::vector<int>{1, 2};
   std::vector<int> order;
@@ -117,8 +118,8 @@ std::optional<PairProduct> pairProductOf(const v1::Intrinsic& intrinsic) {
   return pairs;
 }
 
-/// The features without which no code can be made of an LLVM intrinsic, as far as instructions are described; a chip
-/// may list the instruction and say nothing of them.
+/// The features that an LLVM intrinsic needs according to the described instructions; a chip may list the instruction
+/// without them.
 google::protobuf::RepeatedPtrField<std::string> featuresOfEmission(const std::string& emit) {
   for (const v1::InstructionSet& set : builtinInstructionSets())
     for (const v1::Intrinsic& each : set.intrinsics())

@@ -21,42 +21,43 @@ struct DotProduct {
   int group = 0;
   int bits = 0;  ///< of an element of both operands
   bool first_signed = false, second_signed = false;
-  bool floating = false;    ///< bf16 operands and f32 sums; integers otherwise
-  bool accumulates = true;  ///< the instruction adds to the sum; else the sum of the products is all it gives
+  bool floating = false;  ///< bf16 operands and f32 sums; integers otherwise
+  /// whether the instruction adds to the sum; otherwise it returns the sum of the products only
+  bool accumulates = true;
 
   int products() const { return lanes * group; }
   bool operator==(const DotProduct&) const = default;
 };
 
-/// An instruction that multiplies neighbours of 8 bits, unsigned by signed, and adds two products each in 16 bits,
-/// where the sum saturates: vpmaddubsw. Pairs of second operands whose sum is at most kNarrow either way are exact.
+/// An instruction that multiplies 8-bit neighbours, unsigned by signed, and adds pairs of products in 16 bits with
+/// saturation: vpmaddubsw. The result is exact for pairs of second operands whose sum is at most kNarrow in magnitude.
 struct PairProduct {
   std::string name;
   std::string emit;           ///< the LLVM intrinsic
   std::vector<int> operands;  ///< of the intrinsic, in its order: 1 first, 2 second
-  DotProduct sums;            ///< of pairs of 16 bits: adds the sums of a group to its sum of 32 bits
+  DotProduct sums;            ///< for pairs of 16 bits: adds the sums of a group to its 32-bit sum
 
-  /// Products of elements of the same sign are at most 255 times their sum, others stay below 255 * 128.
+  /// Products with second operands of equal sign are at most 255 times their sum; others stay below 255 * 128.
   static constexpr int kNarrow = 32767 / 255;
 };
 
-/// Those among these instructions whose sums another one of them adds up.
+/// The pair products among these instructions whose sums another one of them can accumulate.
 std::vector<PairProduct> pairProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
 
-/// Those among these instructions, most products first. Found by what they compute: one that saturates, or whose
-/// emission takes anything but the operands, is none.
+/// The dot products among these instructions, most products first. Detected by their semantics: an instruction that
+/// saturates, or whose emission takes anything but the operands, does not qualify.
 std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics);
 
-/// Elements of `bits` bits that a group of the chip's instructions has, those of 16 bits being bf16: as many as fill a
-/// sum's 32 bits. 0 where no instruction adds up such groups.
+/// Elements of `bits` bits in a group of the chip's instructions (16-bit elements are bf16): as many as fill a 32-bit
+/// sum. 0 if no instruction sums such groups.
 int groupOf(const std::vector<DotProduct>& products, int bits);
 
-/// Whether it multiplies two vectors of f32 and adds the products to a third, each rounded once.
+/// Whether the instruction multiplies two vectors of f32 and adds the products to a third one with a single rounding
+/// each.
 bool isMultiplyAdd(const v1::Intrinsic& intrinsic);
 
-/// Instructions of the target that its code may use without asking the host, and that code can be made of: its dot
-/// products and products of pairs, products of tiles (tile_product.h) and multiply-adds. Order of equal inputs is
-/// equal.
+/// The target's instructions that code generation can use without a run-time check: dot products, products of pairs,
+/// tile products (tile_product.h) and multiply-adds. Deterministic order.
 google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::Target& target);
 
 }  // namespace tessera::compiler

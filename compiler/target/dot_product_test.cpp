@@ -48,7 +48,7 @@ TEST(DotProduct, OthersAreNone) {
   *all.Add() = intrinsic(head + "DATA_TYPE_I16 }" + a + "DATA_TYPE_I8 }" + b + R"(subscripts: "r" })");  // narrow sums
   *all.Add() = intrinsic(head + "DATA_TYPE_I32 }" + a + "DATA_TYPE_I8 }" + b + "}");  // one operand for all neighbours
   *all.Add() = intrinsic(head + "DATA_TYPE_I32 }" + a + "DATA_TYPE_F16 }" + b + R"(subscripts: "r" })");
-  // Sums in integers, operands of two kinds, a group that does not fill a sum.
+  // Integer sums, operands of two types, a group that does not fill a sum.
   for (const auto& [sum, first, second, group] :
        {std::tuple("I32", "BF16", "BF16", 2), {"F32", "BF16", "I16", 2}, {"F32", "BF16", "BF16", 4}})
     *all.Add() = intrinsic(absl::StrCat(

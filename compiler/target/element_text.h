@@ -6,7 +6,7 @@
 
 namespace tessera::compiler {
 
-/// "s8", "u8", "bf16", "f32": types as instruction manuals write them.
+/// "s8", "u8", "bf16", "f32": types in the notation of instruction manuals.
 std::string elementText(v1::DataType type);
 
 bool isFloatingPoint(v1::DataType type);

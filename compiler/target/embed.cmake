@@ -1,5 +1,5 @@
 # cmake -DOUT=builtin_texts.cpp -DFUNCTION=builtinTexts -DFILES="a.textproto;b.textproto" -P embed.cmake
-# Writes text protos into one C++ file, so that what is built in needs no file at run time.
+# Writes text protos into one C++ file, so that the built-in descriptions need no files at run time.
 set(text "#include \"compiler/target/builtin_texts.h\"\n\nnamespace tessera::compiler {\n
 std::span<const std::string_view> ${FUNCTION}() {\n  static constexpr std::string_view kTexts[] = {\n")
 foreach(file ${FILES})

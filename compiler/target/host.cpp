@@ -24,8 +24,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Chips by identity: x86-64 family and model as CPUID gives them, AArch64 the part number as model.
-/// Models not listed get what fits their features (candidatesFor).
+/// Chips by identity: x86-64 family and model as CPUID reports them, AArch64 part number as model. For models not
+/// listed, features decide (candidatesFor).
 struct Chip {
   const char* vendor;
   unsigned family;
@@ -87,7 +87,7 @@ int listedCpus(const std::string& list) {
   return count;
 }
 
-/// Whether another system shares the chip with this one.
+/// Whether this system is a guest of a hypervisor.
 bool isVirtual(const std::string& cpuinfo) {
   std::ifstream file(cpuinfo);
   for (std::string line; std::getline(file, line);)
@@ -95,13 +95,13 @@ bool isVirtual(const std::string& cpuinfo) {
   return false;
 }
 
-/// Puts what the kernel says of CPU 0's data caches over the built-in chip's figures. A virtual machine knows its own
-/// cores of those that share a cache, not the others, nor who runs on a core beside it: one thread a core, as most are
-/// told, is not what the chip does.
+/// Replaces the built-in chip's figures by what the kernel reports of CPU 0's data caches. A virtual machine sees only
+/// its own cores among those that share a cache, and not the load on sibling threads: most report one thread per core,
+/// which is not how the chip behaves.
 void readCaches(const HostPaths& paths, v1::Target& target) {
   const std::string& cpus = paths.cpus;
   const bool alone = !isVirtual(paths.cpuinfo);
-  // A level that the threads of one core share is the core's own.
+  // A level that only the threads of one core share belongs to the core.
   const int threads = listedCpus(readLine(cpus + "/cpu0/topology/thread_siblings_list"));
   if (threads > 1 || (threads > 0 && alone))
     for (v1::ComputeUnit& unit : *target.mutable_units()) unit.set_threads(threads);
@@ -132,18 +132,18 @@ std::optional<v1::Target> closestToThis() { return closestBuiltin(hostIdentity()
 
 int onlineCores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-/// A target that may describe a chip, and how it was found.
+/// A target that may describe a chip, and the reason for choosing it.
 struct Candidate {
   const v1::Target* target;
   std::string how;
 };
 
-/// The chip of this model, then all of its maker and the architecture's levels: those that ask for most first, and of
-/// equal ones the level. A model that is newer than the table, or that a virtual machine made up, has what the maker's
-/// last one had, or most of it.
+/// The chip of this model first; then all chips of its vendor and the architecture's levels, those that require most
+/// features first, levels before chips of equal count. A model that is newer than the table, or invented by a
+/// hypervisor, usually has the features of the vendor's latest chip, or most of them.
 std::vector<Candidate> candidatesFor(const CpuIdentity& id) {
   std::vector<Candidate> candidates;
-  std::multimap<int, Candidate, std::greater<>> others;  // by their numbers of features
+  std::multimap<int, Candidate, std::greater<>> others;  // by number of features
   const auto add = [&](const v1::Target* target, std::string how) {
     others.insert({target->code().features_size(), {target, std::move(how)}});
   };
@@ -214,7 +214,7 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
   target.set_summary(absl::StrCat(cpuModel(paths.cpuinfo), ", as ", closest->summary()));
   if (hostFeaturesAreLimited()) absl::StrAppend(target.mutable_summary(), ", limited by ", kHostFeaturesVariable);
   readCaches(paths, target);
-  // The kernel counts a core once for each of its threads.
+  // The kernel counts each hardware thread as a CPU.
   int cores = onlineCores();
   for (v1::ComputeUnit& unit : *target.mutable_units()) {
     cores = std::max(1, onlineCores() / std::max(1, unit.threads()));

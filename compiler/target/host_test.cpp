@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// A folder like /sys/devices/system/cpu with caches of our choice.
+/// A folder like /sys/devices/system/cpu with caches chosen by the test.
 class FakeSysfs {
  public:
   FakeSysfs()
@@ -52,7 +52,7 @@ class FakeSysfs {
   std::filesystem::path root_;
 };
 
-/// TESSERA_HOST_FEATURES while it lives.
+/// Sets TESSERA_HOST_FEATURES during its lifetime.
 class FeatureLimit {
  public:
   explicit FeatureLimit(const std::string& list) {
@@ -103,7 +103,7 @@ TEST(Host, ThreadsOfOneCoreShareNothing) {
   EXPECT_EQ(target->memory(2).shared_by(), 4);
 }
 
-// A guest sees two of the cores that share a cache; the built-in chip's are at least as many.
+// A guest sees two of the cores that share a cache; the built-in chip has at least as many.
 TEST(Host, AVirtualMachineIsNotAlone) {
   for (const bool guest : {false, true}) {
     FakeSysfs sysfs;
@@ -116,7 +116,7 @@ TEST(Host, AVirtualMachineIsNotAlone) {
   }
 }
 
-// It does not see either whose threads run on its cores: its plans are those of a chip that runs as many as it can.
+// Nor does it see which threads run on its cores: its plans assume as many threads per core as the chip can run.
 TEST(Host, AVirtualMachineIsNotAloneOnItsCores) {
   for (const bool guest : {false, true}) {
     FakeSysfs sysfs;
@@ -147,11 +147,11 @@ TEST(Host, ThisMachineRunsWhatIsCompiledForItself) {
   EXPECT_GE(info.cores(), 1);
   EXPECT_GT(info.memory_bytes(), 0);
   EXPECT_EQ(info.cpu(), target->code().cpu());
-  // What is listed may be used: the kernel was asked.
+  // A listed feature may be used: it was requested from the kernel.
   for (const std::string& feature : info.features()) EXPECT_EQ(hostFeature(feature), FeatureState::kPresent) << feature;
 }
 
-// A virtual machine, an old kernel, or one that refuses: all but the tiles is there.
+// A virtual machine, an old kernel, or one that refuses: all features except the tiles are present.
 TEST(Host, AChipWithoutItsTilesKeepsTheRest) {
   if (hostArchitecture() != "x86_64") GTEST_SKIP() << "no chip of this architecture has tiles";
   const CpuIdentity chip{.vendor = "GenuineIntel", .family = 6, .model = 0x8f, .stepping = 8};
@@ -177,14 +177,14 @@ TEST(Host, AChipWithoutItsTilesKeepsTheRest) {
   EXPECT_THAT(tileProducts(usable), IsEmpty());
   EXPECT_EQ(dotProducts(usable), dotProducts(usableInstructions(whole)));
   EXPECT_FALSE(dotProducts(usable).empty());
-  // Some of the products alone.
+  // Only some of the products.
   EXPECT_THAT(tileProducts(usableInstructions(closest({"amx-bf16"}))), SizeIs(4));
 
   EXPECT_EQ(closest({"avx512vnni"}).name(), "x86-64-v4") << "what else is missing is another chip";
   EXPECT_FALSE(closestBuiltin(chip, {"avx", "amx-tile"}));
 }
 
-// A model that is newer than the table, or a virtual machine's, is what its features say.
+// For a model newer than the table, or a virtual machine's, features decide.
 TEST(Host, AnUnknownModelIsTheChipOfItsMakerWithMostOfItsFeatures) {
   if (hostArchitecture() != "x86_64") GTEST_SKIP() << "of one architecture";
   const auto closest = [](const char* vendor, const std::string& has, const std::set<std::string>& without = {}) {
@@ -204,14 +204,14 @@ TEST(Host, AnUnknownModelIsTheChipOfItsMakerWithMostOfItsFeatures) {
   EXPECT_EQ(closest("AuthenticAMD", "znver5"), "znver5 by its features");
   EXPECT_EQ(closest("AuthenticAMD", "znver5", {"avxvnni"}), "znver4 by its features");
   EXPECT_EQ(closest("AuthenticAMD", "znver5", {"sse4a"}), "x86-64-v4");
-  // What a level asks for as well is that level, and so is another maker's chip.
+  // Features that match a level as well give the level, and so does a chip of another vendor.
   EXPECT_EQ(closest("GenuineIntel", "skylake-avx512"), "x86-64-v4");
   EXPECT_EQ(closest("GenuineIntel", "haswell"), "x86-64-v3");
   EXPECT_EQ(closest("CentaurHauls", "sapphirerapids"), "x86-64-v4");
   EXPECT_EQ(closest("GenuineIntel", "haswell", {"avx2"}), "none");
 }
 
-// As on a machine with AVX2 alone, on which tests of what needs no more have to pass.
+// As on a machine with AVX2 only, on which all tests that need no more must pass.
 TEST(Host, IsLimitedToTheFeaturesThatTheEnvironmentNames) {
   if (hostArchitecture() != "x86_64") GTEST_SKIP() << "of one architecture";
   const v1::Target& level = *findBuiltinTarget("x86-64-v3");
@@ -263,7 +263,7 @@ TEST(CpuFeatures, EveryFeatureABuiltinOfThisArchitectureNeedsIsInTheTable) {
 
 TEST(CpuFeatures, AgreesWithTheKernel) {
   const FeatureLimit none("");
-  // Linux prints some features under names of its own; these have the same one.
+  // Linux prints some features under other names; these have the same name.
   std::ifstream file("/proc/cpuinfo");
   std::string flags;
   for (std::string line; std::getline(file, line);) {

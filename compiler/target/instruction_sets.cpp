@@ -14,7 +14,7 @@ const std::vector<v1::InstructionSet>& builtinInstructionSets() {
   static const std::vector<v1::InstructionSet> sets = [] {
     std::vector<v1::InstructionSet> parsed;
     for (std::string_view text : builtinInstructionTexts()) {
-      // A broken description ends the process: instruction_sets_test reads every one of them.
+      // A broken description aborts the process: instruction_sets_test parses all of them.
       if (!google::protobuf::TextFormat::ParseFromString(std::string(text), &parsed.emplace_back())) std::abort();
       for (v1::Intrinsic& intrinsic : *parsed.back().mutable_intrinsics()) {
         if (intrinsic.features().empty()) *intrinsic.mutable_features() = parsed.back().features();

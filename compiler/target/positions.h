@@ -8,7 +8,7 @@
 
 namespace tessera::compiler {
 
-/// A description and where in its text each field stands.
+/// A description, and the position of each field in its text.
 struct PositionedTarget {
   struct Position {
     int line = 0, column = 0;  ///< from 1
@@ -16,11 +16,11 @@ struct PositionedTarget {
   v1::Target target;
   std::map<std::string, Position> fields;  ///< by path: "memory[1].capacity_bytes"
 
-  /// Where the field of that path stands, or the message it is missing from; 1:1 for what the text has nothing of.
+  /// The position of the field of that path, or of the message that lacks it; 1:1 if the text has neither.
   Position at(std::string path) const;
 };
 
-/// parseTargetText, positions kept.
+/// parseTargetText with positions.
 absl::StatusOr<PositionedTarget> parseTargetWithPositions(const std::string& text);
 
 }  // namespace tessera::compiler

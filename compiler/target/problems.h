@@ -8,7 +8,7 @@
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/target_service.pb.h"
 
-/// What is wrong with a description, gathered: every check names the field, what was found and what is accepted.
+/// Collects the problems of a description: every check names the field, the value found and the values accepted.
 namespace tessera::compiler {
 
 class Problems {
@@ -17,26 +17,26 @@ class Problems {
   static constexpr int kMaxEntries = 256;  ///< of any repeated field
   static constexpr size_t kMostProblems = 100;
 
-  /// Of more than kMostProblems only that there are more is kept: a small description can have a million faults.
+  /// After kMostProblems, records only that there are more: a small description can have a million faults.
   void add(std::string field, std::string message);
-  /// Whether what add() would get is not kept any more, and need not be looked for.
+  /// Whether add() no longer records anything, so that checks can be skipped.
   bool full() const { return problems_.size() > kMostProblems; }
 
-  /// A name of letters that satisfy `legal`, starting with a letter or digit; `accepted` says so in words.
+  /// A name of characters that satisfy `legal`, starting with a letter or digit; `accepted` describes the rule.
   template <typename Predicate>
   void checkName(const std::string& field, const std::string& name, const char* accepted, Predicate legal) {
     if (!fits(field, name)) return;
     if (!std::all_of(name.begin(), name.end(), legal) || !absl::ascii_isalnum(name[0])) illegal(field, name, accepted);
   }
-  /// Names that end up in LLVM's options: a stray ',' or ' ' there would change their meaning.
+  /// Checks a name that becomes part of LLVM's options, where a stray ',' or ' ' would change the meaning.
   void checkToken(const std::string& field, const std::string& name);
-  /// Names that occur in affine expressions.
+  /// Checks a name that occurs in affine expressions.
   void checkIdentifier(const std::string& field, const std::string& name);
   void checkRange(const std::string& field, int64_t value, int64_t low, int64_t high);
   void checkPositive(const std::string& field, double value);
   void checkNonNegative(const std::string& field, double value);
   void checkPowerOfTwo(const std::string& field, int64_t value);
-  /// Whether a repeated field has few enough entries to be looked at.
+  /// Whether a repeated field has few enough entries to be checked.
   bool checkCount(const std::string& field, int count);
 
   std::vector<v1::TargetProblem> take() { return std::move(problems_); }

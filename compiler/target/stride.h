@@ -9,22 +9,22 @@
 namespace tessera::compiler {
 
 /// How a subscript walks the outer memory of a transfer, in elements. "4:1,free" reads: four elements at distance 1,
-/// then steps of four at a distance that the compiler chooses (the rows of b in AMX: four of the sum beside each
-/// other).
+/// then steps of four at a distance that the compiler chooses (the rows of b in AMX: four neighbours along the sum are
+/// adjacent).
 struct Stride {
   struct Part {
-    int64_t extent = 1;  ///< elements of the subscript
+    int64_t extent = 1;  ///< elements along the subscript
     int64_t stride = 0;  ///< between them
     bool operator==(const Part&) const = default;
   };
   std::vector<Part> inner;  ///< fastest first
-  int64_t outer = 0;        ///< between what `inner` covers; kFree: the compiler's to choose
+  int64_t outer = 0;        ///< distance after the elements of `inner`; kFree: chosen by the compiler
   static constexpr int64_t kFree = -1;
 
   bool operator==(const Stride&) const = default;
 };
 
-/// "free", "16", "4:1,free". Fails with INVALID_ARGUMENT saying what is accepted.
+/// "free", "16", "4:1,free". Fails with INVALID_ARGUMENT naming the accepted syntax.
 absl::StatusOr<Stride> parseStride(const std::string& text);
 
 }  // namespace tessera::compiler

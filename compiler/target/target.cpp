@@ -18,7 +18,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Collects the text parser's complaints, the first few in full.
+/// Collects the text parser's errors; keeps the first few.
 class Complaints : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -117,7 +117,7 @@ std::string hashOf(const v1::Target& target) { return sha256Hex(deterministicByt
 }  // namespace
 
 std::string targetHash(const v1::Target& target) {
-  // Those that come with the compiler are asked about by every request, and stay as they are.
+  // The hashes of built-in targets, which every request needs, are computed once.
   static const std::vector<std::string> known = [] {
     std::vector<std::string> hashes;
     for (const v1::Target& builtin : builtinTargets()) hashes.push_back(hashOf(builtin));

@@ -91,7 +91,7 @@ TEST(Target, EveryProblemIsReportedByItsField) {
                           "units[0].ops_per_cycle", "intrinsics[0].operands[1].subscripts[0]"));
 }
 
-// Instructions described in sets change no chip's identity: tuning records stay with their chips.
+// Moving instruction descriptions to sets must not change any chip's identity, to which tuning records refer.
 TEST(Target, HashesOfChipsAreThoseOfEarlierReleases) {
   EXPECT_EQ(targetHash(*findBuiltinTarget("cascadelake")),
             "b5a36e7fee70a8fa61a6abec08d1fe376e9e320d677483f288fd8d489bf0f017");
@@ -120,7 +120,7 @@ TEST(Target, ParseErrorsNameLineAndColumn) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("famlily"));
 }
 
-// A megabyte of faults, each of which lists what is accepted, would be a gigabyte of complaints.
+// A megabyte of faults, each listing the accepted values, would give a gigabyte of messages.
 TEST(Target, OnlyTheFirstHundredProblemsAreKept) {
   v1::Target target = *findBuiltinTarget("skylake-avx512");
   for (int i = 0; i < 100; ++i) target.add_instruction_sets("none");

@@ -6,7 +6,7 @@
 
 namespace tessera::compiler {
 
-/// parseTargetText that also fills `tree`, where it is given, with the places of all fields.
+/// parseTargetText that also fills `tree`, if given, with the positions of all fields.
 absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::protobuf::TextFormat::ParseInfoTree* tree);
 
 }  // namespace tessera::compiler

@@ -15,7 +15,7 @@ bool subscripts(const Operand& operand, const v1::Intrinsic::IterDim& row, const
          operand.subscripts(1) == column.name();
 }
 
-// What descriptions may name: their instructions become text of assembly, each without its prefix.
+// The instructions that descriptions may name: they become assembly text without the prefix.
 constexpr std::string_view kPrefix = "llvm.x86.";
 constexpr std::string_view kLoads[] = {"llvm.x86.tileloadd64", "llvm.x86.tileloaddt164"};
 constexpr std::string_view kStores[] = {"llvm.x86.tilestored64"};
@@ -26,13 +26,14 @@ bool isProductOfTiles(std::string_view emit) {
          std::ranges::all_of(emit, [](char c) { return ('a' <= c && c <= 'z') || ('0' <= c && c <= '9'); });
 }
 
-/// What a tile register of palette 1 holds: rows, and bytes of one. A column of sums is 4 bytes, as a group is.
+/// Limits of a tile register of palette 1: rows, and bytes per row. A column of sums has 4 bytes, and so has a group.
 constexpr int64_t kMostRows = 16, kMostRowBytes = 64;
 constexpr int64_t kMostColumns = kMostRowBytes / 4, kMostGroups = std::min(kMostRows, kMostRowBytes / 4);
 
 bool isWithin(int64_t value, int64_t most) { return 1 <= value && value <= most; }
 
-/// The intrinsic of the only way of `operand` between memory and registers; empty: there is none, several, or another.
+/// The intrinsic of the only transfer of `operand` between memory and registers; empty if there is none, several, or an
+/// unknown one.
 std::string moves(const v1::Intrinsic& intrinsic, const Operand& operand, bool into_registers) {
   const std::span<const std::string_view> known = into_registers ? std::span<const std::string_view>(kLoads) : kStores;
   std::string found;

@@ -44,7 +44,7 @@ TEST(TileProduct, IsFoundByWhatItComputesAndHowItsTilesMove) {
   EXPECT_FALSE(isNone([](auto&) {}));
 }
 
-// Names become text of assembly, and shapes those of registers.
+// Names become assembly text, and shapes must be those of registers.
 TEST(TileProduct, NamesInstructionsOfTilesAndFitsTheirRegisters) {
   google::protobuf::RepeatedPtrField<v1::Intrinsic> all;
   const v1::Intrinsic whole = findInstructionSet("amx-int8")->intrinsics(0);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxCapacityBytes = int64_t{1} << 50;
 
-/// What a family asks of a description.
+/// Requirements of a family on a description.
 struct FamilyRules {
   v1::Target::Family family;
   const char* triple_prefix;  // null: no machine code
@@ -28,7 +28,7 @@ constexpr FamilyRules kFamilies[] = {
     {v1::Target::HLS, nullptr, false},
 };
 
-/// Prices that are rates.
+/// Cost parameters by which plans divide.
 const std::set<std::string> kDivisors = {"peak_share",           "stream_bandwidth_share", "planes_share",
                                          "strided_planes_share", "window_planes_share",    "sliding_planes_share",
                                          "sliding_share",        "innermost_share",        "least_slice_iterations"};
@@ -85,7 +85,7 @@ class Validator : Problems {
     if (target_.memory().empty()) return add("memory", "has no level; give at least one, innermost first");
     if (!checkCount("memory", target_.memory_size())) return;
     std::set<std::string> names;
-    int64_t inner = 0;  // capacity of the next smaller level
+    int64_t inner = 0;  // capacity of the next inner level
     for (int i = 0; i < target_.memory_size(); ++i) {
       const v1::MemoryLevel& level = target_.memory(i);
       const std::string at = absl::StrCat("memory[", i, "].");
@@ -93,7 +93,7 @@ class Validator : Problems {
       if (!names.insert(level.name()).second) {
         add(at + "name", absl::StrCat("'", absl::CHexEscape(level.name()), "' is the name of an inner level as well"));
       }
-      // The outermost level may be as large as the machine has it.
+      // The outermost level may omit its size: it is that of the machine.
       const bool outermost = i + 1 == target_.memory_size();
       checkRange(at + "capacity_bytes", level.capacity_bytes(), outermost ? 0 : 1, kMaxCapacityBytes);
       if (level.beside_inner() && i == 0) add(at + "beside_inner", "is set, but no level is before it");
@@ -140,8 +140,8 @@ class Validator : Problems {
     }
   }
 
-  // Every price by what its name says it is: shares are parts of a whole, the rest is no less than zero; what plans
-  // divide by is more.
+  // Checks every cost parameter according to its name: shares are between 0 and 1, the others at least 0; divisors must
+  // be positive.
   void prices() {
     if (target_.has_prices()) prices("prices.", target_.prices());
   }
@@ -179,7 +179,7 @@ class Validator : Problems {
     }
   }
 
-  // What the named sets put where must be there.
+  // The memories that the named sets use must exist.
   void instructionSets() {
     if (!checkCount("instruction_sets", target_.instruction_sets_size())) return;
     for (int i = 0; i < target_.instruction_sets_size(); ++i) {
