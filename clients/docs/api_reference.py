@@ -1,6 +1,6 @@
-"""The reference of the gRPC API, and of the JSON that goes with it, from the comments of the .proto files.
+"""Generates the reference of the gRPC API, and of its JSON over HTTP, from the comments of the .proto files.
 
-Reads what `protoc --include_source_info --descriptor_set_out` wrote, and the table of routes in
+The inputs are the output of `protoc --include_source_info --descriptor_set_out` and the table of routes in
 server/gateway/routes.cpp.
 """
 
@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2 as pb
 
 PACKAGE = "tessera.v1"
 KIND = {value: name[len("TYPE_"):].lower() for name, value in pb.FieldDescriptorProto.Type.items()}
-# Numbers of the fields of FileDescriptorProto and so on that a location's path is made of.
+# Field numbers of FileDescriptorProto and its parts, as they occur in the path of a source location.
 MESSAGE, ENUM, SERVICE = 4, 5, 6
 FIELD, NESTED, NESTED_ENUM, VALUE, METHOD = 2, 3, 4, 2, 2
 ROUTE = re.compile(r'\{"(GET|POST)", "([^"]+)", "([\w.]+)"')
@@ -32,14 +32,14 @@ class Method:
 
 
 class Api:
-    """Everything that the files define, by its name within the package."""
+    """All definitions of the files, by their names within the package."""
 
     def __init__(self, descriptors, routes_text):
         self.files = pb.FileDescriptorSet.FromString(descriptors).file
         self.routes = {}
         for verb, path, method in ROUTE.findall(routes_text):
             self.routes.setdefault(method, []).append((verb, path))
-        self.services = []  # (name, comment, [Method]), in the files' order
+        self.services = []  # (name, comment, [Method]), in the order of the files
         self.types = []     # (name, comment, "message" or "enum", entries, file)
         for file in self.files:
             comments = {tuple(place.path): self._comment(place) for place in file.source_code_info.location}
@@ -93,7 +93,7 @@ class Api:
         return f"optional {kind}" if field.proto3_optional else kind
 
     def linked(self, text):
-        """Escaped, names of types as links."""
+        """Escapes a text and turns names of types into links."""
         def link(found):
             return f'<a href="#{found[0]}">{found[0]}</a>' if found[0] in self.names else found[0]
         return re.sub(r"\b[A-Z]\w*(?:\.[A-Z]\w*)*\b", link, html.escape(text))

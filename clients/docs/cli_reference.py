@@ -1,4 +1,4 @@
-"""The reference of a command line as CLI11's own --help tells it, of a program and each of its commands."""
+"""Generates the reference of a command line from CLI11's --help of the program and each of its commands."""
 
 import dataclasses
 import html
@@ -12,19 +12,19 @@ ENTRY = re.compile(r"^(\S+(?: \S+)*)( {2,}(\S.*))?$")  # the text is in a column
 
 @dataclasses.dataclass
 class Entry:
-    """An option, a positional or a subcommand: what to write, and what it says about itself."""
+    """An option, positional argument or subcommand: its syntax and its help text."""
     name: str
     text: str
 
     @property
     def flags(self):
-        """The names it goes by: "--filter", "-o"."""
+        """The option's names: "--filter", "-o"."""
         return set(re.findall(r"(?<![\w-])(--?[\w][\w-]*)", self.name.split(" ")[0]))
 
 
 @dataclasses.dataclass
 class Command:
-    """One command: its words, what it does, its sections of entries."""
+    """One command: its words, its description, its sections of entries."""
     words: tuple
     summary: str
     usage: str
@@ -40,19 +40,19 @@ class Command:
 
 
 def parse(words, text):
-    """A Command from the text of its --help."""
+    """Parses the text of a command's --help."""
     lines = text.splitlines()
     usage = next(index for index, line in enumerate(lines) if line.startswith("Usage: "))
     sections, entries, indent, note = {}, [], 2, ""
     for line in lines[usage + 1:]:
-        if found := NOTE.match(line):  # an option group begins with its name, then says how many of them
+        if found := NOTE.match(line):  # an option group starts with its name and the number of required options
             note = "" if found[1].startswith("Option Group") else f" ({found[1]})"
         elif found := SECTION.match(line):
             entries = sections.setdefault(found[2] + note, [])
             indent = len(found[1]) + 2
         elif found := ENTRY.match(line[indent:]) if line[:indent].isspace() else None:
             entries.append(Entry(found[1], found[3] or ""))
-        elif line[:indent].isspace() and line.strip():  # a long name's text is on the next line
+        elif line[:indent].isspace() and line.strip():  # after a long name the text starts on the next line
             entries[-1].text = f"{entries[-1].text} {line.strip()}".strip()
         elif line.strip():
             break  # the footer
@@ -65,7 +65,7 @@ def help_of(program, words):
 
 
 def commands(program, name):
-    """The program itself and all its commands, in the order of their help."""
+    """The program and all its commands, in the order of their help."""
     found, ahead = [], [(name,)]
     while ahead:
         words = ahead.pop(0)

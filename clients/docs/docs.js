@@ -1,4 +1,4 @@
-// The theme that the service's page keeps, the list of pages on wide screens, and a search without a server.
+// The colour scheme of the service's page, the list of pages on wide screens, and the search, which needs no server.
 (() => {
   const theme = (() => {
     try {
@@ -35,7 +35,7 @@
   };
 
   const MOST = 40;
-  /** Sections that have all words; those that have them in the heading first. */
+  /** Returns the sections that contain all words, those with the words in the heading first. */
   function matches(sections, words) {
     const found = [];
     for (const [address, page, heading, text] of sections) {
@@ -49,7 +49,7 @@
     return found.sort((a, b) => b.rank - a.rank).slice(0, MOST);
   }
 
-  /** The text around the first of the words that is in it. */
+  /** Returns the text around the first occurring word. */
   function excerpt(text, words) {
     const at = Math.max(0, Math.min(...words.map((word) => text.toLowerCase().indexOf(word)).filter((at) => at >= 0)) - 60);
     return Number.isFinite(at) && at > 0 ? `… ${text.slice(at, at + 200)}` : text.slice(0, 200);

@@ -1,4 +1,4 @@
-"""The reference of the Python package from its docstrings and signatures, without importing it."""
+"""Generates the reference of the Python package from docstrings and signatures, without importing the package."""
 
 import ast
 import html
@@ -11,7 +11,7 @@ ROLE = re.compile(r":(?:class|func|meth|mod):`([^`]+)`")
 
 
 class Package:
-    """The modules of a package and what each defines at its top."""
+    """The modules of a package and their top-level definitions."""
 
     def __init__(self, folder):
         self.modules = {}
@@ -20,14 +20,14 @@ class Package:
         self.root = self.modules["__init__"]
 
     def public(self):
-        """Names of __all__, in its order."""
+        """The names in __all__, in order."""
         for node in self.root.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
                 return [element.value for element in node.value.elts]
         raise ValueError("tessera/__init__.py has no __all__")
 
     def found(self, name):
-        """The class or function of that name, wherever it is defined; None for a module or a constant."""
+        """The class or function of that name in any module; None for a module or a constant."""
         for module in self.modules.values():
             for node in module.body:
                 if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
@@ -36,13 +36,13 @@ class Package:
 
 
 def prose(text):
-    """Escaped, with what stands in backquotes as code."""
+    """Escapes a text; parts in backquotes become code."""
     text = CODE.sub(lambda found: f"<code>{found[1] or found[2]}</code>", html.escape(ROLE.sub(r"`\1`", text)))
     return text
 
 
 def docstring(node):
-    """A docstring as HTML: paragraphs, code that is set in, parameters as a list."""
+    """Converts a docstring to HTML: paragraphs, indented code, parameters as a list."""
     text = ast.get_docstring(node)
     if not text:
         return ""
@@ -109,7 +109,7 @@ def class_html(node, name, level=2):
 
 
 def names(package):
-    """What the page describes: anchors of classes and functions."""
+    """The anchors of the page: its classes and functions."""
     return [name for name in package.public() if package.found(name) is not None]
 
 

@@ -1,5 +1,5 @@
-// tessera-describe-host: this machine as a serialized v1::Target on standard output; where that cannot be said, a
-// serialized v1::Failure and exit code 1. For clients that are not C++.
+// tessera-describe-host: writes a description of this machine to standard output, as a serialized v1::Target. On
+// failure, writes a serialized v1::Failure and exits with 1. For clients in other languages than C++.
 
 #include <iostream>
 

@@ -1,5 +1,6 @@
-/* tessera._fast_call: tessera_session_run on arrays, in one call from Python. Through ctypes an array's address alone
- * costs a microsecond, see tests/bench/python_calls. Python's stable interface: one build serves 3.11 and later. */
+/* tessera._fast_call: calls tessera_session_run on arrays, in one call from Python. With ctypes, getting an array's
+   address alone takes a microsecond, see tests/bench/python_calls. Uses Python's stable ABI: one build works with 3.11
+   and later. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,8 +11,8 @@ typedef tessera_status (*run_function)(tessera_session*, const tessera_const_buf
                                        size_t);
 enum { kOnStack = 16 };
 
-/* Views of `count` arrays, and their places as C wants them; both sides of a run have the same layout. Answers how many
- * it took; fewer than `count` with an exception set. */
+/* Gets buffer views of `count` arrays and converts them to C structures; inputs and outputs have the same layout.
+   Returns the number of views; fewer than `count` with an exception set. */
 static Py_ssize_t take(PyObject* arrays, Py_ssize_t count, int flags, Py_buffer* views, tessera_buffer* places) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* array = PyList_GetItem(arrays, i);

@@ -1,11 +1,11 @@
-"""The wheel; called by CMake in the folder where the package was put together. See README.md."""
+"""Builds the wheel; CMake calls it in the folder with the assembled package. See README.md."""
 
 from setuptools import setup
 from wheel.bdist_wheel import bdist_wheel
 
 
 class PlatformWheel(bdist_wheel):
-    """It brings native code along, so it belongs to a platform; its extension has Python's stable interface."""
+    """The wheel contains native code and is therefore platform-specific; its extension uses Python's stable ABI."""
 
     def finalize_options(self):
         super().finalize_options()

@@ -1,6 +1,6 @@
-"""From a line of text to a kernel that runs in this process, on a service of this machine's own.
+"""Compiles a tensor expression on a local service and runs it in this process.
 
-    python compile_and_run.py [DATA_FOLDER]
+   python compile_and_run.py [DATA_FOLDER]
 """
 
 import sys
@@ -20,7 +20,7 @@ def main() -> None:
         model = compilation.artifact.load(threads=2)
         print(compilation.explain())
 
-    # The service is gone; the model stays.
+    # The service has ended; the model can still be called.
     random = np.random.default_rng(0)
     a = random.standard_normal((64, 128), dtype=np.float32)
     b = random.standard_normal((128, 31), dtype=np.float32)

@@ -1,6 +1,6 @@
-"""Several compilations at once with asyncio, each with its progress; what failed says why.
+"""Runs several compilations concurrently with asyncio, shows their progress, and prints the errors of those that fail.
 
-    python many_at_once.py [SERVER]
+   python many_at_once.py [SERVER]
 """
 
 from __future__ import annotations

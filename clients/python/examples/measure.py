@@ -1,6 +1,6 @@
-"""Time an artifact on a worker of the service, then look at the tuning database it filled.
+"""Times an artifact on a worker of the service, then queries the resulting tuning records.
 
-    python measure.py [SERVER]
+   python measure.py [SERVER]
 """
 
 import statistics

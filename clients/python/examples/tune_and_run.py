@@ -1,6 +1,6 @@
-"""Tunes a model while it is run: what runs is replaced as faster schedules are found.
+"""Tunes a model while running it: the running artifact is replaced whenever faster schedules are found.
 
-    tune_and_run.py DATA_FOLDER
+   tune_and_run.py DATA_FOLDER
 """
 
 import sys

@@ -1,13 +1,13 @@
 """Tessera for Python: compile models on a service, run them in this process.
 
-    import tessera
+   import tessera
 
-    with tessera.local() as client:                     # or tessera.connect("host:7400")
-        compilation = client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
-        model = compilation.artifact.load(threads=2)
-    logits = model(x=image)["logits"]
+   with tessera.local() as client:                     # or tessera.connect("host:7400")
+       compilation = client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
+       model = compilation.artifact.load(threads=2)
+   logits = model(x=image)["logits"]
 
-``tessera.compile(...)`` is the same on the default service (TESSERA_SERVER), ``tessera.aio`` the same for asyncio,
+``tessera.compile(...)`` uses the default service (TESSERA_SERVER), ``tessera.aio`` is the same API for asyncio, and
 ``tessera.load("resnet18.tsra")`` needs no service.
 """
 
@@ -34,14 +34,14 @@ from tessera.views import Check, Explanation, Job, Profile, Progress
 
 
 def connect(address: str | None = None, **identity: Any) -> Client:
-    """A client of the service at host:port or unix:/path; TESSERA_SERVER, else localhost:7400, without one. `identity`
-    are fields of :class:`Identity` (``token_file=``, ``tls_ca=``, ...); without any it is the environment's."""
+    """Returns a client of the service at `address`: host:port, unix:/path, or by default TESSERA_SERVER or localhost:7400.
+    `identity` are fields of :class:`Identity` (``token_file=``, ``tls_ca=``, ...); without any, the environment's are used."""
     return Client(address, Identity(**identity) if identity else None)
 
 
 def compile(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
             dims: DimsLike | None = None, client: Client | None = None, **options: Any) -> Compilation:
-    """``Client.compile`` on the default service; `options` are its other ones."""
+    """``Client.compile`` on the default service; `options` are its further arguments."""
     return (client or default_client()).compile(model, target, shapes=shapes, dims=dims, **options)
 
 

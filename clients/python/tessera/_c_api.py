@@ -42,7 +42,7 @@ class Shape(Structure):
 
 
 class Buffer(Structure):
-    """tessera_buffer, and tessera_const_buffer as well."""
+    """tessera_buffer and tessera_const_buffer."""
     _fields_ = [("data", c_void_p), ("size_bytes", c_size_t)]
 
 
@@ -86,7 +86,7 @@ _REASONS = {1: "INVALID_INPUT", 4: "INCOMPATIBLE_HOST", 5: "OUT_OF_MEMORY"}
 
 
 class _Functions:
-    """Functions of the library by their names without "tessera_", typed."""
+    """The library's functions with their types, by their names without "tessera_"."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(LIBRARY))
@@ -101,7 +101,7 @@ class _Functions:
         function.argtypes, function.restype = arguments, result
         setattr(self, name, function)
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers: all were set above
+    def __getattr__(self, name: str) -> Any:  # for type checkers; all attributes are set above
         raise AttributeError(name)
 
 
@@ -109,7 +109,7 @@ _loaded: _Functions | None = None
 
 
 def functions() -> _Functions:
-    """The library, loaded when first needed: a client of the service alone does without."""
+    """Returns the library, loaded on first use: a program that only uses the service does not need it."""
     global _loaded
     if _loaded is None:
         try:
@@ -120,7 +120,7 @@ def functions() -> _Functions:
 
 
 def check(status: int) -> None:
-    """Raises what the library says of this thread's latest call."""
+    """Raises the error of this thread's latest call."""
     if status:
         text = functions().last_error().decode(errors="replace")
         fix = "make a session for each thread, or call the model" if status == _BUSY else ""
@@ -128,12 +128,12 @@ def check(status: int) -> None:
 
 
 def buffers(arrays: list[np.ndarray[Any, Any]]) -> Any:
-    """The places of arrays, which must outlive their use."""
+    """The C structures for arrays, which must outlive their use."""
     return (Buffer * len(arrays))(*[Buffer(array.ctypes.data, array.nbytes) for array in arrays])
 
 
 def shape_array(shapes: list[tuple[int, ...]]) -> Any:
-    """An array of Shape; it keeps the extents alive."""
+    """An array of Shape that keeps the extents alive."""
     array = (Shape * len(shapes))()
     for item, shape in zip(array, shapes):
         item.extents = (c_int64 * max(1, len(shape)))(*shape)

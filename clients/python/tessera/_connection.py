@@ -18,7 +18,7 @@ from tessera.v1 import (artifact_pb2_grpc, artifact_versions_pb2_grpc, blob_serv
                         job_pb2_grpc, operator_service_pb2_grpc, record_pb2_grpc, signing_service_pb2_grpc,
                         target_service_pb2_grpc, worker_service_pb2_grpc)
 
-_CONNECTED_PAUSE_S = 0.1  # before a call over a connection that stood while the last one was not answered
+_CONNECTED_PAUSE_S = 0.1  # before repeating a call that got no answer although the connection stood
 DEFAULT_ADDRESS = "localhost:7400"
 
 _STUBS: dict[str, Any] = {
@@ -33,8 +33,8 @@ _STUBS: dict[str, Any] = {
     "SigningService": signing_service_pb2_grpc.SigningServiceStub,
     "TargetService": target_service_pb2_grpc.TargetServiceStub,
 }
-# Blob chunks are 1 MiB and inline tensors likewise; the rest is small. A machine or a wire that is gone sends no
-# reset: without pings a watch would wait for it.
+# Blob chunks and inline tensors have at most 1 MiB; other messages are small. A host or network that disappears sends no reset:
+# without keepalive pings a watch would wait forever.
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.max_send_message_length", 64 << 20),
@@ -43,13 +43,13 @@ _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # A proxy for the web is none for a service within the house; one that is meant for gRPC is named so.
+    # Only grpc_proxy is honoured. http_proxy is meant for web traffic, not for a service of the own network.
     ("grpc.enable_http_proxy", int(bool(os.environ.get("grpc_proxy")))),
 ]
 
 
 def address_or_default(address: str | None) -> str:
-    """TESSERA_SERVER, as the command line client has it, where none is given."""
+    """Returns `address`, or by default TESSERA_SERVER or localhost:7400, like the command line client."""
     return address or os.environ.get("TESSERA_SERVER") or DEFAULT_ADDRESS
 
 
@@ -63,7 +63,7 @@ class _Methods:
         self.answered = False
 
     def method(self, name: str) -> Any:
-        """The callable behind "JobService.GetJob", which shows who calls."""
+        """The callable for a name such as "JobService.GetJob", with the caller's identity."""
         if self._closed:
             raise errors.Closed("the client is closed", fix="make another with tessera.connect")
         service, _, method = name.partition(".")
@@ -71,8 +71,8 @@ class _Methods:
 
 
 def _channel(kind: Any, address: str, identity: Identity) -> Any:
-    """Of `kind`, gRPC's blocking or asyncio module."""
-    identity.metadata()  # what is wrong with it is said now, not by the first call
+    """A channel; `kind` is gRPC's blocking or asyncio module."""
+    identity.metadata()  # reports a faulty identity now instead of at the first call
     credentials = identity.credentials(address)
     if credentials is None:
         return kind.insecure_channel(address, options=_OPTIONS)
@@ -80,7 +80,7 @@ def _channel(kind: Any, address: str, identity: Identity) -> Any:
 
 
 class Connection(_Methods):
-    """Thread-safe; connects lazily."""
+    """A blocking connection. Thread-safe; connects on first use."""
 
     def __init__(self, address: str, identity: Identity) -> None:
         self.address = address
@@ -90,7 +90,8 @@ class Connection(_Methods):
         super().__init__(self._channel, identity)
 
     def connect_within(self, seconds: float) -> None:
-        """Sleeps; ends early once there is a connection. gRPC hardly works on one between two calls."""
+        """Sleeps for `seconds`, or until a connection is established. gRPC hardly makes progress on connections between calls.
+        """
         ready = grpc.channel_ready_future(self._channel)
         start = time.monotonic()
         try:
@@ -107,7 +108,7 @@ class Connection(_Methods):
 
 
 class AsyncConnection(_Methods):
-    """Belongs to the event loop it is made in."""
+    """An asyncio connection. It belongs to the event loop in which it is created."""
 
     def __init__(self, address: str, identity: Identity) -> None:
         self.address = address

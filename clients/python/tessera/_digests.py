@@ -1,4 +1,4 @@
-"""SHA-256 of files, remembered between processes in the same cache as the command line client's."""
+"""SHA-256 of files, in the same persistent cache as the command line client's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 from tessera.v1 import tensor_pb2
 
-_RACY_S = 2  # a file changed this recently is not remembered: a later write could leave the same times
+_RACY_S = 2  # a file changed this recently is not cached, because a later write could leave the same times
 _CHUNK = 1 << 20
 
 
@@ -18,7 +18,7 @@ def of_bytes(data: bytes | memoryview) -> tensor_pb2.Digest:
 
 
 def of_open_file(file: int) -> tensor_pb2.Digest:
-    """Of a file descriptor, read from its beginning; its position stays."""
+    """Digest of an open file, read from its beginning; the file's position does not change."""
     hasher = hashlib.sha256()
     done = 0
     while chunk := os.pread(file, _CHUNK, done):
@@ -41,14 +41,14 @@ def cache_folder() -> pathlib.Path | None:
 
 
 def _fingerprint(info: os.stat_result) -> str:
-    """What must be unchanged for a remembered digest to hold; spelled as clients/cpp/digest.cpp has it."""
+    """The file attributes that must be unchanged for a cached digest to be valid, formatted as in clients/cpp/digest.cpp."""
     def seconds(ns: int) -> str:
         return f"{ns // 10**9}.{ns % 10**9}"
     return f"{info.st_dev} {info.st_ino} {info.st_size} {seconds(info.st_mtime_ns)} {seconds(info.st_ctime_ns)}"
 
 
 def of_file(path: pathlib.Path) -> tensor_pb2.Digest:
-    """Of a file, remembered for as long as its inode, size and times are unchanged."""
+    """Digest of a file, cached while its inode, size and times are unchanged."""
     folder = cache_folder()
     if folder is None:
         return _of_path(path)
@@ -60,15 +60,15 @@ def of_file(path: pathlib.Path) -> tensor_pb2.Digest:
         if seen == _fingerprint(before) and len(sha256) == 64:
             return tensor_pb2.Digest(sha256=sha256, size_bytes=before.st_size)
     except (OSError, ValueError):
-        pass  # nothing remembered
+        pass  # no cached digest
     digest = _of_path(real)
     after = os.stat(real)
     if _fingerprint(before) == _fingerprint(after) and time.time() - after.st_mtime > _RACY_S:
-        try:  # written aside and renamed, so that a reader never sees half an entry
+        try:  # written to a temporary file and renamed, so that readers never see half an entry
             folder.mkdir(parents=True, exist_ok=True)
             aside = entry.with_name(f"{entry.name}.{os.getpid()}")
             aside.write_text(f"{_fingerprint(before)}\n{digest.sha256}\n")
             aside.rename(entry)
         except OSError:
-            pass  # failing to remember is no failure
+            pass  # a failure to cache is ignored
     return digest

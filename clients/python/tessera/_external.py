@@ -1,4 +1,4 @@
-"""Tensors that an ONNX model keeps in files of their own: the locations that it names, and the files beside it."""
+"""Tensors that an ONNX model stores in separate files: the locations that it refers to, and the files in its folder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from tessera import errors
 
-_DEEPEST = 100  # bodies within bodies
+_DEEPEST = 100  # nesting of graphs in attributes
 
-# Messages of onnx.proto on the way to TensorProto.external_data: by number of a field the message that it is.
+# The messages of onnx.proto on the paths to TensorProto.external_data: for each, the message type by field number.
 _CHILDREN = {
     "model": {7: "graph", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
@@ -36,7 +36,7 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Fields that are messages, texts or bytes: number and content. ValueError, IndexError: this is no message."""
+    """The length-delimited fields of a message: number and content. ValueError or IndexError if the data is not a message."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -68,8 +68,8 @@ def _walk(data: memoryview, message: str, depth: int, found: set[str]) -> None:
 
 
 def locations(model: pathlib.Path) -> set[str]:
-    """What the model names, in its functions and the bodies of its operators too. Nothing of weights is read. Of a file that
-    is no ONNX model what looks like it: the service says what is wrong with it."""
+    """The locations that the model refers to, including those in its functions and in graphs of operators' attributes. Does not
+    read weights. For a file that is not an ONNX model the result is arbitrary; the service reports the error."""
     found: set[str] = set()
     try:
         with open(model, "rb") as file:
@@ -80,8 +80,8 @@ def locations(model: pathlib.Path) -> set[str]:
 
 
 def _blobs_of_snapshot(folder: pathlib.Path) -> pathlib.Path | None:
-    """The blobs that a snapshot of Hugging Face's cache links to: REPOSITORY/blobs of a folder within
-    REPOSITORY/snapshots/REVISION, where REPOSITORY is models--ORG--NAME (or of a data set or a space)."""
+    """The blob folder of a snapshot in Hugging Face's cache: REPOSITORY/blobs for a folder in REPOSITORY/snapshots/REVISION,
+    where REPOSITORY is models--ORG--NAME (or of a data set or a space)."""
     for revision in (folder, *folder.parents):
         repository = revision.parent.parent
         if revision.parent.name == "snapshots" and repository.name.startswith(("models--", "datasets--", "spaces--")):
@@ -90,18 +90,20 @@ def _blobs_of_snapshot(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def beside(model: pathlib.Path, location: str) -> pathlib.Path | None:
-    """The file at a location, which is relative to the model's folder, without symbolic links. None: there is no such file, or
-    the location itself leaves the folder ("..", an absolute path).
+    """Resolves a location, which is relative to the model's folder, to a path without symbolic links. None if there is no such
+    file, or if the location itself leaves the folder ("..", an absolute path).
 
-    Links are followed within the folder, and from a snapshot of Hugging Face's cache to the blobs of the same repository. A
-    link that leads elsewhere raises: a downloaded model could otherwise make its user upload any file of the machine."""
+    Symbolic links may lead to files in the folder and, from a snapshot of Hugging Face's cache, to the blobs of the same
+    repository. Any other link raises an exception: a downloaded model could otherwise make its user upload any file of the
+    machine.
+    """
     relative = pathlib.PurePosixPath(location)
     if not location or "\0" in location or relative.is_absolute() or ".." in relative.parts:
         return None
     try:
         folder = model.absolute().parent.resolve(strict=True)
         file = (folder / relative).resolve(strict=True)
-    except (OSError, RuntimeError):  # not there, or links in a circle
+    except (OSError, RuntimeError):  # missing, or circular links
         return None
     if not file.is_file():
         return None

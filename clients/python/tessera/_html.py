@@ -7,11 +7,11 @@ import datetime
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_LONGEST = 44  # characters of a cell
+_LONGEST = 44  # characters in a cell
 
 
 def text_of(value: Any) -> str:
-    """A cell as people read it; what is longer than a cell is cut."""
+    """Formats a cell; long values are cut."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, datetime.datetime):
@@ -29,7 +29,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") 
 
 
 def fields(title: str, values: dict[str, Any]) -> str:
-    """A heading and what follows it, empty values left out."""
+    """Formats a heading with named values; empty values are omitted."""
     rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
                    for name, value in values.items() if value not in ("", None, [], ()))
     return f"<p><b>{html.escape(title)}</b></p><table><tbody>{rows}</tbody></table>"

@@ -1,4 +1,4 @@
-"""Conversations about jobs: create, follow, ask."""
+"""Conversations about jobs: create, follow, analyze."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from tessera._transfer import KnownBlobs, Sources, download_bytes, upload, uploa
 from tessera.v1 import artifact_versions_pb2, execution_service_pb2, job_pb2, tensor_pb2
 from tessera.views import TERMINAL, Progress
 
-_WATCH_S = 60.0  # of one stream of events; a stream that hangs, for whatever reason, costs this long at most
-_PATIENCE_S = 120.0  # how long the server may stay away
+_WATCH_S = 60.0  # limit of one event stream, so that a stream that hangs costs at most this much time
+_PATIENCE_S = 120.0  # how long to wait for a server that does not answer
 _AGAIN_S = 0.2
-_INLINE_BYTES = 1 << 20  # TensorValue.data's limit
-_MOST_ENCLOSED, _ENCLOSED_BYTES = 64, 64 << 10  # of files that come within the request: asking costs as much
+_INLINE_BYTES = 1 << 20  # the limit of TensorValue.data
+# Limits for enclosed files: the extra bytes cost no more than asking whether the server has them.
+_MOST_ENCLOSED, _ENCLOSED_BYTES = 64, 64 << 10
 _EXECUTE_S = 1800.0
 
 OnProgress = Callable[[Progress], None]
 
 
 def seconds_to_us(what: str, seconds: float | None) -> int:
-    """0, the server's default, for None."""
+    """Converts seconds; None becomes 0, the server's default."""
     if seconds is None:
         return 0
     if not isinstance(seconds, numbers.Real) or not seconds > 0 or math.isinf(seconds):
@@ -55,15 +56,15 @@ def _enclosed(blobs: Sources) -> list[job_pb2.EnclosedFile]:
 
 def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnProgress, known: KnownBlobs,
            question: Any = None, tuning: artifact_versions_pb2.CreateTuningRequest | None = None) -> Steps[job_pb2.Job]:
-    """Uploads what the server lacks, or encloses it where it is small, and creates the job; does not ask about what it is
-    known to have had. With a question, one about the model instead; with a tuning, a search for its schedules."""
+    """Uploads files that the server lacks, or encloses small ones, and creates the job. Does not ask about files that the
+    server is known to have had. With a question the job analyzes the model; with a tuning it searches schedules."""
     spec, blobs = yield Work(request.prepare)
 
     def upload_all() -> Steps[None]:
         yield from upload_missing(blobs, lambda done, total: on_progress(Progress("upload", done, total)))
         known.add(blobs)
 
-    # A retried CreateJob must be recognised as the same request.
+    # A repeated CreateJob must be recognised as the same request.
     fields: dict[str, Any] = {"request_id": f"python-{time.time_ns() // 1_000_000:012x}-{secrets.token_hex(12)}", **options}
     create = job_pb2.CreateJobRequest(**fields)
     assumed = known.all(blobs)
@@ -92,7 +93,7 @@ def submit(request: CompileRequest, options: Mapping[str, Any], on_progress: OnP
             on_progress(Progress("upload", sent, sent))
         return job
     except errors.TesseraError as error:
-        # Collected since, or a server that takes no files with a request.
+        # The server has collected a blob since, or does not accept files within a request.
         if not (assumed or enclosed) or error.reason != "MISSING_BLOB":
             raise
     known.forget(blobs)
@@ -110,8 +111,8 @@ def cancel(job_id: str) -> Steps[job_pb2.Job]:
 
 def received(method: str, request: Any, job_id: str, on_message: Callable[[Any], int],
              stopping: Callable[[], bool] = lambda: False) -> Steps[None]:
-    """A stream of what a job has more and more of, to its end or until `stopping`; survives restarts of the server by
-    resuming behind the number that `on_message` answers."""
+    """Receives a stream of growing data of a job, until its end or until `stopping`. Survives restarts of the server: resumes
+    after the number that `on_message` returned last."""
     def use(message: Any) -> None:
         request.cursor = on_message(message)
 
@@ -122,9 +123,9 @@ def received(method: str, request: Any, job_id: str, on_message: Callable[[Any],
         except errors.TesseraError as error:
             if error.code == "DEADLINE_EXCEEDED":
                 continue
-            if error.code not in ("UNAVAILABLE", "CANCELLED"):  # what has ended for good has no code
+            if error.code not in ("UNAVAILABLE", "CANCELLED"):  # a service that ended for good has no code
                 raise
-        try:  # this call waits for the server
+        try:  # this call waits until the server answers
             yield from call("JobService.GetJob", job_pb2.GetJobRequest(id=job_id), patience_s=_PATIENCE_S)
         except errors.Unreachable as error:
             if error.for_good:
@@ -135,7 +136,7 @@ def received(method: str, request: Any, job_id: str, on_message: Callable[[Any],
 
 
 def follow(job_id: str, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
-    """To the job's end."""
+    """Follows a job to its end."""
     request = job_pb2.WatchJobRequest(id=job_id)
 
     def use(message: Any) -> int:
@@ -151,7 +152,7 @@ def follow(job_id: str, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[j
 
 
 def finished(job: job_pb2.Job, on_event: Callable[[job_pb2.JobEvent], None]) -> Steps[job_pb2.Job]:
-    """The job SUCCEEDED; its failure as an exception where it did not."""
+    """Waits until the job has SUCCEEDED; raises its failure otherwise."""
     if job.state not in TERMINAL:
         job = yield from follow(job.id, on_event)
     if job.state != job_pb2.Job.SUCCEEDED:
@@ -160,7 +161,7 @@ def finished(job: job_pb2.Job, on_event: Callable[[job_pb2.JobEvent], None]) -> 
 
 
 def ask(request: CompileRequest, question: Any, report: Any, on_progress: OnProgress, known: KnownBlobs) -> Steps[Any]:
-    """Fills `report`, a message of analysis.proto, with the service's answer to a question about a model."""
+    """Fills `report`, a message of analysis.proto, with the service's analysis of a model."""
     job = yield from submit(request, {}, on_progress, known, question)
     job = yield from finished(job, lambda event: None)
     report.ParseFromString((yield from download_bytes(job.analyze_result.report)))
@@ -168,7 +169,7 @@ def ask(request: CompileRequest, question: Any, report: Any, on_progress: OnProg
 
 
 def _add_inputs(spec: Any, inputs: Mapping[str, Any]) -> Steps[None]:
-    """Small tensors travel inside the message, large ones as blobs."""
+    """Adds input tensors: small ones inside the message, large ones as blobs."""
     for name, given in inputs.items():
         value = tensor_value(name, np.asarray(given))
         if len(value.data) > _INLINE_BYTES:
@@ -180,7 +181,7 @@ def _add_inputs(spec: Any, inputs: Mapping[str, Any]) -> Steps[None]:
 
 
 def execute(artifact_id: str, inputs: Mapping[str, Any], threads: int, deadlines: Mapping[str, int]) -> Steps[Any]:
-    """Runs an artifact once on a worker; its outputs by name."""
+    """Runs an artifact once on a worker; returns its outputs by name."""
     request = execution_service_pb2.ExecuteRequest(
         spec=job_pb2.ExecuteSpec(artifact_id=artifact_id, threads=threads), **deadlines)  # type: ignore[arg-type]
     yield from _add_inputs(request.spec, inputs)

@@ -1,4 +1,4 @@
-"""Lists of the service, page by page, as tables."""
+"""Lists of the service as tables, fetched page by page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PER_PAGE = 1000
 
 
 def items_of(method: str, request: Any, field: str, limit: int) -> Steps[tuple[list[Any], str]]:
-    """So many items, 0 stands for all, and where the rest begins."""
+    """Returns at most `limit` items (0: all) and the token of the next page."""
     if limit < 0:
         raise errors.InvalidInput("limit is at least 0, which stands for all", attribute="limit", found=str(limit))
     items: list[Any] = []

@@ -1,4 +1,4 @@
-"""What to compile, from Python's values to a ``v1.CompileSpec``."""
+"""Converts Python values that describe a compilation to a ``v1.CompileSpec``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tessera import _digests, _external, dtypes, errors, targets
 from tessera._transfer import Source
 from tessera.v1 import job_pb2, tensor_pb2
 
-MOST_VARIANTS = 64  # of one artifact, TESSERA_MAX_VARIANTS
-MOST_OF_RANGES = 16  # variants that several ranges make
+MOST_VARIANTS = 64  # of one artifact; equals TESSERA_MAX_VARIANTS
+MOST_OF_RANGES = 16  # limit of variants for several ranges
 
 Shape = Sequence[int]
 
 
 @runtime_checkable
 class Serializable(Protocol):
-    """An ``onnx.ModelProto``, say."""
+    """An ``onnx.ModelProto`` or a similar message."""
 
     def SerializeToString(self) -> bytes: ...
 
@@ -42,7 +42,7 @@ _FORMATS = {"onnx": job_pb2.ONNX, "mlir": job_pb2.MLIR_TEXT, "te": job_pb2.TENSO
 
 @dataclasses.dataclass
 class CompileRequest:
-    """Everything that ``compile`` was given, before any of it was looked at."""
+    """The arguments of ``compile``, unchecked."""
     model: ModelLike
     target: targets.TargetLike = "host"
     shapes: ShapesLike | None = None
@@ -56,7 +56,7 @@ class CompileRequest:
     precision: str = "model"
 
     def prepare(self) -> tuple[job_pb2.CompileSpec, dict[str, tuple[Source, tensor_pb2.Digest]]]:
-        """The specification, and the blobs it names by their SHA-256. Reads files."""
+        """Returns the specification, and the blobs it refers to by their SHA-256. Reads files."""
         spec = job_pb2.CompileSpec()
         source, digest = _source(self.model)
         blobs = {digest.sha256: (source, digest)}
@@ -80,7 +80,7 @@ class CompileRequest:
         return spec, blobs
 
     def _external(self, source: Source, format_: Any) -> dict[str, str | os.PathLike[str]]:
-        """By location: what was named, then what lies beside the model."""
+        """Local files by location: those that were named, then those in the model's folder."""
         files: dict[str, str | os.PathLike[str]] = {}
         if isinstance(source, pathlib.Path) and format_ in (job_pb2.MODEL_FORMAT_UNSPECIFIED, job_pb2.ONNX):
             for location in _external.locations(source) - set(self.external_data or {}):
@@ -94,7 +94,7 @@ class CompileRequest:
                 raise errors.InvalidInput(f"format '{self.format}' is not known", attribute="format",
                                           found=self.format, accepted=", ".join(_FORMATS))
             return _FORMATS[self.format]
-        # A text may begin with a comment, which says nothing of its format.
+        # A text may start with a comment, so the content does not determine the format.
         ending = source.suffix if isinstance(source, pathlib.Path) else ""
         return _FORMATS[ending[1:]] if ending in (".mlir", ".te") else job_pb2.MODEL_FORMAT_UNSPECIFIED
 
@@ -116,7 +116,7 @@ def _source(model: ModelLike) -> tuple[Source, tensor_pb2.Digest]:
 
 
 def tensor_value(name: str, array: np.ndarray[Any, Any]) -> tensor_pb2.TensorValue:
-    """A tensor with its bytes inline."""
+    """A tensor with inline data."""
     dtype = dtypes.of_array(array)
     spec = tensor_pb2.TensorSpec(name=name, dtype=dtype.number, shape=array.shape)  # type: ignore[arg-type]
     return tensor_pb2.TensorValue(spec=spec, data=np.ascontiguousarray(array, dtype.numpy).tobytes())
@@ -129,7 +129,7 @@ def _extent(what: str, value: Any) -> int:
 
 
 def _shapes_of(name: str, given: Any) -> list[list[int]]:
-    """The shapes of one input, outermost list: variants."""
+    """The shapes of one input; several shapes make variants."""
     items = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
     if items is None:
         raise errors.InvalidInput(f"the shape of input '{name}' is a list of extents", attribute=name,
@@ -140,14 +140,15 @@ def _shapes_of(name: str, given: Any) -> list[list[int]]:
 
 
 def _sizes_of_range(name: str, text: str) -> list[int]:
-    """Both ends and the first one's doubles between them, or of "..8,..64" these; negative: each stands for all up to it."""
+    """The sizes of a range: both ends and the repeated doubles of the first one between them, or for "..8,..64" exactly those.
+    Negative sizes stand for all sizes up to their absolute value."""
     if _is_chosen(text):
         chosen = sorted(int(part[2:]) for part in text.split(","))
         if chosen[0] < 1 or len(set(chosen)) < len(chosen):
             raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
                                       accepted="e.g. '..8,..64'")
         return [-size for size in chosen]
-    # A run of none of it takes the variant for 2.
+    # Size 0 needs no variant: the variant for 2 runs it.
     ends = [max(int(end), 1) if end.isdecimal() else 0 for end in text.split("..")]
     if len(ends) != 2 or not 1 <= ends[0] < ends[1]:
         raise errors.InvalidInput(f"dimension '{name}': no range", attribute=name, found=repr(text),
@@ -157,19 +158,19 @@ def _sizes_of_range(name: str, text: str) -> list[int]:
 
 
 def _is_chosen(text: str) -> bool:
-    """Whether the sizes of a range are named one by one: "..8,..64"."""
+    """Whether the sizes of a range are listed explicitly: "..8,..64"."""
     return all(part.startswith("..") and part[2:].isdecimal() for part in text.split(","))
 
 
 def _is_formula(text: str) -> bool:
-    """Whether it says how a dimension follows from others, "past + tokens": arithmetic with a name in it."""
+    """Whether the text derives a dimension from others, such as "past + tokens": arithmetic that contains a name."""
     return ".." not in text and any(map(str.isalpha, text)) and any(sign in text for sign in "+-*/(")
 
 
 def _thinned(ranges: dict[str, list[int]], chosen: set[str]) -> dict[str, list[int]]:
-    """Several ranges together make at most 16 variants: of each every second, third, ... size from the greatest down, and
-    the least, as far apart as that takes; of so many that two sizes of each are more, the last ones keep their greatest
-    alone. Sizes that are `chosen` all stay."""
+    """Limits the variants of several ranges to 16. Keeps of each range every second, third, ... size from the greatest down,
+    and the least, with the smallest stride that suffices. If two sizes per range are still too many, the last ranges keep
+    only their greatest size. Sizes of `chosen` ranges all stay."""
     thin = ranges
     apart = 2
     long = [name for name in ranges if name not in chosen] if len(ranges) > 1 else []
@@ -198,7 +199,7 @@ def _sizes_of(name: str, given: Any) -> list[int]:
 
 
 def _bind(spec: job_pb2.CompileSpec, shapes: ShapesLike, dims: DimsLike) -> None:
-    """Single values go into the specification itself, several are multiplied into variants."""
+    """Stores single values in the specification itself; several values become variants, one for each combination."""
     variants = [job_pb2.Specialization()]
     for name, given in dims.items():
         if isinstance(given, str) and _is_formula(given):

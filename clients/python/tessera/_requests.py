@@ -1,4 +1,4 @@
-"""Small conversations, and values of requests that both clients share."""
+"""Short conversations and values of requests, shared by both clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def deadlines(queue_timeout: float | None, run_timeout: float | None) -> dict[st
 
 
 def id_of(artifact: Any) -> str:
-    """Of an artifact, or of the text that is one's id."""
+    """The id of an artifact, or the given text as an id."""
     return artifact if isinstance(artifact, str) else str(artifact.id)
 
 

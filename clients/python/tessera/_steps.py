@@ -1,7 +1,7 @@
 """Conversations with the service, written once for blocking and asyncio clients.
 
-A conversation is a generator: it yields what it wants done (a call, a pause, some work), is sent the answer or thrown
-the error, and returns its result. `drive` performs the wishes on a blocking channel, `drive_async` on an asyncio one.
+A conversation is a generator. It yields steps (a call, a pause, some work), receives the result or the error of each, and
+returns its own result. `drive` performs the steps on a blocking channel, `drive_async` on an asyncio one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One unary call, once."""
+    """One attempt of a unary call."""
     method: str  # "JobService.GetJob"
     request: Any
     timeout_s: float
@@ -30,7 +30,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Receive:
-    """A stream of answers, each given to `use` as it comes."""
+    """A stream of responses, each passed to `use` on arrival."""
     method: str
     request: Any
     use: Callable[[Any], None]
@@ -39,7 +39,7 @@ class Receive:
 
 @dataclasses.dataclass(frozen=True)
 class Send:
-    """A stream of requests and one answer. Making a request may read files."""
+    """A stream of requests with one response. Producing a request may read files."""
     method: str
     requests: Iterator[Any]
 
@@ -47,12 +47,12 @@ class Send:
 @dataclasses.dataclass(frozen=True)
 class Pause:
     seconds: float
-    connecting: bool = False  # ends early once there is a connection
+    connecting: bool = False  # ends early when a connection is established
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Something that blocks (hashing a file), kept off the event loop."""
+    """Blocking work (hashing a file) that must not run on the event loop."""
     function: Callable[[], Any]
 
 
@@ -60,8 +60,8 @@ Step = Union[Call, Receive, Send, Pause, Work]
 Steps = Generator[Step, Any, T]
 
 CALL_TIMEOUT_S = 30.0
-CALL_ATTEMPTS = 4  # at a server that has never answered
-PATIENCE_S = 60.0  # with one that has: a restart that drains takes half of it
+CALL_ATTEMPTS = 4  # for a server that has never answered
+PATIENCE_S = 60.0  # for a server that answered before: a restart with a drain takes about half of it
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 1.0
 
@@ -69,7 +69,7 @@ _log = logging.getLogger("tessera")
 
 
 class Patience:
-    """Whether and when one operation tries again what the server did not answer."""
+    """Decides whether and when one operation repeats an unanswered call."""
 
     def __init__(self, seconds: float = PATIENCE_S, attempts: int = CALL_ATTEMPTS,
                  timeout_s: float = CALL_TIMEOUT_S) -> None:
@@ -77,14 +77,14 @@ class Patience:
         self.answered()
 
     def answered(self) -> None:
-        """Waiting begins anew."""
+        """The server answered: the wait restarts."""
         self._since: float | None = None
         self._tries = 0
         self._told = False
         self._pause = _FIRST_PAUSE_S
 
     def wait(self, error: errors.Unreachable) -> Steps[None]:
-        """Pauses; raises the error when there is no other try."""
+        """Pauses; raises the error if there is no further attempt."""
         if error.for_good:
             raise error
         now = time.monotonic()
@@ -105,8 +105,8 @@ class Patience:
 
 def call(method: str, request: Any, timeout_s: float = CALL_TIMEOUT_S, attempts: int = CALL_ATTEMPTS,
          patience_s: float = PATIENCE_S) -> Steps[Any]:
-    """A call that is tried again, with growing pauses, while the server does not answer: a few times where it never has,
-    for `patience_s` where it has. With one attempt, once."""
+    """A unary call. While the server does not answer, it is repeated with growing pauses: a few times if the server has never
+    answered, for `patience_s` if it has. With `attempts` 1 it is not repeated."""
     deadline = time.monotonic() + timeout_s
     patience = Patience(patience_s, attempts, timeout_s)
     left = timeout_s
@@ -114,14 +114,14 @@ def call(method: str, request: Any, timeout_s: float = CALL_TIMEOUT_S, attempts:
         try:
             return (yield Call(method, request, left))
         except errors.Unreachable as error:
-            if error.reason or attempts == 1:  # a reason: the server did answer, it has no worker
+            if error.reason or attempts == 1:  # with a reason, the server did answer: it has no worker
                 raise
             yield from patience.wait(error)
             left = timeout_s if error.answered_before else max(0.0, deadline - time.monotonic())
 
 
 def _failed(refused: grpc.RpcError, connection: Any) -> errors.TesseraError:
-    """The exception, and whether the server has ever answered."""
+    """The exception for a failed call, with the information whether the server has ever answered."""
     error = errors.of_rpc(refused, connection.address)
     if isinstance(error, errors.Unreachable) and not error.reason:
         error.answered_before = connection.answered
@@ -148,7 +148,7 @@ def drive(steps: Steps[T], connection: Any) -> T:
                 error = ended
                 if isinstance(ended, errors.Unreachable):
                     ended.for_good = True
-        except BaseException as other:  # its `finally` clauses are to run
+        except BaseException as other:  # run the generator's `finally` clauses
             error = other
 
 

@@ -1,4 +1,4 @@
-"""Blobs to and from the service, by digest; what was interrupted goes on where it stopped."""
+"""Transfers of blobs to and from the service, by digest; interrupted transfers resume."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tessera._steps import Patience, Pause, Receive, Send, Steps, Work, call
 from tessera.v1 import blob_service_pb2 as blobs
 from tessera.v1 import tensor_pb2
 
-Progress = Callable[[int, int], None]  # bytes done, bytes in all
+Progress = Callable[[int, int], None]  # bytes transferred, total bytes
 Source = Union[pathlib.Path, bytes]
 Sources = dict[str, tuple[Source, tensor_pb2.Digest]]  # by SHA-256
 
 _CHUNK = 1 << 20
 _ATTEMPTS = 5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-_OTHERS_UPLOAD_S = 600.0  # how long an upload of the same blob by somebody else may take
+_OTHERS_UPLOAD_S = 600.0  # limit of another client's upload of the same blob
 
 
 class KnownBlobs:
-    """Blobs, by SHA-256, that a service had when it was asked, or sent, last. Whoever names known ones need not ask
-    again: the service says MISSING_BLOB where it has collected one since."""
+    """A set of blobs, by SHA-256, that a service is known to have had. Clients skip the question for these; if the service has
+    collected one since, it answers MISSING_BLOB."""
 
     _MOST = 10_000
 
@@ -54,7 +54,7 @@ def _worth_another_try(error: errors.TesseraError) -> bool:
 
 def _chunks(source: Source, digest: tensor_pb2.Digest, offset: int, progress: Progress,
             trouble: list[errors.TesseraError]) -> Iterator[Any]:
-    """The messages of an upload. gRPC swallows what an iterator raises: `trouble` gets it as well."""
+    """The messages of an upload. gRPC discards exceptions of an iterator, so they are also appended to `trouble`."""
     yield blobs.UploadBlobRequest(digest=digest, offset=offset)
     total = digest.size_bytes
     file = None
@@ -81,8 +81,8 @@ def _chunks(source: Source, digest: tensor_pb2.Digest, offset: int, progress: Pr
 
 
 def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _ignore, missing: bool = False) -> Steps[None]:
-    """Sends a blob; does nothing when the server has it. `digest` must be the source's. `missing`: the server has just said
-    that it has none; what is one message then goes at once, whatever came of it before."""
+    """Uploads a blob; does nothing if the server has it. `digest` must be the source's. `missing`: the server has just reported
+    the blob as missing, so a blob that fits one message is sent without another query."""
     pause = _FIRST_PAUSE_S
     others_until = time.monotonic() + _OTHERS_UPLOAD_S
     attempt = 0
@@ -108,7 +108,7 @@ def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _igno
                 yield from patience.wait(error)
                 ask = True
                 continue
-            # ABORTED: somebody else sends the same bytes. It ends with the blob there, or with their upload given up.
+            # ABORTED: another client is uploading the same blob. Its upload completes or is abandoned.
             attempt += 0 if error.code == "ABORTED" and time.monotonic() < others_until else 1
             ask = True
             if not _worth_another_try(error) or attempt >= _ATTEMPTS:
@@ -118,7 +118,7 @@ def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _igno
 
 
 def upload_missing(sources: Sources, progress: Progress = _ignore) -> Steps[None]:
-    """Sends those of some blobs that the server lacks."""
+    """Uploads those blobs that the server lacks."""
     request = blobs.FindMissingBlobsRequest(digests=[digest for _, digest in sources.values()])
     answer = yield from call("BlobService.FindMissingBlobs", request)
     for digest in answer.missing:
@@ -126,7 +126,7 @@ def upload_missing(sources: Sources, progress: Progress = _ignore) -> Steps[None
 
 
 def find(sha256: str) -> Steps[tensor_pb2.Digest]:
-    """The full digest, size included, of a blob that the server has."""
+    """The complete digest, including the size, of a blob on the server."""
     digest = tensor_pb2.Digest(sha256=sha256)
 
     def use(message: Any) -> None:
@@ -137,7 +137,7 @@ def find(sha256: str) -> Steps[tensor_pb2.Digest]:
 
 
 def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Progress = _ignore) -> Steps[None]:
-    """Writes a blob to a descriptor whose first `have` bytes may be there already, and checks what came."""
+    """Downloads a blob to a descriptor whose first `have` bytes may exist already, and verifies the digest."""
     attempt = 0
     done = have
     patience = Patience()
@@ -172,18 +172,18 @@ def download(digest: tensor_pb2.Digest, file: int, have: int = 0, progress: Prog
         attempt += 1
         if attempt >= _ATTEMPTS:
             raise errors.InternalError(f"the downloaded blob {digest.sha256} does not match its digest", code="DATA_LOSS")
-        # What was there before was not a prefix of this blob: start over.
+        # The existing bytes are no prefix of this blob: start over.
         os.ftruncate(file, 0)
         done = 0
 
 
 def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progress = _ignore) -> Steps[pathlib.Path]:
-    """Into `path`.part first (gone on with when present), verified, then renamed. Nothing when the file is there."""
-    if path.exists() and not path.is_file():  # the rename would put a file in a device's place
+    """Downloads to `path`.part (resumed if present), verifies and renames. Does nothing if `path` has the content."""
+    if path.exists() and not path.is_file():  # renaming would replace a device by a file
         raise errors.InvalidInput(f"cannot write {path}: it is no ordinary file", attribute="path")
     if path.exists() and (yield Work(lambda: _digests.of_file(path))).sha256 == digest.sha256:
         return path
-    place = pathlib.Path(os.path.realpath(path))  # a link stays, as with any other writer
+    place = pathlib.Path(os.path.realpath(path))  # follow a link, as any other writer would
     part = place.with_name(place.name + ".part")
     try:
         file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -202,7 +202,7 @@ def download_file(digest: tensor_pb2.Digest, path: pathlib.Path, progress: Progr
 
 
 def download_bytes(digest: tensor_pb2.Digest) -> Steps[bytes]:
-    """A blob that fits into memory."""
+    """Downloads a blob into memory."""
     file = os.memfd_create("tessera-blob", os.MFD_CLOEXEC)
     try:
         yield from download(digest, file)

@@ -19,7 +19,7 @@ _MODES = {"async": artifact_versions_pb2.ASYNC, "sync": artifact_versions_pb2.SY
 
 def tuning(mode: str, method: str, trials: int, budget: float | None, threads: int, seed: int, workloads: Sequence[str],
            top: int, cold: bool, records: bool, choices: int | None) -> artifact_versions_pb2.CreateTuningRequest:
-    """What a search is told, without the model."""
+    """The parameters of a search, without the model."""
     if mode not in _MODES:
         raise errors.InvalidInput("there is no such mode", attribute="mode", found=mode, accepted=", ".join(_MODES))
     request = artifact_versions_pb2.CreateTuningRequest(mode=_MODES[mode])
@@ -45,7 +45,7 @@ def choose(job_id: str, number: int) -> Steps[Version]:
 
 
 def watch(job_id: str, on_version: Callable[[Version], None], stopping: Callable[[], bool]) -> Steps[None]:
-    """What programs should run, until the job's end: held and superseded versions are left out."""
+    """Calls `on_version` with the version that programs should run, until the job ends; skips held and superseded versions."""
     request = artifact_versions_pb2.WatchArtifactRequest(job_id=job_id, newest_only=True)
 
     def use(message: Any) -> int:

@@ -1,8 +1,8 @@
-"""The asyncio client: what :mod:`tessera.client` does, to be awaited.
+"""The asyncio client, with the methods of :mod:`tessera.client`.
 
-    async with tessera.aio.Client() as client:
-        artifact = await client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
-        model = await artifact.load()
+   async with tessera.aio.Client() as client:
+       artifact = await client.compile("resnet18.onnx", shapes={"x": (1, 3, 224, 224)})
+       model = await artifact.load()
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ T = TypeVar("T")
 
 
 class Client:
-    """A connection to a service, for the event loop it is made in. Arguments are those of :class:`tessera.Client`."""
+    """A connection to a service. It belongs to the event loop in which it is created. The arguments are those of
+    :class:`tessera.Client`."""
 
     def __init__(self, address: str | None = None, identity: Identity | None = None) -> None:
         self._connection = AsyncConnection(address_or_default(address), identity or Identity.of_environment())
@@ -64,7 +65,7 @@ class Client:
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
-        """Begins to compile; await what it returns for the artifact."""
+        """Starts a compilation; await the returned object for the artifact."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
                                  precision)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
@@ -78,7 +79,7 @@ class Client:
              records: bool = True, choices: int | None = None, priority: int = 0, request_id: str | None = None,
              queue_timeout: float | None = None, total_timeout: float | None = None,
              on_progress: OnProgress | None = None) -> Tuning:
-        """Begins to search; await what it returns for the artifact with what was found."""
+        """Starts a search; await the returned object for the tuned artifact."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
         options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
         search = _versions.tuning(mode, method, trials, budget, threads, seed, workloads, top, cold, records, choices)
@@ -91,7 +92,8 @@ class Client:
         return await self._drive(_versions.choose(job_id, number))
 
     async def follow(self, job_id: str, threads: int = 1, *, on_version: OnVersion | None = None) -> Following:
-        """The artifact of a tune job to call, replaced as it gets better; waits for the first version. Its calls block."""
+        """Follows the artifact of a tune job: returns a callable whose model is replaced by better versions. Waits for the
+        first version. Calls of it block."""
         following = Following(self, job_id, threads, on_version)
         try:
             await following._first()
@@ -188,7 +190,7 @@ class Client:
 
 
 class Compilation(CompilationState):
-    """A compilation under way: ``await`` it for the artifact, ``async for`` for its progress until then."""
+    """A running compilation: ``await`` it for the artifact, ``async for`` yields its progress."""
 
     def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
                  on_progress: OnProgress | None) -> None:
@@ -201,7 +203,7 @@ class Compilation(CompilationState):
         return Artifact(self._client, *await self._client._drive(self._conversation()))
 
     def __await__(self) -> Generator[Any, None, Artifact]:
-        # Who gives up waiting (asyncio.wait_for) has not cancelled the job: cancel() does that.
+        # A caller that stops waiting (asyncio.wait_for) does not cancel the job; only cancel() does.
         return asyncio.shield(self._task).__await__()
 
     async def __aiter__(self) -> AsyncIterator[Progress]:
@@ -222,7 +224,7 @@ class Compilation(CompilationState):
         return self._task.done()
 
     async def cancel(self) -> None:
-        """Cancels the job; awaiting this then raises Cancelled, unless it was done already."""
+        """Cancels the job; awaiting the compilation then raises Cancelled, unless it had finished."""
         self._cancel_asked = True
         if self._job and not self.done():
             await self._client._drive(_jobs.cancel(self._job.id))
@@ -235,7 +237,7 @@ class Compilation(CompilationState):
 
 
 class Tuning(TuningState, Compilation):
-    """A search under way: ``await`` it for the artifact with what was found, ``async for`` for its progress until then."""
+    """A running search: ``await`` it for the tuned artifact, ``async for`` yields its progress."""
 
     def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
                  tuning: artifact_versions_pb2.CreateTuningRequest, on_progress: OnProgress | None) -> None:
@@ -244,7 +246,7 @@ class Tuning(TuningState, Compilation):
 
 
 class Following(FollowingState):
-    """What ``Client.follow`` answers. An async context manager; ``close()`` ends the following, not the job."""
+    """The result of ``Client.follow``. An async context manager; ``close()`` stops following, but does not end the job."""
 
     def __init__(self, client: Client, job_id: str, threads: int, on_version: OnVersion | None) -> None:
         super().__init__(job_id, on_version)
@@ -272,7 +274,7 @@ class Following(FollowingState):
             while (version := await self._wanted.get()) is not None:
                 try:
                     model = await self._client._drive(download_model(version, self._threads))
-                except errors.NotFound as error:  # collected, since a later one is there: that one counts
+                except errors.NotFound as error:  # collected, because a later version exists: use that one
                     self.error = error
                     continue
                 self.error = None

@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 
 class Client:
-    """A connection to a service. Thread-safe; connects when first used.
+    """A connection to a service. Thread-safe; connects on first use.
 
-    Every method raises a :class:`tessera.errors.TesseraError`; calls are tried again while the server does not answer,
-    for a minute where it has answered before.
+    Every method raises a :class:`tessera.errors.TesseraError`. Unanswered calls are repeated, for a minute if the server has
+    answered before.
     """
 
     def __init__(self, address: str | None = None, identity: Identity | None = None) -> None:
-        """`address` is host:port or unix:/path; TESSERA_SERVER, else localhost:7400, where it is left out. `identity` is
-        that of the environment (TESSERA_TOKEN and others, as for the command line) where it is left out."""
+        """`address` is host:port or unix:/path; the default is TESSERA_SERVER or localhost:7400. The default of `identity`
+        comes from the environment (TESSERA_TOKEN and others, as for the command line)."""
         self._connection = Connection(address_or_default(address), identity or Identity.of_environment())
 
     @property
@@ -65,26 +65,28 @@ class Client:
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
-        """Uploads and compiles; returns at once with a future.
+        """Uploads and compiles a model; returns a future at once.
 
         :param model: a path (ONNX, ``.mlir``, ``.te``), a model's bytes, or an ``onnx.ModelProto``.
         :param target: "host", a name (see ``targets()``), the path of a ``.textproto``, or a ``v1.Target``.
-        :param shapes: of inputs, e.g. ``{"x": (1, 3, 224, 224)}``; a list of shapes makes a variant of each.
-        :param dims: of symbolic dimensions, e.g. ``{"N": 4}`` or ``{"N": (1, 4, 8), "seq": range(128, 513, 128)}``;
-            every combination becomes a variant of one artifact, at most 64. ``{"N": "1..64"}`` is a range: variants for at
-            most 1, 2, 4, ... 64, and a run of a size between two takes the next larger one, padded; "..64" is one variant. ``{"total": "past + tokens"}``: it follows from others.
-        :param fixed: values of inputs that decide shapes; they stay inputs, with this value.
-        :param external_data: files of tensors kept outside of an ONNX model, by their location in it; what is not named is
-            looked for beside the model.
-        :param format: "onnx", "mlir" or "te", whatever the model is called.
-        :param name: what to call it; the file's stem otherwise.
-        :param opt_level: 1 plain loops, for debugging; 2 (0) full.
-        :param verify: hold every step of the compiler against an interpreter.
-        :param precision: "bf16": products of f32 with weights read operands rounded to bf16; "model": as it is.
-        :param cache: False compiles even when an equal request was answered before.
-        :param priority: higher goes first.
-        :param request_id: makes a repeated call the same job.
-        :param queue_timeout: seconds it may wait to start; `run_timeout`: one task may run; `total_timeout`: in all.
+        :param shapes: shapes of inputs, e.g. ``{"x": (1, 3, 224, 224)}``; a list of shapes makes one variant each.
+        :param dims: sizes of symbolic dimensions, e.g. ``{"N": 4}`` or ``{"N": (1, 4, 8), "seq": range(128, 513, 128)}``; every
+            combination becomes a variant of one artifact, at most 64. ``{"N": "1..64"}`` is a range with variants for at most
+            1, 2, 4, ... 64; a run of another size uses the next larger variant, padded. ``"..64"`` is one variant for all sizes
+            up to 64. ``{"total": "past + tokens"}`` derives a dimension from others.
+        :param fixed: values of inputs that decide shapes; the inputs stay, with this value.
+        :param external_data: files of an ONNX model's external tensors, by location; other locations are resolved in the
+            model's folder.
+        :param format: "onnx", "mlir" or "te", regardless of the file's name.
+        :param name: name of the artifact; default: the file's stem.
+        :param opt_level: 1: plain loops, for debugging; 2 (or 0): full optimization.
+        :param verify: compare every step of the compiler with an interpreter.
+        :param precision: "bf16": round operands of float products with weights to bf16; "model": keep the model's types.
+        :param cache: False compiles even if an equal request was answered before.
+        :param priority: higher priorities run first.
+        :param request_id: equal ids make a repeated call the same job.
+        :param queue_timeout: limit in seconds of the wait to start; `run_timeout`: of one task; `total_timeout`: of the whole
+            job.
         :param on_progress: called with each Progress, in the compilation's thread.
         """
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
@@ -100,25 +102,25 @@ class Client:
              records: bool = True, choices: int | None = None, priority: int = 0, request_id: str | None = None,
              queue_timeout: float | None = None, total_timeout: float | None = None,
              on_progress: OnProgress | None = None) -> Tuning:
-        """Searches schedules for a model by measuring them on workers; returns at once with a future.
+        """Searches schedules for a model by measuring them on workers; returns a future at once.
 
-        The model's arguments are those of ``compile``. The future's ``result()`` is the artifact with what was found;
-        with ``follow()`` the model runs meanwhile, and gets faster.
+        The model's arguments are those of ``compile``. The future's ``result()`` is the tuned artifact. With ``follow()`` the
+        model runs during the search and gets faster.
 
-        :param mode: when the artifact can be had: "async" at once and again whenever schedules are confirmed, "sync" at
-            once and again when all searches have had a phase, "static" when all is over.
-        :param method: of the search: "walk" (""), "q", "p", "random", "evolutionary", "model".
-        :param trials: measured candidates of each workload, at most; 0 stands for 64.
-        :param budget: no trial begins so many seconds after the job began; five minutes where it is left out.
-        :param threads: of the runs that are timed.
-        :param seed: of proposals and inputs.
-        :param workloads: only those with such a piece in their hash or summary.
-        :param top: only so many workloads, those with the most time; 0 stands for all.
-        :param cold: operands are out of all caches before each timed run.
-        :param records: False does not begin with the best that was measured before.
-        :param choices: of the graph (algorithms, fusions, splits) that prices do not settle, measured the other way; 0:
-            none; 8 where it is left out.
-        :param on_progress: called with each Progress, in a thread of the tuning's.
+        :param mode: when versions of the artifact are published: "async": at once and whenever schedules are confirmed; "sync":
+            at once and whenever all searches have finished a batch; "static": at the end.
+        :param method: method of the search: "model" (the default, ""), "q", "walk", "p", "random" or "evolutionary".
+        :param trials: limit of measured candidates for each workload; 0 stands for 64.
+        :param budget: seconds after which no trial starts; default: five minutes.
+        :param threads: number of threads of the timed runs.
+        :param seed: seed of proposals and inputs.
+        :param workloads: search only workloads with one of these texts in their hash or summary.
+        :param top: search only this many workloads, those with the most time; 0 stands for all.
+        :param cold: evict operands from all caches before each timed run.
+        :param records: False ignores earlier records.
+        :param choices: number of graph choices (algorithms, fusions, splits) to measure whose predicted costs are too close; 0:
+            none; default: 8.
+        :param on_progress: called with each Progress, in a thread of the search.
         """
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name)
         options = _requests.options(True, priority, request_id, queue_timeout, None, total_timeout)
@@ -126,26 +128,27 @@ class Client:
         return Tuning(self, request, options, search, on_progress)
 
     def versions(self, job_id: str) -> Table[Version]:
-        """The artifact of a tune job as it grew: which replaced which, and how fast they are."""
+        """The versions of a tune job's artifact, with their times."""
         return self._drive(_versions.versions(job_id))
 
     def choose_version(self, job_id: str, number: int) -> Version:
-        """Lets programs that follow the job run an earlier version; 0: the newest that it published."""
+        """Chooses the version that programs following the job run; 0: the newest published one."""
         return self._drive(_versions.choose(job_id, number))
 
     def follow(self, job_id: str, threads: int = 1, *, on_version: OnVersion | None = None,
                timeout: float | None = None) -> Following:
-        """The artifact of a tune job to call, replaced between two runs as it gets better or an earlier version is chosen.
+        """Follows the artifact of a tune job: returns a callable whose model is replaced, between two runs, by better or chosen
+        versions.
 
-        Waits for the first version, `timeout` seconds at most. `on_version` is called with each that runs from then on.
-        It holds native code: follow whom you trust.
+        Waits up to `timeout` seconds for the first version. `on_version` is called with each version that starts to run.
+        Versions are native code: follow only jobs that you trust.
         """
         return Following(self, job_id, threads, on_version, timeout)
 
     def check(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
               dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
               external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None) -> Check:
-        """Everything that would keep a model from compiling; compiles nothing."""
+        """Lists all problems that would keep a model from compiling; compiles nothing."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format)
         return Check(self._drive(_jobs.ask(request, job_pb2.AnalyzeSpec.CHECK, analysis_pb2.CheckReport(),
                                            lambda progress: None, self._connection.known_blobs)))
@@ -154,7 +157,7 @@ class Client:
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None,
                 format: str | None = None) -> Explanation:
-        """What the compiler makes of a model's graph; builds nothing."""
+        """Explains how the compiler transforms a model's graph; builds nothing."""
         return self._explain(CompileRequest(model, target, shapes, dims, fixed, external_data, format))
 
     def _explain(self, request: CompileRequest) -> Explanation:
@@ -163,7 +166,7 @@ class Client:
 
     def explain_key(self, model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike | None = None,
                     dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None) -> Any:
-        """Why such a compilation is, or is not, answered from the cache: a ``v1.ExplainKeyResponse``."""
+        """Explains why such a compilation is, or is not, answered from the cache: a ``v1.ExplainKeyResponse``."""
         return self._drive(_requests.explain_key(CompileRequest(model, target, shapes, dims, fixed)))
 
     # Jobs.
@@ -177,7 +180,7 @@ class Client:
         return self._drive(_lists.jobs(filter, order_by, limit, page_token))
 
     def wait(self, job_id: str, on_event: Any = None) -> Job:
-        """Follows a job to its end, through restarts of the server, and returns it however it ended."""
+        """Follows a job to its end, across restarts of the server, and returns it in any terminal state."""
         return Job(self._drive(_jobs.follow(job_id, on_event or (lambda event: None))))
 
     def cancel(self, job_id: str) -> Job:
@@ -198,19 +201,19 @@ class Client:
 
     def execute(self, artifact: Artifact | str, inputs: Mapping[str, Any], *, threads: int = 1,
                 queue_timeout: float | None = None, run_timeout: float | None = None) -> dict[str, Any]:
-        """Runs an artifact once on one of the service's workers; outputs by name."""
+        """Runs an artifact once on a worker; returns outputs by name."""
         deadlines = _requests.deadlines(queue_timeout, run_timeout)
         return self._drive(_jobs.execute(_requests.id_of(artifact), inputs, threads, deadlines))
 
     def profile(self, artifact: Artifact | str, inputs: Mapping[str, Any] | None = None, *, threads: int = 1,
                 warmup: int = 3, repeat: int = 10, seed: int = 1, queue_timeout: float | None = None,
                 run_timeout: float | None = None) -> Profile:
-        """Times an artifact and its kernels on a worker; the times become records. Missing inputs come of `seed`."""
+        """Times an artifact and its kernels on a worker; the times become records. Missing inputs are generated from `seed`."""
         options = {"threads": threads, "warmup": warmup, "repeat": repeat, "seed": seed}
         deadlines = _requests.deadlines(queue_timeout, run_timeout)
         return Profile.of(self._drive(_jobs.profile(_requests.id_of(artifact), inputs or {}, options, deadlines)))
 
-    # What the service knows.
+    # Data of the service.
 
     def records(self, filter: str = "", order_by: str = "create_time desc", limit: int = 50,
                 page_token: str = "") -> Table[record_pb2.TuningRecord]:
@@ -223,15 +226,15 @@ class Client:
         return self._drive(_lists.targets(filter, order_by, limit, page_token))
 
     def target(self, name: str) -> target_pb2.Target:
-        """A description by its name; "host" is this machine's."""
+        """Returns a target's description by name; "host" is this machine."""
         return targets.host() if name == "host" else self._drive(_requests.get_target(name))
 
     def validate_target(self, target: TargetLike) -> list[tuple[str, str]]:
-        """Every problem of a description as (field, message)."""
+        """Returns all problems of a description as (field, message)."""
         return self._drive(_requests.validate_target(target))
 
     def register_target(self, target: TargetLike) -> bool:
-        """Registers a description under its name; False when it was there already."""
+        """Registers a description under its name; False if it is registered already."""
         return self._drive(_requests.register_target(target))
 
     def workers(self, filter: str = "", order_by: str = "id", limit: int = 0,
@@ -240,7 +243,7 @@ class Client:
 
     def operators(self, filter: str = "", order_by: str = "name", limit: int = 0,
                   page_token: str = "") -> Table[operator_service_pb2.OperatorInfo]:
-        """What is compiled, in which versions."""
+        """The supported operators with their versions."""
         return self._drive(_lists.operators(filter, order_by, limit, page_token))
 
 
@@ -249,7 +252,7 @@ _default_lock = threading.Lock()
 
 
 def default_client() -> Client:
-    """The client of ``tessera.compile`` and the like: TESSERA_SERVER, else localhost:7400."""
+    """The client of ``tessera.compile`` and similar functions: TESSERA_SERVER, or localhost:7400."""
     global _default
     with _default_lock:
         address, identity = address_or_default(None), Identity.of_environment()

@@ -1,4 +1,4 @@
-"""A compilation under way, and the artifact that comes of it, for blocking programs."""
+"""A running compilation and its artifact, for blocking programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class CompilationState:
-    """What is known of a compilation while it goes on; shared by blocking and asyncio ones."""
+    """The state of a running compilation; shared by blocking and asyncio clients."""
 
     _client: Any
 
@@ -33,14 +33,14 @@ class CompilationState:
         self._options = options
         self._on_progress = on_progress
         self._cancel_asked = False
-        self._submitted = threading.Event()  # or never will be
+        self._submitted = threading.Event()  # set when the job exists, or never will
         self._job: Job | None = None
-        self.progress = Progress()  #: the latest; given to ``on_progress`` as well
-        self.events: list[job_pb2.JobEvent] = []  #: the job's so far
+        self.progress = Progress()  #: the latest; also passed to ``on_progress``
+        self.events: list[job_pb2.JobEvent] = []  #: events of the job so far
 
     @property
     def job(self) -> Job | None:
-        """The job as last seen; None while the model is being uploaded."""
+        """The job as last seen; None during the upload."""
         return self._job
 
     @property
@@ -67,9 +67,9 @@ class CompilationState:
         return (yield from _jobs.submit(self._request, self._options, self._saw, self._client._connection.known_blobs))
 
     def _made(self, job: job_pb2.Job) -> Steps[tuple[str, tensor_pb2.Digest]]:
-        """The artifact of a job that has succeeded."""
+        """The artifact of a successful job."""
         return job.compile_result.artifact_id, job.compile_result.artifact
-        yield  # a conversation without a word
+        yield  # makes this function a generator
 
     def _conversation(self) -> Steps[tuple[str, tensor_pb2.Digest]]:
         job = yield from self._submit()
@@ -93,7 +93,7 @@ class CompilationState:
 
 
 class Compilation(CompilationState):
-    """A future: the work goes on in a thread of its own, and on the service when this program ends."""
+    """A future. The work runs in a thread of its own; the job continues on the service if this program ends."""
 
     def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
                  on_progress: OnProgress | None) -> None:
@@ -112,11 +112,12 @@ class Compilation(CompilationState):
             self._submitted.set()
 
     def done(self) -> bool:
-        """Whether there is an artifact, or never will be."""
+        """Whether the compilation has ended."""
         return self._future.done()
 
     def result(self, timeout: float | None = None) -> Artifact:
-        """Waits for the artifact. Raises what went wrong, or TimeoutError after `timeout` seconds (it goes on)."""
+        """Waits for the artifact. Raises the compilation's error, or TimeoutError after `timeout` seconds; the job continues
+        then."""
         try:
             return self._future.result(timeout)
         except concurrent.futures.TimeoutError as error:
@@ -130,21 +131,21 @@ class Compilation(CompilationState):
         return self.result()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the end: what went wrong, None where nothing did."""
+        """Waits for the end; returns the error, or None after success."""
         return self._future.exception(timeout)
 
     def add_done_callback(self, function: Callable[[Compilation], Any]) -> None:
-        """Calls ``function(self)`` at the end, at once when it has come."""
+        """Calls ``function(self)`` at the end, or at once if it has ended."""
         self._future.add_done_callback(lambda _: function(self))
 
     def cancel(self) -> None:
-        """Cancels the job; ``result()`` then raises Cancelled, unless it was done already."""
+        """Cancels the job; ``result()`` then raises Cancelled, unless the job had finished."""
         self._cancel_asked = True
         if self._job and not self.done():
             self._client._drive(_jobs.cancel(self._job.id))
 
     def explain(self) -> Explanation:
-        """What the compiler makes of the graph, asked of the service."""
+        """Requests an explanation of the model from the service."""
         return self._client._explain(self._request)
 
     def _state(self) -> str:
@@ -172,21 +173,21 @@ class Artifact:
 
     @property
     def manifest(self) -> artifact_pb2.Manifest:
-        """Its inputs, outputs, sizes, and what a host must offer."""
+        """Inputs, outputs, sizes, and requirements on a host."""
         if self._manifest is None:
             self._manifest = self._client._drive(get_artifact(self.id)).manifest
         return self._manifest
 
     def save(self, path: str | os.PathLike[str], progress: _transfer.Progress = _transfer._ignore) -> pathlib.Path:
-        """Downloads it to `path`, going on where an earlier attempt stopped; nothing when the same file is there.
+        """Downloads the artifact to `path`; resumes an earlier attempt, and does nothing if the same file exists.
 
-        Its signature goes beside it, ``path.sig``, for those who load it with `trust`; the key of a service on this
-        machine is trusted from then on.
+        Writes the signature to ``path.sig`` for later loading with `trust`. The key of a service on this machine is added to
+        the trusted keys.
         """
         return self._client._drive(save_signed(self.id, self._digest, pathlib.Path(path), self._client.address, progress))
 
     def load(self, threads: int = 1) -> Model:
-        """Downloads it into memory, ready to be called. It holds native code: load what you trust."""
+        """Downloads the artifact into memory, ready to be called. It is native code: load only artifacts that you trust."""
         from tessera.model import Model
 
         file = os.memfd_create("tessera-artifact", os.MFD_CLOEXEC)

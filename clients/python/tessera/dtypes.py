@@ -1,4 +1,4 @@
-"""Element types: the API's numbers, NumPy's types, the names people use.
+"""Element types: the API's numbers, NumPy's types, and common names.
 
 NumPy has no bfloat16: such tensors are arrays of uint16 that hold the bits, the upper half of a float32.
 """
@@ -15,9 +15,9 @@ from tessera import errors
 
 @dataclasses.dataclass(frozen=True)
 class DType:
-    number: int  #: of ``v1.DataType`` and ``tessera_dtype``
+    number: int  #: in ``v1.DataType`` and ``tessera_dtype``
     name: str  #: "float32"
-    numpy: np.dtype[Any]  #: of arrays that hold it
+    numpy: np.dtype[Any]  #: of arrays that hold the type
     onnx: str  #: "tensor(float)", as ONNX Runtime spells it
 
 
@@ -37,7 +37,7 @@ def of_number(number: int) -> DType:
 
 
 def of_array(array: np.ndarray[Any, Any]) -> DType:
-    """The type an array's own elements have; uint16 is uint16, whatever it may hold the bits of."""
+    """The type of an array's elements; uint16 is uint16, even if it holds bits of bfloat16."""
     native = array.dtype.newbyteorder("=")
     for dtype in _ALL:
         if dtype.numpy == native and dtype.name != "bfloat16":

@@ -1,7 +1,7 @@
-"""What can go wrong, as exceptions that carry the fields of the API's ``Failure``.
+"""Exceptions that carry the fields of the API's ``Failure``.
 
-Catch :class:`TesseraError` for everything, a subclass for one kind, or the builtin exception that a kind also is
-(``InvalidInput`` is a ``ValueError``, ``NotFound`` a ``LookupError``, ``Unreachable`` a ``ConnectionError``, ...).
+Catch :class:`TesseraError` for everything, a subclass for one kind, or the corresponding builtin exception (``InvalidInput`` is
+a ``ValueError``, ``NotFound`` a ``LookupError``, ``Unreachable`` a ``ConnectionError``, ...).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class TesseraError(Exception):
                  found: str = "", accepted: str = "", fix: str = "", signal: int = 0, reproducer: str = "",
                  job_id: str = "", code: str = "") -> None:
         super().__init__(message)
-        self.message = message  #: one sentence: what, where, what is accepted
-        self.reason = reason  #: of ``v1.Failure.Reason``, e.g. "UNSUPPORTED_OPERATOR"; empty where the API gave none
+        self.message = message  #: one sentence: the fault, its place, accepted values
+        self.reason = reason  #: of ``v1.Failure.Reason``, e.g. "UNSUPPORTED_OPERATOR"; empty if the API gave none
         self.node = node  #: name or index of the graph node
         self.op_type = op_type  #: operator of that node
         self.attribute = attribute  #: attribute, input or field at fault
         self.found = found
         self.accepted = accepted
-        self.fix = fix  #: what to do next
-        self.signal = signal  #: of a task that crashed
-        self.reproducer = reproducer  #: SHA-256 of a blob with everything needed to run the failing task again
+        self.fix = fix  #: what to do
+        self.signal = signal  #: signal of a task that crashed
+        self.reproducer = reproducer  #: SHA-256 of a blob with everything needed to repeat the failing task
         self.job_id = job_id  #: the job that failed
-        self.code = code  #: gRPC status, e.g. "INVALID_ARGUMENT", where a call was answered with it
+        self.code = code  #: gRPC status, e.g. "INVALID_ARGUMENT", if a call returned one
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -49,23 +49,23 @@ class InvalidModel(TesseraError, ValueError):
 
 
 class UnsupportedOperator(TesseraError, NotImplementedError):
-    """The model is valid, but something in it is not compiled yet."""
+    """The model is valid, but uses something that is not supported yet."""
 
 
 class UnboundDimension(TesseraError, ValueError):
-    """A symbolic dimension was given no value: bind it with ``shapes`` or ``dims``."""
+    """A symbolic dimension has no value: bind it with ``shapes`` or ``dims``."""
 
 
 class InvalidTarget(TesseraError, ValueError):
-    """The description of a chip does not hold."""
+    """The description of a chip is invalid."""
 
 
 class InvalidInput(TesseraError, ValueError):
-    """Tensors or arguments that do not fit."""
+    """Tensors or arguments are invalid."""
 
 
 class InvalidSchedule(TesseraError, ValueError):
-    """A schedule that the workload or the chip cannot follow."""
+    """The workload or the chip cannot apply a schedule."""
 
 
 class LimitExceeded(TesseraError, ValueError):
@@ -77,11 +77,11 @@ class NotFound(TesseraError, LookupError):
 
 
 class AlreadyExists(TesseraError, ValueError):
-    """The name or request id is taken by other content."""
+    """The name or request id is used with other content."""
 
 
 class IncompatibleHost(TesseraError):
-    """The artifact needs what this machine lacks."""
+    """This machine lacks something that the artifact requires."""
 
 
 class CorruptArtifact(TesseraError, ValueError):
@@ -89,11 +89,11 @@ class CorruptArtifact(TesseraError, ValueError):
 
 
 class Crashed(TesseraError):
-    """The task crashed, was stopped by its sandbox, or crashed so often that it is quarantined."""
+    """The task crashed, was stopped by its sandbox, or is quarantined after repeated crashes."""
 
 
 class OutOfMemory(TesseraError, MemoryError):
-    """The task, or a session, got no more memory."""
+    """The task or session could not get more memory."""
 
 
 class DeadlineExceeded(TesseraError, TimeoutError):
@@ -105,22 +105,22 @@ class Cancelled(TesseraError):
 
 
 class Unreachable(TesseraError, ConnectionError):
-    """No server answers, or it has no worker that can do this."""
+    """No server answers, or no worker can run the task."""
 
-    answered_before = False  #: this client has had answers of the server
-    for_good = False  #: it was this machine's own, has ended, and will not come back
+    answered_before = False  #: the server has answered this client before
+    for_good = False  #: a local service that has ended and will not come back
 
 
 class Closed(TesseraError, ValueError):
-    """The client was closed before."""
+    """The client has been closed."""
 
 
 class Busy(TesseraError):
-    """The session is running already."""
+    """The session is already running."""
 
 
 class InternalError(TesseraError):
-    """Tessera's own fault."""
+    """A fault of Tessera."""
 
 
 _OF_REASON: dict[str, type[TesseraError]] = {
@@ -167,7 +167,7 @@ def of_failure(failure: Any, *, job_id: str = "", code: str = "") -> TesseraErro
 
 
 def of_rpc(error: grpc.RpcError, address: str) -> TesseraError:
-    """The exception for a failed call: the server's Failure where the status carries one."""
+    """The exception for a failed call: the server's Failure if the status carries one."""
     code = error.code().name
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
@@ -175,7 +175,7 @@ def of_rpc(error: grpc.RpcError, address: str) -> TesseraError:
             try:
                 details = failure_pb2.RpcStatus.FromString(value).details
                 found = any(detail.Unpack(failure) for detail in details)
-            except Exception:  # details of somebody in between: the status says what there is
+            except Exception:  # details of a proxy: the status is all there is
                 continue
             if found and failure.reason:
                 return of_failure(failure, code=code)
@@ -187,6 +187,6 @@ def of_rpc(error: grpc.RpcError, address: str) -> TesseraError:
 
 
 def of_os(error: builtins.OSError) -> TesseraError:
-    """A file that cannot be read is the caller's input."""
+    """The exception for an unreadable file, a fault of the caller's input."""
     kind = NotFound if isinstance(error, FileNotFoundError) else InvalidInput
     return kind(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))

@@ -1,4 +1,4 @@
-"""The artifact of a tune job, run while it gets better: newer versions replace it between two runs."""
+"""Runs the artifact of a tune job during its search: newer versions replace it between two runs."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def download_model(version: Version, threads: int) -> Steps[Model]:
 
 
 class FollowingState:
-    """The model of a job as it is now, to be called as a :class:`tessera.Model` is. Thread-safe: a run in progress ends
-    with the version that it began with, what is loaded is loaded beside the runs."""
+    """The current model of a job, called like a :class:`tessera.Model`. Thread-safe. A run in progress ends with the version
+    that it started with; versions are downloaded while the model runs."""
 
     def __init__(self, job_id: str, on_version: OnVersion | None) -> None:
         self.job_id = job_id
-        self.version: Version | None = None  #: that runs
-        self.error: errors.TesseraError | None = None  #: why newer versions will not come; the last one still runs
+        self.version: Version | None = None  #: the running version
+        self.error: errors.TesseraError | None = None  #: why no newer versions will come; the current one still runs
         self._on_version = on_version
         self._model: Model | None = None
         self._lock = threading.Lock()
-        self._sessions: list[Session] = []  # all of them
+        self._sessions: list[Session] = []  # all sessions
         self._idle: list[Session] = []  # pop and append are atomic
         self._stopping = False
 
@@ -74,13 +74,13 @@ class FollowingState:
         try:
             return self._idle.pop()
         except IndexError:
-            with self._lock:  # none is made of a model that is being replaced
+            with self._lock:  # no session is created for a model that is being replaced
                 session = self.model.session()
                 self._sessions.append(session)
                 return session
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
-        """Runs once, as ``Model`` does."""
+        """Runs once, like ``Model``."""
         session = self._session()
         try:
             return session(*arrays, **named)
@@ -109,7 +109,7 @@ class FollowingState:
 
 
 class Following(FollowingState):
-    """What ``Client.follow`` answers. A context manager; ``close()`` ends the following, not the job."""
+    """The result of ``Client.follow``. A context manager; ``close()`` stops following, but does not end the job."""
 
     def __init__(self, client: Client, job_id: str, threads: int, on_version: OnVersion | None,
                  timeout: float | None) -> None:
@@ -137,7 +137,7 @@ class Following(FollowingState):
             return
         try:
             model = self._client._drive(download_model(version, self._threads))
-        except errors.NotFound as error:  # collected, since a later one is there: that one counts
+        except errors.NotFound as error:  # collected, because a later version exists: use that one
             self.error = error
             return
         self.error = None

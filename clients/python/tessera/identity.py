@@ -1,4 +1,4 @@
-"""Who a client is to the service, and whom it takes for the service."""
+"""The client's identity, and the authority by which it identifies the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCAL = re.compile(r"unix(-abstract)?:.*|localhost:[0-9]+|(ipv6:)?\[::1\]:[0-9]
 
 
 def is_local(address: str) -> bool:
-    """Whether what is sent there stays on this machine."""
+    """Whether messages to the address stay on this machine."""
     return _LOCAL.fullmatch(address) is not None
 
 
@@ -34,21 +34,22 @@ def _content(path: str | os.PathLike[str], what: str) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """All empty: a stranger, in plain text, which is what a service on this machine lets in."""
-    token: str = dataclasses.field(default="", repr=False)  #: shown with every call
-    token_file: str | os.PathLike[str] = ""  #: the file it is in, instead: read with every call, so that it can be renewed
-    tls_ca: str | os.PathLike[str] = ""  #: TLS: the authority that vouches for the server (PEM)
-    tls_cert: str | os.PathLike[str] = ""  #: shown to the server (PEM) ...
-    tls_key: str | os.PathLike[str] = ""  #: ... with its private key
-    project: str = ""  #: that an operator speaks for; empty: the credential's own
+    """Credentials of a client. Without any, the client is anonymous and uses plain text, which a service on this machine
+    accepts."""
+    token: str = dataclasses.field(default="", repr=False)  #: sent with every call
+    token_file: str | os.PathLike[str] = ""  #: a file with the token; read before every call, so that the token can be renewed
+    tls_ca: str | os.PathLike[str] = ""  #: TLS: the authority of the server's certificate (PEM)
+    tls_cert: str | os.PathLike[str] = ""  #: the client's certificate (PEM) ...
+    tls_key: str | os.PathLike[str] = ""  #: ... and its private key
+    project: str = ""  #: the project an operator acts for; empty: the credential's own
 
     @staticmethod
     def of_environment() -> Identity:
-        """TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY, TESSERA_PROJECT."""
+        """Reads TESSERA_TOKEN, TESSERA_TOKEN_FILE, TESSERA_TLS_CA, TESSERA_TLS_CERT, TESSERA_TLS_KEY, TESSERA_PROJECT."""
         return Identity(**{field: os.environ.get(name, "") for field, name in _ENVIRONMENT.items()})
 
     def credentials(self, address: str) -> Any:
-        """gRPC's channel credentials; None for plain text, which no token crosses a network in."""
+        """gRPC's channel credentials; None for plain text, in which no token crosses a network."""
         if not self.tls_ca and not self.tls_cert:
             if (self.token or self.token_file) and not is_local(address):
                 raise errors.InvalidInput(f"the token would go to {address} in plain text, for everybody on the way to read",
@@ -63,10 +64,10 @@ class Identity:
             _content(self.tls_cert, "certificate") if self.tls_cert else None)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What every call shows; InvalidInput for what none can: gRPC takes printable ASCII alone."""
+        """The metadata of every call; InvalidInput for values that gRPC cannot send: it accepts only printable ASCII."""
         token = self.token or (_content(self.token_file, "token file").decode("latin-1") if self.token_file else "")
         token = token.strip()
-        if not (token.isascii() and token.isprintable()):  # not repeated: it may be a token in part
+        if not (token.isascii() and token.isprintable()):  # not quoted in the message, since it may be part of a token
             raise errors.InvalidInput("this is no token", attribute="token_file" if self.token_file else "token",
                                       accepted="the line that `tessera admin token create` prints")
         if not (self.project.isascii() and self.project.isprintable()):

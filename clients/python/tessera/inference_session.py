@@ -1,7 +1,7 @@
-"""A session in the shape of ONNX Runtime's, for programs written for that.
+"""A session with ONNX Runtime's interface.
 
-    session = tessera.InferenceSession("resnet18.onnx")     # or a .tsra
-    logits, = session.run(None, {"x": array})
+   session = tessera.InferenceSession("resnet18.onnx")     # or a .tsra
+   logits, = session.run(None, {"x": array})
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROVIDER = "TesseraExecutionProvider"
 
 @dataclasses.dataclass(frozen=True)
 class NodeArg:
-    """An input or output, in ONNX Runtime's words."""
+    """An input or output, with ONNX Runtime's attributes."""
     name: str
     type: str  #: "tensor(float)"
     shape: list[int]
@@ -36,23 +36,24 @@ class NodeArg:
 
 @dataclasses.dataclass
 class SessionOptions:
-    """Those of ONNX Runtime's that mean something here."""
+    """The options of ONNX Runtime that have a meaning here."""
     intra_op_num_threads: int = 0  #: of a run; 0: one
 
 
 class InferenceSession:
-    """A ``.tsra`` file, or a model, which the service compiles.
+    """A session for a ``.tsra`` file, or for a model, which the service compiles.
 
-    A model whose dimensions are all bound is compiled here and now. Otherwise each new set of input shapes is compiled
-    when it is first run (or bind them now, with `shapes` or `dims`); the service answers known ones from its cache.
-    Inputs that do not lie densely in memory are copied, as ONNX Runtime does; ``tessera.load`` refuses them instead.
+    A model with only bound dimensions is compiled at once. Otherwise each new set of input shapes is compiled at its first run
+    (or bind the dimensions with `shapes` or `dims`); the service answers repeated ones from its cache. Non-contiguous inputs
+    are copied, as ONNX Runtime does; ``tessera.load`` rejects them instead.
     """
 
     def __init__(self, path_or_bytes: ModelLike, sess_options: SessionOptions | None = None,
                  providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None, *,
                  client: Client | None = None, target: TargetLike = "host", shapes: ShapesLike | None = None,
                  dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None, trust: Trust = True) -> None:
-        """`trust` of a file is ``tessera.load``'s. `providers` and `provider_options` are accepted and choose nothing: there is one, this package."""
+        """`trust` has the meaning of ``tessera.load``. `providers` and `provider_options` are accepted and ignored: this
+        package is the only provider."""
         self._threads = max(1, getattr(sess_options, "intra_op_num_threads", 0) or 1)
         self._model = path_or_bytes
         self._client = client
@@ -79,14 +80,14 @@ class InferenceSession:
         if self._loaded is not None:
             return self._loaded
         key = tuple(sorted((name, array.shape) for name, array in feeds.items()))
-        with self._lock:  # threads that want the same shapes compile them once
+        with self._lock:  # concurrent threads with the same shapes compile once
             if key not in self._by_shapes:
                 self._by_shapes[key] = self._compile({name: array.shape for name, array in feeds.items()}, None)
             return self._by_shapes[key]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
             run_options: Any = None) -> list[np.ndarray[Any, Any]]:
-        """The named outputs in their order, all of them for None. `run_options` is accepted and means nothing."""
+        """Returns the named outputs in their order, or all for None. `run_options` is accepted and ignored."""
         feeds = {name: np.require(as_array(value, name), requirements=["C", "A"]) for name, value in input_feed.items()}
         model = self._model_for(feeds)
         results = model.run(feeds)

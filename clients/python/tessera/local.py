@@ -1,4 +1,4 @@
-"""A service of this machine's own, as the command line's ``--local``."""
+"""A local service, like the command line's ``--local``."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tessera.client import Client
 from tessera.identity import Identity
 
 _PATIENCE_S = 30.0
-_OWNERS_RESTART_S = 5.0  # how long the owner of a tesserad that no program ends with has to start it again
+# A tesserad that was not started by a program may be restarted by its service manager; wait this long for it.
+_OWNERS_RESTART_S = 5.0
 _FAILED, _OTHER_BUILD = 1, 3  # tesserad's exit codes (proto/support/server_exit.h)
-_ENDS_WITH_PARENT = "ends with its parent"  # third line of DATA/tesserad.build
-_LONGEST_SOCKET_PATH = 107  # a deep data folder takes a port instead
+_ENDS_WITH_PARENT = "ends with its parent"  # the third line of DATA/tesserad.build
+_LONGEST_SOCKET_PATH = 107  # for longer paths a port is used
 
 
 def _default_folder() -> pathlib.Path:
@@ -39,7 +40,7 @@ def _find_server(binary: str | os.PathLike[str] | None) -> str:
 
 
 def _line(file: pathlib.Path, number: int) -> str:
-    """A line of a text, "" where there is none."""
+    """One line of a file; "" if there is none."""
     try:
         lines = file.read_text().splitlines()
     except OSError:
@@ -48,8 +49,8 @@ def _line(file: pathlib.Path, number: int) -> str:
 
 
 def _is_held(folder: pathlib.Path) -> bool:
-    """Whether a tesserad holds the folder: the process named in the store's lock file lives and has that file open. Says no of
-    one in another PID namespace; tesserad itself decides by the lock."""
+    """Whether a tesserad uses the folder: the process in the store's lock file lives and has that file open. Wrongly false for
+    a process in another PID namespace; tesserad itself relies on the lock."""
     lock = folder / "tessera.db.lock"
     process = _line(lock, 0)
     if not process.isdigit():
@@ -57,7 +58,7 @@ def _is_held(folder: pathlib.Path) -> bool:
     try:
         files = os.listdir(f"/proc/{process}/fd")
     except PermissionError:
-        return True  # another user's, whose files nobody sees
+        return True  # a process of another user, whose open files are hidden
     except OSError:
         return False
     for file in files:
@@ -70,7 +71,8 @@ def _is_held(folder: pathlib.Path) -> bool:
 
 
 def _running(folder: pathlib.Path) -> str:
-    """The address a tesserad announced in the folder, if one answers there. A port may be another program's by now."""
+    """The address that a tesserad announced in the folder, if a server answers there. Another program may use the port by now.
+    """
     address = _line(folder / "tesserad.addr", 0)
     if not address or not (address.startswith("unix:") or _is_held(folder)):
         return ""
@@ -83,33 +85,34 @@ def _running(folder: pathlib.Path) -> str:
 
 
 class LocalService:
-    """tesserad with its workers, for as long as a ``with`` block.
+    """tesserad with its workers, for the duration of a ``with`` block.
 
-    One that serves the data folder already is used and left alone. Otherwise one is started on a Unix socket within
-    the folder and drained at the end, however this program ends; what it stored stays, so the next block finds its cache
-    warm. Where a service that was found ends before the block does, with the program that had started it, one is started
-    in its place, at the same address, and calls go on there.
+    An existing service of the data folder is used and left running. Otherwise a service is started on a Unix socket in the
+    folder and drained at the end, however this program ends. The stored data remains, so the next block finds a warm cache. If
+    an existing service ends before the block, together with the program that started it, a new one is started at the same
+    address, and calls continue there.
     """
 
     def __init__(self, data_folder: str | os.PathLike[str] | None = None, workers: int = 0, *,
                  binary: str | os.PathLike[str] | None = None) -> None:
-        """`data_folder`: $XDG_DATA_HOME/tessera or ~/.local/share/tessera; `workers` 0: one for each core."""
+        """`data_folder`: default $XDG_DATA_HOME/tessera or ~/.local/share/tessera. `workers`: 0 stands for one for each core.
+        """
         if workers < 0:
             raise errors.InvalidInput("workers is at least 0, which stands for one a core", attribute="workers",
                                       found=str(workers))
         self.folder = pathlib.Path(data_folder or _default_folder()).absolute()
         self.address = ""
-        self.started = False  #: False where a running one was found
+        self.started = False  #: False: an existing service is used
         self._workers = workers or os.cpu_count() or 1
         self._binary = binary
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
-        self._gone_since: float | None = None  # no process holds the folder
-        self._why: errors.TesseraError | None = None  # what was started here has ended
+        self._gone_since: float | None = None  # since when no process uses the folder
+        self._why: errors.TesseraError | None = None  # why the service that was started here ended
         self._lock = threading.Lock()
 
     def start(self) -> Client:
-        """Returns a client of it."""
+        """Starts the service if needed and returns a client."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -123,7 +126,7 @@ class LocalService:
             self.stop()
             raise
         self.started = self._process is not None
-        self._client = Client(self.address, Identity())  # the environment is of another service
+        self._client = Client(self.address, Identity())  # the environment's identity is for another service
         self._client._connection.ended = self._ended
         return self._client
 
@@ -143,25 +146,25 @@ class LocalService:
 
     def _spawn(self) -> None:
         binary = _find_server(self._binary)
-        (self.folder / "tesserad.addr").unlink(missing_ok=True)  # of one that was killed
+        (self.folder / "tesserad.addr").unlink(missing_ok=True)  # left by a killed server
         with open(self._log, "ab") as output:
-            # A process group of its own: Ctrl-C is for this program, which then drains the service.
+            # In its own process group, so that Ctrl-C reaches only this program, which then drains the service.
             self._process = subprocess.Popen(
                 [binary, "--data-dir", self.folder, "--listen", self.address, "--workers", str(self._workers),
                  "--die-with-parent"],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0)
 
     def _ended(self) -> errors.TesseraError | None:
-        """None while it may answer, or one has just been started in its place; else why it never will. From any thread."""
+        """None if the service may answer, or has just been replaced; otherwise the error. Called from any thread."""
         with self._lock:
             if self._process and (code := self._process.poll()) is not None:
                 self._process = None
-                # Of several programs that start one at the same moment, one gets the folder; the others use what it started.
+                # If several programs start a service at the same moment, one gets the folder, and the others use its service.
                 if code != _FAILED or not _is_held(self.folder):
                     self._why = self._why_it_ended(code)
             if self._process or self._why:
                 return self._why
-            # One that another program or its owner started; while it drains it still holds the folder.
+            # Another program or the owner started it. A draining service still holds the folder.
             if _is_held(self.folder):
                 self._gone_since = None
                 return None
@@ -185,7 +188,7 @@ class LocalService:
         return errors.Unreachable(f"tesserad ended with exit code {code}; see {self._log}", fix=again)
 
     def stop(self) -> None:
-        """Drains it, if it was started here."""
+        """Drains the service, if it was started here."""
         if self._client:
             self._client.close()
             self._client = None

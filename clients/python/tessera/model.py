@@ -1,10 +1,10 @@
-"""Artifacts in this process: load, call, look at.
+"""Artifacts in this process: load, call, inspect.
 
-    model = tessera.load("resnet18.tsra")
-    outputs = model(x=array)          # {"logits": array}
+   model = tessera.load("resnet18.tsra")
+   outputs = model(x=array)          # {"logits": array}
 
-Arrays are used where they lie, none is copied; results are new arrays that the generated code wrote. Whatever has
-``__dlpack__`` on the CPU (a PyTorch tensor) is taken as well, and results have it (``torch.from_dlpack(result)``).
+Input arrays are used in place without copies; results are new arrays that the generated code wrote. Objects with ``__dlpack__``
+on the CPU (PyTorch tensors) are accepted, and results provide it (``torch.from_dlpack(result)``).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ VERIFY_WEIGHTS = 1
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One fused group of the model."""
-    name: str  #: graph nodes it stems from
-    symbol: str  #: of its kernel; equal workloads share one
+    name: str  #: the graph nodes it computes
+    symbol: str  #: of the kernel; equal workloads share one
     phases: int
-    max_grid: int  #: in how many parts threads can share it
+    max_grid: int  #: number of parts that threads can share
     flops: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One specialisation of the model."""
+    """One variant of the model: a set of sizes for its dimensions."""
     dimensions: dict[str, int]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
@@ -51,7 +51,7 @@ class Variant:
 
 
 class Model:
-    """A loaded artifact. Thread-safe: threads that call at once each get a session of their own."""
+    """A loaded artifact. Thread-safe: concurrent calls get one session each."""
 
     def __init__(self, handle: ctypes.c_void_p, threads: int) -> None:
         if not isinstance(threads, int) or not 1 <= threads <= 1024:
@@ -67,13 +67,13 @@ class Model:
 
     @staticmethod
     def from_descriptor(file: int, threads: int = 1, verify_weights: bool = False) -> Model:
-        """Of an open file, which may be closed afterwards."""
+        """Loads an open file, which may be closed afterwards."""
         handle = ctypes.c_void_p()
         api = _c_api.functions()
         _c_api.check(api.artifact_load_fd(file, VERIFY_WEIGHTS if verify_weights else 0, ctypes.byref(handle)))
         return Model(handle, threads)
 
-    # What it is.
+    # Properties.
 
     def _tensors(self, read: Any, variant: int, count: int, results: bool) -> tuple[Tensor, ...]:
         tensors = []
@@ -113,7 +113,7 @@ class Model:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """Of the first variant, the only one of most artifacts."""
+        """Inputs of the first variant; most artifacts have only one."""
         return self._signatures[0].inputs
 
     @property
@@ -122,7 +122,7 @@ class Model:
 
     @functools.cached_property
     def variants(self) -> tuple[Variant, ...]:
-        """All specialisations; shapes of the inputs choose the one that runs."""
+        """All variants; the shapes of the inputs select the one that runs."""
         return tuple(self._variant(index, signature) for index, signature in enumerate(self._signatures))
 
     def _variant(self, index: int, signature: Signature) -> Variant:
@@ -140,31 +140,31 @@ class Model:
 
     @property
     def steps(self) -> Table[Step]:
-        """Of the first variant, in the order in which they run."""
+        """Steps of the first variant, in execution order."""
         return self.variants[0].steps
 
     @property
     def memory(self) -> Memory:
-        """What any run takes at most, whatever the sizes of ranges."""
+        """Upper bound of the memory of a run, for all sizes of ranges."""
         info = _c_api.MemoryInfo()
         _c_api.check(self._api.artifact_memory(self._handle, ctypes.byref(info)))
         return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)
 
     @property
     def prepared_bytes(self) -> int:
-        """Bytes of weights that take more room in memory than in the file: the first session computes them for all."""
+        """Bytes of weights that are larger in memory than in the file; the first session computes them for all sessions."""
         return int(self._api.artifact_prepared_bytes(self._handle))
 
     # Running.
 
     def session(self, threads: int | None = None) -> Session:
-        """A session to keep: one run at a time, with memory and threads of its own."""
+        """Creates a session: one run at a time, with its own memory and threads."""
         handle = ctypes.c_void_p()
         _c_api.check(self._api.session_create(self._handle, threads or self.threads, ctypes.byref(handle)))
         return Session(handle, self._signatures)
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
-        """Runs once. Arrays by name; a mapping for names that are no identifiers; or in the order of ``inputs``."""
+        """Runs once. Pass arrays by name, as a mapping for names that are no identifiers, or in the order of ``inputs``."""
         try:
             session = self._idle.pop()
         except IndexError:
@@ -175,7 +175,7 @@ class Model:
             self._idle.append(session)
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """The same for a mapping, into given arrays where there are some."""
+        """Runs once with a mapping of inputs; writes outputs to the given arrays, if any."""
         try:
             session = self._idle.pop()
         except IndexError:
@@ -212,7 +212,7 @@ _models: weakref.WeakSet[Model] = weakref.WeakSet()
 
 
 def _forget_sessions() -> None:
-    """In a forked child the threads of sessions are gone: they can be neither used nor ended there."""
+    """A forked child lacks the threads of the sessions, so it can neither use nor close them."""
     for model in _models:
         for session in model._idle:
             session._finalizer.detach()
@@ -224,12 +224,12 @@ os.register_at_fork(after_in_child=_forget_sessions)
 
 def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_weights: bool = False,
          trust: Trust | None = None) -> Model:
-    """A ``.tsra`` file, or an artifact of the service, ready to be called.
+    """Loads a ``.tsra`` file, or an artifact of the service.
 
-    It holds native code. So a file is loaded only when it is, byte for byte, what a trusted key has signed (``FILE.sig``
-    beside it): with `trust` True, which it is unless given, a key that the command ``tessera`` trusts, else one of a file of keys, or of keys. False
-    loads it as it is: say so where you know whence it comes. The file must not change while it is loaded. `threads` is
-    that of each run; `verify_weights` also checks the weights' checksum, which reads them all.
+    An artifact is native code. A file is loaded only if a trusted key signed exactly its bytes (``FILE.sig`` next to it).
+    `trust` True, the default, uses the keys that the ``tessera`` command trusts; otherwise pass a file of keys, or keys. False
+    skips the check: use it only for files of known origin. The file must not change during loading. `threads` is the number of
+    threads of each run. `verify_weights` also checks the checksum of the weights, which reads all of them.
     """
     if not isinstance(artifact, (str, os.PathLike)):
         if not hasattr(artifact, "load"):
@@ -246,7 +246,7 @@ def load(artifact: str | os.PathLike[str] | Any, threads: int = 1, *, verify_wei
             file = os.open(artifact, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise errors.of_os(error) from error
-        try:  # the file that was checked, whatever has its name by then
+        try:  # the file that was checked, even if the name refers to another one by now
             check_trust(file, artifact, True if trust is None else trust)
             return Model.from_descriptor(file, threads, verify_weights)
         finally:

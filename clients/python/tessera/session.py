@@ -1,4 +1,4 @@
-"""One run at a time of a loaded artifact: arrays are checked, their memory handed to the C interface."""
+"""Sessions: check arrays and pass their memory to the C interface."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_PLACE = 0x101  # C_CONTIGUOUS and ALIGNED of ndarray.flags.num
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Bytes: weights are mapped and shared by all sessions, the rest is of each."""
+    """Bytes. All sessions share the mapped weights; the rest belongs to one session."""
     weights_bytes: int
     arena_bytes: int  #: intermediates
     workspace_bytes: int
@@ -37,21 +37,21 @@ class Tensor:
     dtype: str  #: "float32"; "bfloat16" is held by arrays of uint16
     shape: tuple[int, ...]
     size_bytes: int
-    #: positions whose extent is known after a run, of inputs compiled as a range: in a run; `shape` has the upper bound
+    #: dimensions whose size each run decides (data-dependent outputs, ranges of inputs); `shape` has the upper bounds
     bounded_dims: tuple[int, ...] = ()
-    bounded_by: tuple[str, ...] = ()  #: of an input, the ranges that bounded_dims follow, by name
+    bounded_by: tuple[str, ...] = ()  #: for an input: the names of the ranges that bounded_dims refer to
     numpy_dtype: np.dtype[Any] = dataclasses.field(default=np.dtype("f4"), repr=False)
     value: Array | None = dataclasses.field(default=None, repr=False)
-    """What it was fixed to when the model was compiled: it may be left out, and takes no other one."""
+    """The value that the input was fixed to when compiling: a run may omit it, and must not pass another value."""
     default: Array | None = dataclasses.field(default=None, repr=False)
-    """Its value where a run leaves it out: the model's own, or what it was fixed to."""
+    """The value of an omitted input: the model's default, or the fixed value."""
 
     def __str__(self) -> str:
         return f"{self.name}: {dtypes.describe(self.dtype, self.shape)}"
 
 
 class Signature:
-    """Inputs and outputs of one variant, laid out for quick checks."""
+    """Inputs and outputs of one variant, prepared for quick checks."""
 
     def __init__(self, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], steps: int) -> None:
         self.inputs = inputs
@@ -59,16 +59,16 @@ class Signature:
         self.steps = steps
         self.input_names = tuple(tensor.name for tensor in inputs)
         self.bounded = any(tensor.bounded_dims for tensor in outputs)
-        # Compiled for ranges of sizes: inputs of their names say how much of each counts.
+        # Variants for ranges have inputs with the names of their dimensions, which hold the run's sizes.
         self.rooms: dict[str, Array] = {name: np.array(tensor.shape[d], np.int64) for tensor in inputs
                                         for d, name in zip(tensor.bounded_dims, tensor.bounded_by)}
-        # What a run looks at, without attribute lookups.
+        # Precomputed for each run, to avoid attribute lookups.
         self.checks = [(t.name, t.numpy_dtype, t.shape, t) for t in inputs]
         self.results = [(t.name, t.numpy_dtype, t.shape) for t in outputs]
 
 
 class Session:
-    """Memory and threads for one run at a time; made by ``Model.session()``. Two threads need two of them."""
+    """Memory and threads for one run at a time; created by ``Model.session()``. Concurrent threads need a session each."""
 
     def __init__(self, handle: ctypes.c_void_p, signatures: list[Signature]) -> None:
         self._api = _c_api.functions()
@@ -91,7 +91,7 @@ class Session:
         return self.run(named)
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """Runs once; results by name. Arrays in `outputs` are written to instead of new ones."""
+        """Runs once; returns results by name. Results are written to arrays in `outputs`, otherwise to new ones."""
         given = self._take(inputs)
         signature = self._signature
         if outputs is None:
@@ -106,14 +106,15 @@ class Session:
         return results
 
     def replace(self, model: Model) -> None:
-        """Lets runs that begin from now on be of another artifact of the same model. Any thread may call it at any time:
-        a run in progress ends with the one it began with. Inputs and outputs must be the same."""
+        """Replaces the artifact by another one of the same model, with equal inputs and outputs. Any thread may call it at any
+        time: a run in progress ends with the artifact that it started with, and later runs use the new one."""
         _c_api.check(self._api.session_replace(self._handle, model._handle))
         self._signatures = model._signatures
         self._signature = self._signatures[self._api.session_variant(self._handle)]
 
     def profile(self, inputs: Mapping[str, Any]) -> list[int]:
-        """Runs once; wall time of each step of the chosen variant in nanoseconds, as ``Variant.steps`` lists them."""
+        """Runs once; returns the wall time of each step of the selected variant in nanoseconds, in the order of
+        ``Variant.steps``."""
         given = self._take(inputs)
         results = [np.empty(shape, dtype) for _, dtype, shape in self._signature.results]
         times = (ctypes.c_int64 * self._signature.steps)()
@@ -123,13 +124,13 @@ class Session:
 
     @property
     def memory(self) -> Memory:
-        """As the latest run had it: of ranges, intermediates take what a run of its sizes needs, or a larger one before."""
+        """Memory of the latest run. With ranges, intermediates take the memory of the largest run so far."""
         info = _c_api.MemoryInfo()
         _c_api.check(self._api.session_memory(self._handle, ctypes.byref(info)))
         return Memory(info.weights_bytes, info.arena_bytes, info.workspace_bytes, info.scratch_bytes)
 
     def _take(self, inputs: Mapping[str, Any]) -> list[Array]:
-        """The arrays in the order of the artifact's inputs, each of them fit to be read in place."""
+        """The arrays in the order of the artifact's inputs, checked to be readable in place."""
         taken = []
         given = 0
         for name, dtype, shape, tensor in self._signature.checks:
@@ -155,7 +156,7 @@ class Session:
         return taken
 
     def _take_variant(self, inputs: Mapping[str, Any], array: Array, tensor: Tensor) -> list[Array]:
-        """The shapes are not the current variant's: chooses theirs, if there is one."""
+        """Called if the shapes do not match the current variant: selects the matching one."""
         if len(self._signatures) == 1 and not self._signature.rooms:
             raise _unfit(array, tensor)
         arrays = {name: as_array(value, name) for name, value in inputs.items()}
@@ -170,7 +171,7 @@ class Session:
         return self._counted(arrays) if self._signature.rooms else self._take(arrays)
 
     def _counted(self, arrays: dict[str, Array]) -> list[Array]:
-        """Arrays of the run's own sizes, and how much of each range of the chosen variant that is."""
+        """Handles ranges: passes arrays of the run's sizes, with the inputs that hold these sizes."""
         sizes: dict[str, Array] = {}
         for tensor in self._signature.inputs:
             if tensor.name not in arrays:
@@ -183,7 +184,7 @@ class Session:
         taken: list[Array] = []
         for tensor in self._signature.inputs:
             array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.default)))
-            assert array is not None  # _take_variant has asked
+            assert array is not None  # _take_variant has checked it
             if tensor.bounded_dims:
                 array = np.ascontiguousarray(array)
             own = tuple(array.shape[d] if d in tensor.bounded_dims else size for d, size in enumerate(tensor.shape))
@@ -193,7 +194,7 @@ class Session:
         return taken
 
     def _cut(self, results: dict[str, Array]) -> None:
-        """Results whose extents depend on the data, in the shape of this run; their elements lie densely."""
+        """Cuts results with data-dependent extents to the shape of this run; their elements are contiguous."""
         for index, tensor in enumerate(self._signature.outputs):
             if not tensor.bounded_dims:
                 continue
@@ -211,7 +212,7 @@ class Session:
 
 
 def as_array(value: Any, name: str) -> Array:
-    """An array over the same memory."""
+    """An array that shares the value's memory."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, np.generic):
@@ -228,7 +229,7 @@ def as_array(value: Any, name: str) -> Array:
 
 
 def _unfit(array: Array, tensor: Tensor, shape: tuple[int, ...] | None = None) -> errors.InvalidInput:
-    """Why an array is not the tensor, of the shape that a run has of it where that is given."""
+    """The error for an array that does not fit a tensor, or a given shape of it."""
     accepted = dtypes.describe(tensor.dtype, tensor.shape if shape is None else shape)
     found = dtypes.describe(str(array.dtype), array.shape)
     fix = ""
@@ -245,7 +246,7 @@ def _unfit(array: Array, tensor: Tensor, shape: tuple[int, ...] | None = None) -
 
 
 def _into(outputs: Mapping[str, Array], signature: Signature) -> dict[str, Array]:
-    """Given arrays, and new ones where none is given."""
+    """The given arrays, and new ones for the other outputs."""
     results = {}
     for tensor in signature.outputs:
         array: Any = outputs.get(tensor.name)

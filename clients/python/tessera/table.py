@@ -1,4 +1,4 @@
-"""Lists that are tables: rows with names for what they are made of, columns for what one computes with."""
+"""Lists as tables: rows are items with attributes, columns are lists of values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 from tessera import _html
 
 T = TypeVar("T")
-_SHOWN = 50  # rows that a repr has
+_SHOWN = 50  # rows in a repr
 
 
 class Table(Sequence[T], Generic[T]):
@@ -17,11 +17,11 @@ class Table(Sequence[T], Generic[T]):
     def __init__(self, items: Sequence[T], columns: Mapping[str, Callable[[T], Any]], next_page_token: str = "") -> None:
         self._items = tuple(items)
         self._columns = dict(columns)
-        self.next_page_token = next_page_token  #: what a next call goes on with; empty at the end of the list
+        self.next_page_token = next_page_token  #: token for the next page; empty at the end of the list
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """All columns by name; what ``pandas.DataFrame(...)`` takes."""
+        """All columns by name, as accepted by ``pandas.DataFrame(...)``."""
         return {name: self[name] for name in self._columns}
 
     @overload

@@ -1,4 +1,4 @@
-"""Descriptions of chips: this machine's, one in a file, one that the service knows by name."""
+"""Descriptions of chips: this machine, a file, or a name that the service knows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DESCRIBE_HOST = pathlib.Path(__file__).parent / "_native" / "tessera-describe-h
 
 @functools.lru_cache(maxsize=1)
 def _host_bytes() -> bytes:
-    # By a program of its own: it has the compiler's rules, and protobuf's C++ library cannot be in a process twice.
+    # A separate program applies the compiler's rules, since protobuf's C++ library cannot be loaded twice into a process.
     try:
         done = subprocess.run([_DESCRIBE_HOST], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:
@@ -46,7 +46,7 @@ def host() -> target_pb2.Target:
 
 
 def parse(text: str, where: str = "the target description") -> target_pb2.Target:
-    """A description from its text form."""
+    """Parses the text form of a description."""
     try:
         return text_format.Parse(text, target_pb2.Target())
     except text_format.ParseError as error:
@@ -54,7 +54,7 @@ def parse(text: str, where: str = "the target description") -> target_pb2.Target
 
 
 def read(path: str | os.PathLike[str]) -> target_pb2.Target:
-    """A description from a ``.textproto`` file."""
+    """Reads a description from a ``.textproto`` file."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -63,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> target_pb2.Target:
 
 
 def resolve(target: TargetLike) -> target_pb2.TargetRef:
-    """What a compilation is asked for. By the command line's rules: a text with a slash is a path."""
+    """Resolves the target of a compilation, by the command line's rules: a text with a slash is a path."""
     if isinstance(target, target_pb2.Target):
         return target_pb2.TargetRef(inline=target)
     if target == "host":

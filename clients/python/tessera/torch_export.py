@@ -21,10 +21,10 @@ OPSET = 13
 def export(module: Any, arguments: Sequence[Any], *, input_names: Sequence[str] | None = None,
            output_names: Sequence[str] | None = None, dynamic_axes: Mapping[str, Any] | None = None,
            opset: int = OPSET) -> bytes:
-    """The ONNX bytes of a ``torch.nn.Module`` as called with `arguments` (positional tensors), in evaluation mode.
+    """The ONNX bytes of a ``torch.nn.Module``, traced with `arguments` (positional tensors) in evaluation mode.
 
-    Inputs are called "input_0", "input_1", ..., outputs "output_0", ..., unless they are given names. `dynamic_axes` is
-    that of ``torch.onnx.export``: dimensions that stay open, to be bound by ``shapes`` or ``dims``.
+    Inputs are named "input_0", "input_1", ..., outputs "output_0", ..., unless names are given. `dynamic_axes` is passed to
+    ``torch.onnx.export``: it names dimensions that stay open, to be bound by ``shapes`` or ``dims``.
     """
     try:
         import torch
@@ -53,7 +53,7 @@ def export(module: Any, arguments: Sequence[Any], *, input_names: Sequence[str] 
 def compile(module: Any, arguments: Sequence[Any], *, client: Client | None = None,
             input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
             dynamic_axes: Mapping[str, Any] | None = None, opset: int = OPSET, **options: Any) -> Compilation:
-    """Exports and compiles; `options` are those of :meth:`tessera.Client.compile`."""
+    """Exports and compiles a module; `options` are those of :meth:`tessera.Client.compile`."""
     model = export(module, arguments, input_names=input_names, output_names=output_names, dynamic_axes=dynamic_axes,
                    opset=opset)
     options.setdefault("name", type(module).__name__)

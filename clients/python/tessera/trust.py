@@ -1,7 +1,7 @@
-"""Whose native code is loaded: artifacts that a trusted service has signed.
+"""Trust in artifacts: only artifacts with a signature by a trusted key are loaded.
 
-The signature of FILE lies beside it, in FILE.sig, as ``Artifact.save`` and the command ``tessera`` write it. Trusted are
-keys in a file, one a line (``tessera admin signing-key --trust`` adds one), or keys that a program knows.
+FILE.sig holds the signature of FILE; ``Artifact.save`` and the command ``tessera`` write it. Trusted keys are in a file, one
+per line (``tessera admin signing-key --trust`` adds one), or are passed by a program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Signature:
     signature: str
 
     def holds(self) -> bool:
-        """Whether the key's owner signed just this artifact."""
+        """Whether the signature is valid for this artifact and key."""
         try:
             from cryptography.exceptions import InvalidSignature
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -50,7 +50,7 @@ class Signature:
 
 
 def default_file() -> pathlib.Path | None:
-    """TESSERA_TRUST, else trusted-keys in the user's configuration of tessera; None where there is no home."""
+    """TESSERA_TRUST, or trusted-keys in the user's configuration folder of tessera; None without a home folder."""
     if file := os.environ.get("TESSERA_TRUST"):
         return pathlib.Path(file)
     if config := os.environ.get("XDG_CONFIG_HOME"):
@@ -61,7 +61,7 @@ def default_file() -> pathlib.Path | None:
 
 
 def keys_of(file: pathlib.Path | None) -> set[str]:
-    """The first word of each line; none where there is no file."""
+    """The first word of each line; empty if there is no file."""
     try:
         lines = file.read_text().splitlines() if file else []
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def keys_of(file: pathlib.Path | None) -> set[str]:
 
 
 def add_key(key: str, comment: str) -> None:
-    """Trusts a key from now on, by the default file; warns where that cannot be noted."""
+    """Adds a key to the default file; warns if that fails."""
     file = default_file()
     try:
         if file is None:
@@ -88,7 +88,7 @@ def add_key(key: str, comment: str) -> None:
 
 
 def keep(signature: Signature, path: pathlib.Path) -> None:
-    """Writes it beside the artifact."""
+    """Writes the signature file of the artifact."""
     if not signature.holds():
         raise errors.InternalError(f"the service's signature of artifact {signature.artifact} does not verify")
     part = path.with_name(path.name + ".sig.part")
@@ -114,7 +114,8 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
         return errors.InvalidInput(f"{name}: {what}", attribute="trust", found=found, accepted=accepted,
                                    fix=f"{fix}; or, when you know where it comes from, say trust=False")
 
-    if not stat.S_ISREG(os.fstat(file).st_mode) or os.pread(file, 2, 0) != b"PK":  # before asking who signed it: nobody signs a model
+    # A model file is reported as such before the signature check, since nobody signs models.
+    if not stat.S_ISREG(os.fstat(file).st_mode) or os.pread(file, 2, 0) != b"PK":
         raise errors.InvalidInput(f"{name} is no artifact (.tsra)", attribute="path",
                                   fix="compile the model: `tessera compile`, Client.compile")
     beside = pathlib.Path(f"{name}.sig")

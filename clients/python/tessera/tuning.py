@@ -1,4 +1,4 @@
-"""A search for a model's schedules under way, for blocking programs."""
+"""A running search for schedules, for blocking programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TuningState(CompilationState):
-    """What is known of a search while it goes on; shared by blocking and asyncio ones."""
+    """The state of a running search; shared by blocking and asyncio clients."""
 
     _tuning: artifact_versions_pb2.CreateTuningRequest
 
@@ -40,7 +40,7 @@ class TuningState(CompilationState):
 
 
 class Tuning(TuningState, Compilation):
-    """A future of the artifact with the best schedules; its versions can be had, and run, before."""
+    """A future of the tuned artifact; its versions can be run before the end."""
 
     def __init__(self, client: Client, request: CompileRequest, options: dict[str, Any],
                  tuning: artifact_versions_pb2.CreateTuningRequest, on_progress: OnProgress | None) -> None:
@@ -49,24 +49,24 @@ class Tuning(TuningState, Compilation):
 
     @property
     def found(self) -> Table[job_pb2.TuneResult.Workload]:
-        """What came of each workload; of a search that was cancelled what was found until then."""
+        """The result for each workload; for a cancelled search, the results so far."""
         return self._there(lambda job_id: Job(self._client._drive(_jobs.get(job_id)))).found
 
     def versions(self) -> Table[_versions.Version]:
-        """The artifact as it grew until now."""
+        """The versions published so far."""
         return self._there(self._client.versions)
 
     def choose(self, number: int) -> _versions.Version:
-        """Lets programs that follow run an earlier version; 0: the newest again."""
+        """Chooses the version that following programs run; 0: the newest."""
         return self._there(lambda job_id: self._client.choose_version(job_id, number))
 
     def follow(self, threads: int = 1, **options: Any) -> Following:
-        """The artifact to call, replaced as it gets better: ``Client.follow``."""
+        """Returns a callable whose model is replaced by better versions, see ``Client.follow``."""
         return self._there(lambda job_id: self._client.follow(job_id, threads, **options))
 
     def _there(self, ask: Callable[[str], Any]) -> Any:
-        """Once the model is uploaded and there is a job to ask about."""
+        """Waits until the model is uploaded and the job exists, then calls `ask` with its id."""
         self._submitted.wait()
         if not self.job_id:
-            self.result()  # raises why there is none
+            self.result()  # raises why there is no job
         return ask(self.job_id)

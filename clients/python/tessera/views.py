@@ -1,4 +1,4 @@
-"""What the service answers, as Python values. ``proto`` is the whole message where a view shows a part."""
+"""Responses of the service as Python values. ``proto`` is the complete message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TERMINAL = frozenset((job_pb2.Job.SUCCEEDED, job_pb2.Job.FAILED, job_pb2.Job.CAN
 
 
 def time_of(microseconds: int) -> datetime.datetime | None:
-    """A time of the API; None where it is not set."""
+    """Converts a time of the API; None if it is not set."""
     if not microseconds:
         return None
     return datetime.datetime.fromtimestamp(microseconds / 1e6, datetime.timezone.utc)
@@ -24,7 +24,7 @@ def time_of(microseconds: int) -> datetime.datetime | None:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a job, or the transfer before or after it, has come."""
+    """Progress of a job, or of a transfer before or after it."""
     phase: str = ""  #: upload, queued, import, plan, build, assemble, download, ...
     done: int = 0
     total: int = 0
@@ -40,7 +40,7 @@ def _reader(name: str) -> Any:
 
 
 class Job:
-    """A job as it was when it was asked for."""
+    """A snapshot of a job."""
 
     def __init__(self, proto: job_pb2.Job) -> None:
         self.proto = proto
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of the model; of the artifact where one is run."""
+        """Name of the model, or of the artifact that is run."""
         if self.kind in ("execute", "profile"):
             return str(getattr(self.proto, self.kind).artifact_id)
         return self._compile.name
@@ -90,7 +90,7 @@ class Job:
 
     @property
     def found(self) -> Table[job_pb2.TuneResult.Workload]:
-        """What a tune job found, workload by workload, those with most of the time first."""
+        """Results of a tune job for each workload, those with the most time first."""
         names = ("hash", "summary", "share", "default_ms", "best_ms", "improved", "trials", "refused", "wrong", "crashed",
                  "timed_out", "unbuilt", "untuned")
         return Table(list(self.proto.tune_result.workloads), {name: _reader(name) for name in names})
@@ -116,7 +116,7 @@ class Job:
 
     @property
     def took_ms(self) -> float | None:
-        """From creation to its end; None before that."""
+        """Time from creation to the end; None before the end."""
         return (self.proto.end_time_us - self.proto.create_time_us) / 1e3 if self.proto.end_time_us else None
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Job:
 
 
 class Check:
-    """Whether a model would compile, and everything that would keep it from that. True where nothing would."""
+    """The result of a check. True if the model would compile; otherwise it lists all problems."""
 
     def __init__(self, proto: analysis_pb2.CheckReport) -> None:
         self.proto = proto
@@ -144,7 +144,7 @@ class Check:
 
     @property
     def operators(self) -> Table[Any]:
-        """What the model uses, how often, and whether it is supported."""
+        """The operators that the model uses, their counts, and whether they are supported."""
         return Table(list(self.proto.operators), {
             "operator": lambda use: f"{use.domain}.{use.name}" if use.domain else use.name,
             "nodes": lambda use: use.count, "supported": lambda use: use.supported})
@@ -162,7 +162,7 @@ class Check:
 
 
 class Explanation:
-    """What the compiler makes of a model: its graph before, the fused groups after, the plan behind them."""
+    """The compiler's transformation of a model: its graph, the fused groups, and the plan."""
 
     def __init__(self, proto: analysis_pb2.Explanation) -> None:
         self.proto = proto
@@ -177,7 +177,7 @@ class Explanation:
 
     @property
     def before(self) -> Table[Any]:
-        """The model's nodes, in the order in which they run."""
+        """The model's nodes, in execution order."""
         return self._table(self.proto.before)
 
     @property
@@ -186,7 +186,7 @@ class Explanation:
         return self._table(self.proto.after)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as ``tessera explain --json`` prints it."""
+        """Everything, as printed by ``tessera explain --json``."""
         return dict(json_format.MessageToDict(self.proto, preserving_proto_field_name=True))
 
     def __repr__(self) -> str:
@@ -199,7 +199,7 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Times of an artifact on one of the service's workers."""
+    """Times of an artifact on a worker."""
     job_id: str
     latency_ms: list[float]  #: every run, in order
     kernels: Table[Any]  #: one row per step
@@ -231,7 +231,7 @@ def records_table(records: list[record_pb2.TuningRecord], token: str) -> Table[r
 
 def versions_table(versions: list[artifact_versions_pb2.ArtifactVersion],
                    token: str) -> Table[artifact_versions_pb2.ArtifactVersion]:
-    """The artifact of a tune job as it grew; `speed` is the default's time over its own."""
+    """The versions of a tune job's artifact; `speed` is the default's time divided by the version's."""
     columns = {name: _reader(name) for name in ("number", "artifact_id", "tuned_workloads", "default_ms", "ms")}
     columns["speed"] = lambda version: version.default_ms / version.ms if version.ms else 1.0
     columns.update({name: _reader(name) for name in ("same_as", "held")})
