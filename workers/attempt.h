@@ -13,7 +13,7 @@
 
 namespace tessera::worker {
 
-/// What all attempts of a worker share; every part is thread-safe.
+/// State shared by all attempts of a worker. Each member is thread-safe.
 struct AttemptEnvironment {
   v1::WorkerService::StubInterface& service;
   Registration& registration;
@@ -23,14 +23,14 @@ struct AttemptEnvironment {
   const TaskRunner& runner;
   KnownStepsOfProjects& known_steps;
   std::string worker_id;
-  int measuring_cores;     ///< of this machine, lent to what is timed
-  Cancellation& draining;  ///< the worker wants to leave: do not wait for a server that is away
-  Cancellation& stopping;  ///< the worker leaves now
+  int measuring_cores;     ///< cores of this machine reserved for timed runs
+  Cancellation& draining;  ///< cancelled when the worker drains: do not wait for an unreachable server
+  Cancellation& stopping;  ///< cancelled when the worker stops at once
 };
 
-/// Works one lease off: inputs, child process, outputs, with heartbeats throughout. What is left is to report it: to be
-/// called once, on any thread, while the caller goes on. That returns when the server has taken the result, or nobody
-/// wants it any more.
+/// Executes one lease: fetches inputs, runs the child process and stores outputs, with heartbeats throughout. Returns a
+/// function that reports the result. Call it once, on any thread; it returns when the server has accepted the result,
+/// or the result is no longer wanted.
 [[nodiscard]] std::function<void()> runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease,
                                                const Session& session);
 

@@ -7,8 +7,8 @@
 
 namespace tessera::worker {
 
-/// Waiting times between tries: doubling up to a cap, each drawn from its upper half, so that workers that
-/// lost the same server do not come back in step.
+/// Delays between retries. The delay doubles up to a cap; each one is drawn from its upper half, so that workers that
+/// lost the same server do not retry in step.
 class Backoff {
  public:
   explicit Backoff(Milliseconds first = Milliseconds(100), Milliseconds cap = Milliseconds(3000),

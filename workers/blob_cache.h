@@ -17,28 +17,27 @@
 
 namespace tessera::worker {
 
-/// Takes a blob's bytes in order.
+/// Consumes a blob's bytes in order.
 using ByteSink = std::function<absl::Status(std::string_view bytes)>;
-/// Produces a blob's bytes, e.g. from the server.
+/// Produces a blob's bytes, for example from the server.
 using BlobSource = std::function<absl::Status(const v1::Digest& digest, const ByteSink& sink)>;
 
-/// Blobs this worker has seen, as read-only files by digest, bounded in size, least recently used first
-/// out. Every blob is verified when it enters, and once more after a restart, before it is used again; one that is the
-/// server's own file also when the server has that file no longer: it may have found its bytes lost.
-/// Tasks get hard links: evicting a blob does not disturb a task that reads it. Thread-safe; a blob wanted
-/// by two tasks at once is fetched once.
+/// A size-bounded LRU cache of blobs as read-only files, named by digest. A blob is verified when it enters, and again
+/// at its first use after a restart. A blob that is a link to the server's file is also verified again when the server
+/// no longer has that file, since the server may have found it damaged. Tasks get hard links, so evicting a blob does
+/// not affect a task that reads it. Thread-safe; a blob that two tasks need at once is fetched once.
 class BlobCache {
  public:
-  /// Opens the cache below `folder`, made when absent. Files that are not blobs are removed. What is in `shared` is
-  /// linked rather than fetched; it must outlive the cache.
+  /// Opens the cache in `folder`, and creates it if absent. Other files in it are deleted. Blobs in `shared` are linked
+  /// rather than fetched; it must outlive the cache.
   static absl::StatusOr<std::unique_ptr<BlobCache>> open(const std::string& folder, int64_t capacity_bytes,
                                                          SharedBlobs* shared = nullptr);
 
-  /// Makes the blob available as the file `destination` (on the same file system, not yet existing),
-  /// fetching it when it is not here. DATA_LOSS when what came does not match the digest.
+  /// Makes the blob available as the new file `destination` on the same file system, fetching it if needed. DATA_LOSS
+  /// if the received bytes do not match the digest.
   absl::Status provide(const v1::Digest& digest, const std::string& destination, const BlobSource& source);
 
-  /// Takes in a file whose digest was computed just now, e.g. a task's output that another task will read.
+  /// Adds a file whose digest was just computed, for example an output that another task will read.
   void add(const v1::Digest& digest, const std::string& file);
 
   struct Stats {
@@ -55,7 +54,7 @@ class BlobCache {
     std::string sha256;
     int64_t bytes;
     bool verified;
-    bool linked = false;  ///< is the server's own file
+    bool linked = false;  ///< a link to the server's file
   };
   using Entries = std::list<Entry>;  // most recently used first
 
@@ -75,7 +74,7 @@ class BlobCache {
   SharedBlobs* const shared_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::set<std::string> in_flight_;  // digests that some thread fetches or verifies now
+  std::set<std::string> in_flight_;  // digests being fetched or verified by a thread
   Entries entries_;
   std::unordered_map<std::string, Entries::iterator> index_;
   Stats stats_;

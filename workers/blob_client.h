@@ -14,28 +14,28 @@
 
 namespace tessera::worker {
 
-/// Moves blobs between files and the server. Calls retry while the server is away, going on where a
-/// transfer broke off, and return CANCELLED once `cancellation` is thrown. Thread-safe.
+/// Transfers blobs between files and the server. Calls retry while the server is unreachable, and resume interrupted
+/// transfers. They return CANCELLED once `cancellation` is cancelled. Thread-safe.
 class BlobClient {
  public:
-  /// What goes to the server goes through `shared` where it can; it must outlive the client.
+  /// Uploads go through the server's folder if `shared` permits it; it must outlive the client.
   BlobClient(const std::shared_ptr<grpc::Channel>& channel, SharedBlobs& shared)
       : stub_(v1::BlobService::NewStub(channel)), shared_(shared) {}
 
-  /// Streams a blob into `sink`. NOT_FOUND when the server lacks it; bytes are not verified here.
+  /// Streams a blob into `sink`, without verifying it. NOT_FOUND if the server lacks it.
   absl::Status download(const v1::Digest& digest, const ByteSink& sink, Cancellation& cancellation);
 
   struct File {
     v1::Digest digest;
-    std::string path;  ///< of a file that is not written any more; of one with parts it does not exist
+    std::string path;  ///< file that is no longer written; does not exist if there are parts
     struct Part {
       std::string path;
       v1::Digest digest;
-      bool is_there = false;  ///< on the server, which takes it from its own store
+      bool is_there = false;  ///< the server has this part and uses its own copy
     };
     std::vector<Part> parts = {};  ///< when there are any, the blob is these one after another
-  };
-  /// Uploads those files that the server lacks; durable when OK.
+  };  // if not empty, the blob is their concatenation
+  /// Uploads the files that the server lacks; they are durable on return.
   absl::Status upload(const std::vector<File>& files, Cancellation& cancellation);
 
  private:

@@ -9,17 +9,17 @@
 
 namespace tessera::worker {
 
-/// A one-way switch that many parties watch: an attempt's end by the server's verdict, a worker's end by a
+/// A one-way switch with several observers: for an attempt, cancelled by the server's verdict; for a worker, by a
 /// signal. Thread-safe.
 class Cancellation {
  public:
-  /// Throws the switch; the first reason counts. Runs all callbacks on the calling thread.
+  /// Cancels; only the first reason is kept. Runs all callbacks on the calling thread.
   void cancel(StopReason reason);
 
   StopReason reason() const;
   bool cancelled() const { return reason() != StopReason::kNone; }
 
-  /// Sleeps unless and until cancelled. Returns whether the whole time passed.
+  /// Sleeps until the time has passed or the switch is cancelled; returns whether the whole time passed.
   bool sleepFor(Milliseconds duration);
 
  private:
@@ -30,8 +30,8 @@ class Cancellation {
   std::list<std::function<void(StopReason)>> callbacks_;
 };
 
-/// Runs a callback when `cancellation` is thrown, at once when it has been, for as long as this object
-/// lives: its destructor waits for a running callback. The callback must not touch `cancellation`.
+/// Runs a callback when `cancellation` is cancelled, immediately if it already is. The destructor unregisters it and
+/// waits for a running callback. The callback must not access `cancellation`.
 class OnCancel {
  public:
   OnCancel(Cancellation& cancellation, std::function<void(StopReason)> callback);

@@ -5,26 +5,27 @@
 
 namespace tessera::worker {
 
-/// What the end of a task process that left no result means, as a typed failure. The message names what
-/// ended it and carries the last lines it printed.
+/// Classifies the end of a task process that left no result as a failure. The message says what ended the process and
+/// contains the last lines of its output.
 ///
 /// | end                                             | reason                |
 /// |-------------------------------------------------|-----------------------|
-/// | stopped by us: deadline, or SIGXCPU             | RUN_DEADLINE_EXCEEDED |
-/// | stopped by us: cancelled                        | CANCELLED             |
-/// | stopped by us: lease lost, worker shut down     | LEASE_LOST            |
-/// | stopped by us: its folder was full              | LIMIT_EXCEEDED        |
+/// | stopped by the worker: deadline; SIGXCPU        | RUN_DEADLINE_EXCEEDED |
+/// | stopped by the worker: cancelled                | CANCELLED             |
+/// | stopped by the worker: lease lost, shutdown     | LEASE_LOST            |
+/// | stopped by the worker: folder over its limit    | LIMIT_EXCEEDED        |
 /// | kTaskOutOfMemory; SIGKILL near the memory limit | OUT_OF_MEMORY         |
 /// | SIGSYS                                          | SANDBOX_VIOLATION     |
 /// | SIGXFSZ                                         | LIMIT_EXCEEDED        |
-/// | SIGBUS, but of generated code                   | WORKER_FAULT          |
+/// | SIGBUS, unless it runs generated code           | WORKER_FAULT          |
 /// | kTaskCannotStart, kTaskCannotReport, no start   | WORKER_FAULT          |
 /// | kTaskOtherBuild                                 | WORKER_FAULT          |
 /// | exit code 0                                     | INTERNAL              |
 /// | any other signal or exit code                   | CRASHED               |
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec);
 
-/// Of a task that was not done because the program for it is of another build than the worker began with.
+/// Failure of a task that did not run, because the task program is of another build than the one the worker started
+/// with.
 v1::Failure otherBuild(std::string message);
 
 }  // namespace tessera::worker

@@ -20,14 +20,14 @@ namespace tessera::worker {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// Why the supervisor ended a child itself.
+/// Why the supervisor stopped a child.
 enum class StopReason {
   kNone,
   kCancelled,  ///< the job was cancelled
   kLost,       ///< the lease was lost
   kDeadline,   ///< the run deadline passed
-  kShutdown,   ///< the worker itself stops at once
-  kFull,       ///< its folder holds more than it may
+  kShutdown,   ///< the worker stops at once
+  kFull,       ///< its folder exceeds its size limit
 };
 
 struct ChildSpec {
@@ -36,61 +36,61 @@ struct ChildSpec {
   std::string working_folder;
   Limits limits;
   Isolation isolation;
-  std::string scratch;            ///< what is in this folder, but for in/, is measured while it runs ...
-  int64_t scratch_bytes = 0;      ///< ... and may be so much; 0: any
-  int known_steps = -1;           ///< a descriptor of this process that the child has as 5 (known_steps.h); -1: none
-  bool generated_code = false;    ///< runs code that a model was made into, and so may end in any way it likes
+  std::string scratch;            ///< folder whose size is monitored during the run, without in/
+  int64_t scratch_bytes = 0;      ///< size limit of that folder; 0: none
+  int known_steps = -1;           ///< descriptor that the child gets as 5 (known_steps.h); -1: none
+  bool generated_code = false;    ///< the child runs compiled models, so any kind of end is possible
   Milliseconds run_timeout{0};    ///< 0 = none
-  Milliseconds kill_grace{1000};  ///< between SIGTERM and SIGKILL
+  Milliseconds kill_grace{1000};  ///< time between SIGTERM and SIGKILL
 };
 
-/// How a child ended.
+/// Describes how a child ended.
 struct ChildEnd {
-  std::string not_started;  ///< the step that failed before its program or its task began; empty: it began
+  std::string not_started;  ///< the step that failed before the program or task started; empty: it started
   bool exited = false;      ///< by itself, with exit_code; otherwise by `signal`
   int exit_code = 0;
   int signal = 0;
-  StopReason stopped = StopReason::kNone;  ///< the first reason for which it was told to stop
+  StopReason stopped = StopReason::kNone;  ///< the first reason for which it was asked to stop
   double wall_ms = 0;
-  double cpu_ms = 0;  ///< user and system, with descendants that it waited for
+  double cpu_ms = 0;  ///< user and system time, including descendants it waited for
   int64_t peak_rss_bytes = 0;
-  std::string stderr_tail;  ///< last 4 KiB of what it printed (stdout and stderr)
+  std::string stderr_tail;  ///< last 4 KiB of stdout and stderr
 };
 
-/// A child that gets ready on its own: whoever brings it into being does not wait for that, which may never be.
+/// A new child that is still setting itself up. Its creator does not wait for that, because it may never finish.
 struct Spawned {
   Processes processes;
-  FileDescriptor report;  ///< a ChildReport or, as soon as its program or its task begins, the end
+  /// Yields a ChildReport if the setup fails, otherwise end-of-file when the program or task starts.
+  FileDescriptor report;
 };
 
-/// Brings a child of this process into being, with `output` as its descriptors 1 and 2 and `progress` as 3.
+/// Creates a child of this process with `output` as descriptors 1 and 2 and `progress` as 3.
 using Spawn = std::function<absl::StatusOr<Spawned>(const ChildSpec& spec, int output, int progress)>;
 
-/// One child process in a process group of its own. Descriptors: 0 is /dev/null, 1 and 2 are kept as the
-/// tail, 3 is a pipe of which every chunk goes to `on_progress`; all others are closed. The kernel kills
-/// the child when the thread that started it ends (a forked one: when the process ends), so start and wait
-/// belong to one thread.
+/// A child process in its own process group. Descriptor 0 is /dev/null; the last output of 1 and 2 is kept; 3 is a pipe
+/// whose data are passed to `on_progress`; all others are closed. The kernel kills the child when the thread that
+/// started it ends (a forked one: when the process ends), so one thread must start it and wait for it.
 class ChildProcess {
  public:
   using ProgressSink = std::function<void(std::string_view bytes)>;
 
-  /// Starts the program: executes it, or as `spawn` says. What fails in the new process, such as a program that cannot
-  /// be executed, is told by wait().
+  /// Starts the program, by executing it or with `spawn`. Failures in the new process, such as a program that cannot be
+  /// executed, are reported by wait().
   static absl::StatusOr<std::unique_ptr<ChildProcess>> start(const ChildSpec& spec, ProgressSink on_progress,
                                                              const Spawn& spawn = {});
 
-  /// Kills and reaps what is left of the group.
+  /// Kills and reaps the remaining processes of the group.
   ~ChildProcess();
 
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Waits until the child has ended, then kills and reaps the rest of its group. Returns within
-  /// `kill_grace` plus scheduling delays of a stop. Call it once, on the thread that called start().
+  /// Waits until the child has ended, then kills and reaps the rest of its group. After a stop it returns within
+  /// `kill_grace` plus scheduling delays. Call it once, on the thread that called start().
   ChildEnd wait();
 
-  /// Asks wait() to end the group: SIGTERM, then SIGKILL. From any thread, any number of times; the first
-  /// reason counts.
+  /// Makes wait() end the group: SIGTERM, then SIGKILL. May be called from any thread and repeatedly; only the first
+  /// reason is kept.
   void stop(StopReason reason);
 
   pid_t pid() const { return pid_; }
@@ -110,7 +110,7 @@ class ChildProcess {
   const ChildSpec spec_;
   const ProgressSink on_progress_;
   pid_t pid_ = -1;
-  pid_t first_ = 0;  // of its namespace of processes; 0: it has none
+  pid_t first_ = 0;  // first process of its PID namespace; 0: no namespace
   bool reaped_ = false;
   Clock::time_point started_;
   FileDescriptor process_;  // pidfd: readable once the child has ended
@@ -121,8 +121,8 @@ class ChildProcess {
   std::atomic<StopReason> stop_reason_{StopReason::kNone};
 };
 
-/// Makes the calling process the parent of orphaned grandchildren, so that none is left as a zombie of
-/// somebody else. Once, at the start of the worker.
+/// Makes the calling process the reaper of orphaned descendants, so that none remains as a zombie. Call once, at the
+/// start of the worker.
 void adoptOrphans();
 
 }  // namespace tessera::worker

@@ -4,13 +4,13 @@
 
 #include "tessera/v1/worker_service.pb.h"
 
-/// On which processors a task's process may run. The last ones of a machine are lent to what is timed.
+/// CPUs on which a task's process may run. The last CPUs of a machine are reserved for timed runs.
 namespace tessera::worker {
 
-/// Those that this process may use, ascending.
+/// CPUs that this process may use, ascending.
 std::vector<int> allowedCpus();
 
-/// Of `allowed`; empty: all of them. `threads` and `first` are of a task that is timed on lent cores.
+/// CPUs of `allowed` for a task; empty: all. `threads` and `first` apply to timed tasks on the `lent` reserved CPUs.
 std::vector<int> cpusFor(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed);
 
 }  // namespace tessera::worker

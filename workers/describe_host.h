@@ -7,8 +7,8 @@
 
 namespace tessera::worker {
 
-/// Asks the task binary (`BINARY --describe`) what it is: fills host, compiler_version and operators. The worker
-/// itself links no compiler, and it is the task binary's version under which results are filed.
+/// Runs `BINARY --describe` and returns its host, compiler_version and operators. The worker links no compiler, and
+/// results are stored under the version of the task program.
 absl::StatusOr<v1::RegisterWorkerRequest> describeHost(const std::string& task_binary);
 
 }  // namespace tessera::worker

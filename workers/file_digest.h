@@ -8,11 +8,11 @@
 
 namespace tessera::worker {
 
-/// Digest of a regular file; a symbolic link or anything else is refused (FAILED_PRECONDITION), since the
-/// file may come from a task that is not trusted.
+/// Digest of a regular file. FAILED_PRECONDITION for a symbolic link or any other kind of file, since an untrusted task
+/// may have created it.
 absl::StatusOr<v1::Digest> digestFile(const std::string& path);
 
-/// The same of several, one after another, and the bytes of each.
+/// Digest of the concatenation of several files; `sizes` receives the size of each.
 absl::StatusOr<v1::Digest> digestFiles(const std::vector<std::string>& paths, std::vector<int64_t>* sizes);
 
 }  // namespace tessera::worker

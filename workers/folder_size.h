@@ -6,16 +6,16 @@
 namespace tessera::worker {
 
 struct FolderSize {
-  int64_t bytes = 0;    ///< on the disk
+  int64_t bytes = 0;    ///< disk space used
   int64_t entries = 0;  ///< files and folders
-  bool hidden = false;  ///< there is more, that cannot be looked at
+  bool hidden = false;  ///< some content could not be examined
 };
 
-/// More than any task makes: a folder with so many costs the disk although they be empty.
+/// Limit on entries, far above what tasks create: even empty files cost disk space.
 constexpr int64_t kMostEntries = 200'000;
 
-/// What a folder holds now, without the entry `but`; what comes and goes meanwhile may be missed. Opens to this user
-/// what its owner, the same user, has closed to all. Stops counting past kMostEntries.
+/// Measures a folder without its entry `but`; concurrent changes may be missed. Changes the permissions of subfolders
+/// that their owner, this user, has made unreadable. Stops counting beyond kMostEntries.
 FolderSize sizeOf(const std::string& folder, const std::string& but);
 
 }  // namespace tessera::worker

@@ -13,25 +13,26 @@
 
 namespace tessera::worker {
 
-/// What a worker asks of a started task program: to become one more task process (serve_forks.h).
+/// Request to a started task program to fork a task process (serve_forks.h).
 struct ForkRequest {
-  std::vector<std::string> arguments;    ///< as after the program's name
+  std::vector<std::string> arguments;    ///< arguments after the program's name
   std::vector<std::string> environment;  ///< "NAME=value"
   std::string working_folder;
   Limits limits;
   Isolation isolation;
 };
 
-/// What the program answers once the new process is the worker's own child: it gets ready by itself, and may never be.
+/// Reply, sent once the new process is a child of the worker. The process is still setting itself up, and may never
+/// finish.
 struct ForkReply {
-  Processes processes;  ///< where one failed, `first` is still to be waited for, if there is one
-  ChildReport failed;   ///< error 0: there is such a process
+  Processes processes;  ///< if the fork failed, `first` may still have to be reaped
+  ChildReport failed;   ///< error 0: the process exists
 };
 
-/// Output, progress and report (child_setup.h) of the new process, and what it is given of known steps: -1: nothing.
+/// Output, progress and report (child_setup.h) of the new process, and its known steps (-1: none).
 using ForkDescriptors = std::array<int, 4>;
 
-/// Sends one request through `socket` (SOCK_SEQPACKET). UNAVAILABLE when nobody listens any more.
+/// Sends a request through `socket` (SOCK_SEQPACKET). UNAVAILABLE if the other end is closed.
 absl::Status sendForkRequest(int socket, const ForkRequest& request, const ForkDescriptors& descriptors);
 
 struct ReceivedFork {
@@ -39,7 +40,7 @@ struct ReceivedFork {
   std::array<FileDescriptor, 4> descriptors;
 };
 
-/// Waits for the next request. Nothing: the other end is closed, or what came is no request.
+/// Waits for the next request. Returns nothing if the other end is closed or the message is not a request.
 std::optional<ReceivedFork> receiveForkRequest(int socket);
 
 }  // namespace tessera::worker

@@ -20,9 +20,9 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int kPatienceMs = 120'000;  // of a program that is still linking on a busy machine
+constexpr int kPatienceMs = 120'000;  // for a program that is still linking on a busy machine
 
-/// Whether there is something to read, or an end, within that time.
+/// Waits for data or end-of-file; false after kPatienceMs.
 bool waitFor(int fd) {
   pollfd polled = {fd, POLLIN, 0};
   int ready;
@@ -74,13 +74,13 @@ absl::Status ForkServer::startLocked() {
   spec.argv = {binary_, kServeFlag};
   if (many_) spec.argv.emplace_back(kManyFlag);
   spec.environment = cleanEnvironment();
-  spec.environment.emplace_back("LD_BIND_NOW=1");  // look every symbol up now, once, and not in each process
+  spec.environment.emplace_back("LD_BIND_NOW=1");  // resolve all symbols once now, instead of in each process
   spec.working_folder = "/";
   TESSERA_ASSIGN_OR_RETURN(auto spawned, spawnGroup(spec, STDERR_FILENO, theirs.get()));
   pid_ = spawned.processes.pid;
   socket_ = std::move(ours);
   theirs.reset();
-  // A task's time is not to pass while its program gets ready.
+  // Wait here, so that a task's time does not include the start of its program.
   char ready[256];
   const bool answers = waitFor(socket_.get());
   const ssize_t got = answers ? read(socket_.get(), ready, sizeof(ready)) : 0;
@@ -92,7 +92,7 @@ absl::Status ForkServer::startLocked() {
         answers ? " ended before it was ready"
                 : absl::StrCat(" was not ready within ", kPatienceMs / 1000, " s; is the machine overloaded?")));
   }
-  // Not one request is sent to another build: it may read it otherwise.
+  // Send no request to another build, which may interpret it differently.
   const std::string build(ready, static_cast<size_t>(got));
   if (build_.empty() || build == build_) return absl::OkStatus();
   stop();
@@ -111,7 +111,7 @@ void ForkServer::stop() {
 }
 
 absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int progress) {
-  // Its reader is closed where this fails: a child that is made all the same ends by that.
+  // If this function fails, the reader closes, and a child that was created nevertheless ends.
   TESSERA_ASSIGN_OR_RETURN(auto report, openPipe());
   const ForkRequest request = {
       {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};

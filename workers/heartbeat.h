@@ -11,23 +11,23 @@
 
 namespace tessera::worker {
 
-/// Prolongs the lease of one attempt from a thread of its own, carries its progress, and throws the
-/// attempt's switch when the server says so or when the lease can no longer be valid.
+/// Extends the lease of one attempt from a separate thread, sends its progress, and cancels the attempt when the server
+/// requests it or when the lease can no longer be valid.
 ///
-/// The lease counts from the moment the last answered heartbeat was sent: the server's clock started no
-/// earlier. Failing heartbeats are tolerated for that long while the task computes. Once its result is
-/// complete they are tolerated without limit: the fencing token decides whether the result still counts.
+/// The lease is counted from the time at which the last answered heartbeat was sent; the server's clock started no
+/// earlier. While the task runs, failing heartbeats are tolerated for the length of the lease. Once its result is
+/// complete they are tolerated without limit, because the fencing token decides whether the result is accepted.
 class Heartbeat {
  public:
   Heartbeat(v1::WorkerService::StubInterface& stub, Registration& registration, const Session& session,
             const std::string& worker_id, const v1::Lease& lease, Cancellation& attempt);
   ~Heartbeat();
 
-  /// Progress to send soon; the newest counts.
+  /// Progress for the next heartbeat; the newest replaces earlier ones.
   void setProgress(const v1::Progress& progress);
-  /// Its process has begun, or ended: its run deadline counts in between.
+  /// The task's process has started or ended; its run deadline counts in between.
   void taskRuns(bool runs);
-  /// From now on an unreachable server does not end the attempt.
+  /// From now on an unreachable server does not cancel the attempt.
   void resultIsComplete();
 
  private:
@@ -42,7 +42,7 @@ class Heartbeat {
   const Milliseconds lease_;
   const v1::HeartbeatRequest identity_;
   Cancellation& attempt_;
-  Cancellation stopping_;  // ends a call in progress when this object goes
+  Cancellation stopping_;  // ends a call in progress on destruction
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -51,7 +51,7 @@ class Heartbeat {
   bool has_progress_ = false;
   std::optional<Clock::time_point> running_since_;
   v1::Progress progress_;
-  Clock::time_point valid_until_;  // touched by the thread alone, once it runs
+  Clock::time_point valid_until_;  // used only by the thread once it runs
   std::thread thread_;
 };
 

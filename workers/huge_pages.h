@@ -4,13 +4,13 @@
 
 namespace tessera::worker {
 
-/// Moves what this process has read or executed of its program and libraries into huge pages of its own, at the same
-/// addresses: each block of 2 MiB of a private mapping of a file that cannot be written and of which some page is
-/// present. A fork then has all of a block by one entry of a table that is copied, where it would map each small page
-/// of a file anew at its first touch (a fork does not copy the tables of files), and code is found with fewer misses of
-/// the TLB. Costs the memory of the blocks, once for this process and all its forks.
-/// Returns the bytes that were moved: 0 where the kernel gives no huge pages (transparent_hugepage/enabled is never,
-/// or a Linux before 6.1). What cannot be moved stays as it is. Call it before the first thread is started.
+/// Copies the program and library pages that this process has touched to anonymous huge pages at the same addresses:
+/// each 2 MiB block of a private, non-writable file mapping in which some page is present. A fork copies the page-table
+/// entry of such a block, whereas it maps each small file page anew at its first access (a fork does not copy page
+/// tables of file mappings). Code in huge pages also causes fewer TLB misses. The memory of the blocks is used once for
+/// this process and all its forks. Returns the bytes that were moved: 0 if the kernel has no huge pages
+/// (transparent_hugepage/enabled is never, or Linux before 6.1). Blocks that cannot be moved stay unchanged. Call it
+/// before the first thread is started.
 int64_t moveToHugePages();
 
 }  // namespace tessera::worker

@@ -12,28 +12,28 @@
 #include "absl/status/statusor.h"
 #include "workers/file_descriptor.h"
 
-/// Results of steps of the compiler (compiler/step_cache/step_cache.h) that attempts on this worker share, in a file in
-/// memory that each task process of a project is given and maps: to look one up takes no call of anybody. The worker
-/// alone writes, the file is sealed against everybody else. A result that was changed or only half written when it is
-/// read, or that lies under a name that is not its own, is none.
+/// Cache of results of compiler steps (compiler/step_cache/step_cache.h), shared by the attempts on a worker. It is a
+/// memory file that each task process of a project maps, so a lookup needs no call. Only the worker writes to it; the
+/// file is sealed against writes by others. A result that is modified or incomplete when it is read, or stored under a
+/// wrong key, is ignored.
 namespace tessera::worker {
 
-/// What the worker keeps of one project. It is two halves: results go into the younger one; when that is full the older
-/// one is emptied and becomes the younger. What a task uses of the older half it hands in again, so what is used stays.
-/// Thread-safe.
+/// The cache of one project. It has two halves. Results are added to the younger half; when that is full, the older
+/// half is cleared and becomes the younger. Tasks add results again that they find in the older half, so results in use
+/// are kept. Thread-safe.
 class KnownSteps {
  public:
-  /// `bytes` in all, taken from memory as they are used.
+  /// `bytes` in total; memory is allocated as it is used.
   static absl::StatusOr<std::unique_ptr<KnownSteps>> create(size_t bytes);
   ~KnownSteps();
   KnownSteps(const KnownSteps&) = delete;
   KnownSteps& operator=(const KnownSteps&) = delete;
 
-  /// To be given to task processes, which can read it and nothing else.
+  /// Read-only descriptor for task processes.
   int descriptor() const { return file_.get(); }
 
-  /// Of `key`, a SHA-256 as 64 digits. One that is there in the younger half stays as it is. What is larger than an
-  /// eighth of a half is left out.
+  /// Adds a result under `key`, a SHA-256 of 64 digits. No effect if the younger half contains the key, or if the
+  /// result is larger than an eighth of a half.
   void add(std::string_view key, std::string_view result);
 
  private:
@@ -45,10 +45,10 @@ class KnownSteps {
   std::mutex mutex_;
 };
 
-/// The same within a task process.
+/// Access to the cache from a task process.
 class KnownStepsReader {
  public:
-  /// Maps what the descriptor holds; nothing where it is not open or holds something else.
+  /// Maps the file of the descriptor; null if it is not open or is not such a file.
   static std::unique_ptr<KnownStepsReader> open(int descriptor);
   ~KnownStepsReader();
   KnownStepsReader(const KnownStepsReader&) = delete;
@@ -56,7 +56,7 @@ class KnownStepsReader {
 
   struct Found {
     std::string result;
-    bool older = false;  ///< to be handed in again
+    bool older = false;  ///< found in the older half; add it again
   };
   std::optional<Found> find(std::string_view key) const;
 
@@ -67,13 +67,13 @@ class KnownStepsReader {
   const size_t bytes_;
 };
 
-/// What a worker keeps of all projects: of those that asked last. Thread-safe.
+/// The caches of the projects that used this worker last. Thread-safe.
 class KnownStepsOfProjects {
  public:
-  /// `bytes` in all; 0: nothing is kept.
+  /// `bytes` in total; 0: no cache.
   explicit KnownStepsOfProjects(size_t bytes) : bytes_(bytes) {}
 
-  /// Null where nothing is kept: without a project, without room, or on a kernel without sealed files.
+  /// Returns the cache of a project; null without a project, without memory, or if the kernel has no sealed files.
   std::shared_ptr<KnownSteps> of(const std::string& project);
 
  private:
@@ -89,9 +89,9 @@ class KnownStepsOfProjects {
   std::map<std::string, Project> projects_;
 };
 
-/// How a task hands in what it made: each result with its key, one after the other.
+/// Encodes a result with its key. A task returns a concatenation of these.
 std::string encodeStep(std::string_view key, std::string_view result);
-/// Adds all of those; what cannot be read ends it.
+/// Adds all encoded results; stops at the first malformed one.
 void addEncoded(KnownSteps& steps, std::string_view encoded);
 
 }  // namespace tessera::worker

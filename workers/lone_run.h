@@ -11,19 +11,19 @@
 namespace tessera::worker {
 
 struct LoneRunOptions {
-  std::string binary;  ///< tessera-task
+  std::string binary;  ///< path of tessera-task
   SandboxWishes sandbox;
-  std::vector<std::string> required;  ///< measures without which nothing runs (checkMeasures)
-  int64_t memory_bytes = 0;           ///< address space of the task; 0: what the machine has
+  std::vector<std::string> required;  ///< measures that must be in force (checkMeasures)
+  int64_t memory_bytes = 0;           ///< address space of the task; 0: the machine's memory
 };
 
-/// The sandbox of a worker's tasks without a worker: for the user of a file that others have made. Each run is a
-/// process of its own that begins with nothing but its inputs; what it leaves is checked like that of any task.
+/// Runs artifacts of untrusted origin in the sandbox of a worker's tasks, without a worker or service. Each run is a
+/// separate process that has access only to its inputs; its outputs are checked like those of any task.
 class LoneRun {
  public:
-  /// Before the first thread of this process. NOT_FOUND without the task program, ABORTED where it is of another build
-  /// than this one; else as planSandbox() and checkMeasures(). Its folder, in the system's for temporary files, goes
-  /// with it.
+  /// Call before this process starts a thread. NOT_FOUND: there is no task program. ABORTED: it is of another build
+  /// than this program. Other errors as for planSandbox() and checkMeasures(). The temporary folder is deleted with the
+  /// object.
   static absl::StatusOr<std::unique_ptr<LoneRun>> open(const LoneRunOptions& options);
   ~LoneRun();
   LoneRun(const LoneRun&) = delete;
@@ -31,14 +31,16 @@ class LoneRun {
 
   const Measures& measures() const { return runner_.sandbox.measures; }
 
-  /// What a task may have, and so what goes in and comes out.
+  /// Memory limit of a task, which also bounds its inputs and outputs.
   int64_t memoryBytes() const { return runner_.default_memory_bytes; }
 
-  /// Copies the file, which is what tasks run then, whatever becomes of it; the digest is its name.
+  /// Copies the file; tasks run the copy, so later changes of the file have no effect. Returns its digest, by which
+  /// tasks name it.
   absl::StatusOr<v1::Digest> takeArtifact(const std::string& path);
 
-  /// Runs an EXECUTE or PROFILE task. `files` are its inputs by digest beside the artifact. Outputs are inline in the
-  /// result, with as many bytes as their types say. A failure of the task is in the result; an error is this process's.
+  /// Runs an EXECUTE or PROFILE task. `files` are its inputs by digest, in addition to the artifact. Outputs are inline
+  /// in the result and have the sizes of their types. A failure of the task is in the result; an error status is a
+  /// failure of this process.
   absl::StatusOr<v1::TaskResult> run(v1::TaskSpec task, const std::map<std::string, std::string>& files,
                                      Cancellation& cancellation);
 

@@ -8,10 +8,9 @@
 
 namespace tessera::worker {
 
-/// Hashes every file that `result` names, fills in their digests, and refers large outputs of an execute task to
-/// theirs. Small files are put into the result (OutputFile.data), others are uploaded. A name or file that is not
-/// acceptable is the task's fault: the result then becomes a failure. An error status means that the upload did not
-/// succeed (CANCELLED: the attempt ended).
+/// Hashes each file that `result` names, sets its digest, and makes large outputs of an execute task refer to their
+/// files. Small files are inlined (OutputFile.data), others are uploaded. An invalid name or file is the task's fault,
+/// and the result becomes a failure. An error status means that the upload failed (CANCELLED: the attempt ended).
 absl::Status storeOutputs(v1::TaskResult& result, const v1::TaskSpec& task, const AttemptFolder& folder,
                           BlobClient& client, BlobCache& cache, Cancellation& attempt);
 

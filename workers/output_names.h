@@ -5,16 +5,16 @@
 
 namespace tessera::worker {
 
-/// Name of the file that holds output `index` of an execute task when it is too large to go inline: the
-/// agreement between the task, which writes it, and the worker, which fills in TensorValue.blob.
+/// File name of output `index` of an execute task if it is too large to be inline. The task writes the file, and the
+/// worker sets TensorValue.blob.
 inline std::string outputFileName(int index) { return "output-" + std::to_string(index); }
 
-/// Files up to this size come with the report, as long as they are no more than that together. A task may enclose them
-/// in its result instead of writing them (OutputFile.data).
+/// Files up to the first size are sent with the report, up to the second size in total. A task may inline them in its
+/// result instead of writing them (OutputFile.data).
 inline constexpr int64_t kEnclosedBytes = 64 << 10, kEnclosedBytesOfResult = 1 << 20;
 
-/// File in out/ by which a task hands in results of steps (known_steps.h), so many bytes at most. It is none of its
-/// results.
+/// File in out/ with step results that a task adds to the cache (known_steps.h), and its maximum size. It is not an
+/// output of the task.
 inline constexpr char kStepsFile[] = "known-steps";
 inline constexpr int64_t kMostStepBytes = 16 << 20;
 

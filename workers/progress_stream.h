@@ -8,11 +8,11 @@
 
 namespace tessera::worker {
 
-/// Reads length-delimited TaskProgress messages from the chunks of a pipe. The writer is not trusted: a
-/// malformed or oversized message ends the stream, silently, since progress is only for display.
+/// Decodes length-delimited TaskProgress messages from chunks of a pipe. The writer is not trusted: a malformed or
+/// oversized message silently ends the stream, since progress is only for display.
 class ProgressDecoder {
  public:
-  /// The newest message that `bytes` completes.
+  /// Returns the newest message that `bytes` completes.
   std::optional<v1::Progress> feed(std::string_view bytes);
 
  private:
@@ -20,7 +20,7 @@ class ProgressDecoder {
   bool broken_ = false;
 };
 
-/// One message in the stream's form.
+/// Encodes one message of the stream.
 std::string encodeProgress(const v1::Progress& progress);
 
 }  // namespace tessera::worker

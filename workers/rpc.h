@@ -12,7 +12,7 @@
 
 namespace tessera::worker {
 
-/// A call's context with a deadline that ends early when the attempt (or the worker) is cancelled.
+/// A client context with a deadline; the call is cancelled together with the attempt or worker.
 class CallContext {
  public:
   CallContext(Cancellation& cancellation, Milliseconds timeout)
@@ -30,13 +30,13 @@ inline absl::Status toAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-/// Whether the same call may succeed later: the server is away, restarts, or is overloaded.
+/// Whether a retry may succeed: the server is unreachable, restarting or overloaded.
 inline bool isTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
          absl::IsCancelled(status) || absl::IsUnknown(status);
 }
 
-/// A channel that finds a restarted server quickly and takes results with many small tensors.
+/// Opens a channel that reconnects quickly to a restarted server and accepts large messages.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity);
 
 }  // namespace tessera::worker

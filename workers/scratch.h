@@ -13,14 +13,14 @@
 
 namespace tessera::worker {
 
-/// Folders of attempts that ended, empty and as they were made: to make and remove four of them costs as much as all
-/// else that a small task has of its disk. Removed with this object. Thread-safe.
+/// Pool of empty folders of finished attempts. Creating and deleting the four folders of an attempt costs as much as
+/// all other disk operations of a small task. The folders are deleted with this object. Thread-safe.
 class SpareFolders {
  public:
   ~SpareFolders();
-  /// Empties the folder at `path` and keeps it; removes it where a task left it as another than it was made.
+  /// Empties the folder at `path` and adds it to the pool; deletes it if a task changed its structure or permissions.
   void take(const std::string& path);
-  /// A folder to use, if there is one.
+  /// Takes a folder from the pool, if there is one.
   std::optional<std::string> give();
 
  private:
@@ -28,8 +28,8 @@ class SpareFolders {
   std::vector<std::string> paths_;
 };
 
-/// The folder of one attempt: in/ (blobs by digest), out/ (files the task makes), tmp/, task.pb and
-/// result.pb. All that is in it is removed when this object goes.
+/// The folder of one attempt: in/ (blobs by digest), out/ (files that the task writes), tmp/, task.pb and result.pb.
+/// Its content is deleted with this object.
 class AttemptFolder {
  public:
   AttemptFolder(std::string path, std::shared_ptr<SpareFolders> spare)
@@ -44,9 +44,9 @@ class AttemptFolder {
   std::string input(const std::string& sha256) const { return path_ + "/in/" + sha256; }
   std::string output(const std::string& name) const { return path_ + "/out/" + name; }
 
-  /// Lets another user, under whom a task runs, read its inputs and write the rest.
+  /// Gives the folder to another user, under whom a task runs: inputs readable, the rest writable.
   absl::Status giveTo(int64_t uid, int64_t gid) const;
-  /// Makes what that user wrote this process's: later tasks of the user may see it among their inputs.
+  /// Takes ownership of the files that this user wrote, since later tasks of the same user may get them as inputs.
   absl::Status takeBack() const;
 
  private:
@@ -54,11 +54,11 @@ class AttemptFolder {
   std::shared_ptr<SpareFolders> spare_;
 };
 
-/// The folder a worker owns: <root>/attempts/N and <root>/cache, on one file system. Thread-safe.
+/// The scratch folder of a worker: <root>/attempts/N and <root>/cache, on one file system. Thread-safe.
 class Scratch {
  public:
-  /// Opens it, made when absent, and removes what attempts of an earlier process left. FAILED_PRECONDITION
-  /// when another worker uses it.
+  /// Opens the folder, creates it if absent, and deletes attempts of an earlier process. FAILED_PRECONDITION if another
+  /// worker uses it.
   static absl::StatusOr<std::unique_ptr<Scratch>> open(const std::string& root);
 
   absl::StatusOr<AttemptFolder> newAttempt();

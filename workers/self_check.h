@@ -8,18 +8,18 @@
 
 namespace tessera::worker {
 
-/// What a task needs of its machine, looked at before each question for work: a worker that cannot do a task must not
-/// take one away from those that can. Thread-safe.
+/// Checks before each lease request whether this machine can run tasks: a worker that cannot must not take tasks away
+/// from others. Thread-safe.
 class SelfCheck {
  public:
-  /// `attempts_folder` is where attempts get their folders, on a disk that has `min_free_bytes` left.
+  /// `attempts_folder` is the parent of attempt folders; its disk must have `min_free_bytes` free.
   SelfCheck(std::string attempts_folder, std::string task_binary, int64_t min_free_bytes)
       : attempts_folder_(std::move(attempts_folder)),
         task_binary_(std::move(task_binary)),
         min_free_bytes_(min_free_bytes) {}
 
-  /// Why this worker cannot do any task now; empty when it can. Takes some us; once a second, and whenever the last
-  /// folder could not be made, some 100 us.
+  /// Returns why this worker cannot run tasks now; empty if it can. Takes a few microseconds; about 100 us once per
+  /// second and while the last test folder could not be created.
   std::string trouble();
 
  private:
@@ -27,7 +27,7 @@ class SelfCheck {
 
   const std::string attempts_folder_, task_binary_;
   const int64_t min_free_bytes_;
-  std::atomic<Clock::time_point> folder_made_{Clock::time_point::min()};  ///< the last that could be made
+  std::atomic<Clock::time_point> folder_made_{Clock::time_point::min()};  ///< last successful creation of a test folder
 };
 
 }  // namespace tessera::worker

@@ -20,7 +20,7 @@ namespace tessera::worker {
 namespace {
 
 constexpr int kSocket = 3;
-constexpr int kReport = 4;  // where setUpChild puts it
+constexpr int kReport = 4;  // descriptor assigned by setUpChild()
 
 Pipe openPipe() {
   int ends[2];
@@ -34,13 +34,13 @@ void waitForEnd(int pipe) {
   }
 }
 
-// The first process of a namespace: it waits to be killed, and all that is left there is killed with it. It is none but
-// that: the kernel spares a first process most signals, also those that a crash is told by. It has a group of its own:
-// its end waits for the number of the task's group to be free.
+// Init process of a PID namespace: it only waits to be killed, which kills the remaining processes of the namespace. It
+// must not run the task itself, because the kernel ignores most signals to an init process, including those of a crash.
+// It has its own process group, since it ends last, and the number of the task's group must become free before.
 [[noreturn]] void holdNamespace(int reaped, int output) {
   if (dup2(reaped, 0) < 0 || dup2(output, 1) < 0 || close_range(2, ~0U, 0) != 0) _exit(kTaskExecFailed);
   setpgid(0, 0);
-  signal(SIGCHLD, SIG_IGN);  // orphans leave no trace
+  signal(SIGCHLD, SIG_IGN);  // orphans leave no zombies
   waitForEnd(0);
   dieWith(0, 1);
   close(1);
@@ -48,8 +48,8 @@ void waitForEnd(int pipe) {
   while (true) pause();
 }
 
-// In the new process. `reaped` ends once nothing is left of its parent, which is to end at once, and it is therefore a
-// child of the worker, which adopts orphans.
+// Runs in the new process. Reading `reaped` ends once the intermediate parent is gone; the process is then a child of
+// the worker, which adopts orphans.
 void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
   waitForEnd(reaped);
   const auto& [output, progress, report, known_steps] = fork.descriptors;
@@ -73,7 +73,7 @@ void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
   close(kReport);
 }
 
-// The last word of the process in between, which the worker does not know.
+// The intermediate process answers and exits; the worker never learns its process id.
 [[noreturn]] void answer(int made, const ForkReply& reply) {
   [[maybe_unused]] const ssize_t sent = write(made, &reply, sizeof(reply));
   _exit(0);
@@ -87,21 +87,22 @@ void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
 
 std::vector<std::string> serveForks(const std::string& build) {
   const pid_t worker = getppid();
-  // These take 4 and 5, so that whatever is opened from here on lies above what setUpChild assigns.
+  // Occupy descriptors 4 and 5, so that all descriptors opened from here on are above those that setUpChild() assigns.
   const FileDescriptor low(open("/dev/null", O_RDONLY | O_CLOEXEC));
   FileDescriptor next(fcntl(low.get(), F_DUPFD_CLOEXEC, 5));
   const FileDescriptor null(fcntl(low.get(), F_DUPFD_CLOEXEC, 6));
   if (!null.valid()) _exit(kTaskCannotStart);
   prepareFilters();
-  // Ready; who asks compares builds before it sends anything.
+  // Ready. The worker compares builds before it sends a request.
   if (send(kSocket, build.data(), build.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(build.size())) {
     _exit(kTaskCannotStart);
   }
   while (auto received = receiveForkRequest(kSocket)) {
     Pipe reaped = openPipe();
     Pipe made = openPipe();
-    // In this process's memory, which it leaves as it was: a copy of a compiler's tables of pages for a process that
-    // only makes two others would cost as much as one of them. This process waits until it has ended.
+    // vfork() shares this process's memory, which the child leaves unchanged. Copying a compiler's page tables for a
+    // process that only makes two others would cost as much as one of them. This process is suspended until the child
+    // exits.
     const pid_t between = vfork();  // NOLINT(bugprone-unsafe-functions)
     if (between == 0) {
       const Isolation& isolation = received->request.isolation;
@@ -115,7 +116,7 @@ std::vector<std::string> serveForks(const std::string& build) {
         reaped.write.reset();
         made.write.reset();
         becomeTask(*received, null.get(), reaped.read.get(), worker);
-        next.release();  // the task's known steps by now
+        next.release();  // the descriptor now belongs to the task's known steps
         return std::move(received->request.arguments);
       }
       if (task < 0) {
@@ -123,7 +124,7 @@ std::vector<std::string> serveForks(const std::string& build) {
         if (first > 0) kill(first, SIGKILL);
         refuse(made.write.get(), {"fork", error}, first);
       }
-      setpgid(task, task);  // as it does itself: signals to its group find it from the beginning
+      setpgid(task, task);  // the task does the same; whoever comes first, the group exists before it is signalled
       answer(made.write.get(), {{task, first}, {}});
     }
     ForkReply reply;

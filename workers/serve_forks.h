@@ -5,16 +5,17 @@
 
 namespace tessera::worker {
 
-/// The argument that makes a task program serve.
+/// Argument that starts a task program as a fork server.
 inline constexpr char kServeFlag[] = "--serve";
-/// Behind it: many tasks will come, for which more may be made ready than one task would gain by (huge_pages.h).
+/// Further argument: many tasks are expected, so a longer preparation is worth it (huge_pages.h).
 inline constexpr char kManyFlag[] = "--many";
 
-/// For a task program that was started with kServeFlag: waits for requests at descriptor 3 and becomes one more process
-/// for each, having said there that it is ready and of `build` (proto/version), a child of this one's parent as if that
-/// had executed the program, but with its libraries linked already (50 ms of processor time for a compiler). Returns in
-/// the new processes only, set up (child_setup.h), with the arguments asked for. Ends with the other end of the
-/// descriptor. Call it before the first thread is started and before anything that a task may change is read.
+/// Main loop of a task program that was started with kServeFlag. Sends its `build` (proto/version) on descriptor 3 when
+/// it is ready, then waits there for requests and forks a process for each. The process becomes a child of this
+/// program's parent, as if that had executed the program, but with its libraries already linked (50 ms of CPU time for
+/// a compiler). Returns only in the new processes, set up (child_setup.h), with the requested arguments. Ends when the
+/// other end of the descriptor is closed. Call it before the first thread is started and before anything is read that a
+/// task may change.
 std::vector<std::string> serveForks(const std::string& build);
 
 }  // namespace tessera::worker

@@ -8,25 +8,25 @@
 
 namespace tessera::worker {
 
-/// The server's folder of blobs, where it lies on the same disk as a worker's scratch folder and both run as one user:
-/// a blob gets one more name instead of being copied. Where the system refuses a link, which is said once, blobs are
-/// streamed like those of any other worker. Thread-safe.
+/// The server's blob folder, if it is on the same disk as a worker's scratch folder and both run as one user: blobs are
+/// hard-linked instead of copied. If a link fails, this is logged once, and blobs are streamed as for any other worker.
+/// Thread-safe.
 class SharedBlobs {
  public:
-  /// An empty folder: none is shared.
+  /// With an empty folder nothing is shared.
   explicit SharedBlobs(std::string folder);
 
-  /// Gives a blob of the server's the name `path` as well, which must be free; false when it has to be streamed.
+  /// Links a blob of the server to `path`, which must not exist; false if it must be streamed.
   bool take(const std::string& sha256, const std::string& path);
 
-  /// Whether the file `path` still is the server's file of the blob. A server that found bytes lost has another, or
-  /// none.
+  /// Whether the file `path` is still the server's file of the blob. If the server found the blob damaged, it has
+  /// another file or none.
   bool isServers(const std::string& sha256, const std::string& path) const;
 
-  /// Puts a file that nobody writes any more where the server adopts it from. The name for UploadBlobRequest.placed;
-  /// nothing when it has to be streamed.
+  /// Links a complete file to the place from which the server takes it over. Returns the name for
+  /// UploadBlobRequest.placed; nothing if it must be streamed.
   std::optional<std::string> place(const v1::Digest& digest, const std::string& path);
-  /// Removes what the server has not adopted.
+  /// Removes a file that the server did not take over.
   void forget(const std::string& placed);
 
  private:

@@ -12,22 +12,21 @@
 
 namespace tessera::worker {
 
-/// Closed by exec; reads of this end do not block, the writes of a child do.
+/// A pipe that exec closes. Reads do not block; a child's writes do.
 absl::StatusOr<Pipe> openPipe();
 
-/// Forks and executes `spec`'s program as the leader of a new process group, with `output` as descriptors
-/// 1 and 2 and `progress` as 3.
+/// Forks and executes `spec`'s program as the leader of a new process group, with `output` as descriptors 1 and 2 and
+/// `progress` as 3.
 absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progress);
 
-/// The step that failed before a child began, as Spawned::report has it by now: FAILED_PRECONDITION, which names
-/// `program` too.
+/// Returns the setup failure in Spawned::report, if one has arrived: FAILED_PRECONDITION naming `program` and the step.
 absl::Status readReport(const std::string& program, int report);
 
 /// FAILED_PRECONDITION naming program and step.
 absl::Status cannotStart(const std::string& program, const ChildReport& report);
 
-/// What every child may know of its surroundings: where programs are, the language, options of sanitizers, and
-/// what the host's description is limited to.
+/// Environment variables that children inherit: search path, language, sanitizer options, and limits of the host's
+/// description.
 std::vector<std::string> cleanEnvironment();
 
 }  // namespace tessera::worker

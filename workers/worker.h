@@ -19,28 +19,29 @@ namespace tessera::worker {
 
 struct WorkerOptions {
   std::string server;
-  Identity credential;  ///< who this worker is to the server
+  Identity credential;  ///< credentials for the server
   std::string scratch;
-  std::string blobs;  ///< the server's folder of them, where both are on one disk; empty: blobs are streamed
+  std::string blobs;  ///< the server's blob folder, if on the same disk as `scratch`; empty: blobs are streamed
   int64_t cache_bytes = int64_t{8} << 30;
-  int64_t known_steps_bytes = int64_t{64} << 20;  ///< of results of steps (known_steps.h), in memory; 0: none are kept
-  int64_t min_free_bytes = int64_t{64} << 20;     ///< of the scratch folder's disk, below which it takes no task
+  int64_t known_steps_bytes = int64_t{64} << 20;  ///< memory for cached step results (known_steps.h); 0: none
+  int64_t min_free_bytes = int64_t{64} << 20;     ///< minimum free space of the scratch disk to accept tasks
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
-  Milliseconds poll{2'000};            ///< how long a question for work waits at the server; bounds an idle drain
+  /// Wait of a lease request at the server; bounds the drain time of an idle worker.
+  Milliseconds poll{2'000};
 };
 
-/// The lease loop: as many threads as there are slots, each asking for a task and working it off.
+/// The lease loop: one thread per slot, each of which leases and executes tasks.
 class Worker {
  public:
   explicit Worker(WorkerOptions options);
 
-  /// Works until drained or stopped. Returns the process's exit code (proto/support/worker_exit.h).
+  /// Runs until drained or stopped. Returns the process's exit code (proto/support/worker_exit.h).
   int run();
 
-  /// Takes no more tasks; run() returns when the current ones are reported. From any thread.
+  /// Accepts no more tasks; run() returns when the current ones are reported. Callable from any thread.
   void drain();
-  /// Ends the current tasks and returns at once. From any thread.
+  /// Stops the current tasks and returns at once. Callable from any thread.
   void stop();
 
  private:
@@ -48,13 +49,14 @@ class Worker {
   bool lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
              v1::LeaseTaskResponse& response);
   void fail(int exit_code);
-  /// Logs what keeps this machine from work, and its end: when it begins and every ten minutes. From any slot.
+  /// Logs a problem that keeps this machine from working, and its end: at its start and every ten minutes. Callable
+  /// from any slot.
   void tellTrouble(const std::string& trouble);
 
   WorkerOptions options_;
   Cancellation draining_;
   Cancellation stopping_;
-  std::unique_ptr<SelfCheck> self_check_;  ///< of the scratch folder that run() opens
+  std::unique_ptr<SelfCheck> self_check_;  ///< for the scratch folder that run() opens
   std::atomic<int> exit_code_{0};
   std::mutex trouble_mutex_;
   std::optional<std::chrono::steady_clock::time_point> trouble_told_;

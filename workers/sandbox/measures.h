@@ -9,44 +9,44 @@
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/sandbox/isolation.h"
 
-/// What keeps a task in on this machine: which measures there are, whether each is in force, and if not why.
+/// The sandbox measures that are available on this machine, and why others are not.
 namespace tessera::worker {
 
-/// |  name          | in force when                                                                              |
+/// |  name          | in force if                                                                                |
 /// |----------------|--------------------------------------------------------------------------------------------|
-/// | system-calls   | always: without seccomp no task begins                                                     |
-/// | privileges     | always: no capability, none to be had                                                      |
-/// | limits         | always: memory, processor time, open files, size of a file, core files                     |
+/// | system-calls   | always: no task starts without seccomp                                                     |
+/// | privileges     | always: no capabilities, and no way to gain any                                            |
+/// | limits         | always: memory, CPU time, open files, file size, no core files                             |
 /// | files          | the kernel has Landlock                                                                    |
-/// | namespaces     | the kernel lets this worker make them, and tasks are forked                                |
-/// | user           | tasks have another user than the worker, which takes root                                  |
-/// | processes      | that user, or a user namespace: only there a bound of processes and threads is of tasks    |
-/// | scratch        | what a task may write is bounded in all                                                    |
+/// | namespaces     | the kernel lets this worker create them, and tasks are forked                              |
+/// | user           | tasks have another user than the worker, which requires root                               |
+/// | processes      | with that user, or a user namespace: otherwise the limit would also count other processes  |
+/// | scratch        | the total size of a task's files is limited                                                |
 using Measures = google::protobuf::RepeatedPtrField<v1::SandboxMeasure>;
 
 struct SandboxWishes {
-  std::string user{};         ///< of tasks; empty: the worker's own
-  bool namespaces = true;     ///< where it can be
-  bool forks = true;          ///< tasks are forked
-  int64_t scratch_bytes = 0;  ///< of one task; 0: any
-  int64_t tasks = 1;          ///< of this user on this machine at a time
+  std::string user{};         ///< user of tasks; empty: the worker's own
+  bool namespaces = true;     ///< use namespaces where possible
+  bool forks = true;          ///< tasks are forked, not executed
+  int64_t scratch_bytes = 0;  ///< size limit of one task's files; 0: none
+  int64_t tasks = 1;          ///< concurrent tasks of this user on this machine
 };
 
-/// What each task is started with.
+/// Sandbox parameters of each task.
 struct SandboxPlan {
   Isolation isolation;  ///< without its folder
   int64_t scratch_bytes = 0;
-  int64_t processes = 0;  ///< and threads, of the tasks' user; 0: not bounded
-  Measures measures;      ///< in the table's order
+  int64_t processes = 0;  ///< limit of processes and threads of the tasks' user; 0: none
+  Measures measures;      ///< in the order of the table
 };
 
-/// Tries out on this machine, below `folder`, what there can be. INVALID_ARGUMENT when there is no such user,
-/// FAILED_PRECONDITION when tasks cannot have it: what was asked for is not left out silently. Forks; call it before
-/// the first thread is started.
+/// Tests below `folder` which measures this machine supports. INVALID_ARGUMENT: the user does not exist.
+/// FAILED_PRECONDITION: tasks cannot run as that user; an explicit request is never dropped silently. Forks, so call it
+/// before the first thread is started.
 absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::string& folder);
 
-/// FAILED_PRECONDITION naming each of `required` ("full" is all there are) that is not in force, and why;
-/// INVALID_ARGUMENT for one that there is not.
+/// FAILED_PRECONDITION names each measure of `required` ("full": all) that is not in force, and why; INVALID_ARGUMENT
+/// for an unknown measure.
 absl::Status checkMeasures(const std::vector<std::string>& required, const Measures& measures);
 
 }  // namespace tessera::worker

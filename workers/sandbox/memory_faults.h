@@ -2,11 +2,11 @@
 
 namespace tessera::worker {
 
-/// From now on operator new ends the process with kTaskOutOfMemory instead of throwing, and so does a
-/// thread that cannot be started. The worker reports it as OUT_OF_MEMORY.
+/// Makes operator new, and a failing thread creation, end the process with kTaskOutOfMemory instead of throwing. The
+/// worker reports this as OUT_OF_MEMORY.
 void exitWhenMemoryRunsOut();
 
-/// The end itself, for allocators with handlers of their own.
+/// Ends the process in this way; for allocators with their own handlers.
 [[noreturn]] void exitOutOfMemory();
 
 }  // namespace tessera::worker

@@ -2,13 +2,12 @@
 
 #include <seccomp.h>
 
-/// The system calls of each profile, as data. Names that an architecture lacks resolve to pseudo numbers,
-/// which libseccomp skips.
+/// The allowed system calls of each profile, as data. Names that an architecture lacks resolve to pseudo numbers, which
+/// libseccomp skips.
 namespace tessera::worker {
 
-/// All that generated code and the runtime around it need. It has its
-/// threads and open files already. mmap, mprotect, prctl and tgkill are allowed for some arguments only and
-/// stand in the filter itself.
+/// Calls that generated code and the runtime need. Threads and open files exist already. mmap, mprotect, prctl and
+/// tgkill are allowed for some arguments only, in the filter itself.
 constexpr int kAllowedWhenExecuting[] = {
     // memory
     SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(membarrier),
@@ -28,8 +27,8 @@ constexpr int kAllowedWhenExecuting[] = {
     // identity, random numbers
     SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(getrandom)};
 
-/// What the compiler and the linker within it need besides: files, of which Landlock says which, and threads. What is
-/// allowed for some arguments only (mmap is not) stands in the filter.
+/// Additional calls for the compiler and its linker: files, which Landlock restricts further, and threads. Calls that
+/// are allowed for some arguments only (not mmap) are in the filter.
 constexpr int kAllowedWhenCompiling[] = {
     // memory, also with code in it: libraries that are loaded late, artifacts
     SCMP_SYS(mmap), SCMP_SYS(mprotect), SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(memfd_create),
@@ -42,14 +41,14 @@ constexpr int kAllowedWhenCompiling[] = {
     SCMP_SYS(fstatfs), SCMP_SYS(getdents64), SCMP_SYS(ftruncate), SCMP_SYS(fallocate), SCMP_SYS(fadvise64),
     SCMP_SYS(fchmod), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(umask), SCMP_SYS(copy_file_range),
     SCMP_SYS(sendfile), SCMP_SYS(sync_file_range),
-    // what the linker writes, read within the process
+    // pipes by which the process reads its linker's output
     SCMP_SYS(pipe2),
-    // what machine and process this is
+    // information about machine and process
     SCMP_SYS(uname), SCMP_SYS(sysinfo), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
     SCMP_SYS(getppid), SCMP_SYS(getpgrp), SCMP_SYS(getrlimit), SCMP_SYS(times), SCMP_SYS(time),
     // waiting
     SCMP_SYS(pause), SCMP_SYS(poll), SCMP_SYS(ppoll),
-    // a stricter profile on top
+    // entering a stricter profile
     SCMP_SYS(seccomp)};
 
 }  // namespace tessera::worker

@@ -15,41 +15,40 @@
 
 namespace tessera::worker {
 
-/// An artifact with everything a run needs, all of it allocated and open: so that the execute profile can
-/// be entered before the first generated instruction.
+/// An artifact with everything that a run needs already allocated and open, so that the execute profile can be entered
+/// before the first generated instruction.
 class ArtifactRun {
  public:
-  /// Of inputs that are not given; where it is not allowed every input must be. Without a seed they are left as they
-  /// come, for refill() or takeInputs().
+  /// How missing inputs are filled. If filling is not allowed, all inputs must be given. Without a seed they stay
+  /// uninitialized, for refill() or takeInputs().
   struct Fill {
     bool allowed = false;
     std::optional<uint64_t> seed = std::nullopt;
   };
 
-  /// Loads input `artifact_id` of the task, chooses the variant with the inputs' shapes, checks `inputs` against its
-  /// description and copies them. An input that has a shape but no value is filled, where that is allowed.
-  /// An input that was fixed at compilation may be left out.
-  /// INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants when none or several
-  /// fit; INCOMPATIBLE_HOST, OUT_OF_MEMORY.
+  /// Loads input `artifact_id` of the task, chooses the variant that fits the inputs' shapes, and checks and copies
+  /// `inputs`. An input with a shape but without a value is filled if allowed. Inputs that were fixed at compile time
+  /// may be omitted. INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants if none
+  /// or several fit. Also INCOMPATIBLE_HOST and OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
       const TaskContext& task, const std::string& artifact_id,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
 
-  /// The same of an artifact that lies at `path`; `name` is for errors.
+  /// Likewise for an artifact file at `path`; `name` is for error messages.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepareFile(
       const TaskContext& task, const std::string& path, const std::string& name,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);
 
-  /// Gives every input that is not fixed another value: floating-point elements from [-1, 1), or from [0, 1) where
-  /// `positive`; all others 0 or 1, which are positions, lengths and truth values wherever a kernel reads such.
+  /// Changes the value of each input that is not fixed: floating-point elements from [-1, 1), or from [0, 1) if
+  /// `positive`; others 0 or 1, which are valid positions, lengths and truth values.
   void refill(uint64_t seed, bool positive);
-  /// Gives them the values that `other` has; INVALID_INPUT where its inputs are of other sizes.
+  /// Copies the inputs of `other`; INVALID_INPUT if their sizes differ.
   absl::Status takeInputs(const ArtifactRun& other);
 
-  /// One run; returns its wall time in milliseconds. `step_ns`, unless null, gets one entry per step.
+  /// Executes one run and returns its wall time in milliseconds. `step_ns`, unless null, receives one time per step.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
 
-  /// Before the first run with the upper bounds of extents that depend on the data, then with those of the latest.
+  /// Before the first run, extents that depend on the data have their upper bounds; then those of the latest run.
   const std::vector<v1::TensorSpec>& outputs() const { return output_specs_; }
   std::string_view outputBytes(size_t index) const;
   size_t variant() const { return variant_; }
@@ -65,13 +64,12 @@ class ArtifactRun {
   using Bytes = std::unique_ptr<void, Free>;
 
   absl::Status chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given);
-  /// Of an input with ranges as large as `given`: makes `accepted`, its description, so large, and notes the sizes by
-  /// the names of the ranges.
+  /// Resolves the ranged dimensions of an input to the extents of `given`: sets them in `accepted`, its description,
+  /// and adds the sizes by the names of the ranges to `sizes`.
   void takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
                  std::map<std::string, int64_t>& sizes) const;
-  /// Adds the sizes of ranges that `sizes` lacks, by the names of the ranges: as the inputs say that tell them, by what
-  /// they follow from, or the greatest. A size of `sizes` that is all of the variant counts only where no such input
-  /// is.
+  /// Adds the ranges that `sizes` lacks, by name: from inputs that pass a size, computed from other ranges, or the
+  /// maximum. A size in `sizes` that is the variant's maximum yields to such an input.
   absl::Status completeSizes(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                              std::map<std::string, int64_t>& sizes) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,

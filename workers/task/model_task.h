@@ -6,8 +6,8 @@
 
 namespace tessera::worker {
 
-/// What the compiler is asked about a model, with every blob that the specification names as a local file.
-/// MISSING_BLOB when one is not among the task's inputs.
+/// The compiler request for a model, with a local file for each blob that the specification names. MISSING_BLOB if one
+/// is not among the task's inputs.
 absl::StatusOr<compiler::PlanRequest> planRequestFor(const TaskContext& task, const v1::CompileSpec& spec,
                                                      const v1::Target& target);
 

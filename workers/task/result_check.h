@@ -8,12 +8,13 @@
 namespace tessera::worker {
 
 struct ResultCheck {
-  std::string difference;  ///< how the two differ; empty: they do not, within the tolerance
-  bool finite = true;      ///< of the reference: there is no NaN and no infinity
+  std::string difference;  ///< how the two differ; empty: equal within the tolerance
+  bool finite = true;      ///< the reference contains no NaN or infinity
 };
 
-/// Holds a tensor against a reference of the same type and shape. Floats may be off by `tolerance` of the reference's
-/// largest magnitude (0: 1e-4, of halves 2e-2), and are NaN or infinite where the reference is; all others are equal.
+/// Compares a tensor with a reference of the same type and shape. Floating-point elements may differ by `tolerance`
+/// times the reference's largest magnitude (0: 1e-4, for 16-bit floats 2e-2), and must be NaN or infinite exactly where
+/// the reference is. Others must be equal.
 ResultCheck checkResult(const v1::TensorSpec& spec, std::string_view found, std::string_view reference,
                         double tolerance);
 

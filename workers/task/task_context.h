@@ -11,31 +11,31 @@
 
 namespace tessera::worker {
 
-/// What a kind of task is given: its scratch folder and spec, and where results go. Descriptors are open
-/// before the sandbox closes the file system.
+/// Input and output of a task: its scratch folder, its spec and the destination of results. Descriptors are opened
+/// before the sandbox blocks the file system.
 class TaskContext {
  public:
-  /// Reads `scratch`/task.pb and opens result.pb, which must not exist yet.
+  /// Reads `scratch`/task.pb and creates result.pb, which must not exist.
   static absl::StatusOr<std::unique_ptr<TaskContext>> open(const std::string& scratch);
 
   const v1::TaskSpec& spec() const { return spec_; }
   const std::string& scratch() const { return scratch_; }
 
-  /// Path of an input blob. MISSING_BLOB when the digest was not among the task's inputs.
+  /// Path of an input blob. MISSING_BLOB if the digest is not among the task's inputs.
   absl::StatusOr<std::string> input(const std::string& sha256) const;
-  /// Path of a file to make; its name goes into TaskResult.files.
+  /// Path of an output file to create; add its name to TaskResult.files.
   std::string output(const std::string& name) const { return scratch_ + "/out/" + name; }
-  /// Creates an output file for writing after the sandbox has been entered.
+  /// Creates an output file that can be written after the sandbox was entered.
   absl::StatusOr<FileDescriptor> createOutput(const std::string& name) const;
 
-  /// What earlier attempts on this worker made of steps of the compiler; null: all is to be done anew.
+  /// Cached results of compiler steps of earlier attempts on this worker; null: no cache.
   const KnownStepsReader* knownSteps() const { return known_steps_.get(); }
 
-  /// Tells the worker how far the task is. Never blocks for long and never fails: progress is for display.
+  /// Reports progress to the worker. Never blocks for long and never fails, since progress is only for display.
   void progress(const v1::Progress& progress) const;
 
-  /// Writes the result. The worker reads it only when the process then exits with 0, so a partial one
-  /// after a crash is never taken for a whole one.
+  /// Writes the result. The worker reads it only if the process exits with 0, so a partial result of a crashed process
+  /// is never used.
   absl::Status writeResult(const v1::TaskResult& result) const;
 
  private:
@@ -47,17 +47,17 @@ class TaskContext {
   std::unique_ptr<KnownStepsReader> known_steps_;
 };
 
-/// Writes all of `bytes`; an error names `what`.
+/// Writes all bytes; errors name `what`.
 absl::Status writeAll(int fd, std::string_view bytes, const std::string& what);
 
-/// Reads a message that another task wrote; INTERNAL when it cannot be parsed.
+/// Reads a message that another task wrote; INTERNAL if it cannot be parsed.
 absl::Status readMessage(const std::string& path, google::protobuf::Message& message);
 
-/// Writes a message as an output file, equal messages as equal bytes, and lists it in `result`.
+/// Writes a message to an output file, deterministically, and lists the file in `result`.
 absl::Status writeOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
                          v1::TaskResult& result);
 
-/// The same, but within `result` where it is small enough: for what no later task reads from this worker's cache.
+/// Likewise, but inlines it in `result` if it is small; for files that no later task reads from this worker's cache.
 absl::Status encloseOutput(const TaskContext& task, const std::string& name, const google::protobuf::Message& message,
                            v1::TaskResult& result);
 

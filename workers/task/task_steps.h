@@ -9,25 +9,25 @@
 
 namespace tessera::worker {
 
-/// Results of steps within a task: those that the worker knows, and those that it is handed when the task is done.
-/// Failures to keep one are none of the task's.
+/// Cache of compiler steps within a task: looks up the worker's results, and collects new ones for the worker. A
+/// failure to store one does not fail the task.
 class TaskSteps : public compiler::StepCache {
  public:
   explicit TaskSteps(const TaskContext& task) : task_(task) {}
 
-  /// What to give to the compiler: null where the worker knows nothing and wants nothing.
+  /// The cache for the compiler; null if the worker has none.
   compiler::StepCache* cache() { return task_.knownSteps() != nullptr ? this : nullptr; }
 
   std::optional<std::string> find(const std::string& key) override;
   void keep(const std::string& key, std::string result) override;
 
-  /// Hands in what was kept, and what was found where it would soon be given up.
+  /// Returns the collected results to the worker, and those found in its older half.
   absl::Status handIn() const;
 
  private:
   const TaskContext& task_;
   std::mutex mutex_;
-  std::string made_;  // encoded
+  std::string made_;  // encoded results
 };
 
 }  // namespace tessera::worker

@@ -8,16 +8,16 @@
 
 namespace tessera::worker {
 
-/// The runtime's description of a tensor as a spec.
+/// Converts the runtime's description of a tensor.
 v1::TensorSpec specOf(const tessera_tensor_info& info);
 
-/// INVALID_INPUT unless dtype and shape are the accepted ones.
+/// INVALID_INPUT unless dtype and shape match `accepted`.
 absl::Status checkType(const v1::TensorValue& given, const v1::TensorSpec& accepted);
 
-/// INVALID_INPUT unless dtype and shape are the accepted ones and, for inline data, its length is too.
+/// Also checks the length of inline data.
 absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& accepted, int64_t accepted_bytes);
 
-/// INVALID_INPUT about a tensor by name.
+/// Returns an INVALID_INPUT failure that names the tensor.
 absl::Status tensorFailure(const std::string& name, const std::string& message, const std::string& found,
                            const std::string& accepted);
 

@@ -10,23 +10,24 @@
 namespace tessera::worker {
 namespace {
 
-// Where the rules do not say: how many times kTrialRuns at most, and what is calm.
+// Defaults: maximum as a multiple of kTrialRuns, and the spread that counts as stable.
 constexpr int kMostTimes = 5;
 constexpr double kStable = 0.02;
 constexpr int kMostRuns = 1000;
-constexpr double kShortMs = 20;  // what runs shorter is run oftener
-// Of slow ones fewer runs tell as much, since each is a mean over its own length: both sides in all take about this
-// long.
+constexpr double kShortMs = 20;  // shorter runs are repeated more often
+// Slow workloads need fewer runs, since each run is a mean over its length: both sides together take about this long.
 constexpr double kLongMs = 700;
 constexpr int kFewest = 3;
-constexpr int kMostOfCandidate = 4;  // in a round
-// Times as long as the baseline, or as the best, and longer than that at all. Both may be off by one run's noise.
+constexpr int kMostOfCandidate = 4;  // per round
+// A candidate is hopeless if it takes this many times as long as the baseline, or as the best, and at least
+// kHopelessMs. Both factors allow for the noise of a single run.
 constexpr double kHopeless = 5, kFarFromBest = 2.5, kHopelessMs = 1;
 
-/// How far medians may be off for a gap of 1 between their logarithms, and for the largest.
+/// Allowed error of the medians for a gap of 1 between their logarithms, and its maximum.
 constexpr double kErrorOfGap = 0.125, kMostError = 0.05;
 
-// What is behind the best by this much and as many times the medians' error needs a part of the rounds only.
+// A candidate that is behind the best by kBehind plus kErrorsBehind times the medians' error needs only 1 /
+// kPartOfRounds of the rounds.
 constexpr double kBehind = 0.05, kErrorsBehind = 4;
 constexpr int kPartOfRounds = 4;
 

@@ -5,35 +5,35 @@
 
 namespace tessera::worker {
 
-/// Timed runs where the rules do not say.
+/// Default number of timed runs.
 inline constexpr int kTrialRuns = 7;
 
-/// How often the two sides of a trial are timed, in turns. A trial is over when it says which side is faster, and by
-/// how much, as well as one that goes on could: not only when both are as calm as `rules.stable`, which a shared
-/// machine may never be, but also when the medians' own error is small beside the gap between them, and for what is
-/// clearly behind the best that is known, of which there is the most, after a few rounds. Where the baseline
-/// takes several times as long, which is then known well enough, each of its runs is followed by several of the
-/// candidate's: it is with other candidates that this one is compared.
+/// Decides how often the two sides of a trial are timed, alternating. A trial ends when more runs would not change its
+/// verdict: when both sides are as stable as `rules.stable`, which a shared machine may never reach; or when the error
+/// of the medians is small against their difference; or, for candidates clearly slower than the best known, which are
+/// the majority, after a few rounds. If the baseline takes several times as long as the candidate, its time is known
+/// well enough, and each of its runs is followed by several of the candidate's, which is to be compared with other
+/// candidates.
 class TrialRounds {
  public:
-  /// `baseline_ms`, `candidate_ms`: of the first run of each, positive. `best_speed`: of the fastest that is known, the
-  /// baseline's time over its own; 0 where none is.
+  /// `baseline_ms` and `candidate_ms` are the positive times of the first runs. `best_speed` is the baseline's time
+  /// over that of the fastest known candidate; 0 if there is none.
   TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, double candidate_ms, double best_speed = 0);
 
-  /// Whether one run each has said all: the candidate is far slower than the baseline or the best, and runs long enough
-  /// to tell by.
+  /// Whether one run each is sufficient: the candidate is far slower than the baseline or the best, and its run is long
+  /// enough to be conclusive.
   bool hopeless() const { return hopeless_; }
-  /// Runs of the candidate in a round, which has one of the baseline.
+  /// Runs of the candidate per round; a round has one run of the baseline.
   int candidateRuns() const { return candidate_runs_; }
-  /// Whether the times of whole rounds so far, one at least, are enough.
+  /// Whether the times of the rounds so far, at least one, suffice.
   bool enough(absl::Span<const double> baseline_ms, absl::Span<const double> candidate_ms) const;
 
  private:
-  double best_speed_ = 1;  ///< 1 at least; 0 where counts are named: then nothing is behind it
+  double best_speed_ = 1;  ///< at least 1; 0 if the rules name counts, which disables early ends
   double stable_ = 0;
   int candidate_runs_ = 1;
-  int least_ = 0, most_ = 0;  ///< rounds
-  double most_ms_ = 0;        ///< of both sides together, after `least_` rounds
+  int least_ = 0, most_ = 0;  ///< in rounds
+  double most_ms_ = 0;        ///< limit on the total time of both sides after `least_` rounds
   bool hopeless_ = false;
 };
 

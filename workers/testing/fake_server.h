@@ -17,24 +17,24 @@
 
 namespace tessera::worker {
 
-/// A tesserad for the tests of a worker: tasks and blobs in memory, over a real socket. It can go away and
-/// come back under the same address, and misbehave on demand. Its memory survives a restart.
+/// A tesserad for tests of the worker: tasks and blobs in memory, over a real socket. It can stop and restart at the
+/// same address, and misbehave on request. Its state survives a restart.
 class FakeServer {
  public:
   explicit FakeServer(std::string address);
   ~FakeServer();
 
   void start();
-  void stop();  ///< connections break, calls in progress are cancelled
+  void stop();  ///< breaks connections and cancels calls in progress
 
-  /// What the server does; set before start() or between stop() and start(), except where noted.
+  /// Behaviour of the server; set it before start() or between stop() and start(), except where noted.
   struct Behaviour {
     int64_t lease_us = 10'000'000;
     int64_t heartbeat_us = 20'000;
     std::string compiler_version = "test";
-    int64_t break_upload_after = 0;  ///< bytes after which the first upload breaks off
+    int64_t break_upload_after = 0;  ///< bytes after which the first upload is interrupted
     bool forget_worker_on_restart = false;
-    bool enclose_inputs = false;  ///< with the lease
+    bool enclose_inputs = false;  ///< send inputs with the lease
   };
   Behaviour behaviour;
 
@@ -47,16 +47,16 @@ class FakeServer {
   std::string blob(const std::string& sha256);
   std::string addTask(const v1::TaskSpec& spec);
 
-  /// Block until the fact holds; the test's own timeout bounds them.
+  /// Block until the condition holds; the test's own timeout bounds the wait.
   v1::ReportTaskRequest waitForReport(const std::string& task_id);
   void waitForLease(const std::string& task_id);
   v1::HeartbeatRequest waitForHeartbeat(const std::string& task_id,
                                         const std::function<bool(const v1::HeartbeatRequest&)>& accept);
-  /// The next question for work, from now on, that `accept` takes.
+  /// Waits for the next lease request that `accept` accepts.
   v1::LeaseTaskRequest waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept);
 
   size_t reports(const std::string& task_id);
-  size_t questions();  ///< for work, so far
+  size_t questions();  ///< number of lease requests so far
   int registrations();
   std::vector<int64_t> uploadOffsets();
   int downloads();

@@ -7,7 +7,7 @@
 
 namespace tessera::worker {
 
-/// A fresh folder, removed with its content at the end of a test.
+/// A new folder that is deleted with its content at the end of a test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
