@@ -1,4 +1,4 @@
-// Questions about a model that need no code: what is wrong with it, and what becomes of it.
+// Reports about a model that need no generated code: its problems, and what planning makes of it.
 #include <map>
 #include <set>
 
@@ -15,12 +15,12 @@
 namespace tessera::compiler {
 namespace {
 
-/// Reasons that lie in the model or in how it was asked for: a check reports them. The others end the task.
+/// Reasons about the model or the request: a check reports them. Other reasons end the task.
 bool isAnswer(v1::Failure::Reason reason) {
   return reason >= v1::Failure::INVALID_MODEL && reason <= v1::Failure::MISSING_BLOB;
 }
 
-/// Formats other than ONNX are texts, and end at the first mistake.
+/// Formats other than ONNX are text; their parsers stop at the first error.
 absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const PlanRequest& request,
                                           const Bindings& bindings, const std::string& first_bytes) {
   TESSERA_ASSIGN_OR_RETURN(ImportedModel model, importModel(context, request, bindings, first_bytes));
@@ -30,7 +30,7 @@ absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const Plan
   return report;
 }
 
-/// What keeps a file from being read at all is a problem of its own.
+/// An unreadable file becomes the only problem of the report.
 absl::StatusOr<v1::CheckReport> unreadable(const absl::Status& status) {
   const v1::Failure failure = failureOf(status);
   if (!isAnswer(failure.reason())) return status;
@@ -60,7 +60,7 @@ absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
     TESSERA_ASSIGN_OR_RETURN(v1::CheckReport report, checkVariant(request, bindings, identity->first_bytes));
     reports.push_back(std::move(report));
   }
-  // Of a problem that not all variants have, the first one that has it is told.
+  // For a problem that only some variants have, names the first of these.
   v1::CheckReport whole = reports.front();
   whole.clear_problems();
   std::map<std::string, size_t> having;  // variants with a problem

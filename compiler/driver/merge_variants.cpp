@@ -78,7 +78,7 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
         absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
         "another number, name or element type", "the same in each variant");
   }
-  // Of a branch that fits no sizes but those of one variant, say.
+  // Happens, for instance, if a branch of one variant only fits its sizes.
   if (!sameValues(plan_.fixed_inputs(), plan.fixed_inputs()) ||
       !sameValues(plan_.default_inputs(), plan.default_inputs())) {
     return invalid(absl::StrCat("the variant for ", bindings, " works for other values of inputs than that for ",
@@ -96,20 +96,20 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
 }
 
 absl::Status VariantMerger::adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights) {
-  std::vector<int64_t> begins, moved;  // of each weight: where the plan has it, where the section has it
+  std::vector<int64_t> begins, moved;  // of each weight: offset in the plan, offset in the section
   for (PlannedGraph::PlacedWeight& placed : weights) {
     begins.push_back(placed.offset);
     moved.push_back(section_.place(std::move(placed.weight)));
   }
   for (v1::Buffer& buffer : *plan.mutable_buffers()) {
     if (buffer.kind() != v1::Buffer::WEIGHT) continue;
-    // A buffer may begin within a weight.
+    // A buffer may begin inside a weight.
     const auto next = std::upper_bound(begins.begin(), begins.end(), buffer.offset());
     if (next == begins.begin()) return failureStatus(v1::Failure::INTERNAL, "a buffer lies before all weights");
     const auto index = static_cast<size_t>(next - begins.begin()) - 1;
     buffer.set_offset(moved[index] + buffer.offset() - begins[index]);
   }
-  std::vector<int> position;  // of each workload in the merged list
+  std::vector<int> position;  // position in the merged list, by workload
   for (v1::Workload& workload : *plan.mutable_workloads()) {
     auto [known, fresh] = workload_of_.try_emplace(workload.hash(), plan_.workloads_size());
     position.push_back(known->second);
@@ -147,7 +147,7 @@ absl::Status VariantMerger::add(PlannedGraph planned, const std::string& binding
     TESSERA_RETURN_IF_ERROR(check(plan, bindings));
   }
   TESSERA_RETURN_IF_ERROR(adopt(plan, std::move(planned.weights)));
-  std::vector<int> position;  // of each prepared weight in the merged plan
+  std::vector<int> position;  // position in the merged plan, by prepared weight
   for (PlannedGraph::PreparedWeight& prepared : planned.prepared) {
     TESSERA_ASSIGN_OR_RETURN(int at, addPrepared(std::move(prepared)));
     position.push_back(at);

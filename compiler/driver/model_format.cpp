@@ -20,7 +20,7 @@ v1::ModelFormat formatOf(std::string_view first_bytes) {
   const size_t start = first_bytes.find_first_not_of(" \t\r\n");
   if (start == first_bytes.npos) return v1::ONNX;
   const std::string_view text = first_bytes.substr(start);
-  // What MLIR's printer begins a module with: aliases, a comment, or the operation.
+  // The first words of a module that MLIR prints: aliases, a comment, or an operation.
   for (std::string_view opening : {"#", "//", "module", "builtin.module", "func.func"}) {
     if (text.starts_with(opening)) return v1::MLIR_TEXT;
   }
@@ -36,7 +36,7 @@ absl::StatusOr<FileIdentity> identifyModel(const std::string& path) {
   Sha256 hash;
   std::error_code unknown;
   const uintmax_t size = std::filesystem::file_size(path, unknown);
-  // No more than there is to read: in a process that has just begun, each page of a buffer is a fault.
+  // At most the file's size: in a new process, each page of the buffer costs a page fault.
   std::vector<char> chunk(unknown ? kChunk : static_cast<size_t>(std::clamp<uintmax_t>(size, kFirstBytes, kChunk)));
   FileIdentity identity;
   while (file.read(chunk.data(), std::ssize(chunk)), file.gcount() > 0) {

@@ -15,7 +15,7 @@ namespace {
 
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
-/// The value behind conversions of the element type.
+/// Returns the value before conversions of its element type.
 mlir::Value unconverted(mlir::Value value) {
   while (mlir::Operation* op = value.getDefiningOp()) {
     if (!mlir::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp, mlir::arith::TruncFOp,
@@ -27,11 +27,11 @@ mlir::Value unconverted(mlir::Value value) {
   return value;
 }
 
-/// The elements of a product, as positions of the body's arguments; false where something else is a factor.
+/// Collects the factors of a product as positions of the body's arguments; false if another value is a factor.
 bool factorsOf(mlir::Value value, mlir::Block* body, std::vector<int>& factors) {
   value = unconverted(value);
   if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
-    // Squares of squares have as many factors as two to their number: none of them is an instruction's.
+    // Repeated squaring doubles the number of factors each time; no instruction has that many.
     constexpr size_t kMostFactors = 12;
     if (argument.getOwner() != body || factors.size() >= kMostFactors) return false;
     factors.push_back(static_cast<int>(argument.getArgNumber()));
@@ -80,7 +80,7 @@ Body bodyOf(mlir::linalg::LinalgOp op) {
   return {.form = {}, .factors = {}, .obstacle = "sums what is no product of elements"};
 }
 
-/// One subscript as text; nothing where it is not affine (a quotient or remainder).
+/// Returns one subscript as text; nothing if it is not affine (a quotient or remainder).
 std::optional<std::string> subscriptText(mlir::AffineExpr expression, const mlir::AffineMap& map,
                                          const v1::OperatorNest& nest) {
   llvm::SmallVector<int64_t> flat;

@@ -29,7 +29,7 @@ int64_t flopsWithin(mlir::Operation* op) {
   return flops;
 }
 
-/// Names are the model's, which may hold anything; messages want valid text.
+/// Names come from the model and may hold any bytes; messages require valid text.
 v1::TensorSpec shown(v1::TensorSpec spec) {
   spec.set_name(printable(spec.name()));
   return spec;
@@ -83,7 +83,7 @@ std::optional<v1::TensorSpec> specOf(mlir::Value value) {
   return spec;
 }
 
-/// Texts have no nodes but their operations; constants, fills and the like belong to what reads them.
+/// Text formats have no nodes, so each operation is one. Constants, fills and the like belong to their readers.
 v1::GraphView viewOperations(const ImportedModel& model) {
   v1::GraphView view;
   auto main = mlir::dyn_cast_or_null<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));

@@ -57,13 +57,13 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
 
 std::string megabytes(int64_t bytes) { return absl::StrCat(bytes / 1'000'000, " MB"); }
 
-/// Folded weights beyond the window lie beside the section that they are written to.
+/// Folded weights beyond the memory window are kept in a file next to the weights section.
 FoldedMemory memoryOf(const PlanRequest& request) {
   if (request.weights_path.empty()) return {};
   return {std::filesystem::absolute(request.weights_path).parent_path(), FoldedMemory::kWindow};
 }
 
-/// Puts the workload into a failure that does not name a place itself.
+/// Names the workload in a failure that names no node.
 absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status) {
   v1::Failure failure = failureOf(status);
   if (failure.node().empty()) failure.set_node(workload.summary());
@@ -71,7 +71,7 @@ absl::Status inWorkload(const v1::Workload& workload, const absl::Status& status
   return failureStatus(failure);
 }
 
-/// What keeps code generation from running fused groups slice by slice.
+/// Returns the fused groups that code generation cannot run slice by slice, with the reasons.
 absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGraph& graph, Schedules& schedules) {
   std::vector<const v1::Workload*> sliced;
   for (const v1::Workload& workload : graph.plan.workloads())
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGr
   return refused;
 }
 
-/// The error of rounding, found by interpreting the model on seeded inputs, beside the decision to round.
+/// Adds the measured error of rounding, found by interpreting the model on seeded inputs, to the decision to round.
 void sayWhatIsLost(double part, v1::GraphReport& report) {
   for (v1::Decision& decision : *report.mutable_decisions())
     if (decision.kind() == "precision")
@@ -97,7 +97,7 @@ void sayWhatIsLost(double part, v1::GraphReport& report) {
                                        absl::StrFormat("%.2g", part), " of the largest value on seeded inputs"));
 }
 
-/// Says in a failure which of several variants it is about.
+/// Names the variant in a failure, if there are several.
 absl::Status inVariant(const Bindings& bindings, int variants, const absl::Status& status) {
   if (variants == 1) return status;
   v1::Failure failure = failureOf(status);
@@ -105,8 +105,8 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
   return failureStatus(failure);
 }
 
-/// What to do when the model works for no run of a variant of ranges: where to begin them, if it works for a greater
-/// one. `variants` are in their order, `failed` one of them.
+/// If the model works in no run of a variant with ranges, returns the options that start these ranges at a later
+/// variant's size, if the model works there. `failed` is a position in `variants`, which are in ascending order.
 std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
                          const std::string& first_bytes) {
   for (size_t v = failed + 1; v < variants.size(); ++v) {
@@ -116,8 +116,7 @@ std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>
     for (const auto& [name, size] : variants[v].dimensions) {
       const auto before = variants[failed].dimensions.find(name);
       if (before == variants[failed].dimensions.end() || before->second == size) continue;
-      if (size >= 0 || before->second >= 0)
-        return "";  // sizes that were listed: it is for the request to leave one out
+      if (size >= 0 || before->second >= 0) return "";  // the sizes were listed one by one: the request must omit one
       int64_t greatest = 0;
       for (const Bindings& each : variants)
         if (const auto other = each.dimensions.find(name); other != each.dimensions.end())
@@ -134,7 +133,7 @@ std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
   PlanResult result;
   const v1::Target target = canonicalTarget(request.target);
-  // Explaining what becomes of the graph needs no code: then there are no schedules either.
+  // Describing a model needs no code, so a target without code generation is accepted; it gets no schedules.
   absl::Status coded = codeIsGeneratedFor(target);
   if (!coded.ok() && !request.describe_model) return coded;
   TESSERA_ASSIGN_OR_RETURN(std::vector<Bindings> variants, variantsOf(request.spec));
@@ -145,11 +144,11 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   report(progress, "import", 0, count, request.spec.name());
   TESSERA_ASSIGN_OR_RETURN(FileIdentity identity, identifyModel(request.model_path));
 
-  // Once for each variant; what they have in common comes together behind it.
+  // Each variant is imported and planned separately; the merger then shares their common parts.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
   VariantMerger merger;
   Schedules schedules(target, request.spec, request.pins, request.steps);
-  std::vector<v1::Decision> left_out;  // suggestions that a variant was planned again without
+  std::vector<v1::Decision> left_out;  // suggestions that were dropped to plan a variant
   std::optional<std::vector<v1::Choice>> suggested;
   for (auto next = variants.begin(); next != variants.end();) {
     const Bindings& bindings = *next;
@@ -175,7 +174,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
     model->least = leastSizes(variants, bindings);
 
-    // 2. Graph: rewrites, fused groups, equal ones once, one arena for what lies between them.
+    // 2. Graph: rewrites, fused groups, one workload for equal groups, one arena for intermediates.
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     std::optional<verification::GraphCheck> check;
@@ -189,13 +188,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
                          .prepare_weights = coded.ok(),
                          .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
-      if (bytes < told) told = 0;  // another pass over the weights
+      if (bytes < told) told = 0;  // a new pass over the weights
       if (bytes - told < kToldEvery) return;
       told = bytes;
       report(progress, "import", static_cast<int>(&bindings - variants.data()), count,
              absl::StrCat("weights: ", megabytes(bytes), " folded"));
     };
-    // What slices cannot be is known when code is planned.
+    // Only code generation knows which groups it cannot slice.
     options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
     options.finished = request.finished;
     absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
@@ -246,7 +245,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   finished("schedules");
   TESSERA_RETURN_IF_ERROR(schedules.finish(*result.plan.mutable_report()));
 
-  // 4. Weights: folded and laid out by now, written where the kernels will find them.
+  // 4. Weights: already folded and laid out, written in the order that the kernels read.
   result.has_weights = result.plan.weights_bytes() > 0;
   if (result.has_weights && !request.weights_path.empty()) {
     absl::Status status =

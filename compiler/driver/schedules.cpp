@@ -62,8 +62,8 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
     return fault(absl::StrCat("the plan has no schedule for it (", workload.hash(), ")"), workload.summary(),
                  "give the plan of this model, target and shapes, or pin what it has with --pin");
   const bool scalar = spec_.options().opt_level() == kPlainLoops;
-  // Slices of stages by themselves are a wish, those that a choice came of (stage_movement) are not: it is told of the
-  // refusal.
+  // Slicing Winograd stages is optional: they run whole if code generation rejects it. Slices that are part of a choice
+  // (stage_movement) are not, so their rejection is reported.
   const bool wished =
       workload.has_slices() && absl::StartsWith(workload.algorithm(), "winograd") && !workload.has_fusion();
   unit.clear_schedule();

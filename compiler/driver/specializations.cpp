@@ -51,7 +51,7 @@ std::string Bindings::text() const {
   std::string text = absl::StrJoin(dimensions, " ", [](std::string* out, const auto& dimension) {
     const auto& [name, size] = dimension;
     absl::StrAppend(out, name);
-    if (size == 0 && absl::StrContains(name, '=')) return;  // what it follows from
+    if (size == 0 && absl::StrContains(name, '=')) return;  // its formula
     absl::StrAppend(out, size < 0 ? "<=" : "=", size < 0 ? -size : size);
   });
   for (const auto& [name, shape] : input_shapes) {
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
     TESSERA_RETURN_IF_ERROR(bind(specialization, bindings));
   }
   if (variants.empty()) variants.push_back(std::move(shared));
-  // A range is as large as its greatest size.
+  // A range counts with its bound.
   const auto sizes = [](const Bindings& bindings) {
     std::vector<std::pair<std::string, int64_t>> all(bindings.dimensions.begin(), bindings.dimensions.end());
     for (auto& [name, size] : all) size = std::abs(size);

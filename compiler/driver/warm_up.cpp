@@ -47,7 +47,7 @@ void setType(onnx::ValueInfoProto& value, const char* name) {
   for (int i = 0; i < 2; ++i) value.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(1);
 }
 
-/// y = relu(x * w + b), of one element.
+/// Returns the model y = relu(x * w + b), of one element.
 std::string model() {
   onnx::ModelProto model;
   model.set_ir_version(8);
@@ -94,7 +94,7 @@ absl::Status planModel(const v1::Target& target) {
   return status;
 }
 
-/// Builds the descriptions of messages that a manifest's JSON form is made by.
+/// Loads the message descriptors that printing a manifest as JSON needs.
 void printManifest(const v1::Target& target) {
   v1::Manifest manifest;
   *manifest.mutable_code() = target.code();

@@ -34,8 +34,8 @@ constexpr int64_t kWorthIt = int64_t{1} << 20;
 
 absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, int64_t size, const std::string& path,
                       const std::function<void(int64_t bytes)>& written) {
-  // The gaps are read through a mapping, where a file system that finds no page for them ends the reader by SIGBUS: all
-  // room is reserved, and is zero. What it lacks is known before the first byte.
+  // Readers map the file. A hole for which the file system has no space would end them by SIGBUS, so all space is
+  // reserved first, as zeros. A lack of space is thus reported before the first write.
   if (const int error = size > 0 ? posix_fallocate(fd, 0, size) : 0; error != 0)
     return ioFailure("cannot write " + path, error);
   int64_t end = 0, told = 0;
@@ -47,7 +47,7 @@ absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, 
     }
     for (int64_t done = 0; done < bytes; done += kPiece) {
       TESSERA_RETURN_IF_ERROR(writeAt(fd, weight.bytes.substr(done, kPiece), offset + done, path));
-      // The disk works meanwhile; whoever makes the file durable has less to wait for.
+      // Starts writing back now, so that the later fsync waits less.
       if (bytes >= kWorthIt)
         (void)sync_file_range(fd, offset + done, std::min(kPiece, bytes - done), SYNC_FILE_RANGE_WRITE);
       end = offset + std::min(bytes, done + kPiece);

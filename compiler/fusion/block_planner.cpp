@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostCombinations = 128;
 
-/// Volume and memory of integer blocks without the vectors of a Movement.
+/// Computes volume and memory of integer blocks without constructing a Movement.
 double volumeOf(const Structure& structure, const Tiles& tiles) {
   double volume = 0;
   for (const Traffic& traffic : structure.traffic) volume += structure.moved(traffic, tiles);
@@ -28,8 +28,8 @@ double memoryOf(const Structure& structure, const Tiles& tiles) {
   return memory;
 }
 
-/// Rounds a real solution: block sizes below it and the even splits around it, then steps from one even split to
-/// the next as long as that helps.
+/// Rounds a real solution: starts from the block sizes below it and the even splits around it, then moves to
+/// neighbouring even splits while that improves.
 class Rounding {
  public:
   Rounding(const Structure& structure, double capacity, const Bounds& bounds)
@@ -40,7 +40,7 @@ class Rounding {
     for (size_t i = 0; i < loops_.size(); ++i) {
       const auto t = static_cast<int64_t>(std::floor(real.tiles[i] + 1e-6));
       Tiles list{fit(i, t)};
-      // A tile at its lower bound is there to leave the memory to others.
+      // A tile at its lower bound leaves the memory to other tiles, so only larger tiles get alternatives.
       if (real.tiles[i] > bounds_.lower[i] * 1.02) {
         const int64_t n = ceilDiv(loops_[i].extent, std::max<int64_t>(1, t));
         for (int64_t blocks = std::max<int64_t>(1, n - 1); blocks <= n + 1; ++blocks)
@@ -50,7 +50,7 @@ class Rounding {
       list.erase(std::unique(list.begin(), list.end()), list.end());
       candidates.push_back(std::move(list));
     }
-    // Few combinations: the steps below find what is left out.
+    // Limits the combinations; the improvement steps below reach the others.
     size_t combinations = 1;
     for (Tiles& list : candidates) {
       if (combinations * list.size() > kMostCombinations) list.resize(1);
@@ -71,7 +71,7 @@ class Rounding {
   double volume = INFINITY, memory = INFINITY;
 
  private:
-  /// The block size nearest below that bounds and multiples allow.
+  /// Returns the largest block size at most `tile` that bounds and multiples allow.
   int64_t fit(size_t i, int64_t tile) const {
     const Loop& loop = loops_[i];
     const auto lower = static_cast<int64_t>(std::ceil(bounds_.lower[i])),
@@ -100,7 +100,7 @@ class Rounding {
     }
   }
 
-  /// Even splits next to `tile`, towards larger blocks and towards smaller ones.
+  /// Returns the even splits next to `tile`, larger and smaller ones.
   Tiles neighbours(size_t i, int64_t tile) const {
     if (bounds_.lower[i] >= bounds_.upper[i]) return {tile};
     Tiles list{tile};
@@ -174,7 +174,8 @@ absl::StatusOr<BlockPlan> best(const Chain& chain, std::vector<Candidate> candid
   BlockPlan plan;
   double volume = INFINITY, memory = INFINITY;
   for (const Candidate& candidate : candidates) {
-    // The real minimum bounds what rounding can give (but for windows, where the problem is not quite convex).
+    // The real minimum is a lower bound for integer blocks (except for windows, whose problem is not quite convex), so
+    // the remaining candidates cannot be better.
     if (!std::isfinite(candidate.real.volume_bytes) || candidate.real.volume_bytes > volume * (1 + 1e-9)) break;
     Rounding rounding(candidate.structure, capacity, candidate.bounds);
     if (!rounding.round(candidate.real)) continue;
@@ -225,8 +226,8 @@ absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const 
   if (loops.size() > 6)
     return absl::InvalidArgumentError(
         absl::StrCat("chain '", chain.name, "' has ", loops.size(), " loops to order, at most 6 are accepted"));
-  // A loop of one block replaces nothing, wherever it stands: each set of loops taken whole leaves the orders of the
-  // others.
+  // A loop of one block never replaces a block, at any position. So each set of loops taken whole needs only the orders
+  // of the other loops.
   const Bounds free = boundsFor(chain, options);
   std::vector<Candidate> candidates;
   int orders = 0;

@@ -114,7 +114,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       part.loops.push_back(std::move(loop));
       return static_cast<int>(part.loops.size()) - 1;
     };
-    // An output dimension of several terms (a window of the consumer) is one loop over its points here.
+    // An output dimension of several terms (a window of the consumer) becomes one loop over its points.
     std::map<std::vector<std::pair<int, int64_t>>, int> merged;
     auto key = [](const Subscript& subscript) {
       std::vector<std::pair<int, int64_t>> terms;
@@ -138,7 +138,7 @@ std::vector<Chain> unfused(const Chain& chain) {
     for (size_t t = 0; t < operands.size(); ++t) {
       Tensor tensor = chain.tensors[operands[t]];
       for (Subscript& subscript : tensor.subscripts) {
-        // h * s + r * s + p holds (h + r) times s: replaced where the quotient is a merged output dimension.
+        // h * s + r * s + p contains (h + r) times s, which is replaced if h + r is a merged output dimension.
         Subscript rest = subscript;
         for (const auto& [terms, loop] : merged) {
           int64_t factor = 0;
@@ -154,7 +154,7 @@ std::vector<Chain> unfused(const Chain& chain) {
           if (!holds) continue;
           for (const auto& [l, stride] : terms)
             std::erase_if(rest, [&, l = l](const Term& term) { return term.loop == l; });
-          // Marked with a negative number, since `single` renumbers what is left.
+          // Negative for now, because `single` renumbers the remaining loops.
           rest.push_back({-1 - loop, factor});
         }
         for (Term& term : rest) term.loop = term.loop < 0 ? -1 - term.loop : single(term.loop);

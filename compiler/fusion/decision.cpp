@@ -16,10 +16,10 @@ double wholeBytes(const Chain& chain, int tensor) {
   return static_cast<double>(footprint(chain, tensor, whole) * chain.tensors[tensor].element_bytes);
 }
 
-/// Bytes a second from the nearest level that holds `bytes` beside as much again (what is being made from it).
+/// Returns the bandwidth of the nearest level that holds `bytes` and as much again for the results.
 double rateOf(const Chip& chip, double bytes) { return chip.bytesPerSecond(chip.levelHolding(2 * bytes)); }
 
-/// Seconds to bring everything once from where it lies when a chain starts: no level that is near makes up for that.
+/// Returns the seconds to load every input once from its initial level. Fusion cannot avoid this cost.
 double onceSeconds(const Chain& chain, const Chip& chip) {
   double bytes = 0, written = 0;
   for (size_t t = 0; t < chain.tensors.size(); ++t)
@@ -29,7 +29,7 @@ double onceSeconds(const Chain& chain, const Chip& chip) {
   return (bytes + (chip.prices().memory().written_passes() - 1) * written) / rateOf(chip, bytes);
 }
 
-/// Seconds to move what is only moved: all of it in steps of their own, or `slices` times what one of them needs.
+/// Returns the seconds of pure data movement: in separate steps, or `slices` times the need of one slice.
 double moveSeconds(const Chain& chain, const Chip& chip, const Between& between, const SlicePlan* slices) {
   const v1::Prices::Copies& prices = chip.prices().copies();
   const double step = chip.seconds(chip.prices().steps().phase_cycles()),
@@ -55,7 +55,7 @@ double moveSeconds(const Chain& chain, const Chip& chip, const Between& between,
 std::string micro(double seconds) { return absl::StrFormat("%.1f us", seconds * 1e6); }
 std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6); }
 
-/// The chain with every loop that is no window's to be cut.
+/// Returns the chain with all loops cuttable except those of windows.
 Chain withoutWhole(Chain chain) {
   std::vector<bool> slides(chain.loops.size(), false);
   for (const Tensor& tensor : chain.tensors)
@@ -67,7 +67,7 @@ Chain withoutWhole(Chain chain) {
   return chain;
 }
 
-/// One after another: intermediates come from where they were left, members are blocked in `level`.
+/// Separate execution: intermediates are read from the level that holds them, members are blocked in `level`.
 struct Apart {
   double seconds = INFINITY, bytes = 0;
   std::string fault;  ///< why there is no price
@@ -108,7 +108,7 @@ double intermediateBytes(const Chain& chain) {
   return bytes;
 }
 
-/// Fills in whether to fuse and why; `what` names the fused form, `note` what is particular about it.
+/// Sets whether to fuse and the reason. `what` names the fused form, `note` its special properties.
 void conclude(ChainDecision& decision, const std::string& what, const std::string& note) {
   const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
   decision.fuse = gain >= decision.least;
@@ -128,7 +128,7 @@ absl::StatusOr<std::vector<double>> MovedAlone::of(const Chain& one, double capa
   const auto [known, fresh] = known_.try_emplace(absl::StrCat(capacity_bytes, contentOf(one)));
   if (!fresh) return known->second;
   auto plan = planBlocks(one, capacity_bytes);
-  // Dimensions that were too short to be worth cutting, and are too long together.
+  // If the plan fails, cuts dimensions that are short individually, but together too long to be taken whole.
   if (!plan.ok()) plan = planBlocks(withoutWhole(one), capacity_bytes);
   if (!plan.ok()) {
     known_.erase(known);

@@ -11,7 +11,7 @@ int64_t sizeOf(const Subscript& subscript, const std::vector<int64_t>& tiles) {
   return size;
 }
 
-/// Points of a dimension from one slice to the next; 0: the loop is not one of its own.
+/// Returns the distance of a dimension from one slice to the next; 0 if the dimension does not depend on `loop`.
 int64_t stepOf(const Subscript& subscript, const std::vector<int64_t>& tiles, int loop) {
   const auto term = std::ranges::find(subscript, loop, &Term::loop);
   return term == subscript.end() ? 0 : term->stride * tiles[loop];
@@ -22,7 +22,8 @@ int64_t addedAlong(const Subscript& subscript, const std::vector<int64_t>& tiles
   return step == 0 ? size : std::min(size, step);
 }
 
-/// What `reader` needs along a dimension of an input to compute what it adds to its output, less what the input adds.
+/// Returns the elements along a dimension of an input that `reader` needs for its new outputs, minus the new input
+/// elements: those that must have been kept.
 int64_t keptAlong(const Chain& chain, const Member& reader, const Subscript& subscript,
                   const std::vector<int64_t>& tiles, int loop) {
   for (const Subscript& made : chain.tensors[reader.output].subscripts) {

@@ -8,7 +8,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-/// log of a sum of positive terms with its first and second derivatives by the logarithms of the free tiles.
+/// The logarithm of a sum of positive terms with first and second derivatives by the logarithms of the free tiles.
 struct LogSum {
   explicit LogSum(size_t n) : gradient(n, 0), hessian(n * n, 0) {}
   double total = 0;
@@ -47,7 +47,7 @@ double realMemory(const Structure& structure, size_t member, const Vector& tiles
   return held;
 }
 
-/// bytes * the product of a block's extents * the runs of the loops that replace it, as a function of the free tiles.
+/// bytes * product of a block's extents * runs of the loops that replace it, as a function of the free tiles.
 class Product {
  public:
   Product(const Structure& structure, int tensor, const std::vector<int>& replaced_by, const Vector& tiles,
@@ -90,7 +90,7 @@ class Product {
     return value;
   }
 
-  /// Its value and derivatives by the logarithms of the free tiles. `slope` is room for one number a tile, all 0.
+  /// Adds its value and derivatives by the logarithms of the free tiles. `slope` is scratch space of one zero per tile.
   void addTo(LogSum& sum, const Vector& free, Vector& slope) const {
     const size_t n = free.size();
     const double value = at(free);
@@ -166,7 +166,7 @@ class Problem {
     return tiles;
   }
 
-  /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside.
+  /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside the bounds.
   double barrier(const Vector& x, double t) {
     for (size_t i = 0; i < size(); ++i)
       if (x[i] <= lower(i) || x[i] >= upper(i)) return INFINITY;
@@ -181,7 +181,7 @@ class Problem {
     return value;
   }
 
-  /// Newton's direction of the barrier at x.
+  /// Returns Newton's direction of the barrier at x.
   Vector direction(const Vector& x, double t) {
     moveTo(x);
     const size_t n = size();
@@ -211,7 +211,7 @@ class Problem {
     for (size_t i = 0; i < size(); ++i) free_[i] = std::exp(x[i]);
   }
 
-  /// The logarithm of the sum over `unit`, where it was moved to.
+  /// Returns the logarithm of sum / unit at the current point.
   LogSum logOf(const std::vector<Product>& products, double unit) {
     LogSum sum(size());
     for (const Product& product : products) product.addTo(sum, free_, slope_);
@@ -220,7 +220,8 @@ class Problem {
     return sum;
   }
 
-  /// -h^-1 g by elimination; a diagonal that is not positive (footprints of windows are not convex) is lifted.
+  /// Solves -h^-1 g by elimination. Footprints of windows are not convex, so a diagonal element that is not positive is
+  /// raised.
   static Vector solve(Vector h, Vector g) {
     const size_t n = g.size();
     for (size_t i = 0; i < n; ++i) h[i * n + i] = std::max(h[i * n + i], 1e-9) * (1 + 1e-12);
@@ -243,11 +244,11 @@ class Problem {
   }
 
   double capacity_;
-  Vector tiles_;  ///< of all loops; what is free is at its lower bound
+  Vector tiles_;  ///< of all loops; free ones are at their lower bound
   std::vector<int> loops_;
   Vector lower_, upper_;  ///< logarithms
   std::vector<Product> volume_;
-  std::vector<std::vector<Product>> memory_;  ///< of each member
+  std::vector<std::vector<Product>> memory_;  ///< by member
   Vector free_, slope_;
 };
 
@@ -266,7 +267,7 @@ Bounds boundsOf(const Chain& chain) {
 
 std::optional<RealSolution> closedForm(const Structure& structure, double capacity, const Bounds& bounds) {
   const Chain& chain = *structure.chain;
-  // A tile with which DV falls: c / x. Found by what DV loses when the tile doubles: linear in 1 / x or not at all.
+  // Finds the tiles with which DV falls as c / x, from the change of DV when the tile doubles: linear in 1 / x or none.
   std::vector<int> falling;
   std::vector<double> slope;
   const double base = realVolume(structure, bounds.lower);
@@ -300,7 +301,7 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
       tiles[falling[1]] = y;
       return realMemory(structure, m, tiles);
     };
-    // p x y + q x + r y + s from four points, checked at a fifth.
+    // Fits p x y + q x + r y + s to four points and checks it at a fifth.
     const double s00 = held(0, 0), s10 = held(1, 0), s01 = held(0, 1), s11 = held(1, 1);
     const double q = s10 - s00, r = s01 - s00, p = s11 - s10 - s01 + s00;
     if (p <= 0 || std::abs(q - r) > 1e-9 * (q + r) || s00 >= capacity) return std::nullopt;
@@ -318,7 +319,7 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
   for (int loop : falling) solution.tiles[loop] = best;
   solution.volume_bytes = realVolume(structure, solution.tiles);
   solution.multipliers.assign(structure.resident.size(), 0);
-  // d log DV / d log x over d log MU / d log x at the point: both tiles move together.
+  // d log DV / d log x over d log MU / d log x at the solution, where both tiles move together.
   Vector moved = solution.tiles;
   for (int loop : falling) moved[loop] *= 1 + 1e-6;
   solution.multipliers[binding] =
@@ -344,7 +345,7 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
   Problem problem(structure, capacity, bounds);
   const size_t n = problem.size();
   Vector x(n);
-  // Just inside of the lower bounds, halving the distance until the memory fits.
+  // The start must be strictly inside: moves away from the lower bounds, halving the distance until the memory fits.
   for (double inside = 0.25;; inside /= 2) {
     for (size_t i = 0; i < n; ++i) x[i] = problem.lower(i) + inside * (problem.upper(i) - problem.lower(i));
     if (std::isfinite(problem.barrier(x, 1))) break;

@@ -32,11 +32,11 @@ Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Int
 
 namespace {
 
-/// `points`: of a block of a tensor, on average.
+/// `points`: the mean points of a block of a tensor.
 double flopsWith(const Chain& chain, const Tiles& tiles, const std::function<double(int)>& points) {
   double total = 0;
   for (const Member& member : chain.members) {
-    // A block's work: the points of its output block, times the block of each loop that only sums.
+    // A block's work: the points of its output block, times the block of each loop that is only summed.
     double work = member.flops * points(member.output);
     for (int loop : member.loops) {
       const double blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
@@ -60,7 +60,7 @@ double flopsOf(const Chain& chain, const Tiles& tiles) {
 
 double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts) {
   const auto blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
-  // A narrow last block adds less, and its part has all of a halo.
+  // A narrow last block adds fewer points, and the first block of each part computes its whole halo.
   const double narrowed = std::min(1.0, static_cast<double>(chain.loops[loop].extent) / (blocks * tiles[loop]));
   const double first = static_cast<double>(parts) / blocks / narrowed;
   return flopsWith(chain, tiles, [&](int tensor) {

@@ -1,11 +1,11 @@
-// Predicted against simulated data movement of the matrix product chain M = N = K = L (thesis, figure 3.11 d-f).
+// Compares predicted with simulated data movement of the matrix product chain M = N = K = L (thesis, figure 3.11 d-f).
 //
-// There are no hardware counters to ask here: the block program's lines run through a set-associative LRU cache of
-// the given geometry (testing/block_program.h). "Measured" is what is filled into it; with --sample n, what is filled
-// into every n-th set, times n. Prints per setting R2 against y = x, the squared correlation, and how the analysis' own
-// solution stands among the random choices and among all even splits of the loops. Exit status 1 when an R2 of a
-// setting of the figure is under 0.97 or a solution more than 5 % above the best even split. Blocks within blocks for
-// two caches (equations 3.20, 3.21) are held to the same.
+// Instead of hardware counters, the block program's lines run through a set-associative LRU cache of the given geometry
+// (testing/block_program.h). "Measured" is the number of fills of this cache; with --sample n, fills of every n-th set,
+// times n. Prints per setting R2 against y = x, the squared correlation, and the rank of the analysis' solution among
+// random choices and among all even splits of the loops. Exit status 1 if R2 of a setting of the figure is under 0.97
+// or a solution moves more than 5 % more than the best even split. Blocks within blocks for two caches (equations 3.20,
+// 3.21) are held to the same limits.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,12 +30,12 @@ struct Options {
   int choices = 200;
   int64_t capacity = 1 << 20, near_capacity = 16 << 10;
   int ways = 16;
-  int64_t sample = 1;  ///< one of so many sets of the cache is simulated
+  int64_t sample = 1;  ///< every sample-th set of the cache is simulated
   std::string csv;
 };
 
-/// Of the cache, what choices and plans may take: limited associativity and replacement of the least recently used
-/// line lose part of it, and the block of the intermediate must outlive the change from one member to the other.
+/// Fraction of the cache that choices and plans may use: limited associativity and LRU replacement lose part of it, and
+/// the block of the intermediate must survive the change from one member to the other.
 constexpr double kShare = 0.75;
 
 struct Setting {
@@ -44,14 +44,14 @@ struct Setting {
   bool fused;
   bool figure;  ///< one of the thesis' three
 };
-// mlnk moves what mlkn moves by algorithm 1: n and k are private to one member each. The last row is an order that
-// must retain a row of blocks of the intermediate: a memory that software manages holds it, a cache that drops what was
-// used least recently does not, as B streams through between two uses of a block.
+// mlnk and mlkn move the same by algorithm 1: n and k are each private to one member. The last row is an order that
+// must retain a row of blocks of the intermediate. Software-managed memory holds it; an LRU cache evicts it while B
+// streams through between two uses of a block.
 constexpr Setting kSettings[] = {{"d: mlkn", "mlkn", true, true},
                                  {"e: mlnk", "mlnk", true, true},
                                  {"f: mlkn, not fused", "mlkn", false, true},
                                  {"+: mkln, C retained", "mkln", true, false}};
-/// Of the even splits that move least by the analysis, so many are simulated to find the best one.
+/// Number of even splits with the least predicted movement that are simulated to find the best one.
 constexpr size_t kSimulatedSplits = 24;
 
 struct Sample {
@@ -74,7 +74,8 @@ Tiles tilesOf(const Chain& part, const Chain& chain, const Tiles& tiles) {
   return own;
 }
 
-/// What one choice moves by the analysis, members in turn where they are not fused; infinite when it does not fit.
+/// Returns the predicted movement of one choice, with members one after another if not fused; infinite if it does not
+/// fit.
 double predict(const std::vector<Chain>& parts, const std::vector<Order>& orders, const Chain& chain,
                const Tiles& tiles, const Options& options) {
   double volume = 0;
@@ -86,7 +87,7 @@ double predict(const std::vector<Chain>& parts, const std::vector<Order>& orders
   return volume;
 }
 
-/// Runs one choice through the cache; false when it does not fit.
+/// Runs one choice through the cache; false if it does not fit.
 bool measure(const std::vector<Chain>& parts, const std::vector<Order>& orders, const Chain& chain, const Tiles& tiles,
              const Options& options, Sample& sample) {
   sample = {predict(parts, orders, chain, tiles, options), 0};
@@ -99,8 +100,8 @@ bool measure(const std::vector<Chain>& parts, const std::vector<Order>& orders, 
   return true;
 }
 
-/// The best of all even splits: prediction and simulation each for itself. Loops private to one member (k, n) are
-/// tried in powers of two, since their blocks replace nothing but themselves.
+/// Returns the best of all even splits, by prediction and by simulation separately. Loops private to one member (k, n)
+/// are tried in powers of two, since their blocks replace only themselves.
 Sample exhaustive(const std::vector<Chain>& parts, const std::vector<Order>& orders, const Chain& chain,
                   const Options& options) {
   std::vector<std::vector<int64_t>> sizes;
@@ -153,7 +154,7 @@ Agreement agreementOf(const std::vector<Sample>& samples) {
   return {1 - residual / yy, xy * xy / (xx * yy)};
 }
 
-/// Bytes that a nested program brings into both memories, farthest first.
+/// Returns the bytes that a nested program loads into both memories, farthest first.
 std::array<double, 2> simulate(const Chain& chain, const NestedPlan& plan, const Options& options) {
   CacheSimulator caches({{options.near_capacity, options.ways, 64}, {options.capacity, options.ways, 64}},
                         options.sample);
@@ -161,13 +162,14 @@ std::array<double, 2> simulate(const Chain& chain, const NestedPlan& plan, const
   return {64.0 * static_cast<double>(caches.fills(1)), 64.0 * static_cast<double>(caches.fills(0))};
 }
 
-/// Whether blocks fit in a memory, and use half of it: in what is left, a cache would keep others from the time before.
+/// Whether blocks fit in a memory and use at least half of it: with more space left, a cache would still hold earlier
+/// blocks.
 bool fills(const Movement& movement, int64_t capacity) {
   const double most = kShare * static_cast<double>(capacity);
   return movement.memory_bytes <= most && movement.memory_bytes >= most / 2;
 }
 
-/// Random blocks within random blocks, of whole lines; nothing where they do not fill their memories.
+/// Returns random blocks within random blocks, of whole lines; nothing if they do not fill their memories.
 std::optional<NestedPlan> drawNested(const Chain& chain, const Options& options, std::mt19937& random) {
   constexpr int64_t kLine = 16;
   const auto draw = [&](int64_t least, int64_t most) {
@@ -194,12 +196,13 @@ std::optional<NestedPlan> drawNested(const Chain& chain, const Options& options,
   return plan;
 }
 
-/// Two memories: prints, for each, how predicted and simulated movement agree over random blocks within blocks, and
-/// what the solution of equation 3.21 moves beside the best of them. False as run() has it.
+/// Two memories: prints, for each, the agreement of predicted and simulated movement over random blocks within blocks,
+/// and the movement of equation 3.21's solution relative to the best of them. Returns false under the conditions of
+/// run().
 bool runNested(const Chain& chain, const Options& options) {
   std::mt19937 random(2025);
   std::array<std::vector<Sample>, 2> samples;
-  // The near memory is filled eight times as fast: both take about as long.
+  // The near memory is filled eight times as fast, so that both take about as long.
   const std::vector<BlockMemory> memories = {{kShare * static_cast<double>(options.capacity), 1},
                                              {kShare * static_cast<double>(options.near_capacity), 8}};
   double least = INFINITY;
@@ -251,8 +254,8 @@ int run(const Options& options) {
     const std::vector<Chain> parts = setting.fused ? std::vector<Chain>{chain} : unfused(chain);
     const std::vector<Order> orders = ordersOf(parts, setting.order);
     std::mt19937 random(2024);
-    // Block sizes are drawn evenly in their logarithm: from a quarter of the square that fits three times up to half
-    // of the extent.
+    // Block sizes have a uniform logarithm, from a quarter of the square block that fits three times up to half the
+    // extent.
     const double square = std::sqrt(static_cast<double>(options.capacity) / 12);
     std::uniform_real_distribution<double> exponent(std::log2(square / 4),
                                                     std::log2(static_cast<double>(options.extent) / 2));
@@ -269,7 +272,7 @@ int run(const Options& options) {
     }
     const double least = std::ranges::min(samples, {}, &Sample::measured).measured;
     const auto [identity, correlation] = agreementOf(samples);
-    // Where the solution of the analysis lands in the simulation.
+    // Simulates the solution of the analysis.
     Sample planned;
     for (size_t p = 0; p < parts.size(); ++p) {
       auto plan = planBlocksFor(parts[p], orders[p], kShare * static_cast<double>(options.capacity));

@@ -11,11 +11,11 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// Other blocks of the farthest memory are taken while the slowest one gains so much of its seconds.
+/// Least relative gain of the slowest memory's seconds for which other blocks of the farthest memory are taken.
 constexpr double kWorthwhile = 1e-3;
 
-/// Makes two loops of one: over blocks of `tile`, in its place, and within a block, behind all others, as digits of a
-/// number. What the last block has less of counts as if it were whole.
+/// Splits a loop into two digits: over blocks of `tile`, in its place, and within a block, after all other loops. A
+/// short last block counts as a whole one.
 void splitLoop(Chain& chain, int at, int64_t tile) {
   const Loop loop = chain.loops[at];
   const auto inner = static_cast<int>(chain.loops.size());
@@ -35,14 +35,14 @@ void splitLoop(Chain& chain, int at, int64_t tile) {
       }
 }
 
-/// A chain within the blocks of some levels: their loops run outside, in their order, a block at a time.
+/// A chain within the blocks of enclosing levels: their loops run outside, in order, one block at a time.
 class Within {
  public:
   explicit Within(const Chain& whole) : chain_(whole), inner_(whole.loops.size()) {
     std::iota(inner_.begin(), inner_.end(), 0);
   }
 
-  /// One more loop outside, in blocks of so many of its iterations.
+  /// Adds an enclosing loop, in blocks of `tile` iterations.
   void enter(int loop, int64_t tile) {
     const int walked = inner_[loop];
     if (tile >= chain_.loops[walked].extent) return;
@@ -51,12 +51,12 @@ class Within {
     splitLoop(chain_, walked, tile);
   }
 
-  /// One more level of blocks.
+  /// Adds an enclosing level of blocks.
   void enter(const LevelBlocks& level) {
     for (const int loop : level.order) enter(loop, level.tiles[loop]);
   }
 
-  /// The best blocks for a memory, in terms of the whole chain's loops.
+  /// Returns the best blocks for a memory, in terms of the whole chain's loops.
   absl::StatusOr<LevelBlocks> best(double capacity, const BlockOptions& options) const {
     BlockOptions own;
     own.intermediates = options.intermediates;
@@ -82,10 +82,11 @@ class Within {
  private:
   Chain chain_;
   Order outside_;
-  std::vector<int> inner_;  // per loop of the whole chain: its part within the blocks
+  std::vector<int> inner_;  // per loop of the whole chain: its loop within the blocks
 };
 
-/// The members alone. Where a window slides over what lies between two of them, one's loop is none of the chain's.
+/// Returns the members as chains of one. Fails if a window slides over an intermediate, because such a member has a
+/// loop that the chain does not have.
 absl::StatusOr<std::vector<Chain>> membersOf(const Chain& chain) {
   std::vector<Chain> members = unfused(chain);
   for (const Chain& member : members)
@@ -96,7 +97,7 @@ absl::StatusOr<std::vector<Chain>> membersOf(const Chain& chain) {
   return members;
 }
 
-/// Per loop of a member alone: what there is of the chain's loop of that name.
+/// Returns, per loop of a member, the value of the chain's loop of that name.
 Tiles ofMember(const Chain& member, const Chain& chain, const Tiles& values) {
   Tiles own;
   for (const Loop& loop : member.loops)
@@ -118,13 +119,14 @@ Order orderOfMember(const Chain& member, const Chain& chain, const Order& order)
   return own;
 }
 
-/// What blocks for each memory alone would do.
+/// Plans with blocks for each memory alone.
 struct Alone {
-  double seconds = 0;  ///< of the slowest memory: a bound
-  Tiles nearest;       ///< per loop of the chain: blocks of the nearest memory, those of the first member that walks it
+  double seconds = 0;  ///< of the slowest memory: a lower bound
+  Tiles nearest;       ///< per loop of the chain: blocks of the nearest memory, from the first member that uses the
+                       ///< loop
 };
 
-/// `far`: of the farthest memory.
+/// `far`: the plan of the farthest memory.
 absl::StatusOr<Alone> planAlone(const Chain& chain, absl::Span<const BlockMemory> memories, const BlockPlan& far,
                                 const BlockOptions& options) {
   Alone alone{far.movement.volume_bytes / memories[0].bytes_per_second, far.tiles};
@@ -145,7 +147,7 @@ absl::StatusOr<Alone> planAlone(const Chain& chain, absl::Span<const BlockMemory
   return alone;
 }
 
-/// Per loop: iterations of the innermost of its blocks.
+/// Returns, per loop, the iterations of its innermost block.
 Tiles innermost(const Chain& chain, absl::Span<const LoopStep> steps) {
   Tiles tiles;
   for (const Loop& loop : chain.loops) tiles.push_back(loop.extent);
@@ -162,23 +164,23 @@ double heldBytes(const Chain& chain, absl::Span<const LoopStep> steps) {
   return bytes;
 }
 
-/// How many of the innermost of these blocks, each within the one before, cover so many iterations.
+/// Returns the number of innermost blocks, each within the one before, that cover `extent` iterations.
 int64_t blocksIn(int64_t extent, absl::Span<const int64_t> tiles) {
   if (tiles.empty() || extent == 0) return extent == 0 ? 0 : 1;
   const int64_t tile = std::min(extent, tiles[0]);
   return extent / tile * blocksIn(tile, tiles.subspan(1)) + blocksIn(extent % tile, tiles.subspan(1));
 }
 
-/// Algorithm 1 for the only member of a chain: an operand's block is moved each time a loop replaces it, which are
-/// those that walk it and all outside of the innermost of them. The last blocks of loops count as what they are; where
-/// windows overlap, all as their mean.
+/// Algorithm 1 for a chain of one member: an operand's block is moved each time a loop replaces it. Those are the loops
+/// that index it, and all loops outside the innermost of these. Short last blocks count with their real size;
+/// overlapping windows count with the mean.
 Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
   Movement moved;
   const Tiles tiles = innermost(chain, steps);
   for (size_t at = 0; at < chain.tensors.size(); ++at) {
     const auto tensor = static_cast<int>(at);
     const auto bytes = static_cast<double>(chain.tensors[at].element_bytes);
-    size_t replacing = steps.size();  // the steps before replace the block
+    size_t replacing = steps.size();  // the steps before it replace the block
     while (replacing > 0 && !chain.accesses(tensor, steps[replacing - 1].loop)) --replacing;
     std::vector<Tiles> cut(chain.loops.size());
     for (const LoopStep& step : steps.first(replacing)) cut[step.loop].push_back(step.tile);
@@ -202,7 +204,7 @@ Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
   return moved;
 }
 
-/// Blocks with one loop in a few more or fewer of them.
+/// Returns variants of the blocks with slightly more or fewer blocks of one loop.
 std::vector<Tiles> neighbours(const Chain& chain, const LevelBlocks& level) {
   std::vector<Tiles> found;
   for (const int at : level.order) {
@@ -266,7 +268,7 @@ absl::StatusOr<NestedPlan> planWithin(const Chain& chain, absl::Span<const Block
 
 namespace {
 
-/// Goes from blocks of the farthest memory to better ones next to them.
+/// Moves from blocks of the farthest memory to neighbouring ones while that improves.
 void improve(const Chain& chain, absl::Span<const BlockMemory> memories, const BlockOptions& options, double bound,
              NestedPlan& plan) {
   for (bool gained = true; gained && plan.slowest > bound * (1 + kWorthwhile);) {
@@ -296,8 +298,8 @@ absl::StatusOr<NestedPlan> planNested(const Chain& chain, absl::Span<const Block
   if (!plan.ok()) return plan.status();
   TESSERA_ASSIGN_OR_RETURN(auto alone, planAlone(chain, memories, far, options));
   const double bound = alone.seconds;
-  // A nearer memory is the slowest: another order outside, or blocks outside that hold whole ones of those that would
-  // be best for the nearest memory, may leave it less to do.
+  // If a nearer memory is the slowest, another outer order, or outer blocks that are multiples of the nearest memory's
+  // best blocks, may reduce its traffic.
   Chain whole_blocks = chain;
   for (size_t loop = 0; loop < chain.loops.size(); ++loop) whole_blocks.loops[loop].multiple = alone.nearest[loop];
   for (const Chain* outside : {&chain, &std::as_const(whole_blocks)}) {

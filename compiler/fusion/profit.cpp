@@ -22,7 +22,7 @@ double flopsOf(const RegionGraph& graph, int node) {
 
 bool contains(const Kernel& kernel, int node) { return std::ranges::find(kernel, node) != kernel.end(); }
 
-/// Whether somebody needs what `node` makes in memory: the caller, or a reader that does not compute it itself.
+/// Whether the result of `node` must be in memory: for the caller, or for a reader that does not compute it itself.
 bool isLeftBehind(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes, int node) {
   const int tensor = graph.nodes[node].output;
   if (graph.isOutput(tensor)) return true;

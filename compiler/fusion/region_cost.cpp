@@ -35,7 +35,7 @@ class RegionCost {
     }
   }
 
-  /// Connected, and exactly one node whose value nobody inside reads: the last.
+  /// Whether the region is connected and its last node is the only one without a reader inside.
   bool shaped() const {
     if (nodes_.size() > 1)
       for (int n : nodes_)
@@ -48,7 +48,7 @@ class RegionCost {
     return true;
   }
 
-  /// Whether a node reads what another makes through a window that overlaps with the next one.
+  /// Whether a node reads another one's result through overlapping windows.
   bool slides() const {
     return std::ranges::any_of(nodes_, [&](int n) {
       return std::ranges::any_of(graph_.nodes[n].inputs, [&](const GraphNode::Input& input) {
@@ -72,8 +72,8 @@ class RegionCost {
     return region;
   }
 
-  /// The region sliced as `slice` in memory level `level`; with `part` above 1 so many slices along `following` are a
-  /// part, and all but its first compute what is new only.
+  /// Returns the region in slices of `slice` in memory level `level`. With `part` > 1, that many slices along
+  /// `following` form a part, and all except its first one compute only new elements.
   std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level, int following = -1,
                               int64_t part = 1) const {
     if (!aligned(slice)) return std::nullopt;
@@ -87,10 +87,10 @@ class RegionCost {
       region.slices *= along;
       parts *= static_cast<int>(d) == following ? ceilDiv(along, part) : along;
     }
-    // Rounds in which some cores have no slice, or part, cost as much as full ones.
+    // Rounds in which some cores have no slice, or part, cost as much as full rounds.
     const double rounds = static_cast<double>(parts) * dealtUnevenly(parts, chip_.cores());
 
-    // Values that leave must be written exactly once: no overlap, no part left out.
+    // External results must be written exactly once: slices may neither overlap nor leave a part out.
     for (int tensor : results_)
       if (!partitions(*shapes, tensor, slice)) return std::nullopt;
 
@@ -100,7 +100,7 @@ class RegionCost {
     const double resident = invariantBytes(*shapes);
     region.peak_bytes = resident + held + peak(*shapes);
     if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) {
-      // What every slice reads does not stay: it passes through beside the slice that needs the most.
+      // Operands common to all slices do not fit permanently: they are streamed past the slice that needs the most.
       region.weights_resident = false;
       region.peak_bytes = held + peak(*shapes, /*with_invariant=*/true);
       if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) return std::nullopt;
@@ -128,13 +128,13 @@ class RegionCost {
   }
 
  private:
-  /// One slice's part of a region.
+  /// The cost of one slice.
   struct Slice {
     double flops = 0, bytes = 0;  ///< to and from the farthest memory
     double seconds = 0;
   };
 
-  /// `following`: see inferSlices, by which `shapes` are; `again`: bytes that every slice reads again.
+  /// `shapes` are the result of inferSlices with the same `following`; `again`: bytes that every slice reloads.
   Slice sliceOf(const SliceShapes& shapes, const Chip::Level& memory, const std::vector<int64_t>& slice, int following,
                 double again) const {
     Slice result{0, again};
@@ -177,7 +177,7 @@ class RegionCost {
     return bytes;
   }
 
-  /// Bytes of what slices make that overlap along `dim`: they stay from one slice to the next.
+  /// Returns the bytes of intermediates that overlap along `dim` and are kept from one slice to the next.
   double overlapping(const SliceShapes& shapes, const std::vector<int64_t>& slice, int dim) const {
     double bytes = 0;
     for (int n : nodes_) {
@@ -198,7 +198,7 @@ class RegionCost {
   double sliceBytes(const SliceShapes& shapes, int tensor) const {
     return shapes.points(tensor) * static_cast<double>(graph_.tensors[tensor].element_bytes);
   }
-  /// Contiguous pieces of memory that one slice of `tensor` is.
+  /// Returns the number of contiguous pieces of memory in one slice of `tensor`.
   double runsOf(const SliceShapes& shapes, int tensor) const {
     const std::vector<int64_t>& shape = graph_.tensors[tensor].shape;
     double run = 1;
@@ -209,7 +209,7 @@ class RegionCost {
     }
     return shapes.points(tensor) / run;
   }
-  /// What runs of any size compute of the slices that hold their ends, relative to what they need.
+  /// Returns the average work of runs of all sizes relative to what they need, since slices at their ends are whole.
   double ofRuns(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     double share = 1;
@@ -218,7 +218,7 @@ class RegionCost {
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }
 
-  /// Slices of a value that leaves tile it: each dimension whole, or slice-sized steps without offset.
+  /// Whether slices tile an external result: each dimension is whole, or cut in slice-sized steps without offset.
   bool partitions(const SliceShapes& shapes, int tensor, const std::vector<int64_t>& slice) const {
     std::vector<bool> cut(slice.size(), false);
     for (const Interval& interval : shapes.needed[tensor]) {
@@ -232,7 +232,7 @@ class RegionCost {
     return true;
   }
 
-  /// The contiguous runs of a slice of the result are whole transfers (or the slice is whole along that dimension).
+  /// Whether contiguous runs of a slice of the result are whole transfers (or the slice has the whole dimension).
   bool aligned(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     int64_t run = result.element_bytes;
@@ -243,7 +243,7 @@ class RegionCost {
     return true;
   }
 
-  /// Most bytes of slices alive at one node, values that depend on the slice only (or all).
+  /// Returns the peak bytes of a slice over all nodes, of values that depend on the slice only (or of all values).
   double peak(const SliceShapes& shapes, bool with_invariant = false) const {
     double most = 0;
     for (size_t at = 0; at < nodes_.size(); ++at) {
@@ -281,7 +281,7 @@ class RegionCost {
   std::vector<int> results_;
 };
 
-/// Sizes that cut an extent evenly: whole, halves, ... down to single points.
+/// Returns sizes that cut an extent evenly: whole, halves, ... down to single points.
 std::vector<int64_t> sizesOf(int64_t extent) {
   std::vector<int64_t> sizes;
   for (int64_t blocks = 1; blocks < 2 * extent; blocks *= 2) sizes.push_back((extent + blocks - 1) / blocks);
@@ -316,13 +316,13 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
       improve(best, std::move(region));
       for (size_t d = 0; d < shape.size() && slides; ++d) {
         const int64_t along = ceilDiv(shape[d], slice[d]), around = slices / along;
-        // One part for each core, or as few as there can be.
+        // One part for each core, or fewer.
         const int64_t part = ceilDiv(along, std::min(along, ceilDiv(chip.cores(), around)));
         if (part > 1) improve(keeping, cost.tiled(slice, level, static_cast<int>(d), part));
       }
     }
   };
-  // Two dimensions are cut freely, those before the first of them not at all or to single points.
+  // Two dimensions are cut freely; those before the first one are whole or cut to single points.
   consider(shape);
   for (size_t a = 0; a < shape.size(); ++a)
     for (size_t b = a; b < shape.size(); ++b)
@@ -337,7 +337,7 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
           for (size_t d = 0; d < a; ++d) slice[d] = 1;
           consider(slice);
         }
-  // Finer steps around the best of these.
+  // Refines the slice sizes around the best one.
   for (bool better = best && best->level >= 0; better;) {
     const std::vector<int64_t> from = best->slice;
     const double seconds = best->seconds;
@@ -350,7 +350,7 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
     better = best->seconds < seconds;
   }
   if (!best || best->level < 0 || !keeping) return best;
-  // Whoever keeps nothing is free of an order in time: only for what is clearly cheaper.
+  // Slices without kept halos may run in any order, so keeping halos must be clearly cheaper.
   if (keeping->seconds < best->seconds * (1 - 5e-3)) std::swap(*best, *keeping);
   best->other_seconds = keeping->seconds;
   return best;

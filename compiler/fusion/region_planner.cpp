@@ -27,7 +27,7 @@ class Regions {
     for (const int tensor : graph.outputs) leaves_[tensor] = true;
   }
 
-  /// Sets of two nodes and more that end with `last`: each further one is read by those it has already.
+  /// Returns sets of two or more nodes that end with `last`; each further node feeds one already in the set.
   std::vector<std::vector<int>> endingAt(int last) const {
     std::vector<std::vector<int>> sets;
     if (graph_.nodes[last].kind == GraphNode::Kind::kGlobalReduction) return sets;

@@ -8,7 +8,8 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// Every number of a graph without names. Lists start with their lengths, so that different graphs have different keys.
+/// Returns all numbers of a graph without names. Lists begin with their lengths, so that different graphs have
+/// different keys.
 std::vector<int64_t> keyOf(const RegionGraph& graph) {
   std::vector<int64_t> key;
   auto append = [&](const auto& list) {
@@ -38,8 +39,8 @@ std::vector<int64_t> keyOf(const RegionGraph& graph) {
 RegionPlans::RegionPlans(const RegionGraph& graph, const Chip& chip, RegionLevels levels)
     : graph_(graph), chip_(chip), levels_(std::move(levels)) {}
 
-/// The nodes and the tensors that they touch, without names. Values that nodes outside read are outputs. Tensors stay
-/// in their order, which is the order of summation: prices are equal to the last bit.
+/// Extracts the nodes and the tensors that they touch, without names. Values read by nodes outside become outputs.
+/// Tensors keep their order, because it is the order of summation and prices must be equal to the last bit.
 RegionGraph RegionPlans::partOf(const std::vector<int>& nodes) const {
   std::vector<int> touched;
   for (const int node : nodes) {

@@ -11,7 +11,7 @@ bool meet(const std::vector<int>& sorted, const std::vector<int>& groups) {
   return std::ranges::any_of(groups, [&](int group) { return std::ranges::binary_search(sorted, group); });
 }
 
-/// Offers that overlap, directly or through others, each part in the order of its offers.
+/// Splits offers into parts that overlap directly or through others, each in the order of its offers.
 std::vector<std::vector<int>> partsOf(std::span<const Offer> offers) {
   std::vector<int> part(offers.size());
   std::iota(part.begin(), part.end(), 0);
@@ -33,7 +33,7 @@ std::vector<std::vector<int>> partsOf(std::span<const Offer> offers) {
   return all;
 }
 
-/// One part, its offers in the order of their first groups.
+/// Solves one part, with its offers in the order of their first groups.
 class Programme {
  public:
   Programme(std::span<const Offer> offers, std::vector<int> part, size_t most_open)
@@ -47,7 +47,7 @@ class Programme {
       Layer next;
       const Offer& offer = offers_[part_[at]];
       for (const auto& [used, choice] : layer) {
-        // No later offer begins before this one does.
+        // Later offers do not begin before this one, so earlier groups no longer matter.
         std::vector<int> open(std::ranges::lower_bound(used, firstOf(part_[at])), used.end());
         if (!meet(open, offer.groups)) {
           std::vector<int> more = open;
@@ -80,10 +80,10 @@ class Programme {
  private:
   struct Choice {
     double gain = 0;
-    int offer = -1;   // -1: left out
+    int offer = -1;   // -1: not taken
     int before = -1;  // position in choices_
   };
-  /// By groups that are taken and that later offers may want: the choice that gains most so far.
+  /// For each set of taken groups that later offers may contain: the choice with the largest gain so far.
   using Layer = std::map<std::vector<int>, int>;
 
   int firstOf(int offer) const { return std::ranges::min(offers_[offer].groups); }
@@ -96,7 +96,8 @@ class Programme {
     choices_.push_back(choice);
   }
 
-  /// No selection of the offers from `at` on gains more: each group for itself has the best share of any of them.
+  /// Returns a bound per group on the gain of any selection of the offers from `at` on: the best gain per group of an
+  /// offer.
   std::map<int, double> sharesFrom(size_t at) const {
     std::map<int, double> shares;
     for (; at < part_.size(); ++at) {
@@ -125,7 +126,7 @@ class Programme {
     for (size_t i = most_open_; i < promise.size(); ++i) layer.erase(promise[i].second);
   }
 
-  /// Of offers that were dropped with a better prospect than they had. Returns the gain.
+  /// After choices were dropped: takes all offers that fit the remaining groups. Returns their gain.
   double takeWhatIsFree(std::vector<int>& taken) const {
     if (dropped_ == 0) return 0;
     std::vector<int> used;
@@ -147,7 +148,7 @@ class Programme {
   std::vector<int> part_;
   size_t most_open_;
   std::vector<Choice> choices_;
-  double dropped_ = 0;  ///< more than this no selection gains that was not followed
+  double dropped_ = 0;  ///< upper bound on the gain of any dropped selection
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 Interval unite(const Interval& a, const Interval& b, int64_t extent) {
   if (a == b) return a;
-  // Different slopes: no part of bounded size holds both for every slice.
+  // With different slopes no part of bounded size contains both for every slice.
   if (a.dim < 0 || b.dim < 0 || a.dim != b.dim || a.scale != b.scale) return {-1, 0, 0, extent};
   const int64_t low = std::min(a.offset, b.offset), high = std::max(a.offset + a.size, b.offset + b.size);
   return {a.dim, a.scale, low, std::min(extent, high - low)};

@@ -18,12 +18,12 @@ namespace {
 
 /// Bounds the search: sizes tried for one loop.
 constexpr size_t kMostSizes = 24;
-/// The same of parts that are dealt to one core.
+/// Likewise for the parts that one core gets.
 constexpr int64_t kMostRounds = 4;
-/// A bound, no price. Of all bytes of a chain: tensors of so few together do not decide how it is cut.
+/// Limits the search, not a price: tensors with less than this fraction of a chain's bytes do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
-/// One block a loop.
+/// Returns one block per loop.
 Tiles wholeTiles(const Chain& chain) {
   Tiles whole;
   for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
@@ -34,7 +34,7 @@ double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
   return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
 }
 
-/// Even splits of a loop, largest first.
+/// Returns even splits of a loop, largest first.
 std::vector<int64_t> sizesOf(const Loop& loop) {
   const int64_t least = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
   std::vector<int64_t> sizes;
@@ -46,7 +46,7 @@ std::vector<int64_t> sizesOf(const Loop& loop) {
   }
   if (sizes.empty() || sizes.back() > least) sizes.push_back(least);
   while (sizes.size() > kMostSizes) {
-    // Neighbours that differ least go first: the small ones lie close together.
+    // Removes the size with the smallest ratio between its neighbours: small sizes are close together.
     size_t gone = 1;
     for (size_t i = 1; i + 1 < sizes.size(); ++i)
       if (sizes[i - 1] * sizes[gone + 1] < sizes[gone - 1] * sizes[i + 1]) gone = i;
@@ -55,23 +55,24 @@ std::vector<int64_t> sizesOf(const Loop& loop) {
   return sizes;
 }
 
-/// The smallest block of a loop, or the next larger one of which all are equal.
+/// Returns the smallest block of a loop, or the next larger size that divides it evenly.
 int64_t smallestOf(const Loop& loop) {
   const int64_t least = std::min(loop.extent, std::max(loop.min_tile, loop.multiple));
   const int64_t even = ceilDiv(loop.extent, loop.extent / least);
   return even % loop.multiple == 0 ? even : least;
 }
 
-/// Points of the first `slices` slices of the loops `order` cuts, outermost first; the last ones may be smaller.
+/// Returns the points of the first `slices` slices of the loops in `order`, outermost first; last slices may be
+/// smaller.
 double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, int64_t slices) {
   int64_t below = 1;
-  double points = 0, inside = 1;  // slices and points of a block of the loop at hand
+  double points = 0, inside = 1;  // slices and points of a block of the current loop
   for (int loop : order) {
     below *= ceilDiv(chain.loops[loop].extent, tiles[loop]);
     inside *= static_cast<double>(chain.loops[loop].extent);
   }
   if (slices >= below) return inside;
-  double outer = 1;  // the part of the loops outside that the block at hand is
+  double outer = 1;  // fraction of the outer loops that the current block is
   for (int loop : order) {
     const int64_t extent = chain.loops[loop].extent;
     below /= ceilDiv(extent, tiles[loop]);
@@ -84,13 +85,13 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
   return points;
 }
 
-/// Work of the core with the most over the average when each gets an equal number of neighbouring slices.
+/// Returns the work of the busiest core over the average if each gets an equal number of neighbouring slices.
 double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
   Order dealt = plan.order;
-  if (plan.blocks > 1) dealt.pop_back();  // blocks of a slice stay with its core
+  if (plan.blocks > 1) dealt.pop_back();  // a core runs all blocks of a slice
   Tiles tiles = plan.tiles;
   int64_t points = plan.slices;
-  if (plan.part > 1) {  // and so do slices of a part
+  if (plan.part > 1) {  // and all slices of a part
     const int loop = dealt.back();
     points /= ceilDiv(chain.loops[loop].extent, tiles[loop]);
     tiles[loop] = std::min(chain.loops[loop].extent, tiles[loop] * plan.part);
@@ -114,7 +115,7 @@ class Slicer {
     std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return separates(chain, loop); });
   }
 
-  /// `part`: slices along the innermost loop that follow each other; 1: all compute their halos.
+  /// `part`: slices along the innermost loop that run in sequence; 1: every slice computes its halos.
   std::optional<SlicePlan> price(const Tiles& tiles, int64_t part) const {
     SlicePlan plan;
     plan.tiles = tiles;
@@ -138,7 +139,7 @@ class Slicer {
       const double flops = part > 1 ? flopsOf(member, tiles, plan.order.back(), partsOf(plan)) : flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
-      // Volumes count what is written once.
+      // Volumes count writes once.
       const int output = chain_.members[m].output;
       const double written = chain_.isIntermediate(output)
                                  ? 0
@@ -162,10 +163,11 @@ class Slicer {
     return plan;
   }
 
-  /// Slices that may follow each other along the innermost loop of `plan`: all that is left for each core, or fewer.
+  /// Returns the part sizes to try along the innermost loop of `plan`: all slices left for each core, or fewer.
   std::vector<int64_t> partsToTry(const SlicePlan& plan) const {
     if (plan.order.empty() || plan.blocks > 1 || !overlaps(chain_, plan.tiles, plan.order.back())) return {};
-    // Halos along two loops are too many kinds of slices: those at each border of both, which begin a part or follow.
+    // Halos along two loops would need too many kinds of slices: at each border of both, beginning a part or continuing
+    // it.
     for (size_t outer = 0; outer + 1 < plan.order.size(); ++outer)
       if (overlaps(chain_, plan.tiles, plan.order[outer])) return {};
     const int64_t along = slicesAlong(plan), around = plan.slices / along;
@@ -185,7 +187,7 @@ class Slicer {
   }
   int64_t partsOf(const SlicePlan& plan) const { return ceilDiv(slicesAlong(plan), plan.part); }
 
-  /// What slices that follow others take to move the halos that are left to where they look for them: a read, a write.
+  /// Returns the seconds to move kept halos to where the next slice expects them: a read and a write.
   double moveSeconds(const SlicePlan& plan) const {
     const double following = static_cast<double>(plan.slices) *
                              (1 - 1.0 * static_cast<double>(partsOf(plan)) / static_cast<double>(slicesAlong(plan)));
@@ -200,15 +202,16 @@ class Slicer {
     return following * seconds;
   }
 
-  /// What a block of a running softmax takes beside its part of the members: the result so far is scaled.
+  /// Returns the seconds of a block of an online softmax in addition to its part of the members: it rescales the
+  /// partial result.
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
     const double flops = 2 * bytes / static_cast<double>(chain_.tensors[chain_.members.back().output].element_bytes);
     return kRunningNests * nest_seconds_ + 2 * bytes / out_ + flops / chip_.operationsPerSecond();
   }
 
-  /// Whether what a slice touches of a tensor is one block of memory: single points of the dimensions outside of the
-  /// one that is cut, all of those inside.
+  /// Whether a slice's part of a tensor is one contiguous block: single points of the dimensions outside the cut one,
+  /// all of those inside.
   bool isBlock(int tensor, const Tiles& tiles) const {
     const Tiles whole = wholeTiles(chain_);
     auto sizeOf = [&](const Subscript& subscript, const Tiles& of) {
@@ -231,7 +234,7 @@ class Slicer {
     return tensors;
   }
 
-  /// Everything a slice touches fits, so each tensor moves as often as its slice is another one.
+  /// Everything that a slice touches fits, so each tensor moves as often as its slice changes.
   std::vector<double> resident(const Tiles& tiles, SlicePlan& plan) const {
     plan.held_bytes = 0;
     double others = 0;
@@ -260,7 +263,7 @@ class Slicer {
     return volumes;
   }
 
-  /// What belongs to a slice stays while what all slices of the innermost loop read streams past it.
+  /// Only the slice's own data stays; operands common to all slices of the innermost loop are streamed.
   std::vector<double> streamed(const Tiles& tiles, SlicePlan& plan) const {
     if (plan.order.empty() || plan.blocks > 1) return {};
     const int innermost = plan.order.back();
@@ -291,7 +294,8 @@ class Slicer {
   std::vector<int> separating_;  ///< of the loops that are cut
 };
 
-/// Blocks of a running softmax: whole vectors, long enough for a register tile's sums to be worth their start.
+/// Returns block sizes of an online softmax: whole vectors, long enough to amortize the start of a register tile's
+/// sums.
 std::vector<int64_t> blocksOf(const Chain& chain, int running, const Chip& chip) {
   if (running < 0) return {};
   Loop loop = chain.loops[running];
@@ -320,9 +324,8 @@ bool separates(const Chain& chain, int loop) {
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
                                      const SliceNeeds& needs) {
   TESSERA_RETURN_IF_ERROR(validate(chain));
-  // Loops that all but small tensors walk (the heads of an attention, wherever they lie in the result, and whatever
-  // mask they share) have next to nothing in common between their points: outermost, they let what a point reads stay
-  // near.
+  // Separating loops (the heads of an attention, at any position of the result, with any common mask) share almost no
+  // data between their points. As outermost loops they let a point's operands stay near.
   std::vector<int> cut, shared;
   for (int loop : loops) (separates(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
@@ -330,7 +333,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   const Slicer slicer(chain, cut, chip, level, needs);
   std::optional<SlicePlan> best, keeping;
   double least = INFINITY;
-  // Larger slices come first and stay unless smaller ones are clearly cheaper.
+  // Larger slices come first; smaller ones must be clearly cheaper.
   auto improve = [](std::optional<SlicePlan>& so_far, std::optional<SlicePlan> plan) {
     if (plan && (!so_far || plan->seconds < so_far->seconds * (1 - 5e-3))) so_far = std::move(plan);
   };

@@ -9,8 +9,8 @@ namespace {
 
 bool contains(const std::vector<int>& list, int value) { return std::ranges::count(list, value) > 0; }
 
-/// Loops along which all of an intermediate must be kept: a loop private to its producer or consumers that runs
-/// outside of them comes back to every block.
+/// Returns the loops along which all of an intermediate must be retained: a private loop of its producer or consumers
+/// that runs outside them revisits every block.
 uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
   uint64_t mask = 0;
   bool revisited = false;

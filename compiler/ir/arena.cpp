@@ -13,7 +13,7 @@ namespace tessera::compiler {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-/// Of buffers that are alive together: up to here all orders are tried, which takes time for each pair.
+/// Largest number of overlapping pairs of buffers for which all orders are tried, since each order costs time per pair.
 constexpr int64_t kMostPairs = int64_t{1} << 22;
 
 int64_t alignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -23,10 +23,10 @@ struct Placement {
   int64_t bytes = 0;
 };
 
-/// Which of the gaps that are large enough a buffer takes; above all others where there is none.
+/// The choice among gaps that are large enough; without one, a buffer goes above all others.
 enum class Gap { kLowest, kTightest };
 
-/// Buffers by the first step they are alive in.
+/// Returns buffers by the first step in which they are live.
 std::vector<int> inOrderOfStart(const std::vector<Lifetime>& lifetimes) {
   std::vector<int> order(lifetimes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -35,7 +35,7 @@ std::vector<int> inOrderOfStart(const std::vector<Lifetime>& lifetimes) {
   return order;
 }
 
-/// Of each buffer those that are alive together with it; nothing where these are more than `most` pairs.
+/// Returns, for each buffer, those with overlapping lifetimes; nothing if these are more than `most` pairs.
 std::optional<std::vector<std::vector<int>>> neighboursOf(const std::vector<Lifetime>& lifetimes, int64_t most) {
   std::vector<std::vector<int>> neighbours(lifetimes.size());
   std::vector<int> alive;
@@ -54,7 +54,7 @@ std::optional<std::vector<std::vector<int>>> neighboursOf(const std::vector<Life
   return neighbours;
 }
 
-/// Each buffer, in the given order, in a gap between those already placed that are alive together with it.
+/// Places each buffer, in the given order, in a gap between placed buffers with overlapping lifetimes.
 Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::vector<int>>& all,
                 const std::vector<int>& order, Gap wanted) {
   Placement placement{std::vector<int64_t>(lifetimes.size(), 0), 0};
@@ -86,11 +86,11 @@ Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::v
   return placement;
 }
 
-/// Each buffer when it is first alive, in the tightest gap that those that have died leave: n log n, for thousands that
-/// are alive together.
+/// Places each buffer at its first step, in the tightest gap that dead buffers leave: O(n log n), for thousands of
+/// overlapping lifetimes.
 Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
   Placement placement{std::vector<int64_t>(lifetimes.size(), 0), 0};
-  std::map<int64_t, int64_t> free;                // offset -> bytes; no two touch
+  std::map<int64_t, int64_t> free;                // offset -> bytes; adjacent gaps are merged
   std::set<std::pair<int64_t, int64_t>> by_size;  // bytes, offset
   std::set<std::pair<int, int>> alive;            // last step, buffer
   const auto take = [&](std::map<int64_t, int64_t>::iterator gap) {
@@ -125,7 +125,7 @@ Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
     if (const auto fits = by_size.lower_bound({size, 0}); fits != by_size.end()) {
       offset = fits->second;
     } else if (!free.empty() && free.rbegin()->first + free.rbegin()->second == placement.bytes) {
-      offset = free.rbegin()->first;  // a gap at the end grows
+      offset = free.rbegin()->first;  // a gap at the end is extended
     }
     if (const auto gap = free.find(offset); gap != free.end()) {
       const int64_t left = gap->second - size;
@@ -153,8 +153,8 @@ int64_t peakLive(const std::vector<Lifetime>& lifetimes) {
   return peak;
 }
 
-/// All lifetimes by ascending key. The index decides between equals: sorting must not depend on the library's
-/// algorithm.
+/// Returns all lifetimes by ascending key. The index breaks ties, so that the order does not depend on the library's
+/// sort.
 template <typename Key>
 std::vector<int> orderBy(const std::vector<Lifetime>& lifetimes, Key key) {
   std::vector<int> order(lifetimes.size());

@@ -25,7 +25,7 @@ std::unique_ptr<mlir::Pass> createCanonicalizer() {
 
 Canonicalizer::Canonicalizer(mlir::MLIRContext& context) : context_(context) { makePatterns(); }
 
-// As MLIR's pass collects them.
+// Collects patterns as MLIR's pass does.
 void Canonicalizer::makePatterns() {
   mlir::RewritePatternSet patterns(&context_);
   for (mlir::Dialect* dialect : context_.getLoadedDialects()) dialect->getCanonicalizationPatterns(patterns);
@@ -37,7 +37,7 @@ void Canonicalizer::makePatterns() {
 }
 
 bool Canonicalizer::run(mlir::Operation* root, bool& changed) {
-  // An importer may have loaded a dialect since.
+  // An importer may have loaded a dialect in the meantime.
   if (context_.getRegisteredOperations().size() != operations_) makePatterns();
   bool now = false;
   const bool converged =

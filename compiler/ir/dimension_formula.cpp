@@ -8,7 +8,7 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int64_t kGreatestNumber = int64_t{1} << 32;  // in a name
+constexpr int64_t kGreatestNumber = int64_t{1} << 32;  // of a number in a name
 constexpr int64_t kGreatest = int64_t{1} << 62;
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
@@ -19,11 +19,11 @@ bool isOfName(char c) {
 
 int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-/// From least / below to greatest / below.
+/// An interval from least / below to greatest / below.
 struct Fraction {
   int64_t least = 0, greatest = 0, below = 1;
 
-  bool multiply(int64_t by) {  // which is positive
+  bool multiply(int64_t by) {  // by > 0
     return !__builtin_mul_overflow(least, by, &least) && !__builtin_mul_overflow(greatest, by, &greatest);
   }
   bool divide(int64_t by) { return !__builtin_mul_overflow(below, by, &below); }
@@ -53,12 +53,12 @@ struct Fraction {
   bool isWithin() const { return least > -kGreatest && greatest < kGreatest && below < kGreatest; }
 };
 
-/// `sizeOf`: the bounds of a dimension.
+/// `size_of`: the bounds of a dimension.
 template <typename SizeOf>
 std::optional<Fraction> evaluate(const std::vector<DimensionFormula::Step>& steps, const SizeOf& size_of) {
   using Kind = DimensionFormula::Kind;
   std::array<Fraction, DimensionFormula::kMostDepth> stack;
-  size_t depth = 0;  // parse() saw that it stays within
+  size_t depth = 0;  // parse() checked the bound
   for (const DimensionFormula::Step& step : steps) {
     const bool pops = step.kind == Kind::kAdd || step.kind == Kind::kSubtract || step.kind == Kind::kMultiply;
     if (step.kind == Kind::kNumber || step.kind == Kind::kDimension) {
@@ -90,8 +90,8 @@ std::optional<Fraction> evaluate(const std::vector<DimensionFormula::Step>& step
 
 }  // namespace
 
-/// sum: product (+|- product)*; product: operand (* operand | / number | // number)*; operand: number, name, (sum),
-/// floor(sum), ceiling(sum), - operand.
+/// Grammar. sum: product (+|- product)*; product: operand (* operand | / number | // number)*; operand: number, name,
+/// (sum), floor(sum), ceiling(sum), - operand.
 class DimensionFormula::Parser {
  public:
   Parser(std::string_view text, std::span<const std::string_view> names) : text_(text), names_(names) {}

@@ -75,11 +75,11 @@ std::optional<Series> constantOf(mlir::Attribute attribute, int64_t element) {
   } else {
     return std::nullopt;
   }
-  // A condition is 0 or 1 here.
+  // A condition has the values 0 and 1.
   return Series{-1, {value.getBitWidth() == 1 ? static_cast<int64_t>(value.getZExtValue()) : value.getSExtValue()}};
 }
 
-/// Of series of the same range, or of none.
+/// Combines series of the same range, or constants, elementwise.
 template <typename Of>
 std::optional<Series> together(std::initializer_list<const Series*> parts, Of of) {
   Series result;
@@ -105,7 +105,7 @@ bool isOneInteger(mlir::Type type) {
   return type.isIntOrIndex();
 }
 
-/// An integer, or one of the few of a shape.
+/// Whether the type is an integer or a tensor of a few, such as a shape.
 bool isShort(mlir::Type type) {
   auto ranked = mlir::dyn_cast<mlir::RankedTensorType>(type);
   if (!ranked) return type.isIntOrIndex();
@@ -196,12 +196,13 @@ std::optional<Series> ExtentSeries::computed(Value value, int64_t element) {
   const Rule rule = ruleOf(op);
   if (!rule) return std::nullopt;
   const bool is_logical = mlir::isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op);
-  if (!is_logical && mlir::getElementTypeOrSelf(value).isInteger(1)) return std::nullopt;  // those wrap around
+  if (!is_logical && mlir::getElementTypeOrSelf(value).isInteger(1)) return std::nullopt;  // sums of i1 wrap around
   auto exact =
       together({&operands.front(), &operands.back()}, [&](auto at) { return rule(at(operands[0]), at(operands[1])); });
   if (exact || is_logical) return exact;
   if (!mlir::isa<arith::DivSIOp>(op)) return ofSeveral(op, operands[0], operands[1]);
-  // Divided by 1 in place of 0 (Scalars::div), where what has the divisor for a factor is 0 as well.
+  // Scalars::div replaces a divisor 0 by 1. Dividing by the original divisor is exact if the dividend has it as a
+  // factor, since it is 0 then too.
   auto guard = op->getOperand(1).getDefiningOp<arith::SelectOp>();
   const auto unguarded = guard ? of(guard.getFalseValue(), element) : std::nullopt;
   return ofSeveral(op, operands[0], unguarded ? *unguarded : operands[1]);

@@ -17,9 +17,10 @@ namespace arith = mlir::arith;
 using mlir::Value;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-/// So low that beside a score its exponential is zero in every type, and above what is added to it at most.
+/// A score below kRemovedBelow is removed: next to a kept score its exponential is zero in every type, and no addend
+/// (at most kLargestScore) changes that. A score above kKeptAbove is kept.
 constexpr double kRemovedBelow = -1e37, kKeptAbove = -1e32;
-/// Integers of at most this magnitude are exact as double.
+/// Integers up to this magnitude are exact as double.
 constexpr double kExact = 9007199254740992.0;
 constexpr int64_t kLeastPiece = 64;  // whole register tiles of any chip
 
@@ -37,7 +38,7 @@ Bounds sum(const Bounds& a, const Bounds& b) {
 
 Bounds negative(const Bounds& a) { return {-a.hi, -a.lo}; }
 
-/// Sums of integers wrap where they are too large.
+/// Integer sums that are too large wrap around, so nothing is known of them.
 Bounds exact(const Bounds& a) { return a.lo < -kExact || a.hi > kExact ? Bounds{} : a; }
 
 Bounds truth(std::optional<bool> value) { return value ? known(*value ? 1 : 0) : Bounds{0, 1}; }
@@ -50,7 +51,7 @@ std::optional<bool> less(const Bounds& a, const Bounds& b) {
 
 std::optional<bool> negated(std::optional<bool> value) { return value ? std::optional(!*value) : value; }
 
-/// Comparisons as signed numbers; unsigned ones are where nothing is negative.
+/// Compares as signed numbers; unsigned comparisons agree if nothing is negative.
 std::optional<bool> compared(arith::CmpIPredicate predicate, const Bounds& a, const Bounds& b) {
   using P = arith::CmpIPredicate;
   const bool natural = a.lo >= 0 && b.lo >= 0;
@@ -95,7 +96,7 @@ class Evaluation {
   Bounds computed(Value value, mlir::Operation* op) {
     auto bounds = [&](unsigned operand) { return of(op->getOperand(operand)); };
     const bool is_bit = value.getType().isInteger(1);
-    // A bit is 0 or 1 here; with a sign it is 0 or -1.
+    // A bit has the values 0 and 1 here; with a sign it would be 0 or -1.
     auto signedBounds = [&](unsigned operand) {
       return op->getOperand(operand).getType().isInteger(1) ? negative(bounds(operand)) : bounds(operand);
     };
@@ -148,7 +149,7 @@ class Evaluation {
           return truth(compared(compare.getPredicate(), bounds(0), bounds(1)));
         })
         .Case([&](arith::CmpFOp compare) {
-          // Numbers that are known, such as those of a triangle of ones; what is not may be no number.
+          // Only known numbers, such as those of a triangle of ones: an unknown value may be NaN.
           const Bounds a = bounds(0), b = bounds(1);
           if (a.lo != a.hi || b.lo != b.hi) return truth(std::nullopt);
           return truth(arith::applyCmpPredicate(compare.getPredicate(), llvm::APFloat(a.lo), llvm::APFloat(b.lo)));
@@ -176,7 +177,7 @@ class Evaluation {
         .Default([&](mlir::Operation*) { return is_bit ? truth(std::nullopt) : Bounds{}; });
   }
 
-  /// What the type of `value` holds exactly.
+  /// Returns the bounds that the type of `value` can represent exactly.
   static Bounds fitting(Value value, const Bounds& bounds) {
     if (auto type = llvm::dyn_cast<mlir::IntegerType>(value.getType())) {
       const double limit = std::ldexp(1.0, static_cast<int>(std::min(53U, type.getWidth() - 1)));

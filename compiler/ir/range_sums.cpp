@@ -15,7 +15,7 @@ namespace arith = mlir::arith;
 constexpr size_t kMostProducts = 32;
 constexpr int64_t kMostTimes = int64_t{1} << 40;
 
-/// As a sum; nothing of what may be below 0, or of a range too long for a table.
+/// Converts to a sum; nothing for values that may be negative, or for a range too long for a table.
 std::optional<Series> asSum(const Series& series) {
   if (!series.sum.empty()) return series;
   if (series.at.empty() || std::any_of(series.at.begin(), series.at.end(), [](int64_t value) { return value < 0; }))
@@ -50,8 +50,8 @@ std::optional<RangeProduct> multiplied(const RangeProduct& a, const RangeProduct
   return result;
 }
 
-/// Nothing where the divisor can be 0 and the dividend is not 0 then. No less than the quotient, and it where it is
-/// whole in every factor.
+/// Returns an upper bound of the quotient, exact if every factor divides. Nothing if the divisor can be 0 while the
+/// dividend is not.
 std::optional<RangeProduct> divided(const RangeProduct& a, const RangeProduct& by, bool& is_exact) {
   if (by.times == 0) return std::nullopt;
   RangeProduct inverse;
@@ -92,7 +92,7 @@ std::optional<Series> greaterOf(const Series& a, const Series& b) {
 }
 
 std::optional<Series> ofSeveral(mlir::Operation* op, const Series& a, const Series& b) {
-  // What is subtracted makes it no greater.
+  // Subtracting a non-negative value does not increase the bound.
   if (mlir::isa<arith::SubIOp>(op)) {
     std::optional<Series> x = asSum(a);
     if (!x || !asSum(b)) return std::nullopt;

@@ -8,7 +8,7 @@ namespace {
 
 namespace arith = mlir::arith;
 
-/// The operation that computes what the body yields, when it is one of `Ops`.
+/// Returns the operation that computes the body's result if it is one of `Ops`.
 template <typename... Ops>
 mlir::Operation* yieldedBy(mlir::Block& body) {
   mlir::Operation* op =
@@ -16,7 +16,7 @@ mlir::Operation* yieldedBy(mlir::Block& body) {
   return op && mlir::isa<Ops...>(op) ? op : nullptr;
 }
 
-/// Whether its operands are the body's first two arguments.
+/// Whether its operands are the body's first two arguments, in order.
 bool isOfArguments(mlir::Operation* op, mlir::Block& body) {
   return op && body.getNumArguments() >= 2 && op->getOperand(0) == body.getArgument(0) &&
          op->getOperand(1) == body.getArgument(1);

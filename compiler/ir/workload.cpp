@@ -10,7 +10,7 @@ CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
   mlir::Location unknown = mlir::UnknownLoc::get(function.getContext());
   function->walk([&](mlir::Operation* op) {
     op->setLoc(unknown);
-    // Attributes an operation does not declare say where it came from, not what it computes.
+    // Discardable attributes describe an operation's origin, not its computation.
     if (op != function.getOperation()) {
       const mlir::Attribute narrow = op->getDiscardableAttr(kNarrowPairs);
       op->setDiscardableAttrs(mlir::DictionaryAttr::get(op->getContext()));

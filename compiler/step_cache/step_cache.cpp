@@ -8,7 +8,7 @@ namespace tessera::compiler {
 std::string stepKey(std::string_view step, std::initializer_list<std::string_view> inputs) {
   Sha256 hash;
   const auto update = [&](std::string_view part) {
-    // With its length, so that no two lists of parts run together to the same bytes.
+    // Each part is preceded by its length, so that different lists of parts never hash the same bytes.
     hash.update(absl::StrCat(part.size(), ":"));
     hash.update(part);
   };

@@ -31,7 +31,7 @@ class Tracer {
         layout.block_lines = std::max(layout.block_lines, ceilDiv(high, rows) * ceilDiv(wide, columns) *
                                                               lines(rows * columns * chain_.tensors[t].element_bytes));
       }
-      // An intermediate keeps one block, or all blocks along what is retained.
+      // An intermediate holds one block, or all blocks along retained loops.
       auto kept = [&](int loop) {
         return !chain_.isIntermediate(static_cast<int>(t)) || (structure_.retained[t] >> loop & 1);
       };
@@ -71,7 +71,7 @@ class Tracer {
       bool now = true;
       for (size_t loop = 0; loop < chain_.loops.size(); ++loop) {
         if (std::ranges::count(member.loops, static_cast<int>(loop))) continue;
-        // A loop of a later member: run before it starts; of an earlier one: after it is through.
+        // The loop belongs to a later member: run before it starts; or to an earlier one: run after its last iteration.
         const bool earlier = std::ranges::any_of(chain_.members, [&](const Member& other) {
           return &other < &member && std::ranges::count(other.loops, static_cast<int>(loop));
         });
@@ -85,10 +85,10 @@ class Tracer {
     int64_t from, to;
     int64_t size() const { return to - from; }
   };
-  /// Per loop of the chain: what a block within the present one covers of it.
+  /// Per loop of the chain: the range that a block within the current one covers.
   using Ranges = std::vector<Range>;
 
-  /// Rows and columns of the blocks that a member takes of a tensor, in which they are packed.
+  /// Returns rows and columns of the packed blocks of a tensor for a member.
   std::pair<int64_t, int64_t> packed(size_t member, int tensor) const {
     const auto along = [&](int loop) {
       if (program_.within.empty() || program_.within[member].levels.empty()) return program_.tiles[loop];
@@ -98,7 +98,7 @@ class Tracer {
     return {along(layouts_[tensor].row_loop), along(layouts_[tensor].column_loop)};
   }
 
-  /// Lines of these rows of the tensor's block within the present one.
+  /// Touches the lines of these rows of the tensor's block within the current one.
   void touch(size_t member, int tensor, Range rows, const Ranges& ranges) {
     const Layout& layout = layouts_[tensor];
     const auto [high, wide] = packed(member, tensor);
@@ -122,7 +122,7 @@ class Tracer {
     cut(member, program_.within.empty() ? nullptr : &program_.within[number], 0, 0, ranges);
   }
 
-  /// The loops of the member's levels from one on.
+  /// Runs the loops of the member's levels from `level` on.
   void cut(const Member& member, const NestedMember* within, size_t level, size_t position, const Ranges& ranges) {
     if (within == nullptr || level == within->levels.size()) return panels(member, ranges);
     const LevelBlocks& blocks = within->levels[level];
