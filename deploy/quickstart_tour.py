@@ -1,6 +1,6 @@
-"""The tour of deploy/quickstart: a service with two workers, ResNet-50 compiled by it, checked and timed.
+"""The tour of deploy/quickstart: a service with two workers compiles ResNet-50; the result is checked and timed.
 
-The commands it runs are printed, so that each can be tried by hand.
+The script prints its commands, so that each can be repeated by hand.
 """
 
 import json
@@ -34,7 +34,7 @@ def say(text):
 
 
 def tessera(*words, capture=False):
-    """Shows and runs one command; its progress goes to the terminal. Returns its JSON when captured."""
+    """Prints and runs one command; its progress goes to the terminal. Returns its JSON with `capture`."""
     print(f"$ tessera {shlex.join(map(str, words))}", flush=True)
     done = subprocess.run([BIN / "tessera", *map(str, words)], stdout=subprocess.PIPE if capture else None, text=True,
                           cwd=WORK)
@@ -44,7 +44,7 @@ def tessera(*words, capture=False):
 
 
 class Tesserad:
-    """The service on its embedded default: SQLite and blobs in a folder, workers of its own."""
+    """A service with its embedded defaults: SQLite and blobs in a folder, local workers."""
 
     def __enter__(self):
         data = WORK / "data"
@@ -73,7 +73,7 @@ class Tesserad:
 
 
 def check(session, inputs):
-    """Largest error of the artifact's outputs against ONNX Runtime; exits when it is over the tolerance."""
+    """Returns the largest error of the artifact's outputs against ONNX Runtime; exits if it exceeds the tolerance."""
     expected, _ = session.run(dict(np.load(inputs)))
     for name, wanted in expected.items():
         absolute, relative = difference(np.load(WORK / "outputs" / f"{name}.npy"), wanted)
@@ -85,7 +85,7 @@ def check(session, inputs):
 
 
 def measure(session, inputs):
-    """Both sides by turns on one thread, so that a busy machine slows both."""
+    """Alternates both sides on one thread, so that a busy machine slows both."""
     ours, theirs = [], []
     arrays = dict(np.load(inputs))
     for _ in range(ROUNDS):

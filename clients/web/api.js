@@ -1,8 +1,8 @@
-// The API of this service. A token is asked for where one is needed and kept for this tab alone.
+// Calls of the service's JSON API. If the service requires a token, asks for one and keeps it for this tab only.
 
 const KEY = "tessera-token";
-let asked = null; // the dialog that is open
-let declined = false; // somebody wants no token now: pages that look again and again must not ask again and again
+let asked = null; // the promise of the open dialog
+let declined = false; // the user declined to give a token: pages that poll must not ask repeatedly
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 
@@ -51,7 +51,7 @@ async function request(path, options, signal) {
   }
 }
 
-/** A GET; `parameters` without empty ones. */
+/** A GET request; empty `parameters` are omitted. */
 export async function get(path, parameters, signal) {
   const response = await request(address(path, parameters), {method: "GET"}, signal);
   if (!response.ok) throw await failed(response);
@@ -73,10 +73,10 @@ export function address(path, parameters) {
   return query.size > 0 ? `${path}?${query}` : path;
 }
 
-/** A value of a filter: quoted, wildcards kept. */
+/** Quotes a value of a filter; wildcards keep their meaning. */
 export const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 
-/** Until the page is looked at, or the signal. */
+/** Resolves when the page is visible, or at the signal. */
 function looked(signal) {
   return new Promise((done) => {
     const check = () => {
@@ -91,8 +91,9 @@ function looked(signal) {
 }
 
 /**
- * Events of a job from `cursor` on, until its end or the signal; comes back after a broken connection. Only while the
- * page is looked at: a browser has six connections to a service for all its tabs, and each stream keeps one.
+ * Passes events of a job from `cursor` on to `onEvent`, until its end or the signal; reconnects after a broken connection.
+ * Streams only while the page is visible: a browser has six connections to a service for all its tabs, and each stream occupies
+ * one.
  */
 export async function watch(job, cursor, onEvent, onState, signal) {
   while (!signal.aborted) {
@@ -150,7 +151,7 @@ async function* events(body) {
   }
 }
 
-/** Whether there is a new one. One dialog, however many requests wait for it. */
+/** Asks for a token; resolves to whether there is a new one. All waiting requests share one dialog. */
 export function askForToken(why) {
   asked ??= new Promise((answered) => {
     const dialog = document.getElementById("ask");
@@ -210,7 +211,7 @@ export function askForToken(why) {
       {once: true},
     );
     dialog.replaceChildren(form);
-    if (!dialog.open) dialog.showModal(); // the list of keys may have been
+    if (!dialog.open) dialog.showModal(); // the list of keys may be open
     field.focus();
   });
   return asked;

@@ -1,4 +1,4 @@
-// What compilations made, and one of them with its graph and its times.
+// The list of artifacts, and one artifact with its graph and its times.
 
 import {address, get, post, quoted} from "/web/api.js";
 import {add, empty, facts, h, panel, show, table, tree} from "/web/dom.js";

@@ -1,4 +1,4 @@
-// The roofline, and the best so far.
+// Charts: the roofline, and the best result over trials.
 
 import {h, newId, s} from "/web/dom.js";
 import {ms, scaled} from "/web/format.js";
@@ -28,8 +28,8 @@ function frame(label, ...children) {
 }
 
 /**
- * Kernels by what they compute for each byte they must move, and how fast they do. points: {name, flops, bytes, ms};
- * `peak` in FLOP/s of the whole chip and `levels` its memories, [{name, bandwidth in B/s}], as its description says.
+ * Roofline: arithmetic intensity and speed of kernels. points: {name, flops, bytes, ms}; `peak` in FLOP/s of the whole chip and
+ * `levels` its memories, [{name, bandwidth in B/s}], from its description.
  */
 export function roofline(points, peak, levels, threadNote) {
   const bandwidth = Math.min(...levels.map((level) => level.bandwidth));
@@ -47,7 +47,8 @@ export function roofline(points, peak, levels, threadNote) {
   const px = (x) => SIZE.left + ((x - x0) / (x1 - x0)) * (SIZE.width - SIZE.left - SIZE.right);
   const py = (y) => SIZE.height - SIZE.bottom - ((y - y0) / (y1 - y0)) * (SIZE.height - SIZE.top - SIZE.bottom);
   const most = Math.max(...shown.map(({ms: time}) => time));
-  // Under each level's slope lies what its data rate allows; outermost first, levels of one rate once.
+  // Each memory level bounds the speed by its bandwidth times the intensity. Outermost first; levels of equal bandwidth are
+  // drawn once.
   const slopes = roof ? [...new Map([...levels].reverse().map((level) => [level.bandwidth, level])).values()] : [];
   const slope = ({name, bandwidth: rate}, i) => {
     const start = Math.max(x0, y0 - exponent(rate)),
@@ -132,7 +133,7 @@ export function roofline(points, peak, levels, threadNote) {
   );
 }
 
-/** Measurements in the order they were made, and the best until then. points: {time, value, label}. */
+/** Measurements in the order of their times, and the best one up to each. points: {time, value, label}. */
 export function bestSoFar(points) {
   const low = Math.min(...points.map(({value}) => value)),
     high = Math.max(...points.map(({value}) => value));
@@ -166,7 +167,7 @@ export function bestSoFar(points) {
 }
 
 /**
- * How much faster than the default the best so far is, over trials: `lines` and, thicker, `main`, each {name, points:
+ * Speedup of the best schedule so far over the default, over trials: `lines` and, drawn thicker, `main`, each {name, points:
  * [{x, y}]}.
  */
 export function speedCurves(lines, main) {

@@ -1,4 +1,4 @@
-// Two artifacts side by side: which kernels are others, and what is faster or slower beyond the noise.
+// Comparison of two artifacts: which kernels differ, and which are faster or slower beyond the noise.
 
 import {get} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
@@ -60,7 +60,7 @@ export async function compare(context) {
     );
   show(box, h("p", {class: "wait"}, "Reading both."));
   const profiles = await profilesOf([a, b], context.signal);
-  // Which of an artifact's runs: "run-a" and "run-b" in the address, the newest without.
+  // The selected run of an artifact: parameters "run-a" and "run-b" of the address; the newest by default.
   const runOf = (name, id) =>
     profiles.get(id).find((job) => job.id === query.get(`run-${name}`)) ?? profiles.get(id)[0];
   const chosen = [
@@ -107,7 +107,7 @@ export async function compare(context) {
   show(box, summary(one, other), kernels(one, other));
 }
 
-/** Faster or slower, and whether that exceeds the noise: three times the scaled MAD of both together. */
+/** Whether a kernel is faster or slower beyond the noise: three times the scaled MAD of both runs together. */
 function verdict(before, after, noise) {
   if (!before || !after) return h("span", {class: "note"}, "not timed");
   const change = after / before - 1;
@@ -194,7 +194,7 @@ const scheduleOf = (plan, i) => JSON.stringify(plan.workloads?.[plan.steps?.[i]?
 
 function kernels(one, other) {
   const timeOf = ({kernels: all}, i) => all.find(({step}) => step === i);
-  // Steps of one name belong together; what only one of them has stands alone.
+  // Pairs steps of equal names; unpaired steps stay alone.
   const names = new Map();
   (other.plan.steps ?? []).forEach((_, i) => {
     const name = stepName(other.plan, i);

@@ -1,4 +1,4 @@
-// Elements in one line: h("td", {class: "num"}, 3). No text is ever parsed as markup.
+// Creates elements: h("td", {class: "num"}, 3). Text is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -27,15 +27,15 @@ export function s(tag, properties, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
-/** Width or height in per cent, as a style: the page's policy allows no style attributes. */
+/** Sets width or height in per cent through the style object: the page's policy forbids style attributes. */
 export function sized(node, property, share) {
   node.style[property] = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return node;
 }
 
 /**
- * Replaces the children. The focus stays where it was: on what has the same id, else on the same link or on what has
- * the same label. What was opened stays open, by id.
+ * Replaces the children. The focus stays on the element with the same id, link target or label. Open `details` elements stay
+ * open, by id.
  */
 export function show(node, ...children) {
   const focused = document.activeElement;
@@ -77,7 +77,7 @@ export function panel(title, options, ...body) {
   );
 }
 
-/** A table within a box that scrolls sideways by itself. columns: {title, cell(row), num, sort, hide}. */
+/** A table in a horizontally scrolling box. columns: {title, cell(row), num, sort, hide}. */
 export function table(caption, columns, rows, options = {}) {
   const head = columns.map((column) => {
     if (!column.title) return h("td", {});
@@ -126,7 +126,7 @@ export function table(caption, columns, rows, options = {}) {
   );
 }
 
-/** What to read where there is nothing yet: what it would be, and how to come by it. */
+/** The text of an empty view: what it would show, and the command that produces it. */
 export function empty(text, command) {
   return h("div", {class: "empty"}, h("p", {}, text), command && h("pre", {}, h("code", {}, command)));
 }
@@ -141,7 +141,7 @@ export function facts(pairs) {
   );
 }
 
-/** Any message, whatever its kind, to open where one is curious. */
+/** An expandable tree of any message. */
 export function tree(value, name = "", open = true, depth = 0) {
   const label = name && h("span", {class: "key"}, `${name}: `);
   if (value === null || typeof value !== "object") {

@@ -1,4 +1,4 @@
-// What the compiler makes of a model: the graph before and after, what it decided and why, and the memory it takes.
+// An explanation of a model: the graph before and after, decisions with their reasons, and memory.
 
 import {facts, h, panel, show, table} from "/web/dom.js";
 import {bytes, number, scaled, short} from "/web/format.js";
@@ -6,7 +6,7 @@ import {graphView} from "/web/graph.js";
 import {tag} from "/web/parts.js";
 import {memories} from "/web/targets.js";
 
-/** explanation: tessera.v1.Explanation as JSON; `source`: where from. */
+/** explanation: tessera.v1.Explanation as JSON; `source`: its address. */
 export function explanationPanels(context, explanation, source) {
   const plan = explanation.plan ?? {},
     report = plan.report ?? {};

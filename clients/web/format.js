@@ -1,8 +1,8 @@
-// Numbers and times as people read them. protobuf's JSON has 64-bit numbers as text.
+// Formats numbers and times. protobuf's JSON encodes 64-bit numbers as text.
 
 export const number = (value) => Number(value ?? 0);
 
-/** Microseconds since the epoch. */
+/** Converts microseconds since the epoch. */
 export const date = (us) => (number(us) ? new Date(number(us) / 1000) : null);
 
 export function clock(us) {
@@ -65,7 +65,7 @@ export function median(values) {
   return sorted.length === 0 ? NaN : sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Median absolute deviation: how far the middle half lies from the median. */
+/** Median absolute deviation. */
 export function spread(values) {
   const middle = median(values);
   return median(values.map((value) => Math.abs(value - middle)));

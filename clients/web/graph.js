@@ -1,11 +1,11 @@
-// A directed graph in layers, drawn from top to bottom: nodes under all they read (longest path), neighbours ordered by
-// the mean place of what they read and of what reads them (Sugiyama's method, four sweeps).
+// A layered drawing of a directed graph, from top to bottom. Layers are longest paths; nodes are ordered by the mean position
+// of their neighbours in four sweeps (Sugiyama's method).
 
 import {facts, h, newId, s, show, table} from "/web/dom.js";
 import {bytes, number, scaled, shape} from "/web/format.js";
 
 const NODE = {width: 220, height: 40, across: 24, down: 32};
-/** More cannot be read in a picture; the list has them all. */
+/** Larger graphs are unreadable as a drawing; the list shows all nodes. */
 const MOST = 800;
 
 const CLASSES = [
@@ -24,7 +24,7 @@ function layered(nodes, edges) {
     from.readers.push(to);
     to.reads.push(from);
   }
-  // Kahn's order; what a cycle holds (there should be none) stays in the first row.
+  // Kahn's topological order. Nodes on a cycle (there should be none) stay in the first row.
   const open = new Map([...at.values()].map((place) => [place, place.reads.length]));
   const ready = [...at.values()].filter((place) => !place.reads.length);
   for (let i = 0; i < ready.length; ++i) {
@@ -49,7 +49,8 @@ function layered(nodes, edges) {
         place.wish = near.length ? near.reduce((sum, other) => sum + other.x, 0) / near.length : place.x;
       }
       row.sort((one, other) => one.wish - other.wish);
-      // Each as near to its wish as its left neighbour lets it, then the row moved to the middle of its wishes.
+      // Places each node as close to its desired position as the left neighbour permits, then shifts the row to the mean of the
+      // desired positions.
       let left = -Infinity;
       for (const place of row) {
         place.x = Math.max(place.wish, left + 1);
@@ -62,7 +63,7 @@ function layered(nodes, edges) {
   return {at, rows};
 }
 
-/** A picture, what is known of the node that is chosen, and the same as a list. `more(node)`: further facts. */
+/** The drawing, details of the selected node, and the nodes as a list. `more(node)` returns further details. */
 export function graphView(title, graph, more = () => []) {
   const nodes = graph.nodes ?? [],
     edges = graph.edges ?? [];
@@ -157,7 +158,7 @@ function picture(title, nodes, edges, choose) {
         y1 = top(place) + NODE.height,
         x2 = left(reader) + NODE.width / 2,
         y2 = top(reader);
-      // Around the nodes of the rows between, where it passes several.
+      // An edge over several rows bends around the nodes of the rows between.
       const bend = Math.max(16, Math.min(60, (y2 - y1) / 2)),
         aside = reader.row - place.row > 1 && Math.abs(x1 - x2) < 1 ? NODE.width / 2 + 14 : 0;
       const path = aside

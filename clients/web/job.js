@@ -1,4 +1,4 @@
-// One job, live: its events arrive as they happen; what it made is shown when it is there.
+// The page of one job. Events appear live; results appear when they are available.
 
 import {get, post, watch} from "/web/api.js";
 import {add, facts, h, panel, show, sized, table, tree} from "/web/dom.js";
@@ -23,7 +23,7 @@ import {
   targetLink,
 } from "/web/parts.js";
 
-const MOST_EVENTS = 1000; // that are listed; the JSON has them all
+const MOST_EVENTS = 1000; // limit of listed events; the JSON has all
 const ended = ({state}) => ["SUCCEEDED", "FAILED", "CANCELLED"].includes(state);
 
 export async function job(context) {
@@ -48,7 +48,7 @@ export async function job(context) {
   const found = now.tune && new Search(search, now.id);
   let drawn = "";
   const draw = () => {
-    // A button stays the same one while somebody presses it.
+    // Buttons are replaced only if they change, so that a click in progress is not lost.
     const about = [now.state, now.cached].join();
     if (about !== drawn) {
       drawn = about;
@@ -63,7 +63,7 @@ export async function job(context) {
     }
   };
   draw();
-  // What changes with many events is asked for at most every two seconds, and once more at the end.
+  // Views that change with many events are reloaded at most every two seconds, and once at the end.
   let asking = false,
     stale = false;
   const refresh = async () => {
@@ -78,7 +78,7 @@ export async function job(context) {
         const source = `${path}/trace`;
         show(times, timelinePanel(context, await get(source, {}, context.signal), source));
       });
-      // What takes long to answer, of a job with very many attempts, is asked for more rarely.
+      // Slow responses (jobs with very many attempts) are requested less often.
       await new Promise((done) => setTimeout(done, Math.max(2000, 5 * (performance.now() - begun))));
     }
     asking = false;
@@ -86,7 +86,7 @@ export async function job(context) {
   refresh();
   let busy = false,
     again = false;
-  // Phases and results come with the job; many events make one look.
+  // Phases and results are part of the job; several events cause one reload.
   const look = async () => {
     if (busy) {
       again = true;
@@ -100,7 +100,7 @@ export async function job(context) {
         draw();
       } while (again);
     } finally {
-      busy = false; // also when the service did not answer: the next event looks again
+      busy = false; // even if the service did not answer: the next event reloads again
     }
   };
   watch(
@@ -123,7 +123,7 @@ export async function job(context) {
       if (event.state || event.attempt) context.guarded(look);
     },
     (state) => {
-      // What an event did not make us see, since the service was gone then, is seen now.
+      // If the reload after the last event failed because the service was away, reload now.
       if (state === "ended" && !ended(now)) context.guarded(look);
       light.dataset.now = state;
       light.textContent = {

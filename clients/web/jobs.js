@@ -1,4 +1,4 @@
-// All jobs: filters, sorting and the page are in the address.
+// The list of jobs. Filters, sorting and page are in the address.
 
 import {address, get, quoted} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
@@ -95,6 +95,6 @@ export async function jobs(context) {
       pager(context, answer.nextPageToken, found.length, "jobs"),
     );
   };
-  // Later pages stand still under the reader.
+  // Later pages do not refresh while the user reads.
   return asked.pageToken ? look() : context.every(3000, look);
 }

@@ -7,10 +7,10 @@ import {bar} from "/web/parts.js";
 import {peakOf, roofsOf} from "/web/targets.js";
 import {roofline} from "/web/charts.js";
 
-/** An artifact's newest profile that has ended: its job, or undefined. */
+/** The job of an artifact's newest finished profile, or undefined. */
 export const newestProfile = async (artifact, signal) => (await profilesOf([artifact], signal, 1)).get(artifact)[0];
 
-/** Of each of some artifacts the profiles that have ended, newest first; of the latest thousand there are. */
+/** For each artifact its finished profiles, newest first, among the latest thousand profiles. */
 export async function profilesOf(artifacts, signal, enough = Infinity) {
   const found = new Map(artifacts.map((id) => [id, []]));
   let pageToken = "";
@@ -27,7 +27,7 @@ export async function profilesOf(artifacts, signal, enough = Infinity) {
   return found;
 }
 
-/** What a profile says of each step: name, times, and by the plan its traffic. */
+/** Steps of a profile: name, times, and memory traffic according to the plan. */
 export function kernelsOf(profile, plan) {
   const workloads = new Map((plan?.workloads ?? []).map((workload) => [workload.hash, workload]));
   return (profile.kernels ?? []).map((kernel, step) => {

@@ -1,4 +1,4 @@
-// Addresses and what they show. Everything one sees is in the address, so that a link shows the same to somebody else.
+// Routes of the page. The address contains the complete view, so that a link shows the same to another person.
 
 import {ApiError, askForToken, token} from "/web/api.js";
 import {add, h, show} from "/web/dom.js";
@@ -29,7 +29,10 @@ const PAGES = [
 const main = document.getElementById("main");
 let ended = new AbortController();
 
-/** What a view is given: its box, the address's parts, a signal that ends with it, and how to go on. */
+/**
+ * Opens the view of the current address. A view receives its element, the address's parts, a signal that fires when the view is
+ * left, and functions to navigate.
+ */
 function open({keepFocus = false} = {}) {
   ended.abort();
   ended = new AbortController();
@@ -50,7 +53,7 @@ function open({keepFocus = false} = {}) {
     try {
       return decodeURIComponent(text);
     } catch {
-      return text; // a per cent sign that encodes nothing
+      return text; // a per cent sign that is no escape sequence
     }
   };
   const view = h("div", {class: "view"}, h("p", {class: "wait"}, "Loading."));
@@ -61,7 +64,7 @@ function open({keepFocus = false} = {}) {
     signal,
     id: id && decoded(id),
     query: searchParams,
-    /** The same page with other parameters. */
+    /** Opens the same page with other parameters. */
     set(changes, replace = false) {
       const next = new URLSearchParams(location.search);
       for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
@@ -69,7 +72,7 @@ function open({keepFocus = false} = {}) {
     },
     go,
     say,
-    /** Runs now and again, as long as the page is looked at; an error is shown and does not end it. */
+    /** Runs `look` periodically while the page is visible. Errors are shown and do not stop it. */
     async every(period, look) {
       while (!signal.aborted) {
         if (!document.hidden) await guarded(look);
@@ -99,7 +102,7 @@ function open({keepFocus = false} = {}) {
   }
 }
 
-/** What went wrong and what to do. */
+/** Shows an error and its remedy. */
 function problem(error) {
   const told = {
     401: "Use the Token button above.",
@@ -145,7 +148,7 @@ document.addEventListener("click", (event) => {
 });
 window.addEventListener("popstate", () => open());
 
-// g and a letter goes to a page, / to its first filter, ? says so.
+// Keyboard shortcuts: g and a letter opens a page, / focuses its first filter, ? lists the shortcuts.
 const KEYS = {
   o: "/",
   j: "/jobs",

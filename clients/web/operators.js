@@ -1,4 +1,4 @@
-// What the compiler imports.
+// The supported operators.
 
 import {address, get, quoted} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";

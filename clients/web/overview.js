@@ -1,4 +1,4 @@
-// What the service does now, what it did last, and where the time went.
+// The overview: current activity, recent jobs, and where compilations spend their time.
 
 import {address, get} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";

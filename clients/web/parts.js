@@ -1,4 +1,4 @@
-// What several pages show: states, links, bars, filters that live in the address.
+// Parts shared by several pages: states, links, bars, filters stored in the address.
 
 import {h, newId, sized} from "/web/dom.js";
 import {number, percent, short, words} from "/web/format.js";
@@ -19,7 +19,7 @@ const TONES = {
 export const badge = (state) => h("span", {class: `badge ${TONES[state] ?? "rest"}`}, words(state) || "unknown");
 export const tag = (text) => h("span", {class: "badge plain"}, text);
 
-// A job's kind is the field its request is in, whatever kinds there will be.
+// A job's kind is the name of the field with its request, so that new kinds need no change here.
 const OTHER = new Set([
   "id",
   "state",
@@ -45,7 +45,7 @@ export const kindOf = (job) => Object.keys(job).find((key) => !OTHER.has(key) &&
 export const specOf = (job) => job[kindOf(job)] ?? {};
 export const resultOf = (job) => Object.entries(job).find(([key]) => key.endsWith("Result"))?.[1];
 
-/** What a compile or analyze job is about, in one line. */
+/** One line about a compile or analyze job. */
 export function aboutOf(job) {
   const spec = specOf(job);
   const compile = spec.compile ?? spec;
@@ -63,7 +63,7 @@ export function targetOf(spec) {
   return target?.name ?? target?.inline?.name ?? "";
 }
 
-/** What was described in the request has no page of its own. */
+/** A target that was described in the request has no page. */
 export const targetLink = (spec) =>
   (spec.compile ?? spec).target?.name
     ? h("a", {href: `/targets/${encodeURIComponent(targetOf(spec))}`}, targetOf(spec))
@@ -88,7 +88,7 @@ export function progressOf(job) {
     total ? bar(done / total, `${phase}: ${done} of ${total}`) : null,
   );
 }
-/** Labelled bars beside each other: [{name, value, text}]. */
+/** Labelled bars next to each other: [{name, value, text}]. */
 export function bars(items) {
   const most = Math.max(...items.map(({value}) => value), 1e-12);
   return h(
@@ -102,7 +102,7 @@ export function bars(items) {
   );
 }
 
-/** Fields whose values are parameters of the address. */
+/** Input fields whose values are parameters of the address. */
 export function filters(context, fields, ...more) {
   const apply = (form) =>
     context.set({...Object.fromEntries(fields.map(({name}) => [name, form.elements[name].value.trim()])), page: ""});

@@ -1,4 +1,4 @@
-// The tuning database: every measurement, the best of each workload, and how the best came about.
+// The tuning database: all measurements, the best schedule of each workload, and the history of the best.
 
 import {address, get, quoted} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
@@ -38,7 +38,7 @@ export async function records(context) {
   const filter = filterOf(query),
     order = query.get("order") ?? "create_time desc";
   const asked = {filter, orderBy: order, pageSize: 50, pageToken: query.get("page")};
-  // The best of all there is; a filter asks for single measurements.
+  // The best of all records; a filter shows single measurements instead.
   const best = {targetName: query.get("target"), pageSize: 100};
   const all = filter === filterOf(new URLSearchParams({target: query.get("target") ?? ""}));
   const [answer, bests] = await Promise.all([
@@ -137,7 +137,7 @@ const outcome = (record) =>
     ? h("span", {class: "worse", title: record.reason ?? ""}, words(record.outcome))
     : (record.validation ?? "");
 
-/** The fastest right one of each workload on each chip with so many threads. */
+/** The fastest correct record of each workload, chip and number of threads. */
 function bestOf({groups, nextPageToken}, json) {
   return panel(
     "Best of each workload",

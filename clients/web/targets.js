@@ -1,4 +1,4 @@
-// Chips as data: what they can do at most, and how their memories lie around the cores.
+// Chips: peak figures, and a drawing of their memories around the cores.
 
 import {address, get} from "/web/api.js";
 import {empty, facts, h, panel, show, table, tree} from "/web/dom.js";
@@ -7,7 +7,7 @@ import {filters, pager, tag} from "/web/parts.js";
 
 const FAMILIES = ["", "X86_64", "AARCH64", "NVPTX", "SPATIAL", "HLS"].map((name) => [name, name ? words(name) : "any"]);
 
-/** f32 operations a second of all units. */
+/** f32 operations per second of all units. */
 export const peakOf = (target) =>
   (target.units ?? []).reduce(
     (sum, unit) =>
@@ -19,13 +19,13 @@ export const peakOf = (target) =>
     0,
   );
 const clockOf = (target) => Math.max(0, ...(target.units ?? []).map((unit) => number(unit.frequencyGhz))) * 1e9;
-/** Bytes a second of the outermost memory; a level that several share has that once. */
+/** Bytes per second of the outermost memory. The bandwidth of a level that cores share counts once. */
 export function bandwidthOf(target) {
   const outer = (target.memory ?? []).at(-1);
   return outer ? number(outer.bandwidthBytesPerCycle) * clockOf(target) : 0;
 }
 
-/** What each level of memory hands over, from the innermost on: [{name, bandwidth}], bytes a second. */
+/** Bandwidth of each memory level, innermost first: [{name, bandwidth}] in bytes per second. */
 export const roofsOf = (target) =>
   (target.memory ?? [])
     .map((level) => ({name: level.name, bandwidth: number(level.bandwidthBytesPerCycle) * clockOf(target)}))
@@ -155,7 +155,7 @@ export async function target(context) {
   );
 }
 
-/** A chip's memories as they lie around its units. */
+/** Draws a chip's memories around its units. */
 export function memories(chip, title = "Memories around the units", json = undefined) {
   const units = chip.units ?? [],
     memory = chip.memory ?? [];

@@ -1,4 +1,4 @@
-// Who worked on a job, and when: a lane for each thing a worker did at a time, a bar for each attempt.
+// A Gantt chart of a job: a lane for each slot of a worker, a bar for each attempt.
 
 import {h, newId, panel, s, show, table} from "/web/dom.js";
 import {ms, percent} from "/web/format.js";
@@ -18,7 +18,7 @@ const KINDS = [
 const kindOf = (phase) => KINDS.find(([, , phases]) => phases.includes(phase))?.[0] ?? "other";
 const MOST_LISTED = 500;
 
-/** Chrome's trace format to lanes and attempts, times in seconds. */
+/** Converts Chrome's trace format to lanes and attempts; times in seconds. */
 function read({traceEvents = [], otherData = {}}) {
   const workers = new Map(),
     lanes = [];
@@ -40,7 +40,7 @@ function read({traceEvents = [], otherData = {}}) {
   return {lanes, spans, end: spans.reduce((most, {to}) => Math.max(most, to), 0), more: otherData.more};
 }
 
-/** A step of 1, 2 or 5 times a power of ten, so that about eight fit. */
+/** Steps of 1, 2 or 5 times a power of ten, so that about eight fit. */
 const SHORTEST = 1e-6; // seconds
 
 function tick(length) {
@@ -55,7 +55,7 @@ function picture({lanes, spans}, from, to) {
   const step = tick(to - from),
     ticks = [];
   for (let i = Math.ceil(from / step); i * step <= to; ++i) ticks.push(i * step);
-  const drawn = new Map(); // of each lane the last bar that is too narrow to be told from the next
+  const drawn = new Map(); // for each lane the last bar that is too narrow to be distinguished from the next
   const bars = spans.map((span) => {
     if (span.to < from || span.from > to) return null;
     const x = px(Math.max(span.from, from)),
@@ -103,16 +103,16 @@ function picture({lanes, spans}, from, to) {
   );
 }
 
-/** What is shown is what the address says, to the millisecond: who is sent it sees the same. */
+/** The visible part is stored in the address in milliseconds, so that a link shows the same part. */
 const inAddress = (seconds) => Number(seconds.toFixed(3));
 
 const rangeOf = (query, end) => {
   const [from, to] = ["from", "to"].map((name) => Number(query.get(name) ?? NaN));
-  // Shorter, and a number cannot tell one tick from the next.
+  // In a shorter part, labels of adjacent ticks would be equal.
   return to - from >= SHORTEST && from >= 0 && from < end ? [from, to] : [0, end];
 };
 
-/** `trace`: /v1/jobs/ID/trace, which is at `source`. The part of it that is shown is in the address. */
+/** `trace` is /v1/jobs/ID/trace, loaded from `source`. The visible part is stored in the address. */
 export function timelinePanel(context, trace, source) {
   const all = read(trace);
   if (all.spans.length === 0) {

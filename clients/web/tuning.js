@@ -1,4 +1,4 @@
-// A search for schedules while it goes on, and what it found.
+// A running search for schedules, and its results.
 
 import {facts, h, panel, show, table} from "/web/dom.js";
 import {clock, ms, number, percent, short} from "/web/format.js";
@@ -9,18 +9,18 @@ const speed = (before, after) =>
   number(before) && number(after) ? `${(number(before) / number(after)).toFixed(3)} ×` : "";
 const ratio = (before, after) => (number(before) && number(after) ? number(before) / number(after) : 1);
 
-/** A curve in steps needs where each begins and how far the last goes, not every trial. */
+/** A step curve stores only the points where it changes, and its last point. */
 function grow(points, x, y) {
   if (points.at(-1)?.y === y && points.at(-2)?.y === y) points.at(-1).x = x;
   else points.push({x, y});
 }
 
-/** Draws itself into `box` from the job's events, a few times a second at most. */
+/** Draws itself into `box` from the job's events, at most a few times per second. */
 export class Search {
   #box;
   #job;
-  #latest = new Map(); // of each workload its last event
-  #lines = new Map(); // ... and its curve
+  #latest = new Map(); // the last event of each workload
+  #lines = new Map(); // the curve of each workload
   #model = [];
   #last;
   #due = false;
@@ -31,7 +31,7 @@ export class Search {
     this.#job = job;
   }
 
-  /** One of the job's TuneProgress events. */
+  /** Adds one of the job's TuneProgress events. */
   add(event) {
     const at = number(event.done),
       line = this.#lines.get(event.workloadHash) ?? [];
@@ -43,7 +43,7 @@ export class Search {
     this.#drawSoon();
   }
 
-  /** What each workload came to is told by the result from now on. */
+  /** From now on the job's result shows each workload. */
   end() {
     this.#ended = true;
     if (this.#last) this.#drawSoon();
@@ -118,7 +118,7 @@ const UNHAPPY = [
   ["unbuilt", "not built"],
 ];
 
-/** What a tune job found: `result` is its TuneResult. */
+/** The results of a tune job: `result` is its TuneResult. */
 export function tuned(box, now) {
   const result = now.tuneResult,
     json = `/v1/jobs/${encodeURIComponent(now.id)}`;

@@ -1,11 +1,11 @@
-// The artifact of a tune job as it grows: what replaced what, faster or slower, and how to go back.
+// Versions of a tune job's artifact: their speeds, and buttons to return to one.
 
 import {address, get, post} from "/web/api.js";
 import {empty, h, panel, show, table} from "/web/dom.js";
 import {ago, clock, ms, number, percent} from "/web/format.js";
 import {artifactLink, tag} from "/web/parts.js";
 
-/** The default's time over its own, both measured in turns; of the default itself 1. */
+/** The default's time divided by the version's, both measured in alternation; 1 for the default. */
 const speedOf = (version) => (number(version.ms) ? number(version.defaultMs) / number(version.ms) : 1);
 
 function change(version, before) {
@@ -19,7 +19,7 @@ function change(version, before) {
   );
 }
 
-/** Shows the versions in `box` as they are now. */
+/** Shows the current versions in `box`. */
 export async function showVersions(context, box, job) {
   const path = `/v1/jobs/${encodeURIComponent(job)}/versions`,
     asked = {pageSize: 1000};

@@ -1,4 +1,4 @@
-// Who does the work, how they are, and what holds their tasks in.
+// The workers: their hosts, states, and sandbox measures.
 
 import {address, get} from "/web/api.js";
 import {empty, facts, h, panel, show, table} from "/web/dom.js";
@@ -56,7 +56,7 @@ export async function workers(context) {
   });
 }
 
-// What holds this worker's tasks in, in a line.
+// The sandbox measures of a worker in one line.
 function sandbox(measures) {
   const missing = measures.filter((measure) => !measure.inForce).map((measure) => measure.name);
   return missing.length ? `Sandbox without ${missing.join(", ")}` : "Sandbox: every measure in force";

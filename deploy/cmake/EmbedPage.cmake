@@ -1,6 +1,6 @@
-# cmake -DOUTPUT=page_files.cpp -DWEB=files -DDOCS=files -P EmbedPage.cmake: files as data of a program, for
-# server/gateway/page_files.h. The web page's are under "/web/", but for index.html, which is "/index.html"; those of the
-# documentation are under "/docs/".
+# cmake -DOUTPUT=page_files.cpp -DWEB=files -DDOCS=files -P EmbedPage.cmake: embeds files in a program, for
+# server/gateway/page_files.h. Files of the web page are served under "/web/", except index.html ("/index.html"); those of the
+# documentation under "/docs/".
 set(TYPE_html "text/html; charset=utf-8")
 set(TYPE_css "text/css; charset=utf-8")
 set(TYPE_js "text/javascript; charset=utf-8")

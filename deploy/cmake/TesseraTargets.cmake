@@ -1,18 +1,17 @@
-# Header parsing is nearly all of a file's compile time where MLIR or gRPC is included, so the files of a room share
-# one precompiled header. It is compiled with -fPIC; an executable's default -fPIE would not match it.
+# Header parsing takes most of the compile time of files that include MLIR or gRPC, so the files of a folder share one
+# precompiled header. It is compiled with -fPIC; an executable's default -fPIE would not match it.
 function(tessera_share_header name header)
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC)
   target_precompile_headers(${name} REUSE_FROM ${header})
-  # The preprocessor, which ccache asks where it has no answer yet, reads the header's text: it has to find what that includes.
+  # On a direct-mode miss ccache runs the preprocessor, which reads the header's text and must find the files that it includes.
   get_target_property(libraries ${header} TESSERA_LIBRARIES)
   foreach(library IN LISTS libraries)
     target_include_directories(${name} SYSTEM PRIVATE $<TARGET_PROPERTY:${library},INTERFACE_SYSTEM_INCLUDE_DIRECTORIES>)
   endforeach()
 endfunction()
 
-# A folder's files without MLIR share the header that TESSERA_HEADER names (tessera_common_pch where none is set); empty
-# means none at all.
+# Files of a folder without MLIR share the header that TESSERA_HEADER names (default tessera_common_pch); empty means none.
 set(TESSERA_HEADER tessera_common_pch)
 function(tessera_share_header_of_folder name)
   if(TESSERA_HEADER)
@@ -20,7 +19,7 @@ function(tessera_share_header_of_folder name)
   endif()
 endfunction()
 
-# tessera_library(name SOURCES... [DEPS lib...]): a library of ours without MLIR.
+# tessera_library(name SOURCES... [DEPS lib...]): a library without MLIR.
 function(tessera_library name)
   cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
@@ -30,7 +29,7 @@ function(tessera_library name)
   tessera_compile_together(${name} ${arg_UNPARSED_ARGUMENTS})
 endfunction()
 
-# tessera_program(name SOURCES... [DEPS lib...]): an executable of ours without MLIR.
+# tessera_program(name SOURCES... [DEPS lib...]): an executable without MLIR.
 function(tessera_program name)
   cmake_parse_arguments(arg "" "" "DEPS" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
@@ -39,7 +38,7 @@ function(tessera_program name)
   tessera_share_header_of_folder(${name})
 endfunction()
 
-# tessera_header(name header LIBS lib...): a precompiled header for others to share; header.cpp beside it holds it.
+# tessera_header(name header LIBS lib...): a precompiled header to share; a source file of the same name compiles it.
 function(tessera_header name header)
   cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
   string(REGEX REPLACE "\\.h$" ".cpp" holder ${header})
@@ -47,9 +46,10 @@ function(tessera_header name header)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_LIBS})
   set_target_properties(${name} PROPERTIES TESSERA_LIBRARIES "${arg_LIBS}")
-  target_compile_definitions(${name} PRIVATE GTEST_HAS_PTHREAD=1)  # what tests are given
+  target_compile_definitions(${name} PRIVATE GTEST_HAS_PTHREAD=1)  # must match the tests' definitions
   target_compile_options(${name} PRIVATE -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
-  # Named from the root, CMake's file that includes it is the same in every checkout: what one compiled, another finds.
+  # With a path relative to the root, CMake's file that includes the header is equal in every checkout, so checkouts share
+  # ccache entries.
   file(RELATIVE_PATH from_root ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${header})
   target_precompile_headers(${name} PRIVATE <${from_root}>)
 endfunction()

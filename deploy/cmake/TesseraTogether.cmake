@@ -1,5 +1,5 @@
-# A first build then reads each precompiled header, and instantiates what it needs of it, once for eight files instead of once
-# for each. An edit of one file then compiles eight: for development it is off.
+# A first build then parses and instantiates each precompiled header once for eight files instead of once for each. Editing one
+# file recompiles eight, so it is off for development.
 option(TESSERA_UNITY "Compile the files of a library eight at a time: for a first build; an edit recompiles eight" OFF)
 set(TESSERA_TOGETHER 8)
 
@@ -12,8 +12,8 @@ function(tessera_constants result)
   set(${result} "${constants}" PARENT_SCOPE)
 endfunction()
 
-# tessera_own_names(file result): a source's constants, and the types and functions of its unnamed namespaces. Aliases are left out:
-# equal ones may meet.
+# tessera_own_names(file result): a source's constants, and the types and functions of its unnamed namespaces. Aliases are
+# omitted: equal aliases do not conflict.
 function(tessera_own_names file result)
   set(names "")
   set(unnamed FALSE)
@@ -26,7 +26,7 @@ function(tessera_own_names file result)
     elseif(line MATCHES "^using namespace")
       list(APPEND names "using namespace")
     elseif(line MATCHES "^const(expr)? " AND NOT line MATCHES ${TESSERA_FUNCTION})
-      tessera_constants(constants "${line}")  # those of a named namespace are the file's own too
+      tessera_constants(constants "${line}")  # those of a named namespace belong to the file, too
       list(APPEND names ${constants})
     elseif(NOT unnamed)
       continue()
@@ -39,8 +39,8 @@ function(tessera_own_names file result)
   set(${result} "${names}" PARENT_SCOPE)
 endfunction()
 
-# tessera_public_names(result): the constants and functions that headers below this folder declare. A source's own function
-# of such a name would hide it from the rest of the eight.
+# tessera_public_names(result): the constants and functions that headers below this folder declare. A source's own function of
+# such a name would hide it from the other files of the group.
 function(tessera_public_names result)
   set(names "using namespace")
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS *.h)
@@ -58,8 +58,8 @@ function(tessera_public_names result)
   set(${result} "${names}" PARENT_SCOPE)
 endfunction()
 
-# tessera_compile_together(name sources...): a file that defines for itself a name which another one of its eight, or a
-# header of its room, has too is compiled alone.
+# tessera_compile_together(name sources...): compiles files in groups of eight. A file that defines a local name which another
+# file of its group or a header of its folder also defines is compiled alone.
 function(tessera_compile_together name)
   if(NOT TESSERA_UNITY)
     return()

@@ -1,6 +1,6 @@
-# One place for flags. Our own code builds without warnings; system headers are not ours.
+# All compiler flags. Our own code compiles without warnings; system headers are exempt.
 add_compile_options(-Wall -Wextra -Wpedantic -Wno-unused-parameter)
-# For all or for none: what shares a precompiled header must agree on it.
+# For all files or for none: files that share a precompiled header must agree on it.
 add_compile_options(-pthread)
 if(TESSERA_WERROR)
   add_compile_options(-Werror)
@@ -19,8 +19,8 @@ endif()
 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness settings are what ccache needs to cache files that use a precompiled header, all others what it takes to
-  # find in one checkout what was compiled in another.
+  # The sloppiness settings let ccache cache files that use a precompiled header. The other settings let checkouts share
+  # entries.
   set(launcher env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${CMAKE_SOURCE_DIR}/deploy/cmake/compile ${TESSERA_CCACHE})
