@@ -21,10 +21,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kReportTimeout{20'000};
-/// Inputs that came with the lease.
+/// Inputs that were sent with the lease.
 using Enclosed = google::protobuf::RepeatedPtrField<v1::BlobBytes>;
 
-constexpr int kMaxRefusals = 10;  // of a report, by a server that is there
+constexpr int kMaxRefusals = 10;  // refusals of a report by a reachable server
 
 v1::TaskResult failed(const absl::Status& status) {
   v1::TaskResult result;
@@ -32,8 +32,8 @@ v1::TaskResult failed(const absl::Status& status) {
   return result;
 }
 
-/// A step of this worker's own failed: the task may do well elsewhere. What says already whose fault it is stays, and
-/// so does what the server refuses.
+/// Result of an attempt in which a step of this worker failed: the task may succeed elsewhere. A status that already
+/// names the party at fault is kept, as is one with which the server rejected a request.
 v1::TaskResult workerFault(const absl::Status& status) {
   v1::TaskResult result = failed(status);
   if (result.failure().reason() == v1::Failure::INTERNAL && !absl::IsInvalidArgument(status)) {
@@ -65,7 +65,7 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
   return absl::OkStatus();
 }
 
-/// The task as its process is given it: on the processors that its lease allows.
+/// The task for its process, restricted to the CPUs that its lease allows.
 v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
   v1::TaskSpec task = lease.task();
   const std::vector<int> cpus =
@@ -74,7 +74,7 @@ v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
   return task;
 }
 
-/// Everything between lease and report. An empty result: the attempt was cancelled on the way.
+/// All steps between lease and report. An empty result means that the attempt was cancelled.
 v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& task, const v1::Lease& lease,
                     Heartbeat& heartbeat, Cancellation& attempt) {
   auto folder = environment.scratch.newAttempt();
@@ -94,7 +94,7 @@ v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& t
   return stored.ok() ? result : workerFault(stored);
 }
 
-/// Hands the result in until the server has taken or refused it, or `give_up` says that it is enough.
+/// Reports the result until the server has accepted or rejected it, or `give_up` returns true.
 void report(const AttemptEnvironment& environment, const v1::Lease& lease, const v1::TaskResult& result,
             Cancellation& until, const std::function<bool(Clock::duration)>& give_up) {
   v1::ReportTaskRequest request;
@@ -124,18 +124,18 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
       return;
     }
     if (until.cancelled() || give_up(Clock::now() - started)) break;
-    // A restarted server may want to know who is talking.
+    // A restarted server may require a new registration.
     if (auto session = environment.registration.sessionNow(until); session.ok() && !away) {
       environment.registration.invalidate(session->generation);
     }
     until.sleepFor(backoff.next());
   }
-  // A heartbeat may learn of the lost lease while the report is under way, and ends it.
+  // A heartbeat may learn during the report that the lease is lost, and then cancels it.
   spdlog::warn("task {}: the result of token {} was given up, its lease was lost or the worker stops", lease.task_id(),
                lease.fencing_token());
 }
 
-/// What an attempt has from its lease until the server has its result.
+/// The state of an attempt from its lease until the server has its result.
 struct Running {
   Running(const AttemptEnvironment& environment, v1::Lease granted, const Session& session)
       : lease(std::move(granted)),
@@ -166,7 +166,7 @@ void report(const AttemptEnvironment& environment, Running& running, const Sessi
              [&](Clock::duration waited) { return environment.draining.cancelled() && waited > lease_length; });
       break;
     case StopReason::kCancelled: {
-      // The server need not wait for the lease to run out before it gives this worker something else.
+      // Report it, so that the server can give this worker another task before the lease expires.
       v1::TaskResult cancelled = failed(failureStatus(v1::Failure::CANCELLED, "the job was cancelled"));
       *cancelled.mutable_usage() = result.usage();
       report(environment, lease, cancelled, environment.stopping,

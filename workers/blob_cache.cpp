@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr char kPartial[] = ".partial";
 
 absl::Status mismatch(const v1::Digest& wanted, const std::string& sha256, int64_t bytes) {
-  // The server hashes what it sends: it went wrong on the way here, or here.
+  // The server hashes what it sends, so the error occurred in transfer or on this machine.
   return failureStatus(v1::Failure::WORKER_FAULT, absl::StrCat("blob ", wanted.sha256(), " of ", wanted.size_bytes(),
                                                                " bytes arrived as ", sha256, " of ", bytes, " bytes"));
 }
@@ -92,14 +92,14 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
     return mismatch(digest, digest.sha256(), found->second->bytes);
   }
   const std::string path = pathOf(digest.sha256());
-  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // the order survives a restart
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // keeps the LRU order across a restart
   const int linked = link(path.c_str(), destination.c_str());
   const int error = errno;
-  evictLocked();  // only now: a blob larger than the whole cache still reaches its task
+  evictLocked();  // evict after linking, so that a blob larger than the cache still reaches its task
   return linked == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, destination);
 }
 
-// Leaves the verified blob at its path: the file that is there after a restart, or a new one.
+// Leaves the verified blob at its path: the existing file of an earlier process, or a new one.
 absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source) {
   const std::string path = pathOf(digest.sha256());
   if (auto present = digestFile(path); present.ok() && present->sha256() == digest.sha256()) return absl::OkStatus();
@@ -111,7 +111,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
   }
   if (shared_ && shared_->take(digest.sha256(), path)) {
     if (auto linked = digestFile(path); linked.ok() && linked->sha256() == digest.sha256()) return absl::OkStatus();
-    unlink(path.c_str());  // damaged on the server's disk: asked for, the server finds that out too
+    unlink(path.c_str());  // Damaged on the server's disk. The download below makes the server detect this, too.
   }
   const std::string partial = path + kPartial;
   absl::Cleanup remove = [&] { unlink(partial.c_str()); };
@@ -138,13 +138,13 @@ void BlobCache::add(const v1::Digest& digest, const std::string& file) {
   const std::lock_guard lock(mutex_);
   if (digest.size_bytes() > capacity_ || index_.contains(digest.sha256()) || in_flight_.contains(digest.sha256()))
     return;
-  // Best effort: where it fails, the blob is fetched when it is wanted.
+  // Best effort: if it fails, the blob is fetched when it is needed.
   const std::string path = pathOf(digest.sha256());
   const bool linked = shared_ && shared_->take(digest.sha256(), path);
   if (!linked && (chmod(file.c_str(), 0400) != 0 || link(file.c_str(), path.c_str()) != 0)) return;
   std::error_code ignored;
   insertLocked(digest);
-  // The server may have had the bytes in another file, which is then kept here too, and verified before it is used.
+  // The server may have the bytes in another file. That file is then linked here, and must be verified before use.
   entries_.front().verified = !linked || fs::equivalent(file, path, ignored);
   evictLocked();
 }

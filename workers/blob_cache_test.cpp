@@ -42,12 +42,12 @@ class BlobCacheTest : public testing::Test {
     cache_ = *BlobCache::open(folder_.path() + "/cache", capacity, shared);
   }
 
-  // Provides a blob from a source that has exactly these bytes.
+  // Provides a blob from a source with these bytes.
   absl::Status provide(const v1::Digest& digest, const std::string& bytes) {
     last_ = folder_.path() + "/link" + std::to_string(links_++);
     return cache_->provide(digest, last_, [&](const v1::Digest&, const ByteSink& sink) {
       ++fetches_;
-      // In pieces, as they come over the wire.
+      // In chunks, as in a transfer.
       for (size_t i = 0; i < bytes.size(); i += 3) {
         TESSERA_RETURN_IF_ERROR(sink(std::string_view(bytes).substr(i, 3)));
       }
@@ -88,7 +88,7 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_EQ(fetches_, 0);
   EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobPlace(sound.sha256())));
   EXPECT_EQ(fs::status(last_).permissions() & fs::perms::owner_write, fs::perms::none);
-  // What is damaged, or no file of its own, is asked for.
+  // Damaged blobs, and those that are not plain files, are downloaded.
   ASSERT_TRUE(provide(damaged, "damaged").ok());
   EXPECT_EQ(contentOf(last_), "damaged");
   ASSERT_TRUE(provide(absent, "absent").ok());
@@ -102,7 +102,7 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_FALSE(fs::exists(server + "/tmp/" + *placed));
   EXPECT_EQ(contentOf(folder_.path() + "/output"), "output");
 
-  // Of an output that the server has already, its file is kept.
+  // If the server already has an output, its file is linked.
   const v1::Digest again = digestOf("again");
   for (const std::string& path : {server + "/" + blobPlace(again.sha256()), folder_.path() + "/again"}) {
     fs::create_directories(fs::path(path).parent_path());
@@ -130,7 +130,7 @@ TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
   ASSERT_TRUE(provide(sound, "").ok());
   ASSERT_EQ(fetches_, 0);
 
-  // The disk loses a byte; the server notices and puts the file aside. Another it had collected.
+  // The disk loses a byte; the server detects this and moves the file aside. It has collected another blob.
   fs::permissions(at(rotten), fs::perms::owner_read | fs::perms::owner_write);
   std::ofstream(at(rotten)) << "cOntent";
   fs::rename(at(rotten), server + "/corrupt");
@@ -144,7 +144,7 @@ TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
 }
 
 TEST_F(BlobCacheTest, WhereNothingCanBeLinkedBlobsAreFetched) {
-  SharedBlobs shared("/proc/self");  // files there are, links none
+  SharedBlobs shared("/proc/self");  // files can be read there, but not linked
   EXPECT_FALSE(shared.place(digestOf("content"), folder_.path() + "/absent").has_value());
   std::ofstream(folder_.path() + "/output") << "content";
   EXPECT_FALSE(shared.place(digestOf("content"), folder_.path() + "/output").has_value());
@@ -199,7 +199,7 @@ TEST_F(BlobCacheTest, SurvivesARestartAndVerifiesAgain) {
   ASSERT_TRUE(provide(digestOf("whole"), "whole").ok());
   ASSERT_TRUE(provide(digestOf("damaged"), "damaged").ok());
   const std::string cache = folder_.path() + "/cache/";
-  // What a power cut may leave: right name and length, other bytes.
+  // State after a power cut: right name and size, other bytes.
   fs::remove(cache + digestOf("damaged").sha256());
   std::ofstream(cache + digestOf("damaged").sha256()) << "DAMAGED";
   std::ofstream(cache + digestOf("whole").sha256() + ".partial") << "rest of a download";

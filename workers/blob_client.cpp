@@ -18,18 +18,18 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 20;      // the API's limit
-constexpr int kMaxFindMissing = 10'000;       // likewise
-constexpr Milliseconds kCallTimeout{20'000};  // of a call without data
-constexpr int64_t kShareBytes = 64 << 10;     // from here on, a link costs less than sending
-constexpr int kMismatches = 2;                // uploads that arrived damaged, before it is our file's fault
+constexpr int64_t kChunkBytes = 1 << 20;      // limit of the API
+constexpr int kMaxFindMissing = 10'000;       // limit of the API
+constexpr Milliseconds kCallTimeout{20'000};  // for calls without data
+constexpr int64_t kShareBytes = 64 << 10;     // from this size a link is cheaper than sending
+constexpr int kMismatches = 2;                // damaged uploads until our own file counts as damaged
 
-// At least 1 MiB/s, or the transfer counts as stuck and is resumed.
+// Timeout for a rate of at least 1 MiB/s; a slower transfer is cancelled and resumed.
 Milliseconds transferTimeout(int64_t bytes) { return kCallTimeout + Milliseconds(bytes / 1024); }
 
 using UploadWriter = grpc::ClientWriterInterface<v1::UploadBlobRequest>;
 
-// Sends a file's bytes from `offset` to `end`. OK as well when the server wants no more: its answer says why.
+// Sends a file's bytes from `offset` to `end`. Also returns OK if the server stops reading; its response says why.
 absl::Status sendFile(const std::string& path, int64_t offset, int64_t end, UploadWriter& writer) {
   const FileDescriptor source(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!source.valid()) return absl::InternalError(absl::StrCat(path, ": ", strerror(errno)));
@@ -48,7 +48,7 @@ absl::Status sendFile(const std::string& path, int64_t offset, int64_t end, Uplo
   return absl::OkStatus();
 }
 
-// Runs `once` until it succeeds, fails for good, or is cancelled.
+// Retries `once` until it succeeds, fails permanently, or is cancelled.
 template <typename Once>
 absl::Status retry(Cancellation& cancellation, const Once& once) {
   Backoff backoff;
@@ -63,8 +63,8 @@ absl::Status retry(Cancellation& cancellation, const Once& once) {
 
 absl::Status BlobClient::download(const v1::Digest& digest, const ByteSink& sink, Cancellation& cancellation) {
   int64_t offset = 0;
-  // A failure of the sink (a full disk) is final: it may have kept part of the bytes, a resumed transfer
-  // would hand them over twice.
+  // A failure of the sink (a full disk) is final: the sink may have kept part of the bytes, and a resumed transfer
+  // would pass them twice.
   absl::Status kept;
   const ByteSink noting = [&](std::string_view bytes) { return kept = sink(bytes); };
   absl::Status status = retry(cancellation, [&] {
@@ -102,8 +102,8 @@ absl::Status BlobClient::upload(const std::vector<File>& files, Cancellation& ca
     int mismatches = 0;
     absl::Status status = retry(cancellation, [&] {
       absl::Status once = uploadOnce(file, cancellation);
-      // ABORTED: somebody else uploads the same bytes, which is fine. DATA_LOSS: the server discarded what
-      // it had, e.g. a partial upload that a crash had damaged; from the start, then.
+      // ABORTED: another upload of the same blob is in progress. DATA_LOSS: the server discarded its data, for example
+      // a partial upload that a crash had damaged; start over.
       if (absl::IsAborted(once) || (absl::IsDataLoss(once) && ++mismatches < kMismatches) ||
           absl::IsFailedPrecondition(once) || absl::IsOutOfRange(once)) {
         return absl::UnavailableError(once.message());
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<BlobClient::File>> BlobClient::missing(const std::vec
   }
   std::vector<File> result;
   for (const File& file : files) {
-    if (absent.erase(file.digest.sha256()) > 0) result.push_back(file);  // equal files go once
+    if (absent.erase(file.digest.sha256()) > 0) result.push_back(file);  // duplicates are uploaded once
   }
   return result;
 }
@@ -176,7 +176,8 @@ absl::Status BlobClient::uploadPlaced(const File& file, const std::string& name,
   v1::UploadBlobRequest request;
   *request.mutable_digest() = file.digest;
   request.set_placed(name);
-  CallContext context(cancellation, transferTimeout(file.digest.size_bytes()));  // it is written to the disk now
+  // The server writes the data to its disk during this call.
+  CallContext context(cancellation, transferTimeout(file.digest.size_bytes()));
   auto writer = stub_->UploadBlob(context.get(), &response);
   writer->Write(request);
   writer->WritesDone();

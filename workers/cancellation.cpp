@@ -3,7 +3,7 @@
 namespace tessera::worker {
 
 void Cancellation::cancel(StopReason reason) {
-  // Callbacks run under the lock: that is what lets ~OnCancel promise that none runs afterwards.
+  // Callbacks run under the lock, so that none runs after ~OnCancel() has returned.
   const std::lock_guard lock(mutex_);
   if (reason_ != StopReason::kNone) return;
   reason_ = reason;

@@ -19,7 +19,7 @@ std::string signalText(int signal) {
                       name ? absl::StrCat(" (SIG", name, what ? absl::StrCat(", ", what) : "", ")") : "");
 }
 
-// The kernel kills by SIGKILL when memory runs out; so may an operator. Near the limit it was the kernel.
+// SIGKILL comes from the kernel when memory runs out, or from an operator. Near the limit, assume the kernel.
 bool nearMemoryLimit(const ChildEnd& end, const Limits& limits) {
   return limits.address_space_bytes > 0 && end.peak_rss_bytes >= limits.address_space_bytes / 10 * 9;
 }
@@ -63,12 +63,12 @@ Failure ofSignal(const ChildEnd& end, const ChildSpec& spec) {
       return failure;
     }
     case SIGBUS:
-      // Mapped files are read and written so where the disk has no room or fails; nothing else of ours ends like that.
+      // Access to a mapped file raises SIGBUS if the disk is full or fails; other code of ours does not.
       if (spec.generated_code) break;
       return make(Failure::WORKER_FAULT, "the task could not read or write a mapped file",
                   "see that the worker's disk has room and is sound");
     case SIGKILL:
-      // RLIMIT_CPU's hard limit kills too, for a child that ignored SIGXCPU.
+      // RLIMIT_CPU's hard limit also kills, if the child ignored SIGXCPU.
       if (spec.limits.cpu_seconds > 0 && end.cpu_ms >= static_cast<double>(spec.limits.cpu_seconds) * 1e3) {
         return deadline(end, spec);
       }
@@ -129,7 +129,7 @@ v1::Failure otherBuild(std::string message) {
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec) {
   Failure failure = classify(end, spec);
   if (!end.exited) failure.set_signal(end.signal);
-  // Lines of a child may hold any bytes; a proto string must be UTF-8.
+  // Output may contain any bytes; a proto string must be UTF-8.
   std::string tail;
   for (char c : absl::StripSuffix(end.stderr_tail, "\n"))
     tail += (c == '\n' || c == '\t' || (c >= 32 && c < 127)) ? c : '?';

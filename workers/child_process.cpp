@@ -21,12 +21,12 @@ namespace tessera::worker {
 namespace {
 
 constexpr size_t kTailBytes = 4096;
-constexpr Milliseconds kBetweenLooks{200};  // at how much there is in its folder
+constexpr Milliseconds kBetweenLooks{200};  // interval of folder size checks
 
-// Hands over what a pipe holds now. Returns false once the pipe has no writer left.
+// Passes on the data that a pipe holds now. Returns false once the pipe has no writer.
 bool readAvailable(int fd, const ChildProcess::ProgressSink& sink) {
   char chunk[16384];
-  // At most 1 MiB a call: a child that prints without end must not keep us from looking at the clock.
+  // At most 1 MiB per call, so that a child with endless output does not delay the deadline check.
   for (int i = 0; i < 64; ++i) {
     const ssize_t got = read(fd, chunk, sizeof(chunk));
     if (got > 0) {
@@ -73,7 +73,7 @@ absl::Status ChildProcess::spawn(const Spawn& spawn) {
   report_ = std::move(spawned.report);
   output_ = std::move(output.read);
   progress_ = std::move(progress.read);
-  // From here on the destructor cleans up. The child cannot be reaped before wait(), so pid_ is its own.
+  // From here on the destructor cleans up. The child is not reaped before wait(), so pid_ cannot be reused.
   process_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   if (!process_.valid()) return absl::ErrnoToStatus(errno, "pidfd_open");
   return absl::OkStatus();
@@ -97,7 +97,7 @@ void ChildProcess::stop(StopReason reason) {
 ChildEnd ChildProcess::wait() {
   ChildEnd end;
   pollUntilExit(end);
-  // The unreaped leader still holds the group's number, so this cannot hit a stranger.
+  // The unreaped leader still holds the group's number, so this cannot hit another group.
   kill(-pid_, SIGKILL);
   reap(end);
   endGroup();
@@ -115,7 +115,7 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
   constexpr auto kNever = Clock::time_point::max();
   Clock::time_point deadline = spec_.run_timeout.count() > 0 ? started_ + spec_.run_timeout : kNever;
   Clock::time_point look = spec_.scratch_bytes > 0 ? started_ + kBetweenLooks : kNever;
-  bool terminated = false;  // SIGTERM was sent; the deadline is now that of SIGKILL
+  bool terminated = false;  // SIGTERM was sent; `deadline` is now that of SIGKILL
 
   while (true) {
     int timeout_ms = -1;
@@ -132,7 +132,7 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
     if (polled[kProcess].revents != 0) return;
     if (Clock::now() >= look) {
       look = Clock::now() + kBetweenLooks;
-      if (isFull()) {  // no time to write on
+      if (isFull()) {  // kill without grace, since it would keep writing
         StopReason none = StopReason::kNone;
         stop_reason_.compare_exchange_strong(none, StopReason::kFull);
         kill(-pid_, SIGKILL);
@@ -177,7 +177,7 @@ void ChildProcess::reap(ChildEnd& end) {
   end.peak_rss_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-// Grandchildren were killed with the group; where orphans are ours (adoptOrphans) they are reaped here.
+// Reaps descendants, which were killed with the group and reparented to this process (adoptOrphans).
 void ChildProcess::endGroup() {
   const auto give_up = Clock::now() + Milliseconds(500);
   while (kill(-pid_, SIGKILL) == 0 && Clock::now() < give_up) {
@@ -185,7 +185,7 @@ void ChildProcess::endGroup() {
   }
   if (first_ <= 0) return;
   kill(first_, SIGKILL);
-  // One that the kernel holds (a disk that does not answer) may end later than anybody can wait for.
+  // Bound the wait: the kernel may hold a process for long, for example because of a disk that does not respond.
   for (const auto patience = Clock::now() + std::chrono::seconds(10); Clock::now() < patience;) {
     if (const pid_t ended = waitpid(first_, nullptr, WNOHANG); ended != 0 && errno != EINTR) return;
     std::this_thread::sleep_for(Milliseconds(2));

@@ -30,7 +30,7 @@ void giveUp(int report, const char* step, int error) {
 
 void dieWith(pid_t worker, int pipe) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) _exit(kTaskExecFailed);
-  // It may have died before the line above.
+  // The worker may have died before prctl().
   pollfd reader = {pipe, 0, 0};
   if (getppid() != worker || (poll(&reader, 1, 0) > 0 && (reader.revents & POLLERR) != 0)) _exit(kTaskExecFailed);
 }
@@ -46,7 +46,7 @@ void setUpChild(const ChildSetup& setup) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
 
-  // The sources are above 5, so these cannot overwrite one another.
+  // The sources are at 6 or above, so no dup2() overwrites one of them.
   if (dup2(setup.null, 0) < 0 || dup2(setup.output, 1) < 0 || dup2(setup.output, 2) < 0 ||
       dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0 ||
       (setup.known_steps >= 0 && dup2(setup.known_steps, 5) < 0)) {
@@ -59,7 +59,7 @@ void setUpChild(const ChildSetup& setup) {
   umask(077);
   if (int error = applyLimits(setup.limits)) giveUp(4, "resource limits", error);
   if (const FailedStep step = becomeUser(*setup.isolation); step.name != nullptr) giveUp(4, step.name, step.error);
-  dieWith(setup.worker, 4);  // anew: who becomes somebody else has forgotten it
+  dieWith(setup.worker, 4);  // again, since a change of user clears it
 }
 
 }  // namespace tessera::worker

@@ -24,7 +24,7 @@ absl::StatusOr<int64_t> hashFile(const std::string& path, Sha256& hash) {
   struct stat status{};
   if (fstat(file.get(), &status) != 0) return absl::ErrnoToStatus(errno, path);
   if (!S_ISREG(status.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, ": not a regular file"));
-  // No more than there is to read: in a process that has just begun, each page of a buffer is a fault.
+  // Do not allocate more than the file needs: in a new process each page of a buffer is a page fault.
   std::vector<char> chunk(static_cast<size_t>(std::clamp<off_t>(status.st_size, 1, kChunkBytes)));
   int64_t total = 0;
   while (true) {

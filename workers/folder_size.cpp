@@ -15,15 +15,16 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int64_t kBlock = 512;   // that st_blocks counts in
-constexpr int kDeepest = 100;     // folders in folders: each is a descriptor while it is walked
-constexpr mode_t kOwners = 0700;  // what the owner needs to look into a folder
+constexpr int64_t kBlock = 512;   // unit of st_blocks
+constexpr int kDeepest = 100;     // maximum folder depth: each level uses a descriptor
+constexpr mode_t kOwners = 0700;  // permissions that the owner needs to examine a folder
 
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
 };
 
-/// Of this very folder, whatever takes its name meanwhile: neither step follows a link.
+/// Opens a folder without following links, and changes the permissions of that very folder if needed, even if its name
+/// is replaced concurrently.
 FileDescriptor openFolder(int parent, const char* name) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor folder(openat(parent, name, kFlags));
@@ -41,12 +42,12 @@ void add(FileDescriptor opened, std::string_view but, int depth, FolderSize& siz
     size.hidden = true;
     return;
   }
-  const int fd = opened.release();  // the stream's now
+  const int fd = opened.release();  // now owned by the stream
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == ".." || name == but) continue;
     struct stat status{};
-    if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone
+    if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // deleted in the meantime
     size.bytes += int64_t{status.st_blocks} * kBlock;
     if (++size.entries > kMostEntries) return;
     if (!S_ISDIR(status.st_mode)) continue;

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-// Both ends are of one release, so the message is as plain as can be: fields that end in a zero byte, limits and counts
-// as decimal numbers. Nothing in it comes from a model.
+// Both ends are of the same build, so the format is simple: fields that end in a zero byte; limits and counts as
+// decimal numbers. Nothing in it comes from a model.
 namespace tessera::worker {
 namespace {
 
@@ -36,7 +36,7 @@ class Reader {
   explicit Reader(std::string_view bytes)
       : fields_(absl::StrSplit(absl::string_view(bytes.data(), bytes.size()), '\0')) {}
   bool get(std::string& field) {
-    if (next_ + 1 >= fields_.size()) return false;  // after the last zero byte stands an empty field
+    if (next_ + 1 >= fields_.size()) return false;  // the last zero byte is followed by an empty field
     field = fields_[next_++];
     return true;
   }
@@ -93,13 +93,13 @@ bool decode(std::string_view bytes, ForkRequest& request) {
          reader.get(request.isolation.gid) && reader.get(request.isolation.folder);
 }
 
-// Room for all descriptors, aligned as the kernel wants it.
+// Buffer for all descriptors, aligned as the kernel requires.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(ForkDescriptors))];
 };
 
-/// A descriptor that is none cannot be sent; it is the last one.
+/// An invalid descriptor cannot be sent; only the last one may be invalid.
 size_t bytesOf(const ForkDescriptors& descriptors) {
   return sizeof(descriptors) - (descriptors.back() < 0 ? sizeof(int) : 0);
 }

@@ -10,9 +10,9 @@
 namespace tessera::worker {
 namespace {
 
-// Progress goes out at once, but no oftener than this.
+// Minimum interval between heartbeats with progress.
 constexpr Milliseconds kProgressInterval{250};
-// While the server does not answer.
+// Retry interval while the server does not respond.
 constexpr Milliseconds kRetryInterval{200};
 
 v1::HeartbeatRequest identity(const std::string& worker_id, const v1::Lease& lease) {
@@ -65,7 +65,7 @@ void Heartbeat::resultIsComplete() {
 }
 
 void Heartbeat::run() {
-  pthread_setname_np(pthread_self(), "heartbeat");  // for whoever looks at the process, tests included
+  pthread_setname_np(pthread_self(), "heartbeat");  // for debuggers and tests
   Clock::time_point last_sent = Clock::now();
   while (waitForTurn(last_sent)) {
     last_sent = Clock::now();
@@ -73,7 +73,7 @@ void Heartbeat::run() {
   }
 }
 
-// Sleeps until the next heartbeat is due, or progress is worth one. False: no more of them.
+// Waits until the next heartbeat is due or there is progress to send. False: stop.
 bool Heartbeat::waitForTurn(Clock::time_point last_sent) {
   std::unique_lock lock(mutex_);
   const auto soonest = last_sent + std::min(kProgressInterval, session_.heartbeat);
@@ -110,12 +110,12 @@ void Heartbeat::beat() {
       return;
     }
     if (stopping_.cancelled()) return;
-    if (absl::IsAborted(status)) {  // the answer of ReportTask to a stale token; as good here
+    if (absl::IsAborted(status)) {  // ReportTask's response to a stale token has the same meaning here
       attempt_.cancel(StopReason::kLost);
       return;
     }
     if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) {
-      // A restarted server that does not know this worker: introduce ourselves, the lease may still stand.
+      // The server has restarted and does not know this worker: register again; the lease may still be valid.
       registration_.invalidate(session_.generation);
       if (auto renewed = registration_.sessionNow(stopping_); renewed.ok()) session_ = *renewed;
     }

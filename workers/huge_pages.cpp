@@ -20,7 +20,7 @@ namespace tessera::worker {
 namespace {
 
 constexpr uintptr_t kBlock = uintptr_t{2} << 20;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, missing in older headers
 
 struct Range {
   uintptr_t from = 0, to = 0;
@@ -33,8 +33,8 @@ bool isAllowed() {
   return !text.empty() && text.find("[never]") == std::string::npos;
 }
 
-// The whole blocks of a line of /proc/self/maps, when it is a private mapping of a file that cannot be written:
-// "FROM-TO RIGHTS OFFSET DEVICE INODE PATH".
+// The whole 2 MiB blocks of a line of /proc/self/maps, if it is a private, non-writable file mapping: "FROM-TO RIGHTS
+// OFFSET DEVICE INODE PATH".
 std::optional<Range> blocksOf(const std::string& line) {
   const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
   if (fields.size() < 6 || fields[4] == "0") return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<Range> blocksOf(const std::string& line) {
   return blocks.from < blocks.to ? std::optional(blocks) : std::nullopt;
 }
 
-// Whether this process has some page of the block in its tables. See the kernel's Documentation/admin-guide/mm/pagemap.
+// Whether a page of the block is present in this process. See the kernel's Documentation/admin-guide/mm/pagemap.
 bool isTouched(int pagemap, uintptr_t block) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   std::vector<uint64_t> entries(kBlock / page);
@@ -61,7 +61,7 @@ bool isTouched(int pagemap, uintptr_t block) {
   return std::any_of(entries.begin(), entries.end(), [](uint64_t entry) { return (entry & kPresent) != 0; });
 }
 
-// Copies by the kernel: a sanitizer would look at what lies between the variables of a program.
+// Copies by a system call, because sanitizers would report reads between a program's variables.
 bool copy(uintptr_t from, char* to, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {reinterpret_cast<void*>(from), bytes};
@@ -76,13 +76,13 @@ bool move(const Range& range) {
   char* const start = static_cast<char*>(memory);
   const size_t before = (kBlock - reinterpret_cast<uintptr_t>(start) % kBlock) % kBlock;
   char* const aligned = start + before;
-  // Small pages of its own would be worse than those of the file: a fork copies the tables of these.
+  // Anonymous small pages would be worse than file pages, because a fork copies their page tables.
   madvise(aligned, bytes, MADV_HUGEPAGE);
   const bool moved =
       copy(range.from, aligned, bytes) && madvise(aligned, bytes, kCollapse) == 0 &&
       mprotect(aligned, bytes, range.protection) == 0 &&
       mremap(aligned, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(range.from)) != MAP_FAILED;
-  // What lies around it, and all of it when it was not moved.
+  // Unmap the alignment margins, or everything if the block was not moved.
   if (!moved) {
     munmap(memory, bytes + kBlock);
     return false;
@@ -97,7 +97,7 @@ bool move(const Range& range) {
 int64_t moveToHugePages() {
   const FileDescriptor pagemap(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   if (!isAllowed() || !pagemap.valid()) return 0;
-  std::vector<Range> touched;  // neighbours of a mapping as one: each range is one more mapping for a fork to copy
+  std::vector<Range> touched;  // adjacent blocks are merged, since each range is one more mapping for a fork to copy
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const std::optional<Range> blocks = blocksOf(line);

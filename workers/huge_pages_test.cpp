@@ -29,7 +29,7 @@ bool kernelGivesThem() {
   return text.find("[always]") != std::string::npos || text.find("[madvise]") != std::string::npos;
 }
 
-/// A number for each place of the file.
+/// A number derived from the offset in the file.
 uint32_t numberAt(size_t place) { return static_cast<uint32_t>(place * 2654435761U) ^ 0x5bd1e995U; }
 
 class HugePagesTest : public testing::Test {
@@ -51,7 +51,7 @@ class HugePagesTest : public testing::Test {
     if (blocks_ != nullptr) munmap(blocks_, kBlocks * kBlock);
   }
 
-  /// Maps the file at a border of blocks and reads a page of the one in the middle.
+  /// Maps the file at a block boundary and reads a page of the middle block.
   void map(int protection, int flags) {
     void* const room = mmap(nullptr, (kBlocks + 1) * kBlock, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(room, MAP_FAILED);
@@ -61,7 +61,7 @@ class HugePagesTest : public testing::Test {
     blocks_ = static_cast<char*>(mmap(at, kBlocks * kBlock, protection, flags | MAP_FIXED, file, 0));
     close(file);
     ASSERT_NE(static_cast<void*>(blocks_), MAP_FAILED);
-    madvise(blocks_, kBlocks * kBlock, MADV_RANDOM);  // one page by one touch
+    madvise(blocks_, kBlocks * kBlock, MADV_RANDOM);  // one page per access
     ASSERT_EQ(numberIn(kBlock + 8 * kPage), numberAt(kBlock + 8 * kPage));
   }
 
@@ -71,7 +71,7 @@ class HugePagesTest : public testing::Test {
     return number;
   }
 
-  /// Whether the mapping that begins with this block is anonymous, which is what was moved.
+  /// Whether the mapping that starts with this block is anonymous, that is, was moved.
   bool isMoved(size_t block) const {
     std::ostringstream start;
     start << std::hex << reinterpret_cast<uintptr_t>(blocks_ + block * kBlock) << '-';
@@ -99,7 +99,7 @@ TEST_F(HugePagesTest, BlocksThatWereTouchedAreMovedAndReadTheSame) {
   }
 }
 
-// Sanitizers touch memory of their own with each of ours.
+// Sanitizers also touch memory of their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) && \
     !__has_feature(thread_sanitizer)
 TEST_F(HugePagesTest, ForksHaveABlockWithoutAFaultForEachPage) {

@@ -15,7 +15,7 @@
 #include "proto/support/sha256.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1; older headers lack it
+#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1; missing in older headers
 #endif
 
 namespace tessera::worker {
@@ -23,15 +23,15 @@ namespace {
 
 constexpr uint64_t kMagic = 0x7073'7773'6e6b'3174;
 constexpr size_t kDigits = 64;         // of a key and of a digest
-constexpr size_t kBytesOfSlot = 4096;  // a half has one slot for so many of its bytes
+constexpr size_t kBytesOfSlot = 4096;  // bytes of a half per slot
 constexpr uint32_t kProbes = 16;
 
-// Processes that map the file read while the worker writes: a slot's key is written last. Whatever a reader sees of a
-// half that is just being emptied, the digest over key and result decides.
+// Other processes read the mapped file while the worker writes, so `used` is set last. A reader may still see a half
+// that is being cleared; the digest over key and result detects this.
 struct Slot {
   char key[kDigits];
   char digest[kDigits];
-  uint64_t offset;  // of the result, from the half's begin
+  uint64_t offset;  // of the result, from the start of the half
   uint64_t size;
   std::atomic<uint32_t> used;
 };
@@ -39,9 +39,9 @@ struct Slot {
 struct Header {
   uint64_t magic = 0;
   uint64_t half_bytes = 0;
-  uint32_t slots = 0;  // of a half
+  uint32_t slots = 0;  // per half
   std::atomic<uint32_t> younger = 0;
-  std::atomic<uint64_t> end = 0;  // of what the younger half holds, from its begin
+  std::atomic<uint64_t> end = 0;  // used bytes of the younger half
 };
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
@@ -56,7 +56,7 @@ const Slot* slotsOf(const char* memory, const Header& header, uint32_t half) {
   return slotsOf(const_cast<char*>(memory), header, half);
 }
 
-// Keys are digests: some of their digits are as good as any hash of them.
+// Keys are digests, so their first digits serve as the hash.
 uint32_t firstSlot(std::string_view key, uint32_t slots) {
   uint32_t hash = 0;
   const std::string_view digits = key.substr(0, 8);
@@ -64,8 +64,8 @@ uint32_t firstSlot(std::string_view key, uint32_t slots) {
   return hash % slots;
 }
 
-/// Has the pages of a part of the file. Without them the first write through the mapping would end the process by
-/// SIGBUS where memory is not overcommitted.
+/// Allocates pages of the file. Without this, the first write through the mapping could raise SIGBUS if memory is not
+/// overcommitted.
 bool reserve(const FileDescriptor& file, size_t offset, size_t bytes) {
   return bytes == 0 || posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
 }
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<KnownSteps>> KnownSteps::create(size_t bytes) {
   for (const size_t begin : {size_t{0}, kHeaderBytes + half})
     if (!reserve(made->file_, begin, (begin == 0 ? kHeaderBytes : 0) + slots * sizeof(Slot)))
       return absl::ErrnoToStatus(ENOMEM, "room for results of steps");
-  // This mapping is the last one through which it can be written.
+  // After sealing, this mapping is the only one that can write.
   constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   if (fcntl(made->file_.get(), F_ADD_SEALS, kSeals) != 0)
     return absl::ErrnoToStatus(errno, "sealing the file of results of steps");
@@ -130,8 +130,9 @@ void KnownSteps::add(std::string_view key, std::string_view result) {
   if (slot != nullptr && slot->used != 0) {
     const std::string_view there(memory_ + kHeaderBytes + half * header.half_bytes + slot->offset, slot->size);
     if (digestOf(key, there) == std::string_view(slot->digest, kDigits)) return;
-    slot->used = 0;  // damaged
+    slot->used = 0;  // damaged; overwrite it
   }
+  // The younger half is full: clear the older half and make it the younger.
   if (slot == nullptr || header.end + result.size() > header.half_bytes) {
     half = 1 - half;
     header.younger = half;
@@ -179,7 +180,7 @@ std::optional<KnownStepsReader::Found> KnownStepsReader::find(std::string_view k
       if (std::string_view(slot.key, kDigits) != key) continue;
       const uint64_t offset = slot.offset, size = slot.size;
       if (offset > header.half_bytes || size > header.half_bytes - offset) break;
-      // Looked at once it is copied: nothing changes it any more.
+      // Copy the result before verifying it, since the worker may overwrite it concurrently.
       const std::string digest(slot.digest, kDigits);
       Found found{std::string(memory_ + kHeaderBytes + half * header.half_bytes + offset, size), half != younger};
       if (digestOf(key, found.result) == digest) return found;

@@ -58,7 +58,7 @@ TEST(KnownSteps, ItStaysWithinItsRoomAndKeepsWhatIsUsed) {
     steps->add(key(i), result(i, 2'000));
     const auto kept = reader->find(key(0));
     ASSERT_TRUE(kept) << i;
-    if (kept->older) steps->add(key(0), kept->result);  // as a task hands it in
+    if (kept->older) steps->add(key(0), kept->result);  // as a task does
     ASSERT_EQ(found(*steps, i), result(i, 2'000));
   }
   EXPECT_EQ(found(*steps, 1), std::nullopt);
@@ -73,7 +73,7 @@ TEST(KnownSteps, WhatIsTooLargeIsLeftOut) {
   EXPECT_EQ(found(*steps, 1), std::nullopt);
 }
 
-// A half that is emptied while somebody reads it, memory that fails, a writer with an error of its own.
+// A half that is cleared while it is read; damaged memory; a writer with a bug.
 TEST(KnownSteps, WhatWasChangedOrLiesUnderAnotherKeyIsNotFound) {
   const auto sound = make(256 << 10);
   sound->add(key(1), result(1));

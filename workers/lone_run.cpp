@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kLeastMemory = int64_t{4} << 30;  // below it the task program itself cannot be mapped and start
+constexpr int64_t kLeastMemory = int64_t{4} << 30;  // minimum to map and start the task program
 
 int64_t memoryOfMachine() { return sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)}; }
 
@@ -31,7 +31,7 @@ absl::Status unusable(const std::string& what) {
                        absl::StrCat("the task left a result that cannot be used: ", what));
 }
 
-/// What a tensor of this description has; an error where generated code has made one up.
+/// Size of a tensor of this description; an error if generated code has returned an invalid one.
 absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec) {
   int64_t bytes = elementBytes(spec.dtype());
   if (!v1::DataType_IsValid(spec.dtype()) || spec.dtype() == v1::DATA_TYPE_UNSPECIFIED)
@@ -44,7 +44,7 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec) {
   return bytes;
 }
 
-/// An output file of the task, which may have put anything in its place.
+/// Reads an output file of the task, which may have put any kind of file there.
 absl::StatusOr<std::string> contentOf(const std::string& path, int64_t bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts{};

@@ -27,7 +27,7 @@ absl::Status badResult(const std::string& what) {
   return failureStatus(v1::Failure::INTERNAL, absl::StrCat("the task left a result that cannot be used: ", what));
 }
 
-// A file that consists of others and of inputs.
+// An output that is composed of files and inputs.
 absl::StatusOr<BlobClient::File> composedFile(const v1::OutputFile& file, const v1::TaskSpec& task,
                                               const AttemptFolder& folder) {
   BlobClient::File whole;
@@ -55,7 +55,7 @@ absl::StatusOr<BlobClient::File> composedFile(const v1::OutputFile& file, const 
   return whole;
 }
 
-// A file that the task enclosed instead of writing it.
+// Digest of a file that the task inlined.
 v1::Digest digestOf(const std::string& data) {
   v1::Digest digest;
   digest.set_sha256(sha256Hex(data));
@@ -63,7 +63,7 @@ v1::Digest digestOf(const std::string& data) {
   return digest;
 }
 
-// Digests of the files, in the result and in the answer. What the task enclosed has no path.
+// Sets the digests in the result and returns the files. Inlined files have no path.
 absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, const v1::TaskSpec& task,
                                                         const AttemptFolder& folder) {
   if (result.files_size() > kMaxFiles) return badResult(absl::StrCat(result.files_size(), " files"));
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
   return files;
 }
 
-// Puts what is small into the result; what is left is to be sent before.
+// Inlines small files, and returns the others, which must be uploaded before the report.
 absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
                                                       const std::vector<BlobClient::File>& files) {
   std::vector<BlobClient::File> large;
@@ -108,13 +108,14 @@ absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
     const BlobClient::File& file = files[static_cast<size_t>(i)];
     const int64_t size = file.digest.size_bytes();
     if (!result.files(i).data().empty()) continue;
-    if (!file.parts.empty() || size == 0 || size > std::min(room, kEnclosedBytes)) {  // no bytes say nothing
+    // Empty data would mean "not inlined"
+    if (!file.parts.empty() || size == 0 || size > std::min(room, kEnclosedBytes)) {
       large.push_back(file);
       continue;
     }
     std::ifstream in(file.path, std::ios::binary);
     std::string& data = *result.mutable_files(i)->mutable_data();
-    data.resize(static_cast<size_t>(size) + 1);  // one that has grown is told by it
+    data.resize(static_cast<size_t>(size) + 1);  // the extra byte detects a file that has grown
     in.read(data.data(), size + 1);
     data.resize(static_cast<size_t>(in.gcount()));
     if (static_cast<int64_t>(data.size()) != size) return absl::InternalError("an output changed while it was read");
@@ -123,7 +124,7 @@ absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
   return large;
 }
 
-// Large outputs of an execute task are files by position.
+// Large outputs of an execute task are named by their position.
 absl::Status referToFiles(v1::TaskResult& result) {
   if (!result.has_execute()) return absl::OkStatus();
   std::map<std::string, const v1::Digest*> by_name;

@@ -10,7 +10,7 @@ namespace {
 namespace io = google::protobuf::io;
 
 constexpr uint32_t kMaxMessageBytes = 64 << 10;
-constexpr size_t kMaxLengthBytes = 5;  // of a 32-bit varint
+constexpr size_t kMaxLengthBytes = 5;  // length of a 32-bit varint
 
 }  // namespace
 

@@ -20,16 +20,16 @@ TEST(ProgressStreamTest, NewestOfSeveralCounts) {
 TEST(ProgressStreamTest, MessagesMayArriveByteByByte) {
   ProgressDecoder decoder;
   std::vector<int> done;
-  for (char byte : message(1, 300) + message(2)) {  // a length of two bytes, and one of one
+  for (char byte : message(1, 300) + message(2)) {  // one message with a two-byte length, one with a one-byte length
     if (auto progress = decoder.feed(std::string_view(&byte, 1))) done.push_back(progress->done());
   }
   EXPECT_EQ(done, (std::vector<int>{1, 2}));
 }
 
 TEST(ProgressStreamTest, HostileStreamIsIgnoredFromThereOn) {
-  const std::string hostile[] = {std::string("\xff\xff\xff\xff\xff\xff", 6),  // no varint
-                                 std::string("\xff\xff\xff\x7f", 4),          // 256 MiB to come
-                                 std::string("\x02\xff\xff", 3)};             // no message
+  const std::string hostile[] = {std::string("\xff\xff\xff\xff\xff\xff", 6),  // not a varint
+                                 std::string("\xff\xff\xff\x7f", 4),          // a length of 256 MiB
+                                 std::string("\x02\xff\xff", 3)};             // not a message
   for (const std::string& bytes : hostile) {
     ProgressDecoder decoder;
     EXPECT_FALSE(decoder.feed(bytes));

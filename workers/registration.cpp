@@ -23,7 +23,7 @@ Milliseconds fromMicroseconds(int64_t us, Milliseconds otherwise) {
 absl::StatusOr<Session> Registration::session(Cancellation& cancellation) {
   const std::lock_guard only_one(registering_);
   Backoff backoff;
-  std::string told;  // again when it is something else: first nobody answers, then the token is none
+  std::string told;  // last message logged; repeated messages are suppressed
   absl::StatusOr<Session> session = current();
   while (!session.ok() && !cancellation.cancelled()) {
     session = registerOnce(cancellation);

@@ -19,14 +19,15 @@ namespace {
 
 constexpr const char* kParts[] = {"", "/in", "/out", "/tmp"};
 
-// Whether nobody made it anything else: a link elsewhere, a folder with other rights.
+// Whether the folder is unchanged: not a link, and with the original owner and permissions.
 bool isAsMade(const std::string& folder) {
   struct stat facts{};
   return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == geteuid() &&
          (facts.st_mode & 07777) == 0700;
 }
 
-// Whether nothing is left in the folder of an attempt but its own, empty ones. No process of the attempt is left.
+// Empties an attempt's folder. True if only its own, unchanged and empty folders remain. No process of the attempt is
+// running.
 bool emptied(const std::string& path) {
   for (const char* part : kParts) {
     if (!isAsMade(path + part)) return false;
@@ -53,7 +54,7 @@ SpareFolders::~SpareFolders() {
 }
 
 void SpareFolders::take(const std::string& path) {
-  std::error_code ignored;  // what stays is swept at the next start
+  std::error_code ignored;  // leftovers are deleted at the next start
   if (!emptied(path)) {
     fs::remove_all(path, ignored);
     return;
@@ -67,7 +68,7 @@ std::optional<std::string> SpareFolders::give() {
   while (!paths_.empty()) {
     std::string path = std::move(paths_.back());
     paths_.pop_back();
-    if (isAsMade(path)) return path;  // or somebody removed it
+    if (isAsMade(path)) return path;  // unless it was deleted or changed
   }
   return std::nullopt;
 }
@@ -81,7 +82,7 @@ absl::Status AttemptFolder::giveTo(int64_t uid, int64_t gid) const {
   const auto group = static_cast<gid_t>(gid);
   const auto failed = [](const std::string& path) { return absl::ErrnoToStatus(errno, absl::StrCat("chown ", path)); };
   std::error_code error;
-  // Inputs are links into the cache, where nobody else can go: the group may read them here.
+  // Inputs are links into the cache, which other users cannot access; grant the group read access here.
   for (const auto& input : fs::directory_iterator(path_ + "/in", error)) {
     if (lchown(input.path().c_str(), -1, group) != 0 || chmod(input.path().c_str(), 0440) != 0) {
       return failed(input.path());
@@ -111,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) 
   if (absl::Status own = makeOwnFolder(root, {"lock"}); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("scratch folder ", own.message()));
   }
-  // Links in messages and Landlock's rules want one name for the folder, whatever the working folder is.
+  // Landlock rules and log messages need one absolute name, independent of the working folder.
   std::unique_ptr<Scratch> scratch(new Scratch(fs::canonical(root, error).string()));
   const std::string lock = scratch->root_ + "/lock";
   scratch->lock_ = FileDescriptor(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

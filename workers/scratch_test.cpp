@@ -1,4 +1,4 @@
-// Folders of attempts, one after the other.
+// Reuse of attempt folders.
 #include "workers/scratch.h"
 
 #include <gmock/gmock.h>

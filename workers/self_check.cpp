@@ -15,15 +15,15 @@
 namespace tessera::worker {
 namespace {
 
-// A folder that could be made says so for so long. Of small tasks hundreds are asked for in a second, and file systems
-// that do not hand out at once what was just removed (ext4 without a journal) make each one slower than the last.
+// How long a successful test is valid. There may be hundreds of lease requests per second, and on file systems that do
+// not reuse freed space immediately (ext4 without a journal) each test would be slower than the last.
 constexpr std::chrono::seconds kMadeForLong(1);
 
 std::string failed(const char* doing, const std::string& path) {
   return absl::StrCat("cannot ", doing, " ", path, ": ", strerror(errno));
 }
 
-// Makes what an attempt makes, in small: a folder with a file of one block.
+// Creates a folder with a file of one block, like a small attempt.
 std::string triedFolder(const std::string& attempts) {
   const std::string folder = absl::StrCat(attempts, "/self-check-", gettid());
   const std::string path = folder + "/file";
@@ -35,7 +35,7 @@ std::string triedFolder(const std::string& attempts) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.valid()) return failed("make", path);
   const char block[4096] = {};
-  errno = ENOSPC;  // of a short write
+  errno = ENOSPC;  // reported after a short write
   return write(file.get(), block, sizeof(block)) == sizeof(block) ? "" : failed("write", path);
 }
 

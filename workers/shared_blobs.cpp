@@ -13,7 +13,7 @@
 namespace tessera::worker {
 namespace {
 
-/// Nobody writes to the bytes under any of their names. A group that may read them (tasks of another user) stays.
+/// Makes a file read-only under all its names. Keeps read permission for a group (tasks of another user).
 bool makeReadOnly(const std::string& path) {
   struct stat facts{};
   if (stat(path.c_str(), &facts) != 0) return false;
@@ -34,7 +34,7 @@ void SharedBlobs::giveUp(const std::string& why) {
 
 bool SharedBlobs::link(const std::string& from, const std::string& to) {
   if (makeReadOnly(from) && ::link(from.c_str(), to.c_str()) == 0) return true;
-  const int error = errno;  // ENOENT: the blob is no file of its own
+  const int error = errno;  // ENOENT: the blob is not stored as a plain file
   if (error != ENOENT) giveUp(absl::StrCat("cannot link ", from, " to ", to, ": ", strerror(error)));
   return false;
 }

@@ -22,7 +22,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// A duplicate at 6 or above, out of the way of the descriptors the child is given.
+// Duplicates a descriptor to 6 or above, out of the way of those that the child gets.
 FileDescriptor above5(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 6)); }
 
 }  // namespace
@@ -66,12 +66,12 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   }
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork");
-  if (pid == 0) {  // of a process with threads: async-signal-safe calls only
+  if (pid == 0) {  // the parent has threads: only async-signal-safe calls
     setUpChild(setup);
     execve(argv.front(), argv.data(), environment.data());
     giveUp(4, "exec", errno);
   }
-  setpgid(pid, pid);  // both sides do it, so that neither can be early; after exec it fails, harmlessly
+  setpgid(pid, pid);  // parent and child both do this, to avoid a race; after exec it fails harmlessly
   return Spawned{{.pid = pid}, std::move(report.read)};
 }
 

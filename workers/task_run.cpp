@@ -20,11 +20,11 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int64_t kCompileFileBytes = int64_t{64} << 30;  // a weights section
-constexpr int64_t kExecuteFileBytes = int64_t{4} << 30;   // one output tensor
+constexpr int64_t kCompileFileBytes = int64_t{64} << 30;  // size of a weights section
+constexpr int64_t kExecuteFileBytes = int64_t{4} << 30;   // size of one output tensor
 constexpr int64_t kOpenFiles = 256;
 constexpr int64_t kResultBytes = 64 << 20;
-constexpr int64_t kSpareCpuSeconds = 10;  // the wall clock is the deadline; this bounds a clock that fails
+constexpr int64_t kSpareCpuSeconds = 10;  // the deadline is in wall-clock time; this limit applies if the clock fails
 
 bool runsGeneratedCode(v1::TaskKind kind) { return kind == v1::EXECUTE || kind == v1::PROFILE || kind == v1::MEASURE; }
 
@@ -48,7 +48,7 @@ bool writeFile(const std::string& path, const std::string& bytes) {
   return file.good();
 }
 
-// A result that is whole: the process wrote all of it before it exited with 0.
+// Reads a result. It is complete, because the process exited with 0 after writing it.
 bool readResult(const std::string& path, v1::TaskResult& result) {
   std::error_code error;
   const auto status = std::filesystem::symlink_status(path, error);
@@ -58,7 +58,7 @@ bool readResult(const std::string& path, v1::TaskResult& result) {
   return result.ParseFromIstream(&file) && (result.has_failure() || result.payload_case() != 0);
 }
 
-// What the task made of steps that were not known; nothing where there is no such file, or none that it may leave.
+// Reads the step results that the task left; empty if there is no valid file.
 std::string readSteps(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
@@ -81,7 +81,7 @@ std::string readSteps(const std::string& path) {
 ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const std::string& folder) {
   const bool execute = runsGeneratedCode(task.kind());
   ChildSpec spec;
-  // By a path from within: what leads to the folder is closed to another user.
+  // Use a relative path, since the parents of the folder are closed to another user.
   spec.argv = {runner.binary, "..", "--profile", execute ? "execute" : "compile"};
   if (!runner.build.empty()) spec.argv.insert(spec.argv.end(), {"--build", runner.build});
   spec.environment = cleanEnvironment();

@@ -1,4 +1,4 @@
-// Every way for a task process to end, and what the worker makes of it.
+// All ways in which a task process can end, and how the worker classifies them.
 #include "workers/task_run.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ namespace {
 
 using v1::Failure;
 
-/// How a task process comes into being.
+/// How a task process is started.
 enum class Start { kExecuted, kForked };
 
 std::string nameOf(Start start) { return start == Start::kExecuted ? "Executed" : "Forked"; }
@@ -58,7 +58,7 @@ class TaskRunFixture : public testing::Test {
 
   void TearDown() override {
     runner_.forks.reset();
-    // No zombie and no living descendant, whatever the task did.
+    // No zombie and no live descendant, whatever the task did.
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
     EXPECT_EQ(errno, ECHILD);
   }
@@ -213,7 +213,7 @@ TEST_P(TaskRunTest, UnboundedAllocationIsOutOfMemory) {
 #endif
 
 TEST_P(TaskRunTest, CancelEndsAWholeFamilyThatIgnoresSigterm) {
-  // 1 + 2 + 4 processes, all of which must have said that they are ready before the cancel.
+  // 1 + 2 + 4 processes, all of which must have reported that they are ready before the cancellation.
   int ready = 0;
   const Failure failure = run(taskNamed("unconfined-multiply"), [&](const v1::Progress&) {
                             if (++ready == 1) std::thread([this] { attempt_.cancel(StopReason::kCancelled); }).detach();
@@ -232,7 +232,7 @@ TEST_P(TaskRunTest, CancelBeforeTheStartIsNotForgotten) {
 }
 
 TEST_P(TaskRunTest, StopInTimeForTheServersPromise) {
-  // Cancel promises two seconds, of which half a second is the heartbeat's.
+  // A cancellation takes at most two seconds, of which half a second is the heartbeat interval.
   EXPECT_LE(TaskRunner().kill_grace, Milliseconds(1000));
 }
 
@@ -276,7 +276,7 @@ TEST_P(TaskRunTest, ProgramReplacedByAnotherBuildDoesNoTask) {
   EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
 }
 
-// ---- The program that has started ----
+// ---- Fork server ----
 
 class ForkServerTest : public TaskRunFixture {
  protected:
@@ -331,7 +331,7 @@ TEST_F(ForkServerTest, StepThatFailsIsNamed) {
   EXPECT_EQ(failureOfEnd(end, spec).reason(), Failure::WORKER_FAULT);
 }
 
-// A process that is stopped before its task begins is bounded as one that is stopped later, and so is what waits
+// A process that is stopped before its task starts is ended within the same bounds; so are those queued after it.
 // behind it.
 TEST_F(ForkServerTest, ChildThatNeverGetsReadyMeetsItsDeadline) {
   ChildSpec spec = childSpecFor(runner_, taskNamed("succeed"), temporary_.path());
@@ -354,7 +354,7 @@ TEST_F(ForkServerTest, ChildThatNeverGetsReadyMeetsItsDeadline) {
   EXPECT_TRUE(caught) << "every process was ready before it could be stopped";
 }
 
-// ---- The sandbox ----
+// ---- Sandbox ----
 
 struct SandboxCase {
   const char* behaviour;
@@ -435,7 +435,7 @@ TEST_P(TaskRunTest, FilesOutsideScratchAreOutOfReach) {
   if (landlockAbi() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   v1::TaskSpec task = taskNamed("write-input");
   task.add_inputs()->set_sha256(std::string(64, 'a'));
-  // 78: refused with EACCES, EPERM or EROFS.
+  // 78: rejected with EACCES, EPERM or EROFS.
   for (const v1::TaskSpec& each : {taskNamed("create-outside"), taskNamed("read-outside"), task}) {
     EXPECT_THAT(run(each).failure().message(), testing::StartsWith("the task exited with status 78"))
         << each.assemble().name();
@@ -457,7 +457,7 @@ TEST_P(TaskRunTest, WhoFillsItsFolderIsEnded) {
 }
 
 TEST(FolderSizeTest, WhatIsClosedCountsToo) {
-  // As somebody for whom modes count: a child that is not root.
+  // In a child without root, to which file modes apply.
   const TemporaryFolder temporary;
   ASSERT_EQ(chmod(temporary.path().c_str(), 0777), 0);
   const std::string root = temporary.path() + "/folder";
@@ -495,7 +495,7 @@ TEST_F(ForkServerTest, TasksAreAlone) {
   EXPECT_FALSE(result.has_failure()) << result.failure().message();
 }
 
-/// Tasks of a user that has nothing else.
+/// Tasks of a separate user.
 class OtherUserTest : public TaskRunFixture, public testing::WithParamInterface<Start> {
  protected:
   void SetUp() override {
@@ -541,7 +541,7 @@ TEST_P(OtherUserTest, CrashesAreToldAsEver) {
   EXPECT_EQ(failureOf("socket").reason(), Failure::SANDBOX_VIOLATION);
 }
 
-// ---- What is in force ----
+// ---- Measures in force ----
 
 TEST(MeasuresTest, FullAsksForAllAndSaysWhatIsMissing) {
   const auto plan = planSandbox({.namespaces = false}, "/tmp");

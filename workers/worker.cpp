@@ -16,7 +16,7 @@ namespace {
 
 // A server that answers "nothing to do" without having waited is not asked again at once.
 constexpr Milliseconds kShortAnswer{50};
-constexpr Milliseconds kSpareTime{3'000};  // beyond the poll, before a call counts as stuck
+constexpr Milliseconds kSpareTime{3'000};  // time in addition to the poll before a call counts as stuck
 
 }  // namespace
 
@@ -85,8 +85,8 @@ void Worker::fail(int exit_code) {
 }
 
 void Worker::work(const AttemptEnvironment& environment) {
-  Backoff pause;  // grows while nothing comes of asking
-  // One result is on its way while the next task is asked for and done: the server takes both at once.
+  Backoff pause;  // increases while requests yield no task
+  // The result of one task is reported while the next one is leased and executed; the server accepts both concurrently.
   std::jthread reporting;
   while (!draining_.cancelled()) {
     auto session = environment.registration.session(draining_);
@@ -105,7 +105,7 @@ void Worker::work(const AttemptEnvironment& environment) {
   }
 }
 
-// It is looked for before every question for work, on a disk that is full, as often as not, of logs.
+// Limits logging, since trouble is checked before each lease request, and a full disk is often full of logs.
 void Worker::tellTrouble(const std::string& trouble) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::minutes kAgain(10);
@@ -120,7 +120,7 @@ void Worker::tellTrouble(const std::string& trouble) {
   }
 }
 
-// Asks once. Returns whether there is something to do.
+// Sends one lease request. Returns whether a task was leased.
 bool Worker::lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
                    v1::LeaseTaskResponse& response) {
   v1::LeaseTaskRequest request;
@@ -133,7 +133,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {
-    // Draining waits for the answer: a task that was granted just now would be lost for a lease's length.
+    // A drain waits for the response: a task that was just granted would be lost for the length of a lease.
     CallContext context(stopping_, options_.poll + kSpareTime);
     status = toAbsl(environment.service.LeaseTask(context.get(), request, &response));
   }
@@ -143,7 +143,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   }
   if (draining_.cancelled()) return false;
   if (!status.ok()) {
-    // Whatever it was, the next server that answers must know this worker before it asks again.
+    // Register again before the next request, since another server may answer it.
     spdlog::warn("no answer to the question for work: {}", std::string(status.message()));
     environment.registration.invalidate(session.generation);
     draining_.sleepFor(pause.next());

@@ -25,7 +25,7 @@ namespace {
 using namespace tessera;
 using namespace tessera::worker;
 
-/// Below it the task program itself cannot be mapped and start.
+/// Minimum to map and start the task program.
 constexpr int64_t kLeastMemory = int64_t{4} << 30;
 
 std::map<std::string, v1::TaskKind> taskKinds() {
@@ -44,7 +44,7 @@ std::string binaryBesideThis() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "tessera-task";
 }
 
-/// What is written in a file that was inherited open, which is closed then: no task's process shall see it.
+/// Reads an inherited descriptor and closes it, so that no task process gets it.
 std::string readInherited(int fd) {
   std::string text(4096, '\0');
   const ssize_t got = read(fd, text.data(), text.size());
@@ -71,8 +71,8 @@ struct Flags {
   std::vector<std::string> require_sandbox;
 };
 
-// SIGTERM and SIGINT drain, a second one stops at once, and so does SIGQUIT, which --die-with-parent has
-// the kernel send. The thread ends with the process.
+// SIGTERM and SIGINT drain; a second one stops at once, as does SIGQUIT, which the kernel sends with --die-with-parent.
+// The thread runs until the process ends.
 void handleSignals(Worker& worker, const sigset_t& signals) {
   bool draining = false;
   while (true) {
@@ -89,7 +89,7 @@ void handleSignals(Worker& worker, const sigset_t& signals) {
   }
 }
 
-/// What tasks are started with; an exit code where that is less than it has to be.
+/// Determines the sandbox of tasks; an exit code if less is in force than required.
 absl::StatusOr<SandboxPlan> planned(Flags& flags) {
   flags.sandbox.namespaces = !flags.no_namespaces;
   flags.sandbox.forks = !flags.execute_tasks;
@@ -111,7 +111,7 @@ int run(Flags& flags, const sigset_t& signals) {
     return kWorkerUsage;
   }
   flags.options.runner.sandbox = *sandbox;
-  // A task that owns its inputs could change them; the server's blobs are not to be among those.
+  // A task that owns its inputs could change them, so do not link the server's blobs then.
   if (!flags.options.blobs.empty() && !sandbox->isolation.namespaces && sandbox->isolation.uid < 0) {
     spdlog::warn("blobs are streamed instead of shared: tasks have neither namespaces nor another user");
     flags.options.blobs.clear();
@@ -129,7 +129,7 @@ int run(Flags& flags, const sigset_t& signals) {
   *identity->mutable_sandbox() = sandbox->measures;
   for (v1::TaskKind kind : flags.kinds) identity->add_kinds(kind);
   if (flags.options.runner.default_memory_bytes <= 0) {
-    // Address space is more than memory in use: mapped libraries and weights count in full. What runs at a time shares
+    // Address space exceeds memory in use, because mapped libraries and weights count in full. Concurrent tasks share
     // the machine.
     flags.options.runner.default_memory_bytes =
         std::max(kLeastMemory, identity->host().memory_bytes() / (int64_t{flags.slots} * flags.sharing));
@@ -160,24 +160,24 @@ int run(Flags& flags, const sigset_t& signals) {
   const int code = worker.run();
   spdlog::info("leaving with {}", code);
   spdlog::shutdown();
-  _exit(code);  // the detached thread may hold `worker`; nothing is left to clean up
+  _exit(code);  // the detached thread may use `worker`; nothing needs cleanup
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Before the first thread, so that only sigwait sees them.
+  // Before the first thread, so that only sigwait() receives them.
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  // Debian's Abseil looks for cycles in the order of all locks, gRPC's among them: each lock pays for it, and one cycle
-  // that might deadlock ends the process. Upstream's release builds do neither.
+  // Debian's Abseil is built with lock-order cycle detection, also for gRPC's locks. It slows each lock, and a reported
+  // cycle ends the process. Upstream's release builds do not have it.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
-  // gRPC works on a connection that is being made while a call waits, and else this often: not every five seconds, or a
-  // TLS handshake between calls that fail at once outlasts its deadline, and a server that is back is not found.
+  // While no call waits, gRPC polls a connection attempt only at this interval. With the default of five seconds, a TLS
+  // handshake between calls that fail at once exceeds its deadline, and a restarted server is not found.
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
 
   Flags flags;
@@ -264,7 +264,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kWorkerUsage;
   }
-  umask(0077);  // models and artifacts are their owners'
+  umask(0077);  // models and artifacts are readable by their owner only
   if (flags.token_fd >= 0) {
     credential.token = readInherited(flags.token_fd);
   } else {

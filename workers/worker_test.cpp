@@ -1,4 +1,4 @@
-// A worker with real task processes against a server that goes away, changes its mind, and breaks transfers.
+// A worker with real task processes against a server that stops, restarts and interrupts transfers.
 #include "workers/worker.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,7 @@ class WorkerTest : public testing::Test {
     return task;
   }
 
-  // Runs one more task, which shows that the worker is free and well.
+  // Runs another task, which shows that the worker is free and works.
   void expectWorking() {
     const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:1")));
     EXPECT_FALSE(report.result().has_failure()) << report.ShortDebugString();
@@ -117,7 +117,7 @@ TEST_F(WorkerTest, EndsWhenItsTaskProgramWasReplacedByAnotherBuild) {
   startWorker();
   expectWorking();
   std::ofstream(program_ + ".build") << "latter";
-  expectWorking();  // by the program that has started
+  expectWorking();  // by the program that is already running
   kill(forks_.lock()->pid(), SIGKILL);
   const auto report = server_.waitForReport(server_.addTask(taskNamed("succeed:1")));
   EXPECT_EQ(report.result().failure().reason(), Failure::WORKER_FAULT) << report.ShortDebugString();
@@ -178,10 +178,10 @@ TEST(Backoff, DoublesToItsCapAndBeginsAnew) {
 
 TEST_F(WorkerTest, AQuestionThatIsAnsweredAtOnceWithNothingIsAskedEverMoreSeldom) {
   server_.start();
-  startWorker(1, int64_t{1} << 60);  // in trouble, to which a server has nothing to say
+  startWorker(1, int64_t{1} << 60);  // in trouble (too little free space), to which the server responds at once
   server_.waitForQuestion([](const v1::LeaseTaskRequest&) { return true; });
   std::this_thread::sleep_for(Milliseconds(2000));
-  // Pauses of 50 to 100 ms, twice as long, four times ...: asking without them would be thousands.
+  // Pauses of 50 to 100 ms, doubling. Without them there would be thousands of requests.
   EXPECT_GE(server_.questions(), 3U);
   EXPECT_LE(server_.questions(), 8U);
 }
@@ -280,7 +280,7 @@ TEST_F(WorkerTest, TaskRunsOnWhileTheServerRestarts) {
   startWorker();
   const std::string id = server_.addTask(taskNamed("nap:500"));
   server_.waitForLease(id);
-  while (entriesIn(attempts()) == 0) std::this_thread::yield();  // the answer has arrived before the server goes
+  while (entriesIn(attempts()) == 0) std::this_thread::yield();  // the response has arrived before the server stops
   server_.stop();
   server_.start();
   const auto report = server_.waitForReport(id);
@@ -291,14 +291,15 @@ TEST_F(WorkerTest, TaskRunsOnWhileTheServerRestarts) {
 }
 
 TEST_F(WorkerTest, ResultThatIsReadyWhileTheServerIsAwayIsReportedLater) {
-  server_.behaviour.lease_us = 300'000;  // long over when the server is back: it decides by the token
+  server_.behaviour.lease_us = 300'000;  // expired long before the server is back, which decides by the token
   server_.start();
   startWorker();
   const std::string id = server_.addTask(taskNamed("nap:100"));
   server_.waitForLease(id);
   while (entriesIn(attempts()) == 0) std::this_thread::yield();
   server_.stop();
-  // Nothing the worker does shows outside before the server is back; sleeping covers the interesting case,
+  // The worker has no observable effect before the server is back. Sleeping makes the interesting interleaving likely;
+  // any other passes as well.
   // and any other interleaving passes as well.
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   server_.start();
@@ -467,9 +468,9 @@ TEST_F(WorkerTest, HundredTasksLeaveNothingBehind) {
     for (const std::string& id : ids) server_.waitForReport(id);
     if (round == 4) descriptors_early = entriesIn("/proc/self/fd");
   }
-  // Two slots may each be in the middle of a call: a leak would show once per task.
+  // Both slots may be in a call; a leak would show up once per task.
   EXPECT_LT(entriesIn("/proc/self/fd"), descriptors_early + 20);
-  EXPECT_EQ(finish(), 0);  // TearDown looks for processes and folders
+  EXPECT_EQ(finish(), 0);  // TearDown checks for processes and folders
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 
-// By number where the C library's header and the kernel's cannot both be had (mount), or where the library would go
-// through other threads, of which a forked process has none (set*id).
+// Raw system calls, where the headers of the C library and the kernel conflict (mount), or where the C library would
+// signal other threads, which a forked process lacks (set*id).
 namespace tessera::worker {
 namespace {
 
@@ -37,7 +37,7 @@ bool writeFile(const char* path, const char* text) {
   return written;
 }
 
-// Within the new namespace everybody is who they were, and nobody else is there.
+// Maps only the current user and group into the new user namespace, unchanged.
 bool keepIdentity(uid_t uid, gid_t gid) {
   std::array<char, 64> line{};
   snprintf(line.data(), line.size(), "%u %u 1\n", uid, uid);
@@ -62,7 +62,7 @@ FailedStep enterMounts(const Isolation& isolation) {
   if (!isolation.namespaces) return {};
   if (syscall(SYS_mount, nullptr, "/", nullptr, kRecursivelyPrivate, nullptr) != 0) return failed("private mounts");
   const char* folder = isolation.folder.c_str();
-  // Inputs may be files that others have under other names: not even their modes can be changed here.
+  // Input files may have other names elsewhere; a separate read-only mount prevents even changes of their modes.
   const std::string inputs = isolation.folder + "/in";
   const auto in = static_cast<int>(
       syscall(SYS_open_tree, AT_FDCWD, inputs.c_str(), OPEN_TREE_CLONE | static_cast<unsigned>(O_CLOEXEC)));

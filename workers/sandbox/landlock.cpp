@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "workers/sandbox/sandbox.h"
 
-// Landlock, see the kernel's Documentation/userspace-api/landlock.rst. Newer kernels know more rights
-// than the system's header; asking for one that the running kernel lacks is an error, hence the table.
+// Landlock, see the kernel's Documentation/userspace-api/landlock.rst. Newer kernels have more rights than the system's
+// header; requesting one that the running kernel lacks is an error, hence the table.
 namespace tessera::worker {
 namespace {
 
@@ -24,7 +24,7 @@ constexpr uint64_t kScopeAbstractSocket = 1ULL << 0, kScopeSignal = 1ULL << 1;  
 constexpr uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr uint64_t kAbi1 = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
 
-struct Ruleset {  // the kernel's landlock_ruleset_attr of ABI 6
+struct Ruleset {  // the kernel's landlock_ruleset_attr, ABI 6
   uint64_t handled_access_fs = 0;
   uint64_t handled_access_net = 0;
   uint64_t scoped = 0;
@@ -47,7 +47,7 @@ absl::Status failed(const char* what, int error) {
   return absl::InternalError(absl::StrCat("landlock: ", what, ": ", strerror(error)));
 }
 
-// Grants `rights` below `path`; a path that does not exist grants nothing.
+// Grants `rights` below `path`; no effect if the path does not exist.
 absl::Status allow(int ruleset, const std::string& path, uint64_t rights) {
   const int folder = open(path.c_str(), O_PATH | O_CLOEXEC);
   if (folder < 0) return errno == ENOENT || errno == EACCES ? absl::OkStatus() : failed(path.c_str(), errno);
@@ -79,7 +79,7 @@ absl::StatusOr<int> confineFiles(const std::string& scratch) {
   absl::Status status = allow(fd, absl::StrCat(scratch, "/in"), kRead);
   const uint64_t writable = rules.handled_access_fs & ~uint64_t{LANDLOCK_ACCESS_FS_EXECUTE};
   for (const char* folder : {"/out", "/tmp"}) status.Update(allow(fd, absl::StrCat(scratch, folder), writable));
-  // Processor topology, and libraries that are loaded late.
+  // CPU topology, and libraries that are loaded late.
   for (const char* folder : {"/proc", "/sys/devices/system", "/usr", "/lib", "/lib64"}) {
     status.Update(allow(fd, folder, kRead));
   }

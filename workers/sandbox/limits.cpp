@@ -14,7 +14,7 @@ namespace {
 #endif
 #endif
 
-// Lowers a limit; one that is tighter already stays as it is, for only root may raise it.
+// Lowers a limit. A tighter limit is kept, because only root may raise it.
 int lower(int resource, rlim_t soft, rlim_t hard) {
   rlimit now{};
   if (getrlimit(resource, &now) != 0) return errno;

@@ -16,7 +16,7 @@
 namespace tessera::worker {
 namespace {
 
-constexpr int64_t kThreadsOfTask = 2048;  // a run may ask for 1024
+constexpr int64_t kThreadsOfTask = 2048;  // a run may request 1024
 
 struct User {
   int64_t uid, gid;

@@ -12,7 +12,7 @@
 namespace tessera::worker {
 namespace {
 
-// A thread needs address space for its stack; without it std::thread throws.
+// std::thread throws if there is no address space for its stack.
 [[noreturn]] void onTerminate() {
   if (std::exception_ptr error = std::current_exception()) {
     try {
@@ -31,7 +31,7 @@ namespace {
 }  // namespace
 
 void exitOutOfMemory() {
-  // No allocation here, and no stream.
+  // Do not allocate, and use no stream.
   constexpr char kText[] = "out of memory: an allocation failed under the address space limit\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
   _exit(kTaskOutOfMemory);

@@ -22,9 +22,10 @@ absl::Status failed(const char* what) {
 }  // namespace
 
 absl::Status dropPrivileges() {
-  // Needed by Landlock and seccomp alike: nothing this process may still start gains rights by setuid.
+  // Required by Landlock and seccomp: no program that this process starts gains privileges by setuid.
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("no_new_privs");
-  // Who lacks the right to shrink the bounding set has none of what is in it, and gets none by the line above.
+  // Without the right to shrink the bounding set, the process has none of its capabilities and, by the line above,
+  // gains none.
   for (int capability = 0; prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0; ++capability) {
   }
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

@@ -23,17 +23,18 @@
 namespace tessera::worker {
 namespace {
 
-/// What the kernel runs at each system call.
+/// The BPF program that the kernel runs at each system call.
 using Program = std::vector<sock_filter>;
 
-/// Stands for the number of the process in a program that is made before there is one: the kernel gives none as high.
+/// Placeholder for the process id in a filter that is compiled before the process exists; the kernel assigns no id this
+/// high.
 constexpr uint32_t kSelf = 0x7e57ed01;
 
 absl::Status notInstalled(int error) {
   return absl::InternalError(absl::StrCat("seccomp: the filter cannot be installed: ", strerror(error)));
 }
 
-/// A filter under construction; the first error sticks.
+/// A filter under construction; the first error is kept.
 class Filter {
  public:
   explicit Filter(uint32_t default_action) : context_(seccomp_init(default_action), seccomp_release) {
@@ -42,7 +43,7 @@ class Filter {
       return;
     }
     keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
-    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));  // binary tree instead of a chain
+    keep(seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));  // a binary tree instead of a linear list
   }
 
   template <typename... Conditions>
@@ -71,7 +72,7 @@ class Filter {
   int error_ = 0;
 };
 
-// The header's macros are C99 compound literals; these say the same in C++.
+// The header's macros are C99 compound literals; these are the C++ equivalents.
 scmp_arg_cmp argument(unsigned index, scmp_compare compare, scmp_datum_t value) { return {index, compare, value, 0}; }
 scmp_arg_cmp maskedArgument(unsigned index, scmp_datum_t mask, scmp_datum_t value) {
   return {index, SCMP_CMP_MASKED_EQ, mask, value};
@@ -85,31 +86,32 @@ absl::StatusOr<Program> makeCompileFilter() {
   Filter filter(kKill);
   for (int call : kAllowedWhenExecuting) filter.add(SCMP_ACT_ALLOW, call);
   for (int call : kAllowedWhenCompiling) filter.add(SCMP_ACT_ALLOW, call);
-  // glibc starts threads by clone3 and falls back to clone, whose flags a filter can see.
+  // glibc tries clone3 first and falls back to clone, whose flags a filter can inspect.
   filter.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(clone), maskedArgument(0, CLONE_THREAD | kNewNamespaces, CLONE_THREAD));
-  // Signals go to this very process, limits are its own.
+  // Only signals to this process, and its own limits.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(kill), argument(0, SCMP_CMP_EQ, kSelf));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), argument(0, SCMP_CMP_EQ, kSelf));
-  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(rt_tgsigqueueinfo), argument(0, SCMP_CMP_EQ, kSelf));  // LLVM, dying of a signal
+  // Used by LLVM's crash handler.
+  filter.add(SCMP_ACT_ALLOW, SCMP_SYS(rt_tgsigqueueinfo), argument(0, SCMP_CMP_EQ, kSelf));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), argument(0, SCMP_CMP_EQ, 0));
-  // A thread's name, how the C library calls its memory, and what the execute profile is entered by.
+  // Thread names, names of the C library's mappings, and entering the execute profile.
   for (const int option : {PR_SET_NAME, PR_SET_VMA, PR_SET_NO_NEW_PRIVS}) {
     filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(option)));
   }
 #ifdef __x86_64__
-  // Artifacts are loaded here, and ask for the registers of tiles (TILEDATA) where their code uses them.
+  // Artifacts are loaded in this profile, and request the AMX tile registers (TILEDATA) if their code uses them.
   constexpr scmp_datum_t kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(arch_prctl), argument(0, SCMP_CMP_EQ, kRequestPermission),
              argument(1, SCMP_CMP_EQ, kTileData));
 #endif
-  // Of fcntl what duplicates, describes and locks; nothing that has the kernel signal others (F_SETOWN, O_ASYNC).
+  // fcntl commands that duplicate, describe and lock; not those that make the kernel send signals (F_SETOWN, O_ASYNC).
   for (const int command : {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_GETLK, F_SETLK, F_SETLKW,
                             F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_ADD_SEALS, F_GET_SEALS}) {
     filter.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), argument(1, SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
   }
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), argument(1, SCMP_CMP_EQ, F_SETFL), maskedArgument(2, O_ASYNC, 0));
-  // Whether a stream is a terminal.
+  // Checks whether a stream is a terminal.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(ioctl), argument(1, SCMP_CMP_EQ, TCGETS));
   return filter.finish();
 }
@@ -117,19 +119,20 @@ absl::StatusOr<Program> makeCompileFilter() {
 absl::StatusOr<Program> makeExecuteFilter() {
   Filter filter(kKill);
   for (int call : kAllowedWhenExecuting) filter.add(SCMP_ACT_ALLOW, call);
-  // Code was mapped before; nothing becomes executable any more.
+  // Code is mapped already; no further memory may become executable.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(mmap), maskedArgument(2, PROT_EXEC, 0));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(mprotect), maskedArgument(2, PROT_EXEC, 0));
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(tgkill), argument(0, SCMP_CMP_EQ, kSelf));  // abort()
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, PR_SET_NAME));
-  // Querying an open descriptor's status and flags, as the C library does when it closes a stream.
+  // Status and flags of an open descriptor, which the C library queries when it closes a stream.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), argument(1, SCMP_CMP_EQ, 3 /* F_GETFL */));
-  // fstat() of newer C libraries; harmless by path too, for it opens nothing, but only the empty path works.
+  // fstat() of newer C libraries. It opens nothing, so it would be harmless even with a path; only the empty path is
+  // allowed.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), maskedArgument(3, 0x1000 /* AT_EMPTY_PATH */, 0x1000));
   return filter.finish();
 }
 
-/// Made once in a process, for all that it forks: libseccomp takes half a millisecond for it.
+/// Compiled once per process, for all its forks: libseccomp takes half a millisecond.
 const absl::StatusOr<Program>& filterOf(Profile profile) {
   static const absl::StatusOr<Program> compile = makeCompileFilter(), execute = makeExecuteFilter();
   return profile == Profile::kCompile ? compile : execute;
@@ -148,7 +151,7 @@ absl::Status filterSystemCalls(Profile profile) {
   }
   const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return notInstalled(errno);
-  // A thread that cannot follow is told by its number.
+  // With TSYNC, a positive result is the id of a thread that could not be synchronized.
   const int64_t result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &whole);
   return result == 0 ? absl::OkStatus() : notInstalled(result < 0 ? errno : ESRCH);
 }

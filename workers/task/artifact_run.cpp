@@ -34,7 +34,7 @@ absl::Status runtimeFailure(tessera_status status, const std::string& what) {
                        absl::StrCat(what, ": ", tessera_last_error()));
 }
 
-// Reads a whole input blob; the worker has verified it.
+// Reads a whole input blob, which the worker has verified.
 absl::Status readFile(const std::string& path, void* data, int64_t bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ioFailure("cannot open " + path, errno);
@@ -48,7 +48,7 @@ absl::Status readFile(const std::string& path, void* data, int64_t bytes) {
   return absl::OkStatus();
 }
 
-// Names that occur twice, or that the artifact does not have.
+// Rejects duplicate names and names that the artifact lacks.
 absl::Status checkNames(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                         const std::vector<v1::TensorSpec>& accepted) {
   std::set<std::string> known;
@@ -80,9 +80,9 @@ absl::StatusOr<std::unique_ptr<ArtifactRun>> ArtifactRun::prepareFile(
     const TaskContext& task, const std::string& path, const std::string& name,
     const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill) {
   auto run = std::make_unique<ArtifactRun>();
-  tessera_report_faults(nullptr);  // the worker passes on what the process printed last
+  tessera_report_faults(nullptr);  // the worker forwards the last output of the process
   tessera_artifact* artifact = nullptr;
-  // The weights' checksum is left out: the worker verified the whole file.
+  // Skip the weights' checksum: the worker verified the whole file.
   if (tessera_status status = tessera_artifact_load(path.c_str(), 0, &artifact); status != TESSERA_OK) {
     return runtimeFailure(status, absl::StrCat("artifact ", name));
   }
@@ -116,7 +116,7 @@ absl::Status ArtifactRun::chooseVariant(const google::protobuf::RepeatedPtrField
                                           : tessera_shape{value->spec().shape().data(), value->spec().shape_size()});
   }
   TESSERA_RETURN_IF_ERROR(checkNames(given, accepted));
-  // The only variant's inputs are checked one by one, which says more of what is wrong.
+  // With a single variant, inputs are checked one by one, which gives better messages.
   if (tessera_artifact_num_variants(artifact_.get()) == 1) return absl::OkStatus();
   if (tessera_artifact_find_variant(artifact_.get(), shapes.data(), shapes.size(), nullptr, 0, &variant_) ==
       TESSERA_OK) {
@@ -155,7 +155,8 @@ absl::Status ArtifactRun::completeSizes(const TaskContext& task,
   tessera_artifact_variant(artifact_.get(), variant_, &info);
   std::vector<tessera_dimension> dimensions(info.num_dimensions);
   std::vector<int64_t> all(info.num_dimensions, -1);
-  bool counted = false;  // by a value: inputs as large as the variant do not say how much counts
+  // A size was passed explicitly; then inputs of the variant's full size do not determine a range.
+  bool counted = false;
   for (size_t d = 0; d < dimensions.size(); ++d) {
     tessera_artifact_variant_dimension(artifact_.get(), variant_, d, &dimensions[d]);
     if (dimensions[d].size >= 0) continue;
@@ -187,7 +188,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
                                      const Fill& fill) {
   std::vector<v1::TensorSpec> accepted;
   std::vector<int64_t> sizes;
-  std::map<std::string, int64_t> ranges;  // how much of each a run has; inputs that are filled, all of the variant
+  std::map<std::string, int64_t> ranges;  // size of each range in this run; filled inputs have the variant's full size
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact_.get()); ++i) {
     tessera_tensor_info info;
     if (tessera_status status = tessera_artifact_variant_input(artifact_.get(), variant_, i, &info);
@@ -256,7 +257,7 @@ absl::Status ArtifactRun::allocateOutputs() {
 }
 
 absl::StatusOr<void*> ArtifactRun::allocate(int64_t bytes) {
-  constexpr int64_t kAlignment = 64;  // what the kernels like best
+  constexpr int64_t kAlignment = 64;  // alignment that kernels prefer
   void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>((bytes + kAlignment) / kAlignment * kAlignment));
   if (memory == nullptr) {
     return failureStatus(Failure::OUT_OF_MEMORY, absl::StrCat("no memory for a tensor of ", bytes, " bytes"));
@@ -274,10 +275,10 @@ void ArtifactRun::refill(uint64_t seed, bool positive) {
     const bool floats = dtype == v1::DATA_TYPE_F64 || dtype == v1::DATA_TYPE_F32 || dtype == v1::DATA_TYPE_F16 ||
                         dtype == v1::DATA_TYPE_BF16;
     if (floats && !positive) continue;
-    // Elements of 8 bits are quantized values: all of them occur. Wider integers count or point at something.
+    // 8-bit elements are quantized values, of which all are valid. Wider integers are counts or positions.
     if (dtype == v1::DATA_TYPE_I8 || dtype == v1::DATA_TYPE_U8) continue;
     for (int64_t byte = 0; byte < bytes; ++byte) {
-      const int64_t place = byte % width;  // little-endian: the sign is the last byte's highest bit
+      const int64_t place = byte % width;  // little-endian: the sign is the highest bit of the last byte
       if (floats) {
         if (place == width - 1) at[byte] &= 0x7f;
       } else {

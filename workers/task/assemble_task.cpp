@@ -5,7 +5,8 @@
 namespace tessera::worker {
 namespace {
 
-/// Weights from here on are not copied into the artifact: the store makes it of them and of what is around them.
+/// Weights of at least this size are not copied into the artifact: the store composes it from them and the bytes
+/// around.
 constexpr int64_t kApartBytes = int64_t{16} << 20;
 constexpr char kBefore[] = "artifact.before";
 constexpr char kBehind[] = "artifact.behind";

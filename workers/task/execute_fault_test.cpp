@@ -1,4 +1,4 @@
-// A kernel that leaves its memory on a worker: one task ends, and the failure says which kernel it was.
+// A kernel with an invalid memory access on a worker: only that task ends, and the failure names the kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 namespace tessera::worker {
 namespace {
 
-// All inline outputs together: a result must fit into one message.
+// Limit on all inline outputs together, since a result must fit in one message.
 constexpr size_t kInlineBytes = 1 << 20;
 
 }  // namespace
@@ -17,7 +17,7 @@ absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task) {
   const v1::ExecuteSpec& spec = task.spec().execute();
   TESSERA_ASSIGN_OR_RETURN(auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {}));
   const auto& outputs = run->outputs();
-  std::vector<FileDescriptor> files(outputs.size());  // of the large ones
+  std::vector<FileDescriptor> files(outputs.size());  // only of large outputs
   size_t inline_bytes = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const size_t bytes = run->outputBytes(i).size();
@@ -41,11 +41,11 @@ absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task) {
       value.set_data(bytes.data(), bytes.size());
       continue;
     }
-    const std::string name = outputFileName(static_cast<int>(i));  // the worker fills in the blob
+    const std::string name = outputFileName(static_cast<int>(i));  // the worker sets the blob
     TESSERA_RETURN_IF_ERROR(writeAll(files[i].get(), bytes, name));
     result.add_files()->set_name(name);
   }
-  // The process ends now; taking the session apart first would be wasted work.
+  // The process ends now; do not spend time on destroying the session.
   (void)run.release();
   return result;
 }

@@ -18,9 +18,9 @@
 namespace tessera::worker {
 namespace {
 
-constexpr size_t kFlushBytes = size_t{96} << 20;  // of reads and writes between cold runs
+constexpr size_t kFlushBytes = size_t{96} << 20;  // bytes read and written between cold runs
 
-/// One workload of a plan as a plan of its own: its operands are inputs, its results outputs.
+/// Makes a plan of one workload, with its operands as inputs and its results as outputs.
 absl::StatusOr<v1::Plan> planOfOne(const v1::Plan& plan, const std::string& hash, int results) {
   for (const v1::Step& step : plan.steps()) {
     const v1::Workload& workload = plan.workloads(step.workload());
@@ -50,7 +50,7 @@ absl::StatusOr<v1::Plan> planOfOne(const v1::Plan& plan, const std::string& hash
   return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("the plan has no step that runs workload ", hash));
 }
 
-/// The file of an artifact: the input itself, or made of a workload's object.
+/// Path of an artifact: the input itself, or one assembled from a workload's object.
 absl::StatusOr<std::string> artifactFile(const TaskContext& task, const v1::Plan& plan, const v1::Digest& digest,
                                          const std::string& name) {
   auto path = task.input(digest.sha256());
@@ -73,7 +73,8 @@ absl::StatusOr<std::string> artifactFile(const TaskContext& task, const v1::Plan
   return request.artifact_path;
 }
 
-/// The linker leaves handlers that ask the kernel for more than generated code may: a crash would look like an attack.
+/// Resets signal handlers that the linker installed: in a crash they would make system calls that generated code may
+/// not make, which would look like an attack.
 void forgetHandlers() {
   for (const int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(fatal, SIG_DFL);
 }
@@ -86,16 +87,16 @@ class Measurement {
   }
 
   absl::Status measure(v1::MeasureTaskResult& result);
-  /// Of two artifacts: which steps one of them alone has.
+  /// For two artifacts: finds the steps that only one of them has.
   absl::Status findOwnSteps(const v1::Plan& baseline, const v1::Plan& candidate);
   absl::Status timeSteps(const v1::Plan& plan, v1::MeasureTaskResult& result);
 
  private:
-  /// How the results differ; empty: they agree.
+  /// Describes how the results differ; empty if they agree.
   absl::StatusOr<std::string> compareResults();
   struct Side {
     ArtifactRun& run;
-    std::vector<size_t> own;  ///< positions of steps
+    std::vector<size_t> own;  ///< positions of steps that the other artifact lacks
     std::vector<double> ms = {}, own_ms = {};
   };
   absl::StatusOr<double> timed(ArtifactRun& run, std::vector<int64_t>* step_ns = nullptr);
@@ -113,7 +114,7 @@ absl::Status checkSteps(const v1::Plan& plan, const ArtifactRun& run) {
   return failureStatus(v1::Failure::INVALID_INPUT, "the plan and the artifact have different steps");
 }
 
-/// Steps of `plan` whose workload `other` runs less often.
+/// Steps of `plan` beyond those of `other` with the same workload.
 std::vector<size_t> stepsBeside(const v1::Plan& plan, const v1::Plan& other) {
   std::map<std::string, int> equal;
   for (const v1::Step& step : other.steps()) ++equal[other.workloads(step.workload()).hash()];
@@ -145,13 +146,14 @@ absl::StatusOr<std::string> Measurement::compareResults() {
         return absl::StrCat("result '", baseline_.outputs()[i].name(), "': ", check.difference);
       finite = finite && check.finite;
     }
-    // Roots and logarithms of what lies in [-1, 1) say little: once more without signs.
+    // Inputs in [-1, 1) make roots and logarithms NaN; repeat with non-negative inputs.
     if (finite) break;
   }
   return "";
 }
 
 absl::StatusOr<double> Measurement::timed(ArtifactRun& run, std::vector<int64_t>* step_ns) {
+  // With cold caches: touch one byte per cache line of a large buffer, to evict the operands. Otherwise it is empty.
   for (size_t at = 0; at < flush_.size(); at += 64) flush_[at] = static_cast<char>(flush_[at] + 1);
   return run.run(step_ns);
 }
@@ -179,7 +181,7 @@ absl::Status Measurement::measure(v1::MeasureTaskResult& result) {
   if (!rounds.hopeless()) {
     TESSERA_RETURN_IF_ERROR(time(candidate, rounds.candidateRuns() - 1));
     while (!rounds.enough(baseline.ms, candidate.ms)) {
-      const bool candidate_first = baseline.ms.size() % 2 == 1;  // whoever was last is first
+      const bool candidate_first = baseline.ms.size() % 2 == 1;  // the side that ran last runs first, to cancel drift
       for (const bool of_candidate : {candidate_first, !candidate_first}) {
         TESSERA_RETURN_IF_ERROR(of_candidate ? time(candidate, rounds.candidateRuns()) : time(baseline, 1));
       }

@@ -1,4 +1,4 @@
-// Candidates that are right, wrong, crash and hang, each measured in a task process of its own.
+// Candidates that are right, wrong, crash and hang, each measured in a separate task process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ void put(AttemptFolder& folder, v1::TaskSpec& task, char name, const google::pro
   std::ofstream(folder.input(digest.sha256()), std::ios::binary) << message.SerializeAsString();
 }
 
-/// The model's artifact as an input of that name.
+/// Adds the model's artifact as an input with that name.
 void putArtifact(AttemptFolder& folder, v1::TaskSpec& task, char name, const compiler::SmallModel& model,
                  const std::string& scratch, v1::Digest& digest) {
   digest.set_sha256(std::string(64, name));
@@ -129,7 +129,7 @@ TEST(MeasureTask, OfTwoArtifactsTheStepsThatDifferAreSummed) {
 }
 
 TEST(MeasureTask, AWrongOneIsNotTimed) {
-  // It copies what should be doubled and mirrored, in less time than that takes.
+  // It copies instead of doubling and mirroring, and takes less time.
   const v1::TaskResult result = measure(mirrorOf(compiler::strayModel(kN, {})));
   ASSERT_FALSE(result.has_failure()) << result.DebugString();
   EXPECT_THAT(result.measure().wrong(), HasSubstr("result 'result0': off by"));

@@ -16,13 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostOpenChoices = 32;  // told of a plan
+constexpr size_t kMostOpenChoices = 32;  // reported per plan
 
 constexpr char kWeights[] = "weights.bin";
 constexpr char kArtifact[] = "artifact.tsra";
 
-// What is no more than this costs less to build here than to hand on: an attempt of its own takes some 20 ms, and there
-// is too little to share among workers.
+// Limits of a model that is built and assembled in this task: a separate attempt takes about 20 ms, and there is too
+// little work to distribute.
 constexpr size_t kSmallUnits = 2;
 constexpr int64_t kSmallFlops = 10'000'000;
 constexpr int64_t kSmallWeights = int64_t{4} << 20;
@@ -39,7 +39,7 @@ double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Builds every unit and assembles the artifact, as tasks of their own would.
+/// Builds all units and assembles the artifact, as separate tasks would.
 absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compiler::StepCache* steps,
                     v1::TaskResult& result) {
   v1::PlanTaskResult& plan = *result.mutable_plan();
@@ -69,8 +69,8 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compi
   return absl::OkStatus();
 }
 
-/// Choices to be measured, those first that may gain most. Where the chip's description has prices of its own, they may
-/// be wrong: what the family's figures alone would have is one of them.
+/// Choices to measure, sorted by possible gain. If the chip's description has its own cost parameters, these may be
+/// wrong: the choices that the family's parameters alone would make are another candidate.
 std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, const v1::GraphReport& report) {
   std::vector<v1::OpenChoice> open = compiler::openChoices(report);
   if (!request.target.has_prices()) return open;
@@ -80,7 +80,7 @@ std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, 
   by_family.weights_path.clear();
   by_family.steps = nullptr;
   const auto planned = compiler::plan(by_family, [](const v1::Progress&) {});
-  if (!planned.ok()) return open;  // a doubt less; the plan itself stands
+  if (!planned.ok()) return open;  // the plan itself is valid; it only has one candidate less
   if (auto otherwise = compiler::chosenOtherwise(report, planned->plan.report(), "the chip's family"))
     open.insert(open.begin(), *std::move(otherwise));
   return open;
@@ -109,7 +109,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
       *plan.add_open_choices() = std::move(open);
     }
   }
-  // Nothing is left to do for other tasks then, which would find these files in a worker's cache.
+  // If no other task follows, these files are not needed in a worker's cache.
   const bool finishes = spec.finish_small() && isSmall(task, *planned);
   const auto output = finishes ? encloseOutput : writeOutput;
   TESSERA_RETURN_IF_ERROR(output(task, "plan.pb", planned->plan, result));

@@ -14,7 +14,7 @@ namespace {
 constexpr int kDefaultWarmup = 3;
 constexpr int kDefaultRepeat = 10;
 constexpr int kMaxRuns = 100'000;
-constexpr int kStepRuns = 15;  // runs with a clock around each step
+constexpr int kStepRuns = 15;  // runs in which each step is timed
 
 absl::StatusOr<int> runsOf(const char* name, int given, int otherwise) {
   if (given >= 0 && given <= kMaxRuns) return given == 0 ? otherwise : given;
@@ -33,7 +33,7 @@ double medianMilliseconds(std::vector<int64_t> ns) {
   return static_cast<double>(*middle) / 1e6;
 }
 
-// The Plan an artifact was built from: what its steps compute and how they were scheduled.
+// The plan that an artifact was built from: its steps and their schedules.
 absl::StatusOr<v1::Plan> planOf(const TaskContext& task, const std::string& artifact_id) {
   TESSERA_ASSIGN_OR_RETURN(auto path, task.input(artifact_id));
   compiler::ArtifactFile file;
@@ -46,7 +46,7 @@ absl::StatusOr<v1::Plan> planOf(const TaskContext& task, const std::string& arti
   return plan;
 }
 
-// The plan of the variant that runs: `plan` itself or one of its variants; null when there is no such one.
+// The plan of the variant that runs: `plan` itself or one of its variants; null if there is none.
 const v1::Plan* variantOf(const v1::Plan& plan, const ArtifactRun& run) {
   const auto variant = static_cast<int>(run.variant());
   if (variant > plan.variants_size()) return nullptr;
@@ -54,7 +54,7 @@ const v1::Plan* variantOf(const v1::Plan& plan, const ArtifactRun& run) {
   return chosen.steps_size() == static_cast<int>(run.steps()) ? &chosen : nullptr;
 }
 
-// Times each step in runs of their own, so that the clock does not burden the whole-run latencies.
+// Times each step in separate runs, so that this does not affect the latencies of whole runs.
 absl::Status profileSteps(ArtifactRun& run, const v1::Plan& plan, const v1::Plan& variant, int runs,
                           v1::ProfileResult& result) {
   std::vector<std::vector<int64_t>> times(run.steps());
@@ -110,7 +110,7 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
     TESSERA_ASSIGN_OR_RETURN(auto latency_ms, run->run());
     if (i < 0) continue;
     profile.add_latency_ms(latency_ms);
-    // Ten times over a profile, and not between the runs of a short one.
+    // Report progress ten times, but not between the runs of a short profile.
     if (repeat >= 100 && i % (repeat / 10) == 0) {
       progress.set_done(i);
       task.progress(progress);

@@ -17,7 +17,7 @@ ResultCheck checkFloats(std::string_view found, std::string_view reference, v1::
   ResultCheck check;
   const auto size = static_cast<size_t>(elementBytes(type));
   double largest = 0, error = 0;
-  size_t elsewhere = 0;  // NaNs and infinities that only one side has
+  size_t elsewhere = 0;  // positions at which only one side is NaN or infinite
   for (size_t at = 0; at + size <= reference.size(); at += size) {
     const double ours = floatValue(type, found.data() + at), wanted = floatValue(type, reference.data() + at);
     check.finite = check.finite && std::isfinite(wanted);

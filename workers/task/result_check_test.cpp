@@ -40,7 +40,7 @@ TEST(ResultCheck, NaNsStandWhereTheReferenceHasThem) {
 }
 
 TEST(ResultCheck, HalvesAndBrainFloatsAreFloats) {
-  // 1.0 and one step more.
+  // 1.0 and the next representable number.
   EXPECT_EQ(check(v1::DATA_TYPE_F16, bytesOf<uint16_t>({0x3c01}), bytesOf<uint16_t>({0x3c00})).difference, "");
   EXPECT_EQ(check(v1::DATA_TYPE_BF16, bytesOf<uint16_t>({0x3f81}), bytesOf<uint16_t>({0x3f80})).difference, "");
   EXPECT_NE(check(v1::DATA_TYPE_F16, bytesOf<uint16_t>({0x4000}), bytesOf<uint16_t>({0x3c00})).difference, "");

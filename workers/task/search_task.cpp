@@ -20,9 +20,9 @@ using compiler::search::Candidate;
 using compiler::search::Sample;
 using compiler::search::Search;
 
-constexpr int kMostRefused = 1000;  // of a batch, before nothing more is expected of the search
+constexpr int kMostRefused = 1000;  // rejected trees per batch until the search counts as exhausted
 
-/// FNV-1a over the printed trees of a batch.
+/// FNV-1a hash of the printed trees of a batch.
 class Fingerprint {
  public:
   void add(std::string_view text) {
@@ -41,7 +41,7 @@ absl::Status notReplayed(int batch) {
                                     "one that began the search"));
 }
 
-/// What other searches measured: the input behind the unit, where there is one.
+/// Trees from other searches: the second input, if there is one.
 absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
   std::vector<Sample> samples;
   if (task.spec().inputs_size() < 2) return samples;
@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
   return samples;
 }
 
-/// Proposes and hears again what the log says. Answers which of the last batch's outcomes are not known yet.
+/// Replays a search from its log. Afterwards unheard() lists the results of the last batch that are not known yet.
 class Replay {
  public:
   explicit Replay(Search& search) : search_(search) {}
@@ -92,7 +92,8 @@ class Replay {
     return same ? absl::OkStatus() : notReplayed(number);
   }
 
-  /// Outcomes that were known before `next` was proposed; where it is to be now, that are known.
+  /// Observes the results that were known before `next` was proposed; if `next` is to be proposed now, those that are
+  /// known.
   void hear(const v1::SearchLog::Batch& batch, const v1::SearchLog::Batch* next) {
     unheard_.clear();
     for (int at = 0; at < static_cast<int>(open_.size()); ++at) {
@@ -106,7 +107,7 @@ class Replay {
   }
 
   Search& search_;
-  std::vector<Candidate> open_;  ///< of the last batch
+  std::vector<Candidate> open_;  ///< candidates of the last batch
   std::vector<int> unheard_;
 };
 

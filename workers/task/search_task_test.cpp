@@ -1,4 +1,4 @@
-// A search goes from batch to batch by its log alone, whatever was known of the batch before.
+// A search continues from batch to batch by its log alone, whichever results were known when a batch was proposed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class SearchTask : public ::testing::TestWithParam<const char*> {
     if (schedule.ok()) *unit_.mutable_schedule() = *schedule;
   }
 
-  /// The next batch after what the log says.
+  /// The next batch for the current log.
   v1::TaskResult next(const v1::SearchLog& log) {
     const TemporaryFolder temporary;
     adoptOrphans();
@@ -58,7 +58,7 @@ class SearchTask : public ::testing::TestWithParam<const char*> {
     return runTask(runner, task, folder, [](const v1::Progress&) {}, attempt);
   }
 
-  /// Adds what `next` answers with these speeds, and returns its trees.
+  /// Appends the batch of `next` with these speeds, and returns its trees.
   std::vector<std::string> grow(v1::SearchLog& log, const std::vector<double>& speeds) {
     const v1::TaskResult result = next(log);
     EXPECT_FALSE(result.has_failure()) << result.failure().message();

@@ -6,7 +6,7 @@
 namespace tessera::worker {
 namespace {
 
-// Both 16-bit forms by cutting bits off: exact enough for values whose only use is to be multiplied.
+// Conversions to the 16-bit formats by truncation, which is sufficient for test data.
 uint16_t toBf16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof(bits));
@@ -18,7 +18,7 @@ uint16_t toF16(float value) {
   memcpy(&bits, &value, sizeof(bits));
   const uint32_t sign = (bits >> 16) & 0x8000;
   const int exponent = static_cast<int>((bits >> 23) & 0xff) - 127 + 15;
-  if (exponent <= 0) return static_cast<uint16_t>(sign);  // below 2^-14: zero
+  if (exponent <= 0) return static_cast<uint16_t>(sign);  // values below 2^-14 become zero
   return static_cast<uint16_t>(sign | static_cast<uint32_t>(exponent) << 10 | ((bits >> 13) & 0x3ff));
 }
 
@@ -31,9 +31,9 @@ void fill(void* data, int64_t bytes, const Make& make) {
 }  // namespace
 
 void fillSeeded(v1::DataType dtype, uint64_t seed, void* data, int64_t bytes) {
-  // The standard fixes this engine's numbers, unlike those of its distributions.
+  // The standard specifies this engine's numbers, but not those of the distributions.
   std::mt19937_64 random(seed);
-  // 53 random bits as a number in [-1, 1).
+  // Converts 53 random bits to a number in [-1, 1).
   const auto real = [&] { return static_cast<double>(random() >> 11) * 0x1p-52 - 1.0; };
   const auto small = [&] { return random() >> 61; };
   switch (dtype) {

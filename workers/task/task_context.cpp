@@ -37,7 +37,7 @@ absl::Status writeBytes(const TaskContext& task, const std::string& name, const 
 
 absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string& scratch) {
   std::unique_ptr<TaskContext> task(new TaskContext(scratch));
-  // Before anything else is opened, which would be given its number where the worker gives none.
+  // Before any other file is opened, which could get this descriptor number if the worker passes none.
   task->known_steps_ = KnownStepsReader::open(kKnownStepsDescriptor);
   TESSERA_RETURN_IF_ERROR(readMessage(scratch + "/task.pb", task->spec_));
   const std::string result = scratch + "/result.pb";
@@ -65,7 +65,7 @@ absl::StatusOr<FileDescriptor> TaskContext::createOutput(const std::string& name
 }
 
 void TaskContext::progress(const v1::Progress& progress) const {
-  // Without the pipe (a task started by hand) this fails, which is all right.
+  // Fails harmlessly without the pipe, in a task started by hand.
   (void)writeAll(kProgressDescriptor, encodeProgress(progress), "progress");
 }
 

@@ -1,4 +1,4 @@
-// tessera-task: does one task in one process, started by tessera-worker.
+// tessera-task: executes one task in one process; started by tessera-worker.
 
 #include <sched.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ using namespace tessera::worker;
   _exit(code);
 }
 
-// What this machine and this binary are, and what it imports, to whoever holds the other end of descriptor 3.
+// Writes a description of this machine, this build and the operators that it imports to descriptor 3.
 int describe() {
   v1::RegisterWorkerRequest description;
   *description.mutable_host() = compiler::hostInfo();
@@ -43,7 +43,7 @@ int describe() {
   return writeAll(3, description.SerializeAsString(), "description").ok() ? 0 : kTaskCannotReport;
 }
 
-// Keeps the process, and every thread that it makes, on these processors.
+// Restricts the process and its future threads to these CPUs.
 void stayOn(const v1::TaskSpec& spec) {
   if (spec.cpus().empty()) return;
   cpu_set_t cpus;
@@ -85,7 +85,7 @@ void run(const std::string& scratch, const std::string& profile_name) {
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments.front() == kServeFlag) {
-    // What fails here fails in the first task as well, and is said there.
+    // A failure here also occurs in the first task, and is reported there.
     (void)compiler::warmUp();
     if (arguments.back() == kManyFlag) moveToHugePages();
     arguments = serveForks(compilerVersion());
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   app.add_flag(kManyFlag, many, "Many requests: the compiler's code goes into huge pages first")->needs(serving);
   app.set_version_flag("--version", compilerVersion());
   try {
-    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 consumes the vector from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
@@ -121,6 +121,6 @@ int main(int argc, char** argv) {
     leave(kTaskOtherBuild, absl::StrCat("this is build ", compilerVersion(), ", the worker began with ", build));
   }
   run(scratch, profile);
-  // Tearing down a compiler costs more than the small tasks themselves; the kernel does it for nothing.
+  // Destroying a compiler takes longer than a small task; the kernel frees its memory anyway.
   _exit(0);
 }

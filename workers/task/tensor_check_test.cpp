@@ -75,7 +75,7 @@ TEST(SeededTensorTest, SeedDecidesAndValuesStayInRange) {
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
   EXPECT_THAT(a, testing::Each(testing::AllOf(testing::Ge(-1.0F), testing::Lt(1.0F))));
-  // Not all on one side: a constant input would hide mistakes of the kernels.
+  // Values of both signs: a constant input would hide errors of kernels.
   EXPECT_THAT(a, testing::Contains(testing::Lt(-0.5F)));
   EXPECT_THAT(a, testing::Contains(testing::Gt(0.5F)));
 }
@@ -102,7 +102,7 @@ TEST(SeededTensorTest, SixteenBitFormsAreFiniteAndInRange) {
     float wide;
     memcpy(&wide, &bits, sizeof(wide));
     EXPECT_LE(std::fabs(wide), 1.0F);
-    // One seed, one number: the two forms differ by their rounding alone.
+    // Equal seeds give equal numbers: the two formats differ only by rounding.
     EXPECT_NEAR(wide, static_cast<float>(value), 0.01F);
   }
 }

@@ -18,7 +18,7 @@ v1::MeasuringRules rulesOf(int repeat, int most, double stable = 0) {
   return rules;
 }
 
-/// Rounds until enough, of two sides whose times are spread by `noise` around their medians.
+/// Rounds until enough() returns true, for two sides whose times vary by `noise` around their medians.
 int roundsOf(const TrialRounds& trial, double baseline_ms, double candidate_ms, double noise, int seed = 7) {
   std::mt19937 random(seed);
   std::normal_distribution<double> around(0, noise);
@@ -81,8 +81,8 @@ TEST(TrialRounds, WhatIsClearlyBehindTheBestNeedsAPartOfThem) {
 
 TEST(TrialRounds, LongRunsAreFew) {
   EXPECT_EQ(roundsOf(TrialRounds({}, 400, 300), 400, 300, 0.2), 3);
-  EXPECT_NEAR(roundsOf(TrialRounds({}, 100, 80), 100, 80, 0.2), 4, 1);  // 0.7 s in all
-  // Who names counts gets them.
+  EXPECT_NEAR(roundsOf(TrialRounds({}, 100, 80), 100, 80, 0.2), 4, 1);  // 0.7 s in total
+  // Explicit counts are followed.
   EXPECT_EQ(roundsOf(TrialRounds(rulesOf(5, 0), 400, 400), 400, 400, 0.2), 5);
   EXPECT_EQ(roundsOf(TrialRounds(rulesOf(5, 9), 400, 400), 400, 400, 0.2), 9);
 }
@@ -90,7 +90,7 @@ TEST(TrialRounds, LongRunsAreFew) {
 TEST(TrialRounds, OneRunRulesOutWhatIsFarSlower) {
   EXPECT_TRUE(TrialRounds({}, 1, 6).hopeless());
   EXPECT_FALSE(TrialRounds({}, 1, 4).hopeless());
-  EXPECT_FALSE(TrialRounds({}, 0.01, 0.06).hopeless());  // so short a run says nothing
+  EXPECT_FALSE(TrialRounds({}, 0.01, 0.06).hopeless());  // such a short run is not conclusive
   EXPECT_TRUE(TrialRounds({}, 38, 37, 18).hopeless()) << "others take 2 ms";
   EXPECT_FALSE(TrialRounds({}, 38, 4, 18).hopeless());
   EXPECT_FALSE(TrialRounds({}, 38, 37, 1).hopeless());

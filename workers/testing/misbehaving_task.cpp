@@ -1,5 +1,5 @@
-// A task binary for tests. It does what task.pb's AssembleTask.name says, mostly things that a task must
-// not do. "NAME" or "NAME:NUMBER"; the sandbox is entered as in tessera-task unless --profile is "none".
+// A task program for tests. It performs the action that task.pb's AssembleTask.name selects ("NAME" or "NAME:NUMBER"),
+// mostly something that a task must not do. The sandbox is entered as in tessera-task, unless --profile is "none".
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -48,7 +48,7 @@ struct Task {
   v1::TaskSpec spec;
   long number = 0;
   int result_fd = -1;
-  int open_fd = -1;  // an output file that was opened before the sandbox
+  int open_fd = -1;  // an output file opened before the sandbox was entered
 };
 
 void put(int fd, const std::string& bytes) {
@@ -67,7 +67,7 @@ v1::TaskResult artifactNamed(const std::string& name) {
   return result;
 }
 
-// The inputs, one after the other, or NUMBER bytes.
+// Writes the concatenated inputs, or NUMBER bytes.
 void succeed(const Task& task) {
   std::string bytes(static_cast<size_t>(task.number), 'x');
   for (const v1::Digest& digest : task.spec.inputs()) {
@@ -79,7 +79,7 @@ void succeed(const Task& task) {
   finish(task, artifactNamed("made"));
 }
 
-// What was forbidden went through: the tests look for this code.
+// A forbidden action succeeded; the tests check for this exit code.
 [[noreturn]] void survived() { _exit(77); }
 
 [[noreturn]] void sleepForever() {
@@ -125,7 +125,7 @@ std::vector<std::string> openDescriptors() {
   return found;
 }
 
-// By the signal itself, also where a sanitizer has a handler for it.
+// Dies by the signal itself, even if a sanitizer has a handler for it.
 void dieBy(int number) {
   signal(number, SIG_DFL);
   raise(number);
@@ -150,7 +150,7 @@ Behaviours behaviours() {
          abort();
        }},
       {"bus", [](Task&) { dieBy(SIGBUS); }},
-      {"bus-of-llvm",  // its handler sends the signal once more, with where it came from
+      {"bus-of-llvm",  // LLVM's handler sends the signal again, with its origin
        [](Task&) {
          siginfo_t where{};
          where.si_signo = SIGBUS;
@@ -182,12 +182,12 @@ Behaviours behaviours() {
          sleepForever();
        }},
       {"multiply", [](Task&) { multiply(2); }},
-      {"orphan",  // leaves a grandchild behind that keeps the pipes open
+      {"orphan",  // leaves a grandchild that keeps the pipes open
        [](Task& task) {
          if (fork() == 0) sleepForever();
          succeed(task);
        }},
-      {"known-steps",  // NUMBER: whether there are any; hands one in where it is not known, else makes "made" of it
+      {"known-steps",  // checks whether the cache exists (NUMBER); returns the cached result, or adds one
        [](Task& task) {
          const auto known = KnownStepsReader::open(5);
          if ((known != nullptr) != (task.number == 1)) _exit(120);
@@ -212,7 +212,7 @@ Behaviours behaviours() {
            progress.set_total(3);
            put(3, encodeProgress(progress));
          }
-         // Long enough for a heartbeat to carry the last one.
+         // Long enough for a heartbeat to send the last progress.
          usleep(static_cast<useconds_t>(task.number) * 1000);
          succeed(task);
        }},
@@ -231,7 +231,7 @@ Behaviours behaviours() {
          }
          survived();
        }},
-      {"enclose",  // a file of NUMBER bytes, and no file of that name
+      {"enclose",  // inlines a file of NUMBER bytes, without writing it
        [](Task& task) {
          v1::TaskResult result = artifactNamed("made");
          result.mutable_files(0)->set_data(std::string(static_cast<size_t>(task.number), 'x'));
@@ -245,7 +245,7 @@ Behaviours behaviours() {
        }},
       {"self-check",
        [](Task& task) {
-         // result.pb and the output file are ours, everything else must have been closed.
+         // result.pb and the output file are open; everything else must have been closed.
          const std::vector<std::string> expected = {
              "0", "1", "2", "3", std::to_string(task.result_fd), std::to_string(task.open_fd)};
          if (openDescriptors() != expected) _exit(92);
@@ -258,7 +258,7 @@ Behaviours behaviours() {
          if (sigismember(&blocked, SIGTERM) != 0) _exit(95);
          succeed(task);
        }},
-      // What the profiles forbid.
+      // Actions that the profiles forbid.
       {"socket",
        [](Task&) {
          if (socket(AF_INET, SOCK_STREAM, 0) >= 0) survived();
@@ -296,7 +296,7 @@ Behaviours behaviours() {
          symlink("/etc/passwd", (task.scratch + "/out/link").c_str());
          survived();
        }},
-      {"inotify",  // harmless, but nobody needs it
+      {"inotify",  // harmless, but not needed
        [](Task&) {
          syscall(SYS_inotify_init1, 0);
          survived();
@@ -316,7 +316,7 @@ Behaviours behaviours() {
          syscall(SYS_prlimit64, getppid() + 1, RLIMIT_NOFILE, nullptr, nullptr);
          survived();
        }},
-      // What is left of rights, in a process that tells.
+      // Remaining privileges; the process reports them itself.
       {"capabilities",
        [](Task& task) {
          std::ifstream status("/proc/self/status");
@@ -327,7 +327,7 @@ Behaviours behaviours() {
          }
          succeed(task);
        }},
-      {"user",  // is NUMBER, alone
+      {"user",  // the user is NUMBER, without other groups
        [](Task& task) {
          if (getuid() != static_cast<uid_t>(task.number) || geteuid() != getuid() || getgid() == 0) _exit(103);
          if (getgroups(0, nullptr) != 0) _exit(104);
@@ -335,7 +335,7 @@ Behaviours behaviours() {
          task.number = 3;
          succeed(task);
        }},
-      {"alone",  // without network, with processes and mounts of its own
+      {"alone",  // no network; own processes and mounts
        [](Task& task) {
          if (getpid() != 2 || getppid() != 0) _exit(106);
          if (kill(3, 0) == 0 || kill(100, 0) == 0) _exit(107);
@@ -356,7 +356,7 @@ Behaviours behaviours() {
          if (inside < 0) _exit(111);
          succeed(task);
        }},
-      {"threads",  // until no more are to be had; NUMBER is too many
+      {"threads",  // until thread creation fails; NUMBER are too many
        [](Task& task) {
          long started = 0;
          pthread_t thread;
@@ -376,7 +376,7 @@ Behaviours behaviours() {
          task.number = 3;
          succeed(task);
        }},
-      {"fill",  // its folder, with files of 1 MiB, for ever
+      {"fill",  // fills its folder with files of 1 MiB, for ever
        [](Task& task) {
          const std::string chunk(1 << 20, 'x');
          for (int i = 0;; ++i) {
@@ -385,7 +385,7 @@ Behaviours behaviours() {
            usleep(2000);
          }
        }},
-      {"peek",  // into NUMBER's folder, another attempt's
+      {"peek",  // opens another attempt's folder, NUMBER
        [](Task& task) {
          const std::string other = task.scratch + "/../" + std::to_string(task.number);
          if (open((other + "/task.pb").c_str(), O_RDONLY) >= 0 || open(other.c_str(), O_RDONLY) >= 0) survived();
@@ -424,7 +424,7 @@ Behaviours behaviours() {
          succeed(task);
        }},
 #ifdef __x86_64__
-      {"ask-for-tiles",  // ARCH_REQ_XCOMP_PERM of TILEDATA, granted where there are tiles
+      {"ask-for-tiles",  // ARCH_REQ_XCOMP_PERM for TILEDATA, granted if the CPU has tiles
        [](Task& task) {
          task.number = syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 1 : errno;
          succeed(task);
@@ -435,7 +435,7 @@ Behaviours behaviours() {
          survived();
        }},
 #endif
-      {"compute",  // what generated code may do: memory, clocks, open descriptors
+      {"compute",  // what generated code may use: memory, clocks, open descriptors
        [](Task& task) {
          std::vector<double> memory(1 << 22, 1.0);
          timespec now = {};
@@ -464,7 +464,7 @@ int describe() {
   return 0;
 }
 
-// What this program says it is built from: the word in FILE.build beside it.
+// The build that this program reports: the content of FILE.build next to it.
 std::string buildOfThis() {
   std::string build = "test";
   std::ifstream(std::filesystem::read_symlink("/proc/self/exe").string() + ".build") >> build;
@@ -494,7 +494,7 @@ int main(int argc, char** argv) {
   file.close();
   std::string name = task.spec.assemble().name();
   std::string profile = arguments[2];
-  if (name.starts_with("unconfined-")) {  // what the supervisor must master without the sandbox's help
+  if (name.starts_with("unconfined-")) {  // actions that the supervisor must handle without the sandbox
     name = name.substr(strlen("unconfined-"));
     profile = "none";
   }
