@@ -15,16 +15,16 @@ namespace tessera::compiler::interpreter {
 
 using Extents = llvm::SmallVector<int64_t, 6>;
 
-/// Elements as flat arrays: values in double precision or in 64 bits, and an error estimate for each.
+/// Elements as flat arrays: values in double precision or 64-bit integers, and an error estimate for each.
 struct Storage {
   Element element;
-  std::vector<double> real;      ///< of floating-point elements, rounded to their type
-  std::vector<int64_t> integer;  ///< of the others
+  std::vector<double> real;      ///< values of floating-point elements, rounded to their type
+  std::vector<int64_t> integer;  ///< values of other elements
   std::vector<double> error;     ///< see element.h
-  uint64_t hash = 0;             ///< of all three; 0: not known
+  uint64_t hash = 0;             ///< of all three arrays; 0: unknown
 };
 
-/// One element. Which of the two values counts follows from its type.
+/// One element. Its type determines which of the two values is valid.
 struct Scalar {
   double real = 0;
   int64_t integer = 0;
@@ -32,7 +32,7 @@ struct Scalar {
 };
 
 /// A tensor, or a view of a buffer: element (i0, i1, ...) is at offset + sum(i_d * strides[d]). Copies share elements;
-/// tensors are dense, and nobody writes to elements that another tensor shares.
+/// tensors are dense, and elements shared with another tensor are never written.
 struct Array {
   std::shared_ptr<Storage> storage;
   int64_t offset = 0;
@@ -40,38 +40,39 @@ struct Array {
 
   int64_t elements() const;
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
-  bool isDense() const;  ///< all of its storage, row-major
+  bool isDense() const;  ///< covers all of its storage in row-major order
   Scalar at(int64_t position) const;
   void set(int64_t position, const Scalar& value);
 };
 
-/// A dense array of zeros; `poisoned`: of NaN or 0x5a5a5a5a of which nothing can be said.
+/// A dense array of zeros. `poisoned`: of NaN or 0x5a5a5a5a with unknown values.
 Array makeArray(Element element, llvm::ArrayRef<int64_t> shape, bool poisoned = false);
 Array makeArray(mlir::ShapedType type, bool poisoned = false);
-/// The same elements, dense and not shared with anybody: itself when it is so already.
+/// The same elements, dense and not shared; returns the argument if it is so already.
 Array ownedDense(Array array);
 /// The same elements in row-major order in another shape; copies unless dense.
 Array reshaped(const Array& array, llvm::ArrayRef<int64_t> shape);
-/// A box of it, as a view.
+/// A box of the array, as a view.
 Array viewOf(const Array& array, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes,
              llvm::ArrayRef<int64_t> strides);
-/// to[...] = from[...], of equal shape.
+/// to[...] = from[...]; both have the same shape.
 void assign(const Array& to, const Array& from);
-/// Whether a box lies within the array.
+/// Whether a box is within the array.
 bool contains(const Array& array, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes,
               llvm::ArrayRef<int64_t> strides);
 
-/// Dense row-major bytes as buffers hold them (an i1 takes a byte, an index eight), and back: errors are lost and 0.
+/// Conversion to and from dense row-major bytes in buffer format (an i1 takes a byte, an index eight). Error estimates
+/// are lost and become 0.
 int64_t elementBytes(Element element);
 uint64_t bitsOf(Element element, double value);
 double realOf(Element element, uint64_t bits);
 std::string toBytes(const Array& array);
 Array fromBytes(Element element, llvm::ArrayRef<int64_t> shape, std::string_view bytes);
 
-/// Of type, shape and content.
+/// Hash of type, shape and content.
 uint64_t hashOf(const Array& array);
 
-/// Calls fn with the position in the storage of each element, row-major.
+/// Calls fn with the position in the storage of each element, in row-major order.
 template <typename Fn>
 void forEachPosition(const Array& array, Fn fn) {
   if (array.elements() == 0) return;

@@ -15,7 +15,7 @@ namespace {
 
 namespace arith = mlir::arith;
 
-/// The operand that a sum in the making comes in by, or -1.
+/// The operand of `op` that is an accumulator, or -1.
 int sumOperand(mlir::Operation* op, const llvm::DenseSet<mlir::Value>& sums) {
   if (llvm::isa<arith::AddFOp, arith::AddIOp>(op)) {
     if (sums.contains(op->getOperand(0)) == sums.contains(op->getOperand(1))) return -1;
@@ -46,7 +46,7 @@ int Body::newSlot(mlir::Value value) {
 
 absl::StatusOr<int> Body::slotOf(mlir::Value value, const Surroundings& surroundings) {
   if (auto it = slots_.find(value); it != slots_.end()) return it->second;
-  // From outside of the body: the same at every point.
+  // Defined outside of the body: the same at every point.
   const Scalar* scalar = surroundings.scalar(value);
   if (!scalar) return absl::UnimplementedError("a body refers to a value that is no scalar");
   const int slot = newSlot(value);
@@ -86,7 +86,8 @@ absl::Status Body::add(mlir::Operation* op, const Surroundings& surroundings) {
   return absl::OkStatus();
 }
 
-/// A sum is what is added to an argument, and to that, and is yielded as that argument's next value.
+/// An accumulator is an argument, every sum of an accumulator and another value, and is yielded as that argument's next
+/// value.
 void Body::markSums(mlir::Block& block, llvm::ArrayRef<mlir::BlockArgument> sums) {
   const auto yielded = block.getTerminator()->getOperands();
   for (auto [number, argument] : llvm::enumerate(sums)) {

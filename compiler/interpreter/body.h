@@ -10,7 +10,7 @@
 
 namespace tessera::compiler::interpreter {
 
-/// Gives what lies outside of a body: tensors and buffers that it reads element by element, and scalars.
+/// Look-up of values defined outside of a body: tensors and buffers that it reads element by element, and scalars.
 struct Surroundings {
   std::function<const Array*(mlir::Value)> array;
   std::function<const Scalar*(mlir::Value)> scalar;
@@ -19,21 +19,21 @@ struct Surroundings {
 /// The body of a structured operation, translated once and run on up to Lanes::kLanes points at a time.
 class Body {
  public:
-  /// `sums` are the arguments that a reduction adds up. Fails with UNIMPLEMENTED naming an operation that has no rule.
+  /// `sums`: the arguments that a reduction accumulates. Fails with UNIMPLEMENTED naming an operation without a rule.
   static absl::StatusOr<Body> translate(mlir::Block& block, llvm::ArrayRef<mlir::BlockArgument> sums,
                                         const Surroundings& surroundings);
 
-  /// The lanes of a block argument, to be filled before run().
+  /// The lanes of a block argument; fill them before run().
   Lanes& argument(unsigned index) { return lanes_[index]; }
   const Lanes& yielded(unsigned index) const { return lanes_[yields_[index]]; }
-  /// Whether this result is a sum that is still to be rounded.
+  /// Whether this result is a sum that still has to be rounded.
   bool isSum(unsigned index) const { return is_sum_[index]; }
 
-  /// `loops`: the first value and the step from lane to lane of each loop. Fails with OUT_OF_RANGE where an element is
-  /// read that is not there.
+  /// `loops`: for each loop the first value and the step from lane to lane. Fails with OUT_OF_RANGE for an access out
+  /// of bounds.
   absl::Status run(llvm::ArrayRef<std::pair<int64_t, int64_t>> loops, int count);
 
-  /// Operations of one point, for budgets.
+  /// Number of operations per point, for budgets.
   int64_t operations() const { return static_cast<int64_t>(instructions_.size()) + 1; }
 
  private:
@@ -59,7 +59,7 @@ class Body {
   std::vector<bool> is_sum_;
 };
 
-/// A constant attribute as a scalar; nothing for what is none.
+/// A constant attribute as a scalar; nothing for other attributes.
 std::optional<Scalar> scalarOf(mlir::Attribute attribute);
 
 }  // namespace tessera::compiler::interpreter

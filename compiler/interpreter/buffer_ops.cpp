@@ -1,4 +1,4 @@
-// Operations on buffers, as bufferization leaves them.
+// Operations on buffers, in the forms that bufferization produces.
 #include "absl/strings/str_cat.h"
 #include "compiler/interpreter/machine.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -11,7 +11,7 @@ namespace {
 
 namespace memref = mlir::memref;
 
-/// The same elements in another shape, by the strides of the result's type.
+/// The same elements in another shape, with the strides of the result's type.
 absl::Status reinterpret(Machine& machine, mlir::Value source, mlir::Value result) {
   auto type = llvm::cast<mlir::MemRefType>(result.getType());
   const auto [strides, offset] = type.getStridesAndOffset();

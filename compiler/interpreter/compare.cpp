@@ -7,7 +7,7 @@
 namespace tessera::compiler::interpreter {
 namespace {
 
-/// Share of the bound that a difference takes; 0 for equal ones.
+/// The difference divided by its bound; 0 if the values are equal.
 double shareOf(Element element, const Scalar& expected, const Scalar& found, double bound, double& error) {
   if (!element.isReal()) {
     error = std::fabs(static_cast<double>(expected.integer) - static_cast<double>(found.integer));
@@ -21,7 +21,7 @@ double shareOf(Element element, const Scalar& expected, const Scalar& found, dou
     error = std::fabs(x - y);
     return bound > 0 ? error / bound : INFINITY;
   }
-  // One of them overflowed, the other is as close to it as rounding goes.
+  // One of them overflowed; the other one is within rounding error of overflow.
   const double finite = std::isfinite(x) ? x : y, other = std::isfinite(x) ? y : x;
   if (std::isinf(other) && std::isfinite(finite) && (other > 0) == (finite > 0) &&
       std::fabs(finite) + bound >= formatOf(element).largest) {

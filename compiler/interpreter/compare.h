@@ -7,24 +7,25 @@
 
 namespace tessera::compiler::interpreter {
 
-/// How far two answers lie apart, measured by what rounding allows.
+/// The difference of two results relative to the allowed rounding error.
 struct Difference {
   int64_t elements = 0;
-  int64_t undecided = 0;  ///< elements of which rounding decides, or whose bound exceeds a tenth of the largest value
-  double largest_error = 0;     ///< of all that is finite
-  double share = 0;             ///< of its bound, at the worst element; infinite where nothing was allowed
-  double bound = 0;             ///< there
-  int64_t position = -1;        ///< there, row-major; -1: nothing differs
-  Scalar expected, found;       ///< there
-  int64_t newly_undecided = 0;  ///< elements of which `found` says nothing, and `expected` does
+  /// elements that depend on rounding decisions, or whose bound exceeds a tenth of the largest value
+  int64_t undecided = 0;
+  double largest_error = 0;     ///< over finite values
+  double share = 0;             ///< error divided by its bound, at the worst element; infinite if no error was allowed
+  double bound = 0;             ///< at the worst element
+  int64_t position = -1;        ///< of the worst element, row-major; -1: no difference
+  Scalar expected, found;       ///< of the worst element
+  int64_t newly_undecided = 0;  ///< elements with an unknown value in `found` but a known one in `expected`
 
-  /// Within bounds, and not by saying nothing: at most 1 in 100 elements (and 4) may become undecidable.
+  /// Whether all errors are within bounds, with at most 4 elements plus 1 in 100 newly undecided.
   bool isWithin() const { return share <= 1 && newly_undecided <= 4 + elements / 100; }
 };
 
-/// Element by element, both of one shape: |expected - found| is at most kDeviations times both estimates. Integers
-/// without estimates are equal, NaN meets NaN and infinity infinity (or a value whose bound reaches the type's
-/// largest).
+/// Compares arrays of one shape element by element: |expected - found| may be at most kDeviations times both estimates.
+/// Integers without estimates must be equal, NaN must meet NaN, and infinity must meet infinity (or a value whose bound
+/// reaches the type's largest number).
 Difference compare(const Array& expected, const Array& found);
 
 /// "element 5 is 1.25 instead of 1 (error 0.25, bound 1e-06)".

@@ -16,7 +16,7 @@ int64_t subtract(int64_t a, int64_t b) {
 int64_t multiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
-// The import guards divisions by zero and of the smallest number by -1: MLIR leaves both open.
+// MLIR leaves division by zero, and of the smallest number by -1, undefined; the importer guards against both.
 int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? subtract(0, a) : a / b; }
 int64_t remainder(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 int64_t floorDivide(int64_t a, int64_t b) {
@@ -45,7 +45,7 @@ int64_t bitAnd(int64_t a, int64_t b) { return a & b; }
 int64_t bitOr(int64_t a, int64_t b) { return a | b; }
 int64_t bitXor(int64_t a, int64_t b) { return a ^ b; }
 
-/// What an operation makes of operands that may be off.
+/// How an operation propagates operand errors.
 enum class Spread { kSum, kProduct, kLargest, kBits };
 
 template <int64_t (*kApply)(int64_t, int64_t), Spread kSpread, bool kUnsigned = false>
@@ -60,18 +60,18 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
     const double ea = in[0]->error[i], eb = in[1]->error[i];
     double error = 0;
     if (ea > 0 || eb > 0) {
-      // Terms of a sum in the making are off independently of each other.
+      // The errors of an accumulator's terms are independent of each other.
       if (kSpread == Spread::kSum) error = c.accumulates ? std::hypot(ea, eb) : ea + eb;
       if (kSpread == Spread::kProduct) {
         error = std::fabs(static_cast<double>(a)) * eb + (std::fabs(static_cast<double>(b)) + eb * kDeviations) * ea;
       }
       if (kSpread == Spread::kLargest) error = std::max(ea, eb);
-      // 0 and x is 0, 1 or x is 1, whatever x is; of wider ones nothing is said.
+      // For one bit, 0 and x is 0, and 1 or x is 1, whatever x is; for wider operands the result is unknown.
       if (kSpread == Spread::kBits) {
         const bool decided = c.type.bits == 1 && ((kApply == bitAnd && ((ea == 0 && a == 0) || (eb == 0 && b == 0))) ||
                                                   (kApply == bitOr && ((ea == 0 && a != 0) || (eb == 0 && b != 0))));
         error = decided ? 0 : c.type.bits == 1 ? reaching(1) : kUndecidable;
-        // A turned sign bit moves every value by the same amount.
+        // Flipping the sign bit shifts every value by the same amount.
         if (kApply == bitXor && c.type.bits > 1 && eb == 0 && b == wrapTo(c.type.bits, int64_t{1} << (c.type.bits - 1)))
           error = ea;
       }

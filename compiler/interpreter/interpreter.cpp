@@ -12,7 +12,7 @@
 namespace tessera::compiler::interpreter {
 namespace {
 
-/// Whether all that a structured operation reads are its operands.
+/// Whether a structured operation reads nothing but its operands.
 bool isClosed(mlir::linalg::LinalgOp op) {
   bool closed = true;
   op->walk([&](mlir::Operation* each) {
@@ -99,7 +99,7 @@ const llvm::SmallVector<mlir::Value>& Machine::diesAt(mlir::Operation* op) {
 
 Array Machine::take(mlir::Value value, mlir::Operation* op) {
   if (!llvm::is_contained(diesAt(op), value)) return array(value);
-  // An operation that names it twice, or in a region of its own, still needs it.
+  // An operation that uses the value twice, or in a nested region, still needs it.
   if (llvm::count(op->getOperands(), value) > 1) return array(value);
   if (llvm::any_of(value.getUsers(), [&](mlir::Operation* user) { return op->isProperAncestor(user); })) {
     return array(value);
@@ -167,7 +167,7 @@ absl::Status Machine::runStructuredOp(mlir::linalg::LinalgOp op) {
   return runCached(op, structureOf(op), [&] { return runLinalg(op); });
 }
 
-/// A scalar operation outside of bodies is a body of one operation at one point.
+/// A scalar operation outside of bodies is executed as a body of one operation at one point.
 absl::Status Machine::runScalar(mlir::Operation* op) {
   RuleContext context;
   const Rule rule = ruleOf(op, context);
@@ -192,7 +192,7 @@ void Machine::move(mlir::Value from, mlir::Value to, mlir::Operation* op) {
 }
 
 absl::Status Machine::yieldTo(mlir::Operation* terminator, mlir::ValueRange targets) {
-  // All at once: a loop may exchange its values.
+  // All at once, since a loop may exchange its values.
   llvm::SmallVector<std::variant<Array, Scalar>> values;
   for (mlir::Value value : terminator->getOperands()) {
     if (llvm::isa<mlir::ShapedType>(value.getType())) {
@@ -249,7 +249,7 @@ absl::Status Machine::runIf(mlir::Operation* op) {
   TESSERA_RETURN_IF_ERROR(run(region.front()));
   TESSERA_RETURN_IF_ERROR(yieldTo(region.front().getTerminator(), branch.getResults()));
   if (condition.error == 0) return absl::OkStatus();
-  // Which way it goes hangs on a difference that rounding may turn over.
+  // The branch depends on a comparison that rounding may change.
   for (mlir::Value result : branch.getResults()) {
     if (!llvm::isa<mlir::ShapedType>(result.getType())) {
       scalars_[result].error = kUndecidable;
@@ -293,7 +293,7 @@ bool Machine::isReady(mlir::Operation* op) const {
 }
 
 absl::Status Machine::runOne(mlir::Operation* op) {
-  // Modules are held against this as a rewrite leaves them, which may be wrong in every way.
+  // A rewritten module may be wrong in any way, so check that operands have been computed.
   if (!isReady(op)) return absl::InternalError("it reads what is computed behind it, or nowhere");
   if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runStructuredOp(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {

@@ -64,7 +64,7 @@ Array integers(Element element, llvm::ArrayRef<int64_t> shape, std::vector<int64
 TEST(ElementTest, RoundsOnceToNearestEven) {
   EXPECT_EQ(roundTo(kF16, 1 + 0x1p-11), 1);                      // a tie, to even
   EXPECT_EQ(roundTo(kF16, 1 + 3 * 0x1p-11), 1 + 0x1p-9);         // the other way
-  EXPECT_EQ(roundTo(kF16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);  // above the tie, by less than single precision sees
+  EXPECT_EQ(roundTo(kF16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);  // above the tie by less than single precision resolves
   EXPECT_EQ(roundTo(kF16, 65519), 65504);
   EXPECT_EQ(roundTo(kF16, 65520), INFINITY);
   EXPECT_EQ(roundTo(kF16, 0x1p-25), 0);  // half of the smallest denormal number
@@ -178,7 +178,7 @@ TEST_F(InterpreterTest, RunsLoopsInOrderAndInPlace) {
 }
 
 TEST_F(InterpreterTest, ALoopReadsWhatItBeganWith) {
-  // Reverses: the initial value is read inside of the loop that writes its successor.
+  // Reverses: the initial value is read inside the loop that writes its successor.
   const Array y = one(R"(func.func @f(%x: tensor<5xi32>) -> tensor<5xi32> {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
@@ -258,7 +258,7 @@ TEST_F(InterpreterTest, BoundsOfSumsHoldInAnyOrderAndSaySomething) {
     const double bound = kDeviations * sum.storage->error[0];
     EXPECT_LE(worst, bound);
     EXPECT_GT(worst, bound / 100) << "a bound that says nothing";
-    // A term that is left out is seen.
+    // A missing term must exceed the bound.
     EXPECT_LT(bound, 0.05);
   }
 }
@@ -286,14 +286,14 @@ TEST_F(InterpreterTest, ASumThatIsExactInOneOrderIsNotSure) {
   constexpr double kLong = 1 - 0x1p-24, kSmall = 0x1p-26;
   const Array sum = one(text, {reals(kF32, {3}, {kLong, -kLong, kSmall}), reals(kF32, {}, {0})});
   EXPECT_EQ(sum.storage->real[0], kSmall);
-  // The other way round the small one is lost.
+  // In the opposite order the small term is lost.
   EXPECT_GE(kDeviations * sum.storage->error[0], kSmall);
   const Array whole = one(text, {reals(kF32, {3}, {700, -700.25, 3}), reals(kF32, {}, {0})});
   EXPECT_EQ(whole.storage->error[0], 0);
 }
 
 TEST_F(InterpreterTest, KnowsWhereRoundingDecides) {
-  // 0.1 * 10 is 1 or a little off it; its floor may be 0, that of the others not.
+  // 0.1 * 10 is 1 or slightly off; its floor may be 0, unlike that of the others.
   const std::string body = R"(
       %c = arith.constant 10.0 : f32
       %m = arith.mulf %a, %c : f32
@@ -312,7 +312,7 @@ TEST_F(InterpreterTest, KnowsWhereRoundingDecides) {
 }
 
 TEST_F(InterpreterTest, PeriodsAndPolesWithinReachAreInTheEstimate) {
-  // A sum with 2^k, taken back, is off by up to many periods. Every right answer lies within the bound.
+  // Adding and subtracting 2^k gives an error of many periods. Every correct result must be within the bound.
   const std::pair<std::string, double (*)(double)> functions[] = {
       {"%r = math.sin %d : f32\n", std::sin},
       {"%r = math.cos %d : f32\n", std::cos},
@@ -362,7 +362,7 @@ TEST_F(InterpreterTest, HalfPrecisionIsJudgedByItsOwnRounding) {
     EXPECT_GE(bound, 0x1p-11);
     EXPECT_LE(bound, 20 * 0x1p-11 * 2) << "more than a few units in the last place";
   }
-  // One rounding of what is sure is sure.
+  // A single rounding of an exact value is exact.
   const Array cast =
       one(unary("%r = arith.truncf %a : f32 to bf16\n", "f32", "bf16"), {reals(kF32, {4}, {0.1f, 1, 3, -7.3f})});
   EXPECT_THAT(cast.storage->error, ElementsAre(0, 0, 0, 0));

@@ -7,7 +7,7 @@
 
 namespace tessera::compiler::interpreter {
 
-/// The values of a function that is being run, and the rules of operations on whole tensors.
+/// The values of a running function, and the rules for operations on whole tensors.
 class Machine {
  public:
   explicit Machine(const Options& options);
@@ -17,17 +17,17 @@ class Machine {
   const Array& array(mlir::Value value) const { return arrays_.at(value); }
   Scalar scalar(mlir::Value value) const { return scalars_.at(value); }
 
-  /// Runs the operations of a block but its terminator, and forgets values behind their last use.
+  /// Runs the operations of a block except its terminator, and drops values after their last use.
   absl::Status run(mlir::Block& block);
-  /// The value, given away if `op` is the last to use it: then its elements may be written in place.
+  /// Returns the value; moves it out if `op` is its last user, so that its elements may be overwritten in place.
   Array take(mlir::Value value, mlir::Operation* op);
-  /// What the terminator of a block that was run hands on.
+  /// The operands of the terminator of a block that has run.
   std::vector<Array> takeResults(mlir::Block& block);
-  /// Takes operations out of the budget; RESOURCE_EXHAUSTED where it does not suffice.
+  /// Takes operations from the budget; RESOURCE_EXHAUSTED if it does not suffice.
   absl::Status charge(int64_t operations);
-  /// How to run the body of a loop of the model: out of the same budget, by itself.
+  /// Options for the body of a loop of the model: the same budget, without cache and observer.
   Options optionsOfBodies() const;
-  /// A weight that the body of a loop names, of the type of its argument.
+  /// A weight that the body of a loop names, in the type of its argument.
   absl::StatusOr<Array> weight(int64_t index, mlir::RankedTensorType type) const;
 
   int64_t index(mlir::OpFoldResult value) const;
@@ -39,7 +39,8 @@ class Machine {
   absl::Status runStructuredOp(mlir::linalg::LinalgOp op);
   absl::Status runLinalg(mlir::linalg::LinalgOp op);
   absl::Status runModelLoop(mlir::Operation* op);
-  /// Takes results of an equal operation on equal operands out of the cache; where there are none, runs and keeps it.
+  /// Takes the results of an equal operation on equal operands from the cache; otherwise runs the operation and stores
+  /// them.
   absl::Status runCached(mlir::Operation* op, uint64_t key, llvm::function_ref<absl::Status()> run);
   absl::Status runScalar(mlir::Operation* op);
   absl::Status runFor(mlir::Operation* op);
@@ -63,7 +64,7 @@ class Machine {
 /// The elements of a constant.
 Array constantArray(mlir::DenseElementsAttr dense);
 
-/// Rules of operations that move elements between tensors; false when it is none of them.
+/// Rules for operations that move elements between tensors; returns false for any other operation.
 absl::StatusOr<bool> runTensorOp(Machine& machine, mlir::Operation* op);
 /// The same for buffers.
 absl::StatusOr<bool> runBufferOp(Machine& machine, mlir::Operation* op);

@@ -16,7 +16,7 @@ namespace {
 constexpr char kLoop[] = "tessera.loop";
 constexpr char kWeight[] = "tessera.weight";
 
-/// Attributes of the form; what is missing is 0 or empty.
+/// Attributes of the operation; a missing one is 0 or empty.
 int64_t integerOf(mlir::Operation* op, llvm::StringRef name) {
   auto value = op->getAttrOfType<mlir::IntegerAttr>(name);
   return value ? value.getValue().getSExtValue() : 0;
@@ -40,15 +40,15 @@ bool isValue(mlir::Type type) {
   return tensor && tensor.hasStaticShape() && isElement(tensor.getElementType());
 }
 
-/// The function that a loop calls; null where `op` is no loop, or the module has no such function.
+/// The function that a loop calls; null if `op` is not a loop, or the module lacks the function.
 mlir::func::FuncOp bodyOf(mlir::Operation* op) {
   auto name = ModelLoop::isLoop(op) ? op->getAttrOfType<mlir::FlatSymbolRefAttr>("body") : mlir::FlatSymbolRefAttr();
   auto module = op->getParentOfType<mlir::ModuleOp>();
   return name && module ? module.lookupSymbol<mlir::func::FuncOp>(name.getValue()) : mlir::func::FuncOp();
 }
 
-/// Appends the body of a loop and those of the loops within it. False where one calls itself; `around`: those that are
-/// being looked at.
+/// Appends the body of a loop and the bodies of nested loops. Returns false if one calls itself; `around`: the bodies
+/// being visited.
 bool addBodies(mlir::Operation* op, llvm::SmallVector<mlir::func::FuncOp>& around,
                llvm::SmallVector<mlir::func::FuncOp>& bodies) {
   mlir::func::FuncOp body = bodyOf(op);
@@ -65,7 +65,7 @@ bool addBodies(mlir::Operation* op, llvm::SmallVector<mlir::func::FuncOp>& aroun
   return ends;
 }
 
-/// Whether `whole` has `most` parts of the type.
+/// Whether `whole` consists of `most` parts of type `part`.
 bool holdsParts(mlir::Type whole, mlir::Type part, int64_t most) {
   auto tensor = llvm::cast<mlir::RankedTensorType>(part);
   llvm::SmallVector<int64_t> shape = {most};
@@ -78,7 +78,7 @@ int64_t elementsOf(mlir::Type type) {
   return tensor && tensor.hasStaticShape() ? tensor.getNumElements() : 0;
 }
 
-/// Numbers of operands, arguments and results. Types are compared after it.
+/// Checks the numbers of operands, arguments and results; checkTypes() comes after it.
 absl::Status checkCounts(const ModelLoop& loop, int64_t carried) {
   const auto scanned = static_cast<int64_t>(loop.scanned.size()), stacked = static_cast<int64_t>(loop.stacked.size());
   mlir::func::FuncOp body = loop.body;

@@ -27,7 +27,7 @@ Array integers(Element element, llvm::ArrayRef<int64_t> shape, std::vector<int64
 Array count(int64_t value) { return integers(kI64, {}, {value}); }
 Array flag(bool value) { return integers(kI8, {}, {value ? 1 : 0}); }
 
-/// What a loop says of itself beside its operands.
+/// Attributes of a loop.
 std::string form(bool trip_count, bool condition, int carried, int64_t most, const std::string& scanned = "",
                  const std::string& stacked = "", const std::string& body = "step") {
   return absl::StrCat("{body = @", body, ", trip_count = ", trip_count ? "true" : "false",
@@ -36,7 +36,7 @@ std::string form(bool trip_count, bool condition, int carried, int64_t most, con
                       stacked.empty() ? "" : ": ", stacked, ">}");
 }
 
-/// An elementwise operation on tensor<3xi64>: %z = op(%x, %y). A %y without dimensions is the same at every element.
+/// An elementwise operation on tensor<3xi64>: %z = op(%x, %y). A %y without dimensions is broadcast.
 std::string elementwise(const std::string& z, const std::string& x, const std::string& y, const std::string& op,
                         bool scalar = false) {
   return absl::StrReplaceAll(
@@ -80,7 +80,7 @@ class ModelLoopTest : public ::testing::Test {
   ModelLoopTest() : context_(mlir::MLIRContext::Threading::DISABLED) {
     context_.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                          mlir::tensor::TensorDialect>();
-    context_.allowUnregisteredDialects();  // the loop's own is another folder's
+    context_.allowUnregisteredDialects();  // the loop operation is registered in another folder
   }
 
   absl::StatusOr<std::vector<Array>> run(const std::string& text, const std::vector<Array>& arguments,
@@ -93,7 +93,7 @@ class ModelLoopTest : public ::testing::Test {
   mlir::func::FuncOp main() { return parsed_.back()->lookupSymbol<mlir::func::FuncOp>("main"); }
 
   mlir::MLIRContext context_;
-  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> parsed_;  // caches know attributes by their addresses
+  std::vector<mlir::OwningOpRef<mlir::ModuleOp>> parsed_;  // caches identify attributes by address
 };
 
 std::string counted(int64_t most) {
@@ -167,7 +167,7 @@ TEST_F(ModelLoopTest, WhereRoundingDecidesHowOftenItRunsNothingIsSaid) {
 }
 
 TEST_F(ModelLoopTest, ScansAndStacksPartsFromEitherEnd) {
-  // sum += part of a (from its end) - part of b; stacks the sum, and from the end the part of a.
+  // sum += part of a (from its end) - part of b; stacks the sum, and, from the end, the part of a.
   const std::string text = absl::StrCat(
       R"(func.func private @step(%i: tensor<i64>, %s: tensor<3xi64>, %a: tensor<3xi64>, %b: tensor<3xi64>)
       -> (tensor<3xi64>, tensor<3xi64>, tensor<3xi64>) {)",
@@ -204,7 +204,7 @@ TEST_F(ModelLoopTest, ScansAndStacksPartsFromEitherEnd) {
   EXPECT_EQ((*results)[3].storage->integer[0], 3);
 }
 
-/// Loops in loops: the outer one hands its iteration to the inner one as trip count, and `%k` through both.
+/// Nested loops: the outer one passes its iteration to the inner one as trip count, and `%k` through both.
 std::string nested(const std::string& op = "addi") {
   return absl::StrCat(
       "func.func private @step(%j: tensor<i64>, %x: tensor<3xi64>, %k: tensor<3xi64>) -> tensor<3xi64> {",
@@ -290,7 +290,7 @@ TEST_F(ModelLoopTest, WorkCountsInEachIteration) {
   int64_t budget = 1000;
   Options options;
   options.budget = &budget;
-  // A body that only hands on what it has takes from the budget as well.
+  // A body that only passes its values on takes from the budget as well.
   const std::string idle = absl::StrCat(R"(
   func.func private @step(%i: tensor<i64>, %x: tensor<3xi64>) -> tensor<3xi64> { return %x : tensor<3xi64> }
   func.func @main(%x: tensor<3xi64>) -> tensor<3xi64> {

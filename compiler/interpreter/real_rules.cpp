@@ -8,7 +8,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-// A product and a sum stay two roundings on every processor.
+// Prevents the compiler from fusing products and sums on any processor.
 #pragma clang fp contract(off)
 
 namespace tessera::compiler::interpreter {
@@ -17,10 +17,10 @@ namespace {
 using Kind = Element::Kind;
 using Predicate = mlir::arith::CmpFPredicate;
 
-/// Bits of a type that the terms and partial sums of a sum leave unused where it counts as exact in any order.
+/// A sum counts as exact in any order if its terms and partial sums leave this many bits of the type unused.
 constexpr int kSpareBits = 4;
 
-/// Whether x has no more than 53 - k bits, split = 2^k + 1 (Veltkamp's splitting).
+/// Whether x has at most 53 - k bits, where split = 2^k + 1 (Veltkamp's splitting).
 bool fits(double x, double split) {
   const double shifted = x * split;
   return shifted - (shifted - x) == x;
@@ -33,7 +33,7 @@ struct Rounding {
         tiny(formatOf(element).smallest()),
         split(std::ldexp(1.0, 53 - formatOf(element).precision + kSpareBits) + 1) {}
   double operator()(double x) const { return roundTo(element, x); }
-  /// Of one rounding; none where the result is exact, which double precision cannot tell of its own results.
+  /// Error of one rounding; zero if the result is exact, which cannot be detected for double precision itself.
   double error(double result, double before, double of_operands) const {
     if (result == before && of_operands == 0 && element.kind != Kind::kF64) return 0;
     return u * std::fabs(result) + tiny;
@@ -43,7 +43,7 @@ struct Rounding {
   double u, tiny, split;
 };
 
-/// Single precision, so that the loops that all time is spent in need no branch.
+/// Single precision without branches, for the hottest loops.
 struct SingleRounding {
   explicit SingleRounding(Element) {}
   double operator()(double x) const { return static_cast<double>(static_cast<float>(x)); }
@@ -69,12 +69,12 @@ struct Outcome {
   double value, before, error;
 };
 
-/// s + x and s - x of a sum in the making: not rounded, and of independent errors.
+/// s + x and s - x for the accumulator s of a reduction: unrounded, with independent errors.
 template <typename Round>
 Outcome accumulated(const Round& round, double sum, double sum_error, double term, double term_error) {
   const double value = sum + term;
-  // Sums of numbers of few bits are exact in any order. Those that use all bits of their type may be so in this order
-  // alone: a partial sum of another one is larger, or has a finer grid.
+  // Sums of numbers with few bits are exact in any order. Sums that use all bits of their type may be exact in this
+  // order only: in another order a partial sum may be larger, or need a finer grid.
   const bool exact = sum_error == 0 && term_error == 0 && round.isShort(value) && round.isShort(term);
   const double own = round.u * round.u * (value * value + term * term);
   const double error = exact ? 0 : __builtin_elementwise_sqrt(sum_error * sum_error + term_error * term_error + own);
@@ -114,7 +114,7 @@ void divide(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
     if (b.error[i] > 0 && std::fabs(b.real[i]) <= kDeviations * b.error[i]) return {value, before, kUndecidable};
     if (b.real[i] == 0)
       return {value, before, std::fabs(a.real[i]) > kDeviations * a.error[i] || a.error[i] == 0 ? 0 : kUndecidable};
-    // Not exact where a product with the reciprocal is not: the compiler may write a division by a constant so.
+    // Not exact unless the product with the reciprocal is: the compiler may replace a division by a constant by it.
     int exponent = 0;
     const bool exact = a.real[i] == 0 || std::frexp(std::fabs(b.real[i]), &exponent) == 0.5;
     const double error = (a.error[i] + std::fabs(before) * b.error[i]) / std::fabs(b.real[i]);
@@ -134,7 +134,7 @@ void fusedMultiplyAdd(const RuleContext& c, const Lanes* const* in, Lanes& out, 
   });
 }
 
-/// The loops that all time is spent in exist twice: for single precision, and for every type.
+/// The hottest loops exist twice: for single precision, and for all types.
 template <auto Single, auto Any>
 void bySingle(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   (c.type.kind == Kind::kF32 ? Single : Any)(c, in, out, count);
@@ -147,7 +147,7 @@ void subtractRule(const RuleContext& c, const Lanes* const* in, Lanes& out, int 
   c.type.kind == Kind::kF32 ? add<SingleRounding>(c, in, out, count, -1) : add<Rounding>(c, in, out, count, -1);
 }
 
-/// Both ends of an argument's interval say what its error does to a function.
+/// The ends of an argument's error interval bound the error of the function's value.
 void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   const Format& format = formatOf(c.type);
   for (int i = 0; i < count; ++i) {
@@ -160,7 +160,7 @@ void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) 
     } else if (reach > 0) {
       error = kUndecidable;
     }
-    // A library may flush what is denormal.
+    // A library may flush denormals.
     if (c.own_ulps > 0 && std::isfinite(value)) {
       error += c.own_ulps * format.unitRoundoff() * std::fabs(value) + format.smallestNormal();
     }
@@ -184,7 +184,7 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
       const double dx = kDeviations * in[0]->error[i], dy = kDeviations * in[1]->error[i];
       if (dx > 0) error += std::max(reaching(c.function2(x - dx, y) - exact), reaching(c.function2(x + dx, y) - exact));
       if (dy > 0) error += std::max(reaching(c.function2(x, y - dy) - exact), reaching(c.function2(x, y + dy) - exact));
-      // A remainder comes back to where it was within one divisor.
+      // A remainder may wrap around within one divisor.
       if (c.function2 == kRemainder && dx + dy > 0) {
         const double least = std::trunc((std::fabs(x) - dx) / (std::fabs(y) + dy));
         const double most = std::trunc((std::fabs(x) + dx) / (std::fabs(y) - dy));
@@ -192,7 +192,7 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
       }
     }
     if (c.own_ulps > 0 && std::isfinite(value)) {
-      // pow is exp(y log x): what it loses grows with the exponent.
+      // pow is exp(y log x): its relative error grows with the exponent.
       const double scale = std::max(1.0, std::fabs(std::log(std::fabs(value) + format.smallestNormal())));
       error += c.own_ulps * scale * format.unitRoundoff() * std::fabs(value) + format.smallestNormal();
     }
@@ -201,7 +201,7 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
   }
 }
 
-/// The larger or smaller one; `numbers`: NaN loses against a number.
+/// The larger or smaller operand; `kNumbers`: a number is preferred to a NaN.
 template <bool kLargest, bool kNumbers>
 void choose(const RuleContext&, const Lanes* const* in, Lanes& out, int count) {
   for (int i = 0; i < count; ++i) {
@@ -300,8 +300,8 @@ void copySign(const RuleContext&, const Lanes* const* in, Lanes& out, int count)
   }
 }
 
-/// Between floating-point types. One rounding of a value that is sure is sure itself, except from double precision to
-/// 16 bits, which processors do by way of single precision.
+/// Conversion between floating-point types. A single rounding of an exact value is exact itself, except from double
+/// precision to 16 bits, where processors round via single precision.
 void convert(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   const Rounding round(c.type);
   for (int i = 0; i < count; ++i) {
@@ -330,7 +330,7 @@ double inRange(double x, bool is_unsigned, unsigned bits) {
   return std::clamp(std::trunc(x), is_unsigned ? 0 : -limit, limit);
 }
 
-/// Toward zero. Out of range MLIR leaves the result open; here it saturates.
+/// Toward zero. MLIR leaves the result undefined out of range; here it saturates.
 template <bool kUnsigned>
 void toInteger(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   for (int i = 0; i < count; ++i) {
@@ -368,14 +368,14 @@ void bitcast(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
 
 struct Function {
   double (*apply)(double);
-  double ulps;  // a library's, twice what the processor's own functions are off by
+  double ulps;  // error bound of a library's function, twice the error of this processor's own
   double (*between)(double, double) = nullptr;
 };
 
-/// Sine and cosine: within a quarter of a turn no value lies farther off than one of both ends.
+/// Sine and cosine: within a quarter period, no value in the interval is farther away than both ends.
 double swing(double, double reach) { return reach > std::numbers::pi / 2 ? 2 : 0; }
 
-/// The tangent, whose poles ends do not see.
+/// The tangent has poles that the ends of the interval do not show.
 double pole(double x, double reach) {
   const auto branch = [](double at) { return std::floor(at / std::numbers::pi + 0.5); };
   return branch(x - reach) == branch(x + reach) ? 0 : std::numeric_limits<double>::infinity();
@@ -469,7 +469,7 @@ Scalar rounded(Element element, Scalar value) {
   const Rounding round(element);
   const double before = value.real;
   value.real = round(before);
-  // What was summed up so far says how sure it is; the last rounding is of the same kind as those before.
+  // The accumulated estimate is kept; the last rounding is of the same kind as those before it.
   if (value.real != before)
     value.error = settled(value.real, value.error + round.u * std::fabs(value.real), value.error);
   return value;

@@ -4,18 +4,18 @@
 
 namespace tessera::compiler::interpreter {
 
-/// Rules of operations with floating-point operands or results, by the operation's full name; null for others.
+/// The rule of an operation with floating-point operands or results, by the operation's full name; null for others.
 Rule realRule(llvm::StringRef name, RuleContext& context);
-/// The same of those on integers alone.
+/// The same for operations on integers only.
 Rule integerRule(llvm::StringRef name, RuleContext& context);
 
-/// Keeps an estimate a number: without one where the value is no number that could be a little off.
+/// Normalizes an estimate: for a NaN or infinite value it is 0, or unknown if that of the operands is.
 inline double settled(double value, double error, double of_operands) {
   if (std::isfinite(value)) return error < kUndecidable ? error : kUndecidable;
   return of_operands < kUndecidable ? 0 : kUndecidable;
 }
 
-/// The estimate of a value that may be `other` instead: kDeviations of it reach that far.
+/// The estimate of a value that might be off by `distance`: kDeviations times the estimate equals the distance.
 inline double reaching(double distance) {
   return std::isfinite(distance) ? std::fabs(distance) / kDeviations : kUndecidable;
 }

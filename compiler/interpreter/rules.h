@@ -3,7 +3,7 @@
 #include "compiler/interpreter/array.h"
 #include "mlir/IR/Operation.h"
 
-/// What each scalar operation of arith and math does to values and to their error estimates.
+/// The effect of each scalar operation of arith and math on values and on their error estimates.
 namespace tessera::compiler::interpreter {
 
 /// One SSA value of a body at up to kLanes points of its loops.
@@ -21,27 +21,29 @@ struct Lanes {
   }
 };
 
-/// What a rule knows of the operation besides its operands.
+/// What a rule knows of the operation in addition to its operands.
 struct RuleContext {
-  Element type;                          ///< of the result
-  Element from;                          ///< of the first operand
-  int predicate = 0;                     ///< of a comparison
-  bool accumulates = false;              ///< a sum that a reduction builds up: not rounded until the reduction is done
-  bool same_operands = false;            ///< x op x
-  double (*function)(double) = nullptr;  ///< of one real argument
+  Element type;       ///< of the result
+  Element from;       ///< of the first operand
+  int predicate = 0;  ///< of a comparison
+  /// the accumulator of a reduction: not rounded until the reduction is complete
+  bool accumulates = false;
+  bool same_operands = false;                     ///< x op x
+  double (*function)(double) = nullptr;           ///< of one real argument
   double (*function2)(double, double) = nullptr;  ///< of two
-  /// How far values of `function` within `reach` of x may lie from the one at x, where both ends do not say; else 0.
+  /// The largest distance between values of `function` within `reach` of x and its value at x, where the ends of the
+  /// interval do not show it; otherwise 0.
   double (*between)(double x, double reach) = nullptr;
-  double own_ulps = 0;  ///< how far a library's function may be off, in units of u |result|
+  double own_ulps = 0;  ///< error of a library function, in units of u |result|
 };
 
 using Rule = void (*)(const RuleContext& context, const Lanes* const* in, Lanes& out, int count);
 
-/// The rule of an operation with one scalar result, and its context but for what depends on the operation's place.
-/// Null for what has none.
+/// The rule of an operation with one scalar result, and its context except for the fields that depend on the
+/// operation's position. Null if there is no rule.
 Rule ruleOf(mlir::Operation* op, RuleContext& context);
 
-/// Rounds a sum to its type, as storing it does.
+/// Rounds a sum to its type, as a store does.
 Scalar rounded(Element element, Scalar value);
 
 }  // namespace tessera::compiler::interpreter

@@ -1,4 +1,4 @@
-// Loops of the model: the body in each iteration, on values of its own.
+// Loops of the model: runs the body in each iteration, with separate values.
 #include <algorithm>
 #include <limits>
 
@@ -11,14 +11,14 @@
 namespace tessera::compiler::interpreter {
 namespace {
 
-/// The only element of a tensor that says how often a loop runs.
+/// The only element of a tensor that determines the number of iterations.
 absl::StatusOr<int64_t> decided(const Array& array) {
   const Scalar value = array.at(array.offset);
   if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
   return value.integer;
 }
 
-/// One of the parts that lie along the first dimension, as a view.
+/// One of the parts along the first dimension, as a view.
 Array partOf(const Array& whole, int64_t index) {
   Array part = whole;
   part.offset += index * whole.strides.front();
@@ -51,7 +51,7 @@ class Iterations {
   Machine body_;
   int64_t most_ = std::numeric_limits<int64_t>::max(), ended_ = 0;
   bool goes_on_ = true;
-  int64_t moved_ = 0;  // elements, by each iteration
+  int64_t moved_ = 0;  // elements moved per iteration
   std::vector<Array> carried_, scanned_, captured_, stacked_;
 };
 
@@ -99,7 +99,7 @@ absl::Status Iterations::runNext() {
   std::vector<Array> results = body_.takeResults(block);
   auto result = results.begin();
   const int64_t index = ended_++;
-  // Of the last iteration that may run, nobody reads the condition.
+  // The condition of the last possible iteration is not read.
   if (loop_.has_condition) {
     if (ended_ < most_) {
       TESSERA_ASSIGN_OR_RETURN(const int64_t condition, decided(*result));
@@ -141,8 +141,8 @@ int64_t operationsOf(mlir::linalg::LinalgOp op) {
 }  // namespace
 
 Options Machine::optionsOfBodies() const {
-  // Each iteration has other values: those of all of them would be kept for nobody. An observer knows operations of the
-  // function that it asked to run.
+  // Each iteration has different values, which would never be found in the cache again. An observer only knows
+  // operations of the function that it runs.
   Options options = options_;
   options.budget = &budget_;
   options.cache = nullptr;
@@ -183,7 +183,7 @@ int64_t operationsOf(mlir::func::FuncOp func) {
       operations = plus(operations, operationsOf(structured));
     } else if (ModelLoop::isLoop(op)) {
       const absl::StatusOr<ModelLoop> loop = ModelLoop::of(op);
-      if (!loop.ok()) return;  // running it tells what is wrong
+      if (!loop.ok()) return;  // running it reports the error
       const int64_t each = plus(operationsOf(loop->body), 1 + loop->movedElements());
       operations = plus(operations, times(each, loop->iterations().value_or(1)));
     }

@@ -12,8 +12,8 @@ inline uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ (hash >> 31);
 }
 
-/// A hash of an operation and all within it: names, attributes, types and which value goes where. Equal ones of one
-/// MLIR context have equal hashes.
+/// A hash of an operation including its regions: names, attributes, types and data flow. Equal operations in one MLIR
+/// context have equal hashes.
 uint64_t structureOf(mlir::Operation* op);
 
 }  // namespace tessera::compiler::interpreter

@@ -29,7 +29,7 @@ int64_t evaluate(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> dims, llvm::Arra
 
 namespace {
 
-/// How an array is read or written: linear in the loops, or by its map at every point.
+/// Access of an array: linear in the loops, or by evaluating its map at every point.
 struct Access {
   const Array* array = nullptr;
   mlir::AffineMap map;
@@ -114,7 +114,7 @@ void Walk::orderLoops() {
   const auto kinds = op_.getIteratorTypesArray();
   for (size_t l = 0; l < extents_.size(); ++l) {
     if (kinds[l] != mlir::utils::IteratorType::parallel) continue;
-    // Points of the lanes must not meet in a result.
+    // Different lanes must not write the same result.
     const bool apart =
         llvm::all_of(writes_, [&](const Access& access) { return access.linear && access.strides[l] != 0; });
     if (apart && extents_[l] > 1 && (lane_loop_ < 0 || extents_[l] >= extents_[lane_loop_]))
@@ -163,7 +163,7 @@ absl::Status Walk::store(const Access& access, unsigned result, int64_t first, i
   if (lane_loop_ >= 0) point_[lane_loop_] = first;
   const int64_t start = access.position(point_);
   if (start < 0) return absl::OutOfRangeError("an access leaves its array");
-  // There are lanes only where every result is linear in their loop.
+  // Lanes are used only if every result is linear in their loop.
   const int64_t step = lane_loop_ >= 0 ? access.strides[lane_loop_] : 0;
   double* error = storage.error.data() + start;
   if (round) {

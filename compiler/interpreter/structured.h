@@ -13,10 +13,9 @@ struct Operand {
 };
 
 /// Walks the iteration space of a linalg operation. `outputs` hold the initial values and are written in place.
-/// Parallel loops go outside, reductions inside in the order that is written, and the longest parallel loop runs
-/// through the body in lanes. Takes the operations evaluated out of `budget` and fails with RESOURCE_EXHAUSTED, before
-/// anything is computed, where it does not suffice; with OUT_OF_RANGE where an access leaves its array; with
-/// UNIMPLEMENTED where an operation has no rule.
+/// Parallel loops are outside, reductions inside in program order; the longest parallel loop runs through the body in
+/// lanes. Takes the evaluated operations from `budget`. Errors: RESOURCE_EXHAUSTED, before anything is computed, if the
+/// budget does not suffice; OUT_OF_RANGE if an access leaves its array; UNIMPLEMENTED if an operation has no rule.
 absl::Status runStructured(mlir::linalg::LinalgOp op, std::vector<Operand>& inputs, std::vector<Array>& outputs,
                            const Surroundings& surroundings, int64_t& budget);
 

@@ -19,7 +19,7 @@ mlir::RankedTensorType typeOf(mlir::Value value) { return llvm::cast<mlir::Ranke
 
 }  // namespace
 
-/// Dense constants, splats too.
+/// Dense constants, including splats.
 Array constantArray(mlir::DenseElementsAttr dense) {
   const auto type = llvm::cast<mlir::ShapedType>(dense.getType());
   Array result = makeArray(type);
@@ -86,7 +86,7 @@ absl::Status pad(Machine& machine, tensor::PadOp op) {
   }
   Array result = makeArray(op.getResultType());
   forEachPosition(result, [&](int64_t position) { result.set(position, value); });
-  // A negative width cuts off.
+  // A negative width crops.
   Extents from, to, sizes;
   for (int64_t d = 0; d < source.rank(); ++d) {
     from.push_back(std::max<int64_t>(0, -low[d]));
@@ -166,7 +166,8 @@ absl::Status unpack(Machine& machine, linalg::UnPackOp op) {
   return absl::OkStatus();
 }
 
-/// Reads or writes one element. An index that rounding decides makes what is read unsure, or all of what is written.
+/// Position of one element to read or write. An index that depends on rounding makes the value read, or all elements
+/// written, unsure.
 absl::StatusOr<int64_t> elementAt(Machine& machine, const Array& array, mlir::ValueRange indices, bool& sure) {
   int64_t position = array.offset;
   for (auto [d, value] : llvm::enumerate(indices)) {
@@ -228,7 +229,7 @@ absl::StatusOr<bool> runTensorOp(Machine& machine, mlir::Operation* op) {
   const Result status =
       llvm::TypeSwitch<mlir::Operation*, Result>(op)
           .Case<mlir::arith::ConstantOp>([&](auto each) { return runConstant(machine, each); })
-          // Nothing can be said of what was never written.
+          // An element that was never written is unknown.
           .Case<tensor::EmptyOp>([&](auto each) {
             machine.set(each.getResult(), makeArray(each.getType(), true));
             return absl::OkStatus();

@@ -38,7 +38,7 @@ int64_t BlockLayout::at(const std::vector<int64_t>& index) const {
 Route routeOf(const v1::Intrinsic& intrinsic, size_t index) {
   const v1::Intrinsic::Operand& operand = intrinsic.operands(static_cast<int>(index));
   const std::string home = operand.memory().empty() ? kRegisters : operand.memory();
-  // The layout of a memory between is that of the statement that leaves it.
+  // The layout of an intermediate memory is that of the statement that leaves it.
   std::vector<const v1::Intrinsic::Transfer*> inwards, outwards;
   bool arrived = false;
   for (const auto& transfer : intrinsic.transfers()) {

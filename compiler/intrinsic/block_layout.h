@@ -9,8 +9,8 @@
 
 namespace tessera::compiler::intrinsic {
 
-/// Where elements of a block lie by the strides of a statement; free ones step over what the others cover. Without a
-/// statement rows lie one behind the other.
+/// Addresses of elements within a block, from the strides of a transfer statement; free strides step over the elements
+/// that the other strides cover. Without a statement, rows follow each other.
 class BlockLayout {
  public:
   BlockLayout(const std::vector<int64_t>& shape, const v1::Intrinsic::Transfer* transfer);
@@ -24,15 +24,16 @@ class BlockLayout {
   int64_t elements_ = 0;
 };
 
-/// A memory on an operand's way, and the statement that says how its elements lie there; null: the instruction's own
+/// A memory on the path of an operand, and the statement that defines the layout there; null: the instruction's own
 /// order.
 struct Stop {
   std::string memory;
   const v1::Intrinsic::Transfer* layout = nullptr;
 };
 
-/// The way of an operand by the statements of the memory abstraction, tensors left out: inwards to where the
-/// instruction reads it, which is the last stop; a destination's outwards from there, which may have no stop.
+/// The path of an operand through the memories, from the statements of the memory abstraction, without the tensors' own
+/// memory. `in` leads to the memory from which the instruction reads, its last stop; `out`, for destinations, leads
+/// from there and may be empty.
 struct Route {
   std::vector<Stop> in, out;
 };

@@ -12,14 +12,14 @@ struct BooleanMatrix {
   std::vector<std::string> rows, columns;
   std::vector<std::vector<bool>> at;  ///< [row][column]
 
-  bool operator==(const BooleanMatrix& other) const { return at == other.at; }  // names are for people
+  bool operator==(const BooleanMatrix& other) const { return at == other.at; }  // ignores the names
 };
 
-/// The boolean product: "or" of "and"s. left has as many columns as right has rows.
+/// The boolean product: "or" of "and"s. `left` must have as many columns as `right` has rows.
 BooleanMatrix star(const BooleanMatrix& left, const BooleanMatrix& right);
 BooleanMatrix transposed(const BooleanMatrix& matrix);
 
-/// Rows and columns under their names, several lines.
+/// The matrix with the names of rows and columns, on several lines.
 std::string print(const BooleanMatrix& matrix);
 
 }  // namespace tessera::compiler::intrinsic

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-/// Points of boxes: indices from 0, the last one fastest.
+/// Points of boxes: indices from 0, last dimension fastest.
 namespace tessera::compiler::intrinsic {
 
 /// Calls `use` for every point of a box.

@@ -9,7 +9,7 @@
 namespace tessera::compiler::intrinsic {
 namespace {
 
-/// `tiling` with twice the blocks of dimension `d` at level `l`, and as many further out as that asks for.
+/// `tiling` with twice the blocks of dimension `d` at level `l`, and at outer levels as many as that requires.
 Tiling doubled(Tiling tiling, size_t l, size_t d, int64_t extent) {
   const int64_t wanted = std::min(2 * tiling[l][d], extent);
   for (size_t outer = l; outer + 1 < tiling.size(); ++outer) tiling[outer][d] = std::max(tiling[outer][d], wanted);

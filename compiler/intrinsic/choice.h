@@ -6,22 +6,22 @@
 
 namespace tessera::compiler::intrinsic {
 
-/// A mapping with the sizes that the model likes best for it.
+/// A mapping with the tiling of the lowest predicted cost.
 struct Choice {
   v1::Intrinsic intrinsic;
-  Nest software;  ///< with the loops that stand in
+  Nest software;  ///< including stand-in loops of extent 1
   Matching matching;
   PhysicalMapping mapping;
   Tiling tiling;
   Price price;
 };
 
-/// The tiling of least price that doubling, from one block a level on, leads to; ties keep the earlier. Fails where
-/// not even single blocks fit.
+/// Finds a tiling by repeated doubling, starting with one block per level and taking the step of the lowest cost; ties
+/// keep the earlier one. Fails if not even single blocks fit.
 absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                              const v1::Target& target);
 
-/// Least price first; of equals, the earlier.
+/// Lowest cost first; stable.
 void sortByPrice(std::vector<Choice>& choices);
 
 }  // namespace tessera::compiler::intrinsic

@@ -8,8 +8,8 @@
 namespace tessera::compiler::intrinsic {
 namespace {
 
-/// One level of 64 bytes that is filled with 4 bytes a cycle and emptied with 2: a cache, unless it is the one that
-/// statements of the instruction name, "shared".
+/// One level of 64 bytes that is filled with 4 bytes per cycle and emptied with 2: a cache, unless it is named
+/// "shared", the level that statements of the instruction use.
 v1::Target smallChip(const std::string& level = "buffer") {
   v1::Target chip = parseTarget(R"(
       name: "small" family: SPATIAL
@@ -25,7 +25,7 @@ v1::Target smallChip(const std::string& level = "buffer") {
   return chip;
 }
 
-/// Of a product whose loops are the unit's i, j and r.
+/// The price of a product whose loops are the unit's i, j and r.
 absl::StatusOr<Price> priceOf(const v1::Target& chip, const std::vector<int64_t>& extents, const Tiling& tiling) {
   const v1::Intrinsic& unit = chip.intrinsics(0);
   const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", extents).value();
@@ -34,10 +34,10 @@ absl::StatusOr<Price> priceOf(const v1::Target& chip, const std::vector<int64_t>
 }
 
 TEST(Price, FollowsEquations56To58) {
-  // Registers hold 1x1x1 blocks, the level 2x1x2 of them (sources one byte an element, results four).
+  // Registers hold 1x1x1 blocks, the level 2x1x2 of them (sources one byte per element, results four).
   const Price price = priceOf(smallChip("shared"), {8, 8, 8}, {{1, 1, 1}, {2, 1, 2}, {4, 4, 4}}).value();
   ASSERT_EQ(price.levels.size(), 3u);
-  EXPECT_DOUBLE_EQ(price.levels[0].cycles, 8);  // one result: its latency
+  EXPECT_DOUBLE_EQ(price.levels[0].cycles, 8);  // a single result: the latency
   EXPECT_DOUBLE_EQ(price.levels[0].in_cycles, (4 + 4) / 8.0);
   EXPECT_DOUBLE_EQ(price.levels[0].out_cycles, 16 / 8.0 / 4);  // once for four blocks of its sum
   EXPECT_DOUBLE_EQ(price.levels[1].cycles, 4 * 8);
@@ -49,20 +49,21 @@ TEST(Price, FollowsEquations56To58) {
 }
 
 TEST(Price, PaddingIsNoTrafficOfWhereTensorsAre) {
-  // One column of two: half of each block of B and of results.
+  // One column of two: half of each block of B and of the results is padding.
   const Price price = priceOf(smallChip("shared"), {8, 1, 8}, {{1, 1, 1}, {2, 1, 2}, {4, 1, 4}}).value();
   EXPECT_DOUBLE_EQ(price.levels[0].in_bytes, 4 + 4) << "in the level that statements fill it lies";
   EXPECT_DOUBLE_EQ(price.levels[1].in_bytes, 16 + 8 / 2.0);
   EXPECT_DOUBLE_EQ(price.levels[1].in_cycles, 20 / 4.0);
   EXPECT_DOUBLE_EQ(price.levels[1].out_bytes, 32 / 2.0 / 2);
-  // A level that takes padding slowly takes longer for it than the tensor's memory for what there is.
+  // A level that writes padding slowly takes longer for it than the tensor's memory takes for the data.
   v1::Target slow = smallChip("shared");
   slow.mutable_memory(0)->set_write_bandwidth_bytes_per_cycle(3);
   EXPECT_DOUBLE_EQ(priceOf(slow, {8, 1, 8}, {{1, 1, 1}, {2, 1, 2}, {4, 1, 4}})->levels[1].in_cycles, 24 / 3.0);
 }
 
 TEST(Price, TheUnitThatHasMostHasNoRaggedEnd) {
-  // Seven rows in four blocks: one unit has what is left of the last, of two the first has whole ones.
+  // Seven rows in four blocks: a single unit includes the partial last block; with two units, the first has whole
+  // blocks.
   v1::Target chip = smallChip("shared");
   const Tiling tiling = {{1, 1, 1}, {2, 1, 2}, {4, 1, 4}};
   EXPECT_DOUBLE_EQ(priceOf(chip, {7, 2, 8}, tiling)->levels[1].in_bytes, 16 + 8);
@@ -71,16 +72,16 @@ TEST(Price, TheUnitThatHasMostHasNoRaggedEnd) {
 }
 
 TEST(Price, ATileThatAUnitsLoopsDoNotMoveIsNotBroughtAgain) {
-  // One block of the sum in all: along its four columns a unit's A stays in either kind of level.
+  // One block of the sum in total: along its four columns a unit's A stays in either kind of level.
   const Tiling stays = {{1, 1, 1}, {2, 1, 2}, {4, 4, 2}};
   for (const char* level : {"shared", "buffer"}) {
     EXPECT_DOUBLE_EQ(priceOf(smallChip(level), {8, 8, 4}, stays)->levels[1].in_bytes, 16 / 4.0 + 8) << level;
   }
-  // Two of them: where statements fill the level they drive each other out, a cache of 64 bytes keeps both.
+  // Two blocks: in a level filled by statements they replace each other; a cache of 64 bytes keeps both.
   const Tiling returns = {{1, 1, 1}, {2, 1, 2}, {4, 4, 4}};
   EXPECT_DOUBLE_EQ(priceOf(smallChip("shared"), {8, 8, 8}, returns)->levels[1].in_bytes, 16 + 8);
   EXPECT_DOUBLE_EQ(priceOf(smallChip("buffer"), {8, 8, 8}, returns)->levels[1].in_bytes, 16 / 4.0 + 8);
-  // A tile of results alone fills 32 bytes; sources that pass for one column are 48.
+  // A tile of results alone takes 32 bytes; the sources accessed for one column take 48.
   const Tiling longer = {{1, 1, 1}, {2, 1, 2}, {4, 4, 8}};
   EXPECT_DOUBLE_EQ(priceOf(smallChip("buffer"), {8, 8, 16}, longer)->levels[1].in_bytes, 16 + 8) << "96 have no room";
 }

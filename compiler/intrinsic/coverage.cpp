@@ -23,7 +23,7 @@ struct Found {
 
 Found mapped(const Nest& nest, const std::vector<Nest>& instructions) {
   for (const Nest& instruction : instructions) {
-    // One is enough to know that there are any; a thousand say how many there are.
+    // One mapping proves that there are any; a thousand give a useful count.
     const Mappings mappings = enumerateMappings(nest, instruction, {.any_order = true, .most = 1000});
     if (!mappings.matchings.empty()) return {instruction.name, mappings.matchings.size()};
   }
@@ -45,7 +45,7 @@ Coverage coverageOf(const v1::Explanation& explanation, const v1::Target& target
   Coverage coverage;
   coverage.nodes = static_cast<size_t>(explanation.before().nodes_size());
   std::map<int, size_t> rows;            // node -> position
-  std::map<std::string, Found> answers;  // equal nests are asked once
+  std::map<std::string, Found> answers;  // equal nests are mapped once
   for (const v1::OperatorNest& described : explanation.operators()) {
     const auto [row, fresh] = rows.emplace(described.node(), coverage.operators.size());
     if (fresh) {

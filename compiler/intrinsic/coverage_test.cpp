@@ -34,7 +34,7 @@ TEST(Coverage, NodesMapWhereOneOfTheirNestsDoes) {
   v1::Explanation explanation;
   for (const char* name : {"vector", "relu", "both", "gather"})
     explanation.mutable_before()->add_nodes()->set_name(name);
-  v1::OperatorNest& vector = addNest(explanation, 0);  // x^T W: rows are the second source's
+  v1::OperatorNest& vector = addNest(explanation, 0);  // x^T W: the rows are those of the second source
   addLoop(vector, "n", 64, false);
   addLoop(vector, "k", 32, true);
   addAccess(vector, "O", {"n"});

@@ -6,7 +6,7 @@
 
 namespace tessera::compiler::intrinsic {
 
-/// One mapping for a person: the matrices X, Y and Z, the virtual and the physical form, addresses and tails.
+/// One mapping in readable form: the matrices X, Y and Z, the virtual and the physical form, addresses and tails.
 std::string explain(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                     const PhysicalMapping& mapping);
 

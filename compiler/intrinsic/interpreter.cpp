@@ -18,7 +18,7 @@ bool isUnsigned(v1::DataType type) {
          type == v1::DATA_TYPE_U64 || type == v1::DATA_TYPE_BOOL;
 }
 
-/// A number in a type: as it is for floats, wrapped around or saturated for integers of up to 32 bits.
+/// A number converted to a type: unchanged for floats, wrapped or saturated for integers of up to 32 bits.
 int64_t held(int64_t value, v1::DataType type, Arithmetic::Overflow overflow) {
   const int64_t bits = 8 * elementBytes(type);
   if (isFloatingPoint(type) || bits >= 64 || overflow == Arithmetic::OVERFLOW_UNSPECIFIED) return value;
@@ -27,7 +27,7 @@ int64_t held(int64_t value, v1::DataType type, Arithmetic::Overflow overflow) {
   return ((value - low) % span + span) % span + low;
 }
 
-/// What padding brings: the number that changes no sum and no extremum.
+/// The value of padding: the neutral element of the sum or extremum.
 int64_t paddingOf(Arithmetic::Form form) {
   constexpr int64_t kBeyondAll = int64_t{1} << 40;
   return form == Arithmetic::MAXIMUM ? -kBeyondAll : form == Arithmetic::MINIMUM ? kBeyondAll : 0;
@@ -46,7 +46,7 @@ int64_t combined(Arithmetic::Form form, int64_t held_before, int64_t found) {
   }
 }
 
-/// One instruction on its operands' blocks, as definition 3 has it.
+/// One instruction applied to its operands' blocks, according to definition 3.
 class Instruction {
  public:
   Instruction(Nest nest, Arithmetic arithmetic) : nest_(std::move(nest)), arithmetic_(std::move(arithmetic)) {
@@ -148,7 +148,7 @@ void run(const Nest& software, Tensors& tensors) {
         term *= tensors[array][address];
       }
     }
-    // `=` of a sum of products drops what was there with its first term.
+    // For `=` of a sum of products, the first term replaces the old value.
     const bool first = software.form == Arithmetic::MULTIPLY &&
                        std::all_of(software.loops.begin(), software.loops.end(), [&](const Loop& loop) {
                          return !loop.reduction || point[&loop - software.loops.data()] == 0;

@@ -65,7 +65,7 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
         digits.push_back(std::move(digit));
       }
     }
-    // Farthest apart first; of equals, the earlier subscript's.
+    // Largest stride first; ties keep the order of subscripts.
     for (size_t d = 0; d < digits.size(); ++d) digits[d].position = d;
     std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) {
       const auto far = [](const Digit& digit) { return digit.stride == Stride::kFree ? INT64_MAX : digit.stride; };
@@ -89,7 +89,7 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
 
 std::vector<PaddingDecision> paddingOf(const Nest&, const v1::Intrinsic& intrinsic, const PhysicalMapping& mapping,
                                        const v1::Target& target) {
-  double others = 0;  // operations a cycle of the best unit besides the instruction's
+  double others = 0;  // operations per cycle of the best unit other than the instruction's
   const std::string unit =
       intrinsic.unit().empty() && target.units_size() > 0 ? target.units(0).name() : intrinsic.unit();
   for (const v1::ComputeUnit& other : target.units()) {

@@ -5,38 +5,40 @@
 
 #include "compiler/intrinsic/physical_mapping.h"
 
-/// How operands have to lie for an instruction, and what is padded: computed from its memory abstraction, so that a
-/// fractal layout (3.2.1) is no case of its own.
+/// The layouts that an instruction needs for its operands, and the padding. Computed from the instruction's memory
+/// abstraction, so that fractal layouts (3.2.1) need no special case.
 namespace tessera::compiler::intrinsic {
 
-/// An array of blocks, each of which one instruction takes whole.
+/// An array of blocks, each of which is loaded or stored as a whole by one instruction.
 struct OperandLayout {
   std::string operand;
-  std::string array;     ///< the operator's
-  std::string memory;    ///< from which blocks are loaded, or to which they are stored
-  bool blocked = false;  ///< false: rows of any length, the instruction steps from one to the next
-  std::string fractal;   ///< of two subscripts: order within a block (z rows, n columns), then of blocks (Z, N;
-                         ///< none where that is free): "zZ", "nZ", "zN"
+  std::string array;     ///< name of the operator's array
+  std::string memory;    ///< the memory from which blocks are loaded, or to which they are stored
+  bool blocked = false;  ///< false: rows of any length, the instruction steps from one row to the next
+  /// for two subscripts: the order within a block (z: rows, n: columns), then the order of blocks (Z, N; omitted if
+  /// free): "zZ", "nZ", "zN"
+  std::string fractal;
   std::vector<std::string> names;  ///< of its dimensions, slowest first: "i / 16", "r / 16", "i % 16", "r % 16"
-  std::vector<int64_t> extents;    ///< padding included
+  std::vector<int64_t> extents;    ///< including padding
   int64_t alignment_bytes = 0;
 };
 
-/// One per operand, destination first. Loops outside of the instruction come before all dimensions and are left out.
+/// One layout per operand, destination first. Loops outside of the instruction precede all dimensions and are omitted.
 std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                                      const PhysicalMapping& mapping);
 
-/// Whether the ragged end of an iteration is filled up with zeros (3.3.1).
+/// Whether the tail of an iteration is padded with zeros (3.3.1).
 struct PaddingDecision {
   std::string iteration;
-  int64_t extent = 0, padded = 0;             ///< equal: it has no tail
-  bool pad = false;                           ///< else other units compute the tail
-  bool on_the_way = false;                    ///< the loads pad: no byte more is moved in the outer memory
-  double padded_cycles = 0, tail_cycles = 0;  ///< of the last step; tail_cycles 0: no other unit is there
+  int64_t extent = 0, padded = 0;  ///< equal: there is no tail
+  bool pad = false;                ///< otherwise other units compute the tail
+  /// loads add the padding: no additional bytes are moved in the outer memory
+  bool on_the_way = false;
+  double padded_cycles = 0, tail_cycles = 0;  ///< of the last step; tail_cycles 0: there is no other unit
 };
 
-/// One per iteration of the instruction that loops are mapped to. A tail is padded where one more step of the
-/// instruction takes no longer than the target's other units take for it, and where there are none.
+/// One decision per iteration of the instruction to which loops are mapped. A tail is padded if one more step of the
+/// instruction takes no longer than the target's other units would take for the tail, or if there are no other units.
 std::vector<PaddingDecision> paddingOf(const Nest& software, const v1::Intrinsic& intrinsic,
                                        const PhysicalMapping& mapping, const v1::Target& target);
 

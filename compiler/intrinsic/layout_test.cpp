@@ -53,7 +53,7 @@ TEST(Layout, TheFirstImagesChannelsArePaddedByTheLoads) {
 }
 
 TEST(Layout, ATailGoesWhereItTakesLessTime) {
-  // One row of 16: the vector unit is faster only where the cube would run for nearly nothing.
+  // One row of 16: the vector unit is faster only where the cube would be almost idle.
   const auto wide = laidOut("sm_80", "mma.m16n8k16.f16.f32", product(17, 8, 16), {{0, 1, 2}, {1, 2}});
   EXPECT_FALSE(wide.padding[0].pad);
   EXPECT_EQ(wide.padding[0].padded, 17);
@@ -64,7 +64,7 @@ TEST(Layout, ATailGoesWhereItTakesLessTime) {
 }
 
 TEST(Layout, VnniWeightsAreQuartersOfTheSum) {
-  // b of the mapping by columns: [n / 16, k / 4, 16, 4].
+  // The mapping's b by columns: [n / 16, k / 4, 16, 4].
   const auto [layouts, padding] = laidOut("cascadelake", "vpdpbusd.512.broadcast",
                                           parseNest("v", "O[n] += A[k] * B[k, n]", {32, 64}).value(), {{0, 1}, {1, 2}});
   EXPECT_TRUE(layouts[2].blocked);

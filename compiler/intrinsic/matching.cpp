@@ -10,7 +10,7 @@
 namespace tessera::compiler::intrinsic {
 namespace {
 
-/// Whether `loop` occurs in the arrays in which `iteration` occurs, and in no other.
+/// Whether `loop` occurs in exactly those arrays in which `iteration` occurs.
 bool sameColumn(const Nest& software, int loop, const Nest& instruction, int iteration, const Matching& order) {
   for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
     if (software.accesses[arrayOf(order, operand)].uses(loop) != instruction.accesses[operand].uses(iteration)) {
@@ -20,8 +20,8 @@ bool sameColumn(const Nest& software, int loop, const Nest& instruction, int ite
   return true;
 }
 
-/// The iterations that a subscript of the software holds with `point`, loops outside of it at 0; false in `forward`
-/// where one is walked backwards.
+/// The iterations that a subscript of the software contains for `point`, with other loops at 0; sets `forward` to false
+/// if one is walked backwards.
 std::vector<int> iterationsOf(const Subscript& subscript, const std::vector<int>& point, bool& forward) {
   std::vector<int> iterations;
   for (const Subscript::Term& term : subscript.terms) {
@@ -52,7 +52,7 @@ bool isMatchPoint(const Nest& software, const Nest& instruction, const Matching&
   return verify(software, instruction, point).correct;
 }
 
-/// Every match point: one loop for each iteration, chosen among those in the same arrays.
+/// Collects all match points: one loop for each iteration, chosen among loops that occur in the same arrays.
 void collectPoints(const Nest& software, const Nest& instruction, size_t iteration, Matching& point,
                    std::vector<Matching>& points) {
   if (iteration == instruction.loops.size()) {
@@ -68,7 +68,7 @@ void collectPoints(const Nest& software, const Nest& instruction, size_t iterati
   }
 }
 
-/// The union of two mappings; nothing where a loop would have two iterations.
+/// The union of two mappings; returns false if a loop would have two iterations.
 bool unite(const Matching& left, const Matching& right, Matching& both) {
   both = left;
   for (size_t loop = 0; loop < both.iteration.size(); ++loop) {
@@ -100,7 +100,7 @@ std::set<Matching> unionsOf(const std::vector<Matching>& points, size_t most, bo
   return found;
 }
 
-/// How an instruction may be renamed without becoming another one.
+/// A renaming of iterations and sources that maps an instruction to itself.
 struct Automorphism {
   std::vector<int> iteration;  ///< old -> new
   std::vector<int> source;     ///< new -> old, from 0
@@ -119,7 +119,7 @@ bool isAutomorphism(const Nest& nest, const Automorphism& change) {
       if (from.uses(static_cast<int>(i)) != to.uses(change.iteration[i])) return false;
     }
     for (const Subscript& subscript : from.subscripts) {
-      if (subscript.terms.size() > 1) return false;  // sums of iterations: only the identity is looked for
+      if (subscript.terms.size() > 1) return false;  // for sums of iterations only the identity is considered
     }
   }
   return nest.bounds.empty();
@@ -195,7 +195,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
   do {
     if (options.same_types && !typesFit(software, instruction, order)) continue;
     Nest whole = withStandIns(software, instruction, order.source);
-    // Mappings of one result share a nest: another order counts where it needs the same stand-ins.
+    // All mappings of one result share a nest: another order counts only if it needs the same stand-in loops.
     if (!result.matchings.empty() && whole.loops.size() != result.software.loops.size()) continue;
     Matching point{std::vector<int>(whole.loops.size(), -1), order.source};
     std::vector<Matching> points;

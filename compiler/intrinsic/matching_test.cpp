@@ -32,7 +32,7 @@ TEST(Matching, ExchangedSourcesOfASquareInstructionAreNoNewMappings) {
   for (const StandardOperator& standard : standardOperators()) {
     EXPECT_EQ(countOf(standard.name, wmma, true), standard.thesis_count) << standard.name;
   }
-  // 32 x 8 is another program than 8 x 32.
+  // 32 x 8 is a different mapping from 8 x 32.
   EXPECT_EQ(countOf("C2D", builtinInstruction("sm_70", "wmma.m32n8k16.f16.f32"), true), 70u);
 }
 

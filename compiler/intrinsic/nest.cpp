@@ -14,7 +14,7 @@ namespace {
 
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
-/// `affine` over the loops of `nest`; INVALID_ARGUMENT for a name that is none.
+/// `affine` over the loops of `nest`; INVALID_ARGUMENT for an unknown name.
 absl::StatusOr<Subscript> subscriptOf(const Affine& affine, const Nest& nest) {
   Subscript subscript;
   subscript.constant = affine.constant;
@@ -44,7 +44,7 @@ std::string accessText(const Nest& nest, const Access& access) {
                       "]");
 }
 
-/// "NAME[a, b]" appended to `nest`; loops that are new join its list.
+/// Appends "NAME[a, b]" to `nest`; new loops are added to its list.
 absl::Status addAccess(const std::string& text, Nest& nest) {
   const std::string trimmed(absl::StripAsciiWhitespace(text));
   const size_t open = trimmed.find('[');
@@ -153,7 +153,7 @@ std::string print(const Nest& nest) {
 
 namespace {
 
-/// An operand of an instruction or of an operator's nest, whose loops `nest` has already.
+/// Appends an operand of an instruction or of an operator's nest, whose loops `nest` must contain already.
 template <typename Operand>
 absl::Status addAccess(Nest& nest, const Operand& operand) {
   Access access{operand.name(), operand.dtype(), {}};

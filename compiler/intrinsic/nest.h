@@ -8,8 +8,8 @@
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/target.pb.h"
 
-/// Instructions and operators as the same thing, a loop nest over tensors with affine accesses (AMOS; thesis, chapter
-/// 5). Plain values, no MLIR.
+/// Instructions and operators in one form: a loop nest over tensors with affine accesses (AMOS; thesis, chapter 5).
+/// Plain values, no MLIR.
 namespace tessera::compiler::intrinsic {
 
 using Form = v1::Intrinsic::Arithmetic::Form;
@@ -42,7 +42,7 @@ struct Access {
   bool uses(int loop) const;
 };
 
-/// accesses[0] (form) accesses[1] * accesses[2] * ..., for all points of the loops at which every bound is below 0.
+/// accesses[0] (form) accesses[1] * accesses[2] * ..., for all points of the loops at which every bound is negative.
 struct Nest {
   std::string name;
   Form form = v1::Intrinsic::Arithmetic::MULTIPLY_ADD;
@@ -50,28 +50,28 @@ struct Nest {
   std::vector<Access> accesses;   ///< destination first
   std::vector<Subscript> bounds;  ///< of instructions only
 
-  int loopNamed(const std::string& wanted) const;  ///< -1: none
+  int loopNamed(const std::string& wanted) const;  ///< -1 if there is none
 };
 
-/// The product, INT64_MAX where it does not fit: descriptions of chips are strangers' numbers.
+/// The product, or INT64_MAX on overflow: descriptions of chips are untrusted.
 int64_t saturatedProduct(int64_t left, int64_t right);
 
-/// Extents of a tensor so that every access lies within; -1 at subscripts that go below 0.
+/// Extents of a tensor that contains every access; -1 for subscripts that can be negative.
 std::vector<int64_t> shapeOf(const Nest& nest, const Access& access);
 
-/// "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]" with the extents of the loops in the order of their first
-/// occurrence; loops that do not index the destination are sums. `=` for MULTIPLY, `+=` with one source for ADD.
-/// Fails with INVALID_ARGUMENT that names what was found.
+/// Parses "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", given the extents of the loops in the order of
+/// their first occurrence; loops that do not index the destination are reductions. Use `=` for MULTIPLY, and `+=` with
+/// one source for ADD. Fails with INVALID_ARGUMENT naming the text found.
 absl::StatusOr<Nest> parseNest(const std::string& name, const std::string& text, const std::vector<int64_t>& extents);
 
-/// What parseNest reads back.
+/// The text form that parseNest accepts.
 std::string print(const Nest& nest);
 
-/// The compute abstraction (definition 3) of an instruction that validateTarget accepts; one without arithmetic (a
-/// description of before there was any) multiplies and adds.
+/// The compute abstraction (definition 3) of an instruction that validateTarget accepts; an instruction without
+/// arithmetic (an old description) multiplies and adds.
 absl::StatusOr<Nest> nestOf(const v1::Intrinsic& intrinsic);
 
-/// A nest of a model. Fails with FAILED_PRECONDITION for one with an obstacle.
+/// A nest of a model. Fails with FAILED_PRECONDITION if the nest has an obstacle.
 absl::StatusOr<Nest> nestOf(const v1::OperatorNest& described);
 
 }  // namespace tessera::compiler::intrinsic

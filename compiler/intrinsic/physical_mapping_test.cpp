@@ -25,7 +25,7 @@ TEST(PhysicalMapping, TheExampleOfFigure52) {
   EXPECT_TRUE(mapping.ragged());
   EXPECT_EQ(mapping.calls, 2 * 2 * 5);
   EXPECT_DOUBLE_EQ(mapping.utilization, 0.9);
-  // The image's blocks are 2 x 5 of four elements: 20 from one row of blocks to the next, as in part h).
+  // The image's blocks are 2 x 5 of four elements: 20 elements from one row of blocks to the next, as in part h).
   EXPECT_EQ(mapping.operands[1].base, "(n * 4 + p * 2 + q) / 2 * 20 + (c * 9 + r * 3 + s) / 2 * 4");
   EXPECT_EQ(mapping.operands[1].blocks, 10);
   const std::string text = explain(software, unit, matching, mapping);

@@ -21,7 +21,7 @@ double writeBandwidth(const v1::MemoryLevel& level) {
                                                      : level.bandwidth_bytes_per_cycle();
 }
 
-/// Whether dimension `d` walks the blocks of an operand.
+/// Whether dimension `d` moves the blocks of an operand.
 bool walks(const Placement& placement, const PhysicalMapping& mapping, size_t d) {
   const size_t iterations = mapping.groups.size();
   const std::vector<int>& which = d < iterations ? placement.order : placement.outer;
@@ -29,7 +29,7 @@ bool walks(const Placement& placement, const PhysicalMapping& mapping, size_t d)
   return std::find(which.begin(), which.end(), wanted) != which.end();
 }
 
-/// Memories that statements of the instruction move an operand through.
+/// Memories through which statements of the instruction move an operand.
 std::set<std::string> memoriesOf(const v1::Intrinsic& intrinsic, size_t operand, const v1::Target& target) {
   const Route route = routeOf(intrinsic, operand);
   std::set<std::string> names;
@@ -49,7 +49,8 @@ int64_t unitsOf(const v1::Intrinsic& intrinsic, const v1::Target& target) {
   return 1;
 }
 
-/// Bytes a cycle of results from where they are summed: `width`, or that of a memory beside which they pass.
+/// Bytes per cycle of results from where they are summed: the smaller of `width` and the bandwidth of a bypassed
+/// memory.
 double narrowest(double width, const v1::Intrinsic& intrinsic, const v1::Target& target) {
   for (const Stop& stop : routeOf(intrinsic, 0).out) {
     for (const v1::MemoryLevel& level : target.memory()) {
@@ -61,7 +62,8 @@ double narrowest(double width, const v1::Intrinsic& intrinsic, const v1::Target&
   return width;
 }
 
-/// What a move takes on average: each part is there in a share of all times, the rarer ones while the others are.
+/// The average time of a move: each part occurs in a share of all moves, and rarer parts occur together with the more
+/// frequent ones.
 double average(std::vector<std::pair<double, double>> parts, double least) {
   std::sort(parts.begin(), parts.end());
   double sum = 0, before = 0, all = 0;
@@ -131,11 +133,11 @@ std::vector<int64_t> dimensionsOf(const Nest& software, const PhysicalMapping& m
 
 struct PriceModel::Loop {
   size_t dimension = 0, level = 0;
-  double trips = 1;  ///< 3.5 where the last of four tiles is half of one
+  double trips = 1;  ///< for example 3.5 if the last of four tiles is half of one
   bool sum = false;
 };
 
-/// The loops outside of the innermost level, outermost first: of each level what results have, then sums.
+/// The loops outside of the innermost level, outermost first: for each level the parallel loops, then the reductions.
 class PriceModel::Nesting {
  public:
   Nesting(const PriceModel& model, const Tiling& tiling) : last_(tiling.size() - 1), filled_(model.dimensions_.size()) {
@@ -154,9 +156,9 @@ class PriceModel::Nesting {
 
   const std::vector<Loop>& loops() const { return loops_; }
   size_t last() const { return last_; }
-  /// Of each dimension, the share of its blocks that is no padding in what the unit that has most works on.
+  /// Per dimension: the share of blocks that is not padding, for the busiest unit.
   const std::vector<double>& filled() const { return filled_; }
-  /// Trips of a level for a unit, and of what results have alone.
+  /// Trips of a level for one unit, and trips of its parallel loops alone.
   double trips(size_t level) const { return level == last_ ? share_ * summed(level) : kept(level) * summed(level); }
   double share() const { return share_; }
   double summed(size_t level) const { return product(level, true); }
@@ -169,8 +171,8 @@ class PriceModel::Nesting {
   }
   double kept(size_t level) const { return product(level, false); }
 
-  /// Each unit has as many tiles as the first one, while there are any. The first one's are the first: whole ones, and
-  /// without the padding at the ends of what they do not go through.
+  /// Each unit has as many tiles as the first one, as long as there are any. The first unit has whole tiles, and no
+  /// padding at the ends of dimensions that it does not reach.
   void divide(double units) {
     double tiles = 1, whole = kept(last_);
     for (const Loop& loop : loops_) tiles *= loop.level == last_ && !loop.sum ? std::ceil(loop.trips) : 1;
@@ -222,12 +224,13 @@ double PriceModel::bytesOf(size_t operand, const std::vector<int64_t>& tile, con
   return bytes;
 }
 
-/// How many trips outside of `level` a source's tile there serves: one after another, and again in a cache.
+/// Number of trips outside of `level` for which a source's tile is reused: consecutive ones, and in a cache also later
+/// ones.
 struct PriceModel::Stay {
   double trips = 1, returns = 1;
 };
 
-/// `tiles` are those of all operands in bytes. A tile that returns is not driven out of the cache meanwhile.
+/// `tiles`: bytes of all operands' tiles. A tile counts as reused in a cache only if it is not evicted in between.
 PriceModel::Stay PriceModel::stayOf(size_t operand, size_t level, const Nesting& nesting,
                                     std::vector<double> tiles) const {
   const bool cache = !stages_[level].blocks[operand];
@@ -238,7 +241,7 @@ PriceModel::Stay PriceModel::stayOf(size_t operand, size_t level, const Nesting&
   for (size_t l = nesting.loops().size(); l-- > 0;) {
     const Loop& loop = nesting.loops()[l];
     if (loop.level <= level || loop.trips <= 1) continue;
-    // No unit has more of them than its share.
+    // No unit has more of these trips than its share.
     const bool shared = loop.level == nesting.last() && !loop.sum;
     const double trips = shared ? std::clamp(nesting.share() / divided, 1.0, loop.trips) : loop.trips;
     if (shared) divided *= trips;
@@ -267,7 +270,7 @@ absl::StatusOr<Price> PriceModel::of(const Tiling& tiling) const {
   }
   const Nesting nesting(*this, tiling);
   const std::vector<double> whole(dimensions_.size(), 1);
-  double moved = 0;  // what the moves into the level inside take, or that level, if it takes longer
+  double moved = 0;  // time of the moves into the next inner level, or of that level if it takes longer
   Price price;
   for (size_t l = 0; l < stages_.size(); ++l) {
     PricedLevel level;
@@ -290,7 +293,7 @@ absl::StatusOr<Price> PriceModel::of(const Tiling& tiling) const {
     for (size_t operand = 0; operand < operands_.size(); ++operand) {
       tiles.push_back(bytesOf(operand, tiling[l], nesting.filled()));
     }
-    std::map<std::string, double> used, filled;  // bytes; cycles that sources take to be written
+    std::map<std::string, double> used, filled;  // bytes; cycles for writing the sources
     std::vector<std::pair<double, double>> parts;
     for (size_t operand = 0; operand < operands_.size(); ++operand) {
       const double blocks = bytesOf(operand, tiling[l], whole);

@@ -6,29 +6,32 @@
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/physical_mapping.h"
 
-/// What a mapping costs by the level-by-level model (thesis, equations 5.6 to 5.8), from the target's data alone.
+/// The predicted time of a mapping by the level-by-level model (thesis, equations 5.6 to 5.8), from the target's data
+/// alone.
 namespace tessera::compiler::intrinsic {
 
-/// A level of the model: where blocks are kept while the level inside of it runs. Level 0 is where the instruction
-/// reads (registers, or a buffer for each operand), the last one holds everything.
+/// A level of the model: holds blocks while the next inner level runs. Level 0 is where the instruction reads
+/// (registers, or a buffer for each operand); the last level holds everything.
 struct Stage {
   std::string name;
-  double in_bandwidth = 0;            ///< bytes a cycle that it is filled with; 0: the last one is not filled
-  double out_bandwidth = 0;           ///< bytes a cycle that it is emptied with
-  std::vector<std::string> memories;  ///< level 0: per operand; others: one for all
-  std::vector<int64_t> capacities;    ///< bytes, of `memories`; -1: unknown
-  std::vector<double> widths;         ///< bytes a cycle that `memories` take, and level 0's gives of results with what
-                                      ///< they pass on their way that is no level; 0: not described
-  /// Per operand: blocks lie there as the instruction takes them, padding included. Else, in what no statement of the
-  /// instruction names and where tensors are, elements are the operator's own.
+  /// bytes per cycle at which it is filled; 0 for the last level, which is not filled
+  double in_bandwidth = 0;
+  double out_bandwidth = 0;           ///< bytes per cycle at which it is emptied
+  std::vector<std::string> memories;  ///< level 0: one per operand; other levels: one for all
+  std::vector<int64_t> capacities;    ///< bytes, per entry of `memories`; -1: unknown
+  /// bytes per cycle that `memories` accept; for level 0's results, the rate at which they are read, including bypassed
+  /// memories that are not levels; 0: not described
+  std::vector<double> widths;
+  /// Per operand: whether blocks have the instruction's layout here, including padding. Otherwise (in memories that no
+  /// statement names, and where the tensors are) elements are in the operator's layout.
   std::vector<bool> blocks;
 };
 
 /// Levels of `target` for `intrinsic`, innermost first; at least two.
 std::vector<Stage> stagesOf(const v1::Intrinsic& intrinsic, const v1::Target& target);
 
-/// Blocks along each dimension that a level holds. Dimensions: the iterations of the instruction (in its steps), then
-/// the loops outside of it, as PhysicalMapping::outer has them. The last level's are the extents.
+/// Blocks along each dimension that a level holds. Dimensions are the iterations of the instruction (in steps), then
+/// the loops outside of it in the order of PhysicalMapping::outer. The last level's entries are the extents.
 using Tiling = std::vector<std::vector<int64_t>>;
 
 /// Extents of the dimensions.
@@ -36,35 +39,37 @@ std::vector<int64_t> dimensionsOf(const Nest& software, const PhysicalMapping& m
 
 struct PricedLevel {
   std::string name;
-  double loops = 1;                      ///< prod S_l: repetitions of the level inside, in time
-  double cycles = 0;                     ///< L_l
-  double in_bytes = 0, out_bytes = 0;    ///< DataIn_l, DataOut_l: of the level outside, a trip on average
+  double loops = 1;   ///< prod S_l: number of times that the next inner level runs, in sequence
+  double cycles = 0;  ///< L_l
+  /// DataIn_l, DataOut_l: bytes exchanged with the next outer level, on average per trip
+  double in_bytes = 0, out_bytes = 0;
   double in_cycles = 0, out_cycles = 0;  ///< R_l, W_l
 };
 
 struct Price {
-  double cycles = 0;  ///< L of the last level (5.6)
+  double cycles = 0;  ///< L of the last level (equation 5.6)
   std::vector<PricedLevel> levels;
 };
 
-/// Prices tilings of one mapping. L_0 = prod S_0 * the instruction's time: its issue interval where independent results
-/// hide its latency, else its latency. L_l = prod S_l * max(L_(l-1), R_(l-1), W_(l-1)), R = DataIn / in_bw and W =
-/// DataOut / out_bw (5.8, whose last divisor is the output's bandwidth). What is not moved is not counted:
+/// Predicts the time of tilings of one mapping. L_0 = prod S_0 * the instruction's time, which is its issue interval if
+/// independent results hide its latency, and otherwise its latency. L_l = prod S_l * max(L_(l-1), R_(l-1), W_(l-1))
+/// with R = DataIn / in_bw and W = DataOut / out_bw (equation 5.8, where the last divisor should be the output's
+/// bandwidth). Data that is not moved does not count:
 ///
-/// Padding. Where it is added on the way in, or left behind on the way out, it is no traffic of the outer level. The
-/// inner one writes it, or gives it, at its own bandwidth, and a move takes the longer of both.
+/// Padding that is added on the way in, or dropped on the way out, is no traffic of the outer level. The inner level
+/// writes or reads it at its own bandwidth, and a move takes the longer of the two times.
 ///
-/// What stays. A level's loops are walked in the order of dimensions, sums innermost. A result leaves once for all of
-/// its sum. A source's tile stays for the loops inside of the one that moves it; in a cache also for those outside, as
-/// far as all that passes meanwhile has room. While it comes from there the outer level rests.
+/// Reuse: a level's loops are walked in the order of dimensions, reductions innermost. A result leaves once its sum is
+/// complete. A source's tile stays during the loops inside of the loop that moves it; in a cache it also stays across
+/// outer loops, as far as the data accessed meanwhile fits. While a tile is reused, the outer level is idle.
 ///
-/// Units divide the last level's loops that are no sums evenly. The one that has most counts.
+/// Units divide the parallel loops of the last level evenly; the busiest unit determines the time.
 class PriceModel {
  public:
   PriceModel(const Nest& software, const v1::Intrinsic& intrinsic, const PhysicalMapping& mapping,
              const v1::Target& target);
 
-  /// FAILED_PRECONDITION where a level is too small for its blocks; INVALID_ARGUMENT for another number of levels.
+  /// Errors: FAILED_PRECONDITION if a level is too small for its blocks; INVALID_ARGUMENT for a wrong number of levels.
   absl::StatusOr<Price> of(const Tiling& tiling) const;
 
   const std::vector<Stage>& stages() const { return stages_; }
@@ -72,11 +77,11 @@ class PriceModel {
  private:
   struct Dimension {
     bool sum = false;
-    double filled = 1;  ///< share of its blocks that is no padding
+    double filled = 1;  ///< share of its blocks that is not padding
   };
   struct Operand {
     double block_bytes = 0;
-    std::vector<bool> walks;  ///< per dimension
+    std::vector<bool> walks;  ///< per dimension: whether it moves the operand's blocks
   };
   struct Loop;
   class Nesting;

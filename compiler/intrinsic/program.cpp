@@ -38,7 +38,7 @@ class Writer {
       program_.buffers.push_back({kAnyMemory, array.name, product(shapes_.back())});
     }
     for (size_t i = 0; i < instruction_.accesses.size(); ++i) addOperand(i);
-    // Blocks of the result outside, blocks of its sum inside.
+    // Parallel blocks outside, blocks of the sum inside.
     std::vector<int> kept, summed;
     const int iterations = static_cast<int>(instruction_.loops.size());
     for (int i = 0; i < iterations; ++i) (instruction_.loops[i].reduction ? summed : kept).push_back(i);
@@ -64,10 +64,10 @@ class Writer {
   }
 
  private:
-  /// An operand's way: buffers from the tensor to where the instruction reads, and their layouts.
+  /// An operand's path: buffers from the tensor to where the instruction reads, and their layouts.
   struct Way {
     std::vector<int> buffers;
-    std::vector<BlockLayout> layouts;  ///< of buffers[1] on; the last is row-major
+    std::vector<BlockLayout> layouts;  ///< from buffers[1]; the last one is row-major
   };
 
   Point extentsOf(const std::vector<int>& dimensions) const {
@@ -107,7 +107,7 @@ class Writer {
     ways_.push_back(std::move(in));
   }
 
-  /// The tensor's element that stands at `iterations` of the operand's block; nothing beyond the operator's extents.
+  /// The tensor element at position `iterations` of the operand's block; nothing beyond the operator's extents.
   std::optional<int64_t> elementOf(size_t operand, const Point& iterations) const {
     Point point = outer_;
     for (size_t i = 0; i < mapping_.groups.size(); ++i) {
@@ -127,7 +127,7 @@ class Writer {
     return rowMajor(subscripts, shapes_[array]);
   }
 
-  /// Per block position in row-major order: its tensor element, -1 for padding.
+  /// For each block position in row-major order: its tensor element, -1 for padding.
   std::map<Point, int64_t> contentOf(size_t operand) const {
     const Access& access = instruction_.accesses[operand];
     Point extents;
@@ -188,7 +188,7 @@ class Writer {
   Program program_;
   std::vector<Point> shapes_;
   std::vector<Way> ways_;
-  Way out_;      // buffers[0] is where the instruction leaves its result
+  Way out_;      // buffers[0] receives the instruction's result
   Point outer_;  // values of the loops outside, 0 for the others
   Point block_;  // steps of the groups
 };
@@ -198,7 +198,8 @@ class Writer {
 absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                                   const PhysicalMapping& mapping, size_t most) {
   TESSERA_ASSIGN_OR_RETURN(const Nest instruction, nestOf(intrinsic));
-  int64_t block = 0;  // elements of an operand that one call takes, or the points that read them: windows overlap
+  // elements of an operand that one call takes, or the points that read them if more: windows overlap
+  int64_t block = 0;
   for (size_t operand = 0; operand < mapping.operands.size(); ++operand) {
     int64_t points = 1;
     for (size_t i = 0; i < instruction.loops.size(); ++i) {

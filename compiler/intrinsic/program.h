@@ -11,7 +11,7 @@
 /// An operator as a program for a described accelerator: explicit copies between its memories, and instruction calls.
 namespace tessera::compiler::intrinsic {
 
-/// A tensor of the operator, or what one memory holds of one operand: an array of elements.
+/// A tensor of the operator, or the part of an operand that one memory holds: an array of elements.
 struct Buffer {
   std::string memory;  ///< "memory" for tensors
   std::string name;
@@ -19,33 +19,34 @@ struct Buffer {
 };
 
 struct Step {
-  /// Elements moved, from address to address; address -1 brings padding.
+  /// Pairs of source and destination addresses of the moved elements; source address -1 writes padding.
   struct Copy {
     int from = 0, to = 0;  ///< positions in Program::buffers
     std::vector<std::pair<int64_t, int64_t>> moves;
   };
-  bool call = false;  ///< the instruction, on the operands' buffers; else a copy
+  bool call = false;  ///< an instruction call on the operands' buffers; otherwise a copy
   Copy copy;
 };
 
 struct Program {
   std::vector<Buffer> buffers;  ///< the operator's tensors in the order of its accesses, then those of the operands
-  std::vector<int> operands;    ///< per operand of the instruction: the buffer it works on, row-major
+  std::vector<int> operands;    ///< per operand of the instruction: its buffer, row-major
   std::vector<Step> steps;
-  bool complete = true;  ///< false: only its beginning
+  bool complete = true;  ///< false: truncated
 };
 
-/// Longest program that is written out, in elements that copies move: 1 GiB of addresses.
+/// Longest program that is generated, in elements that copies move: 1 GiB of addresses.
 inline constexpr int64_t kMostMoves = 1 << 26;
 
-/// Follows the mapping whether it is right or wrong: what a block holds is decided by the loops that walk the operand
-/// in the mapping; all others are at 0 for it. Copies go by the statements of the memory abstraction, one after
-/// another, a block in the layout of each memory. Of a long program `most` steps are written, and what they have begun.
-/// Fails with RESOURCE_EXHAUSTED where copies would move more than kMostMoves elements.
+/// Generates the program of a mapping, whether the mapping is right or wrong: the content of a block is determined by
+/// those loops that index the operand according to the mapping, with all other loops at 0. Copies follow the statements
+/// of the memory abstraction in order; a block has the layout of each memory. Only the first `most` steps of a long
+/// program are generated, plus the steps that they have begun. Fails with RESOURCE_EXHAUSTED if copies would move more
+/// than kMostMoves elements.
 absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                                   const PhysicalMapping& mapping, size_t most = SIZE_MAX);
 
-/// Its first `most` steps for a person.
+/// The first `most` steps as text.
 std::string print(const Program& program, size_t most);
 
 }  // namespace tessera::compiler::intrinsic

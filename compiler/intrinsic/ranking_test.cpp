@@ -9,7 +9,7 @@ TEST(Ranking, PairsCountOnceAndTiesHalf) {
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 2, 3}, {10, 20, 30}), 1);
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({3, 2, 1}, {10, 20, 30}), 0);
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 1, 2}, {10, 20, 30}), 2.5 / 3);
-  EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 2}, {10, 10}), 1);  // no order to find
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({1, 2}, {10, 10}), 1);  // there is no order
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({}, {}), 1);
 }
 
@@ -18,7 +18,7 @@ TEST(Ranking, PairsThatAreAsGoodAsEqualCanBeLeftOut) {
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured), 2.0 / 3);
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured, 0.01), 1);
   EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 3, 1}, measured, 0.01), 0);
-  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured, 1), 1);  // none is left
+  EXPECT_DOUBLE_EQ(pairwiseAccuracy({2, 1, 3}, measured, 1), 1);  // no pair is left
 }
 
 TEST(Ranking, RecallIsOfTheBestMeasured) {

@@ -15,7 +15,7 @@ int64_t addressOf(const Nest& software, int array, const std::vector<int64_t>& p
   return address;
 }
 
-/// A loop along which neighbouring places of an operand's block hold one and the same element.
+/// A loop along which neighbouring positions of an operand's block hold the same element; empty if none.
 std::string replicated(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching) {
   const absl::StatusOr<Nest> instruction = nestOf(intrinsic);
   for (size_t loop = 0; instruction.ok() && loop < software.loops.size(); ++loop) {

@@ -4,24 +4,26 @@
 
 #include "compiler/intrinsic/matching.h"
 
-/// A second opinion on a mapping, that shares no code with verify.h: both programs are run.
+/// A second check of a mapping that shares no code with verify.h: runs both programs.
 namespace tessera::compiler::intrinsic {
 
 enum class Agreement {
-  kEqual,       ///< the program of calls and copies computes what the operator's loops do
-  kDiffers,     ///< it does not
-  kReplicates,  ///< equal, but a copy along one loop brings the same element twice: statements of definition 4 move
-  kIdle,        ///< equal, but an iteration of the instruction has no loop: it computes padding only
-  kCannotRun,   ///< physicalMapping or programOf refuse
+  kEqual,    ///< the program of calls and copies computes the same as the operator's loops
+  kDiffers,  ///< it does not
+  /// equal, but a copy along one loop loads the same element twice, while statements of definition 4 only move elements
+  kReplicates,
+  kIdle,       ///< equal, but an iteration of the instruction has no loop and computes only padding
+  kCannotRun,  ///< physicalMapping or programOf fail
 };
 
 struct Simulated {
   Agreement agreement = Agreement::kCannotRun;
-  std::string what;  ///< the element, loop, iteration or refusal
+  std::string what;  ///< the element, loop, iteration or error
 };
 
-/// Runs the operator's loops and the mapped program on tensors drawn from `seed`. Loops of one point hide mistakes:
-/// give extents of two or more. The last two kinds are what algorithm 4 refuses although values are right.
+/// Runs the operator's loops and the mapped program on random tensors from `seed`. Loops of one point hide errors: use
+/// extents of two or more. Algorithm 4 refuses mappings of the kinds kReplicates and kIdle although their values are
+/// right.
 Simulated simulate(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching, uint64_t seed);
 
 }  // namespace tessera::compiler::intrinsic

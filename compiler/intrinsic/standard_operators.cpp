@@ -41,7 +41,7 @@ const StandardOperator* findStandardOperator(const std::string& name) {
 }
 
 Nest nestOf(const StandardOperator& standard) {
-  // value() ends the process on a broken definition: standard_operators_test reads every one of them.
+  // value() aborts on a broken definition: standard_operators_test parses all of them.
   return parseNest(standard.name, standard.definition, standard.extents).value();
 }
 

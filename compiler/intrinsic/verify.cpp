@@ -18,8 +18,8 @@ std::string firstDifference(const BooleanMatrix& found, const BooleanMatrix& wan
   return "";
 }
 
-/// The one loop that moves within a block of `iteration`: the fastest of those mapped to it, where the others change
-/// only from block to block. -1: none, or several move.
+/// The only loop that moves within a block of `iteration`: the fastest of those mapped to it, if the others change
+/// between blocks only. -1: none, or several move.
 int movingLoop(const Nest& software, const Nest& instruction, const Matching& matching, int iteration) {
   int fastest = -1, mapped = 0;
   for (size_t loop = 0; loop < matching.iteration.size(); ++loop) {
@@ -31,7 +31,7 @@ int movingLoop(const Nest& software, const Nest& instruction, const Matching& ma
   return fastest;
 }
 
-/// Whether a sum of iterations finds a subscript that adds their loops in the same proportion.
+/// Whether some subscript adds the loops of a sum of iterations in the same proportion.
 bool proportional(const Nest& software, const Nest& instruction, const Access& array, const Subscript& sum,
                   const Matching& matching) {
   for (const Subscript& subscript : array.subscripts) {

@@ -37,7 +37,7 @@ TEST(Verify, TheMistakeOf55IsRefusedWithItsPlace) {
 }
 
 TEST(Verify, OfAllMatchingsOfC2DAlgorithm4LetsSevenTimesSevenPass) {
-  // 3 loops for i, 1 for j, 3 for r: what the rule of admission then takes 35 of.
+  // 3 loops for i, 1 for j, 3 for r; the admission rule then accepts 35 of them.
   const Nest unit = nestOf(testing::smallMatrixUnit()).value(), software = convolution();
   size_t correct = 0;
   Matching matching{std::vector<int>(7, -1), {1, 2}};
@@ -68,8 +68,8 @@ std::vector<Nest> smallOperators() {
   return nests;
 }
 
-// The verifier looks at boolean matrices, the simulation at numbers: of thousands of candidates, right and wrong, both
-// accept the same ones.
+// The verifier works on boolean matrices, the simulation on numbers: for thousands of right and wrong candidates both
+// must agree.
 TEST(Verify, AgreesWithTheSimulationOnThousandsOfCandidates) {
   const std::vector<v1::Intrinsic> units = {testing::smallMatrixUnit(), testing::smallAxpy(), testing::smallGemv(),
                                             testing::smallWindow()};
@@ -89,14 +89,14 @@ TEST(Verify, AgreesWithTheSimulationOnThousandsOfCandidates) {
         Matching& matching = tried.emplace_back(Matching{std::vector<int>(whole.loops.size()), {1, 2}});
         if (draw() % 2 == 0) std::swap(matching.source[0], matching.source[1]);
         for (int& iteration : matching.iteration) iteration = static_cast<int>(draw() % (iterations + 1)) - 1;
-        // Half of them one loop away from a right one.
+        // Half of the candidates are one loop away from a right one.
         if (i % 2 == 0 && !right.matchings.empty() && whole.loops.size() == right.software.loops.size()) {
           matching = right.matchings[draw() % right.matchings.size()];
           matching.iteration[draw() % whole.loops.size()] = static_cast<int>(draw() % (iterations + 1)) - 1;
         }
       }
       for (const Matching& matching : tried) {
-        // Loops of one point hide mistakes: another matching of a stand-in is no candidate.
+        // Loops of one point hide errors, so a stand-in with another matching is no candidate.
         bool stands = true;
         for (size_t loop = software.loops.size(); loop < whole.loops.size(); ++loop) {
           stands = stands &&

@@ -42,7 +42,7 @@ cpu_set_t only(int cpu) {
   return cpus;
 }
 
-/// One of each core's hardware threads among the allowed ones: the first that the kernel lists.
+/// One hardware thread of each core among the allowed ones: the first that the kernel lists.
 std::vector<int> oneOfEachCore(const cpu_set_t& allowed, const std::string& folder) {
   std::vector<int> cpus;
   std::vector<std::string> cores;
@@ -59,7 +59,7 @@ std::vector<int> oneOfEachCore(const cpu_set_t& allowed, const std::string& fold
   return cpus;
 }
 
-/// Bytes that may be had without pushing others out; 0 where the kernel does not say.
+/// Bytes available without evicting other memory; 0 if the kernel does not report it.
 int64_t availableBytes() {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
@@ -71,7 +71,7 @@ int64_t availableBytes() {
   return 0;
 }
 
-/// Pages that have been written, in large ones where the system has them; null where there is no memory.
+/// Pages that have been written, huge ones if available; null if there is no memory.
 float* pages(int64_t bytes) {
   const auto size = static_cast<size_t>(bytes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<Bench>> Bench::of(const v1::Target& target, const
     return absl::ErrnoToStatus(errno, "cannot ask which cores may be used");
   std::vector<int> cpus = oneOfEachCore(allowed, paths.cpus);
 
-  // What all caches together hold, four times.
+  // Four times the total capacity of the last-level caches.
   const auto cores = static_cast<int64_t>(cpus.size());
   int64_t cached = 0;
   for (int i = 0; i + 1 < target.memory_size(); ++i) {
@@ -160,7 +160,7 @@ Bench::Elapsed Bench::once(const Series& series) {
   std::atomic<int> missing{cores()};
   const auto work = [&](int thread) {
     const cpu_set_t cpu = only(cpus_[static_cast<size_t>(thread)]);
-    sched_setaffinity(0, sizeof(cpu), &cpu);  // seen to work for the first
+    sched_setaffinity(0, sizeof(cpu), &cpu);  // it succeeded for the first thread
     missing.fetch_sub(1);
     while (missing.load() > 0) std::this_thread::yield();
     each[static_cast<size_t>(thread)] = alone(series, thread, series.times);
@@ -184,7 +184,7 @@ double Bench::cycleSeconds() const {
 }
 
 absl::Status Bench::sample(Series& series, bool first) {
-  // A team's threads stay where they are; its caller has all cores to be on, as in a program that runs a model.
+  // A team's threads are not pinned; its caller may run on all cores, as in a program that runs a model.
   const bool team = series.where == Series::Where::kTeam;
   TESSERA_RETURN_IF_ERROR(runOn(team ? allowed_ : only(cpus_[0])));
   const double cycle = cycleSeconds();

@@ -16,49 +16,50 @@
 
 namespace tessera::compiler {
 
-/// One thing that is timed, again and again.
+/// A measured operation, timed repeatedly.
 struct Series {
   enum class Where {
-    kOneCore,   ///< by the thread's own clock, on one core
+    kOneCore,   ///< by the thread's CPU clock, on one core
     kEachCore,  ///< the same on all cores at once; the mean
-    kTeam,      ///< by the wall's clock, on all that the work itself uses
+    kTeam,      ///< by wall-clock time, on the thread team that the work itself uses
   };
   std::string what;
   std::function<void(int thread, int64_t times)> work;
-  double units = 1;  ///< of one time: what the cycles are counted for
+  double units = 1;  ///< units of work of one execution: cycles are reported per unit
   Where where = Where::kOneCore;
-  bool in_nanoseconds = false;  ///< not cycles: what cycles are found by
+  bool in_nanoseconds = false;  ///< nanoseconds instead of cycles: for the measurement that defines the cycle
 
-  int64_t times = 1;                ///< of one sample, found by the first
-  std::vector<double> cycles = {};  ///< of a unit, by sample
+  int64_t times = 1;                ///< executions per sample, determined by the first one
+  std::vector<double> cycles = {};  ///< per unit, for each sample
   double ran_seconds = 0, passed_seconds = 0;
 
-  /// Share of the time in which the threads did not run.
+  /// Share of the time in which the threads were not running.
   double away() const { return passed_seconds > 0 ? std::max(0.0, 1 - ran_seconds / passed_seconds) : 0; }
 };
 
-/// Cores to measure on, and memory.
+/// Cores and memory to measure with.
 class Bench {
  public:
-  /// As measureHost() fails: INCOMPATIBLE_HOST, RESOURCE_EXHAUSTED.
+  /// Errors: as measureHost(): INCOMPATIBLE_HOST, RESOURCE_EXHAUSTED.
   static absl::StatusOr<std::unique_ptr<Bench>> of(const v1::Target& target, const HostPaths& paths);
   ~Bench();
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
   const Kernels& kernels() const { return *kernels_; }
-  /// That this program may use; hardware threads of one core are one.
+  /// Cores that this program may use; hardware threads of one core count once.
   int cores() const { return static_cast<int>(cpus_.size()); }
   WorkerTeam& team() { return team_; }
 
   static constexpr int64_t kNearBytes = 64 * 1024;
-  /// A thread's own few pages.
+  /// A few pages private to a thread.
   float* near(int thread) const { return near_ + thread * kNearBytes / int64_t{sizeof(float)}; }
-  /// A thread's part of memory that no cache holds: all of it where it is alone.
+  /// A thread's part of a memory area larger than all caches: all of it if the thread runs alone.
   float* far(int thread, int threads) const;
   int64_t farBytes(int threads) const { return far_bytes_ / threads / kNearBytes * kNearBytes; }
 
-  /// Adds one sample; the first one finds out how many times make one, and adds none. An error of the system.
+  /// Takes one sample. The first call determines the number of executions per sample and records nothing. Fails with
+  /// errors of the operating system.
   absl::Status sample(Series& series, bool first);
 
  private:
@@ -68,7 +69,7 @@ class Bench {
   Bench(const Kernels& kernels, std::vector<int> cpus, const cpu_set_t& allowed, int64_t far_bytes);
   Elapsed alone(const Series& series, int thread, int64_t times) const;
   Elapsed once(const Series& series);
-  /// Seconds of a cycle at this moment, under vector load.
+  /// Current duration of a cycle in seconds, under vector load.
   double cycleSeconds() const;
 
   const Kernels* kernels_;

@@ -6,11 +6,11 @@
 
 namespace tessera::compiler {
 
-/// "12.3 bytes a cycle (median of 31, deviation 0.4 %)", and whether that is noisy and why.
+/// "12.3 bytes a cycle (median of 31, deviation 0.4 %)", and whether the figure is noisy and why.
 std::string figureText(const Figure& figure);
 
-/// What was measured as a text proto to keep and to edit: every figure with how it was taken and its noise, and which
-/// ones are the family's or the closest built-in chip's. `when` stands in its first line.
+/// The measured description as a text proto to keep and edit: each figure with its method and noise, and a list of the
+/// figures that are the family's or the closest built-in chip's. `when` is part of the first line.
 std::string describe(const Measured& measured, const std::string& when);
 
 }  // namespace tessera::compiler

@@ -28,7 +28,7 @@ std::pair<std::string, int> nameAndIndex(absl::string_view part) {
   return {std::string(part.substr(0, bracket)), index};
 }
 
-/// Where a line of a printed description is.
+/// The position of a line in a printed description.
 struct Level {
   std::string place;
   const Descriptor* type;
@@ -43,7 +43,7 @@ void setField(v1::Target& target, const std::string& place, double value) {
   for (const std::string& part : parts) {
     const auto [name, index] = nameAndIndex(part);
     const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(name);
-    if (!field) std::abort();  // places are written in code
+    if (!field) std::abort();  // paths are constants of this program
     const auto& reflection = *message->GetReflection();
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       message = index < 0 ? reflection.MutableMessage(message, field)
@@ -75,7 +75,7 @@ std::string commentedText(const v1::Target& target, const std::map<std::string, 
     Level& level = levels.back();
     const std::string name = content.substr(0, content.find_first_of(": "));
     const FieldDescriptor* field = level.type->FindFieldByName(name);
-    if (!field) std::abort();  // printed by the messages themselves
+    if (!field) std::abort();  // every printed field exists
     std::string place = level.place.empty() ? name : absl::StrCat(level.place, ".", name);
     if (field->is_repeated()) absl::StrAppend(&place, "[", level.seen[name]++, "]");
     if (const auto found = comments.find(place); found != comments.end())

@@ -4,36 +4,37 @@
 
 namespace tessera::compiler {
 
-/// Loops that a core is measured by, for one width of its vectors. Steps are of no memory but what is named. All
-/// addresses are multiples of a vector's size, and numbers of elements multiples of 16 vectors.
+/// Loops that measure a core, for one vector width. They access only the memory passed to them. All addresses are
+/// multiples of a vector's size, and numbers of elements are multiples of 16 vectors.
 struct Kernels {
-  int lanes;  ///< elements of f32 in a vector
+  int lanes;  ///< f32 elements in a vector
 
-  /// A step: 32 additions each of which waits for the one before, a cycle each, beside 16 multiply-adds of vectors that
-  /// wait for nothing. So a step is 32 cycles at the frequency that cores have under vector load.
+  /// A step: a chain of 32 dependent additions of one cycle each, along with 16 independent vector multiply-adds. So a
+  /// step takes 32 cycles at the frequency of a core under vector load.
   void (*clock)(int64_t steps);
-  /// A step: `independent` multiply-adds none of which waits for another.
+  /// A step: `independent` multiply-adds that do not depend on each other.
   void (*multiplyAdds)(int64_t steps);
   int independent;
-  /// A step: 16 multiply-adds each of which waits for the sum of the one before.
+  /// A step: a chain of 16 multiply-adds, each adding to the result of the one before.
   void (*sum)(int64_t steps);
-  /// A step: 8 times a load of a vector, an addition of vectors and four of integers, none waiting for another.
+  /// A step: 8 times a vector load, a vector addition and four integer additions, all independent.
   void (*mixed)(const float* near, int64_t steps);
 
-  /// A multiple of 128 elements, so many times.
+  /// Reads `elements` (a multiple of 128) `times` times.
   void (*read)(const float* from, int64_t elements, int64_t times);
-  /// Reads vectors and multiplies each by one of the 16 at `near`, into sums.
+  /// Reads vectors and multiplies each by one of the 16 at `near`, accumulating sums.
   void (*readMultiplied)(const float* from, const float* near, int64_t elements);
   void (*write)(float* to, int64_t elements);
   void (*copy)(const float* from, float* to, int64_t elements);
-  /// to[c * to_row + r] = from[r * from_row + c], in squares that are turned in registers. Rows and columns are
+  /// to[c * to_row + r] = from[r * from_row + c], in squares that are transposed in registers. Rows and columns must be
   /// multiples of `lanes`.
   void (*turn)(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows, int64_t columns);
-  /// Vectors of which each lane is stored alone, `stride` elements apart; the next vector begins an element on.
+  /// Stores each lane of a vector separately, `stride` elements apart; the next vector begins one element later.
   void (*storeLanes)(float* to, int64_t stride, int64_t vectors);
 };
 
-/// The widest that this processor has, of vectors of at most so many bits; null where this program has none for it.
+/// The widest kernels that this processor supports, with vectors of at most `vector_bits`; null if this program has
+/// none for it.
 const Kernels* kernelsFor(int vector_bits);
 
 }  // namespace tessera::compiler

@@ -8,7 +8,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Elements that count up, aligned as vectors are.
+/// Increasing elements, aligned like vectors.
 class Memory {
  public:
   explicit Memory(int64_t elements) : elements(elements), values_(static_cast<size_t>(elements) + 16) {
@@ -23,7 +23,7 @@ class Memory {
   size_t first_ = 0;
 };
 
-// Whatever width this machine has: loops that are timed do what they say, or their times mean nothing.
+// For every width of this machine: the times are meaningful only if the loops do what they claim.
 class KernelsTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {

@@ -20,15 +20,16 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int kFewest = 3;  // repetitions that have a middle
+constexpr int kFewest = 3;  // the fewest repetitions with a meaningful median
 
-/// A figure as descriptions have it: more digits would be noise.
+/// A figure rounded to the precision of descriptions: further digits would be noise.
 double rounded(double value) {
   double read = 0;
   return absl::SimpleAtod(absl::StrFormat("%.3g", value), &read) ? read : value;
 }
 
-/// The widest multiply-add of f32, as an entry of the chip's own: latencies are a chip's. -1 where it has none.
+/// Adds the widest multiply-add of f32 as an entry of the chip itself, since latencies differ between chips. Returns
+/// its position; -1 if there is none.
 int ownMultiplyAdd(v1::Target& target) {
   const v1::Intrinsic* widest = nullptr;
   const std::vector<v1::Intrinsic> known = instructionsOf(target);
@@ -81,7 +82,8 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
   const auto begun = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
   int done = 0, rounds = 0;
-  for (int round = -1; round < options.repetitions; ++round) {  // the first one finds out how often, and is dropped
+  // the first round determines repetition counts and is dropped
+  for (int round = -1; round < options.repetitions; ++round) {
     if (rounds >= kFewest && passed() > options.seconds) break;
     for (Series& series : probes.series) {
       if (rounds < kFewest && passed() > 2 * options.seconds)

@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Once for all tests: it takes seconds.
+/// Shared by all tests, since it takes seconds.
 const absl::StatusOr<Measured>& measured() {
   static const absl::StatusOr<Measured> once = measureHost({.repetitions = 5});
   return once;
 }
 
-// A machine without these loops' vectors, or whose memory others have, is told so.
+// Skips on machines without kernels for their vectors, or without enough free memory.
 #define SKIP_WHERE_NOTHING_CAN_BE_MEASURED()                                     \
   if (absl::IsResourceExhausted(measured().status()) ||                          \
       failureOf(measured().status()).reason() == v1::Failure::INCOMPATIBLE_HOST) \
@@ -37,7 +37,7 @@ TEST(Measure, ADescriptionThatIsValidAndReadAsWritten) {
   EXPECT_THAT(text, HasSubstr("# Measured by `tessera target measure` on today."));
 }
 
-// What was measured is what the chip answers. Only what holds on a machine with other work is asked.
+// The chip answers with the measured figures. Checks only what holds on a machine with other load.
 TEST(Measure, FiguresThatAMachineCanHave) {
   SKIP_WHERE_NOTHING_CAN_BE_MEASURED();
   const Chip chip(measured()->target);

@@ -14,7 +14,7 @@ namespace {
 using Values = const std::vector<double>&;
 
 constexpr int64_t kElement = sizeof(float);
-constexpr int64_t kPanel = 1024;  // bytes that loops over memory go at a time
+constexpr int64_t kPanel = 1024;  // bytes per iteration of loops over memory
 
 std::string sizeText(int64_t bytes) {
   return bytes < 1 << 20 ? absl::StrCat(bytes >> 10, " KiB") : absl::StrFormat("%.3g MiB", std::ldexp(bytes, -20));
@@ -33,13 +33,13 @@ class Plan {
   }
 
  private:
-  /// Adds what is timed; answers its place.
+  /// Adds a measurement; returns its position.
   size_t time(std::string what, double units, std::function<void(int, int64_t)> work,
               Series::Where where = Series::Where::kOneCore) {
     probes_.series.push_back({.what = std::move(what), .work = std::move(work), .units = units, .where = where});
     return probes_.series.size() - 1;
   }
-  /// The same of a loop that is called so many times.
+  /// The same for a function that is called `times` times.
   size_t timeCalls(std::string what, double units, std::function<void(int)> call,
                    Series::Where where = Series::Where::kOneCore) {
     return time(
@@ -59,7 +59,8 @@ class Plan {
 
   int levels() const { return target_.memory_size(); }
   bool isOutermost(int level) const { return level + 1 == levels(); }
-  /// What a thread of so many goes over in a level: more than the one inside holds, less than its part of the level.
+  /// Working set of one of `threads` threads in a level: more than the next inner level holds, less than the thread's
+  /// part of this level.
   int64_t workingSet(int level, int threads) const {
     if (isOutermost(level)) return bench_.farBytes(threads);
     const v1::MemoryLevel& memory = target_.memory(level);
@@ -68,7 +69,7 @@ class Plan {
     const int64_t part = memory.shared_by() == 1 ? memory.capacity_bytes() / 2 : memory.capacity_bytes() / 4 / sharing;
     return std::max(kPanel, std::min(std::max(inner, part), bench_.farBytes(threads)) / kPanel * kPanel);
   }
-  /// The last cache, as one core uses it.
+  /// Working set of a single core in the last cache.
   int64_t lastCacheBytes() const { return levels() > 1 ? workingSet(levels() - 2, 1) : workingSet(0, 1); }
 
   void core(int multiply_add) {
@@ -144,7 +145,7 @@ class Plan {
   }
 
   void steps() {
-    // A phase of so few items that nothing but its beginning and end is left.
+    // A phase with so few items that only its start and end take time.
     const auto threads = static_cast<size_t>(bench_.cores());
     constexpr size_t kPhases = 64;
     grids_.assign(kPhases, static_cast<int64_t>(threads));
@@ -159,7 +160,7 @@ class Plan {
         Series::Where::kTeam);
     figure("prices.steps.phase_cycles", "cycles",
            absl::StrCat("the runtime's team of ", threads, " threads goes through phases of nothing"), {phase}, first);
-    // Two rows of 56 pixels or so, from planes of 56 x 56; and the same bytes in order.
+    // Two rows of about 56 pixels from planes of 56 x 56, compared with the same bytes in order.
     constexpr int64_t kRun = 512 / kElement, kApart = 25 * kRun;
     const int64_t runs = std::min<int64_t>(1024, bench_.farBytes(1) / kElement / kApart),
                   in_all = runs * (kApart / kRun);
@@ -177,7 +178,7 @@ class Plan {
   }
 
   void copies() {
-    // Images of odd numbers of squares, so that rows do not fall on the same lines of a cache.
+    // Images with an odd number of squares per side, so that rows do not map to the same cache lines.
     const int64_t cache = lastCacheBytes(), side = sideOf(cache / 2);
     constexpr int64_t kSlice = 64;
     const int64_t elements = side * side;
@@ -225,7 +226,7 @@ class Plan {
     figure("prices.copies.scatter_cycles", "cycles an element",
            "single elements stored to the last cache, neighbours in rows that follow", {scattered}, first);
 
-    // An operand of the second level, in panels of a vector's width.
+    // An operand in the second level, in panels of one vector's width.
     const int64_t depth = sideOf(workingSet(std::min(1, levels() - 1), 1) / 2);
     float* const panels = from + depth * depth;
     const size_t packed = timeCalls("panels", static_cast<double>(depth * depth), [this, from, panels, depth](int) {
@@ -238,9 +239,9 @@ class Plan {
            {packed, mixed_}, instructions);
   }
 
-  /// Of cycles, and the cycles of an instruction.
+  /// cycles[0] is the measured operation, cycles[1] one instruction.
   static double instructions(Values cycles) { return cycles[0] / cycles[1]; }
-  /// Of a square image of at most so many bytes: an odd number of 16 elements.
+  /// Side of a square image of at most `bytes`: an odd multiple of 16 elements.
   static int64_t sideOf(int64_t bytes) {
     const int64_t elements = bytes / kElement;
     const auto squares = static_cast<int64_t>(std::sqrt(static_cast<double>(elements))) / 16;

@@ -10,10 +10,10 @@
 
 namespace tessera::compiler {
 
-/// How a figure follows from what was timed in one round.
+/// Derives a figure from the times of one round.
 struct Formula {
   std::string field, unit, how;
-  std::vector<size_t> sources;  ///< among the series
+  std::vector<size_t> sources;  ///< positions among the series
   std::function<double(const std::vector<double>&)> value;
   int cores = 1;
 };
@@ -21,11 +21,11 @@ struct Formula {
 struct Probes {
   std::vector<Series> series;
   std::vector<Formula> formulas;  ///< the frequency first
-  std::shared_ptr<void> owner;    ///< of what they refer to
+  std::shared_ptr<void> owner;    ///< owns the objects that the functions refer to
 };
 
-/// All that is measured, for a host of this description. `multiply_add` is the place of its intrinsic among the
-/// target's own, or -1. They refer to the target and the bench.
+/// All measurements for a host with this description. `multiply_add`: position of its intrinsic among the target's own
+/// entries, or -1. The result refers to `target` and `bench`.
 Probes probesOf(const v1::Target& target, Bench& bench, int multiply_add);
 
 }  // namespace tessera::compiler

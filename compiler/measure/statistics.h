@@ -4,16 +4,16 @@
 
 namespace tessera::compiler {
 
-/// The middle of values, and the middle distance from it (MAD): a burst of other work on the machine moves neither.
+/// The median of values, and the median absolute deviation (MAD): a burst of other load on the machine changes neither.
 struct Spread {
   double median = 0;
   double deviation = 0;
 
-  /// The deviation as part of the median; infinite where that is 0.
+  /// The deviation relative to the median; infinite if that is 0.
   double share() const;
 };
 
-/// Of at least one value. Of an even number of them: the mean of the two in the middle.
+/// Requires at least one value. For an even number of values, the mean of the two in the middle.
 Spread spreadOf(std::vector<double> values);
 
 }  // namespace tessera::compiler

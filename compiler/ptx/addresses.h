@@ -4,10 +4,10 @@
 
 #include "compiler/intrinsic/nest.h"
 
-/// Where the elements of a tensor are by a kernel's indices.
+/// Addresses of a tensor's elements as functions of a kernel's indices.
 namespace tessera::compiler::ptx {
 
-/// index / weight % extent * stride: what a part of an index adds to an element's number in a tensor.
+/// index / weight % extent * stride: the contribution of a part of an index to an element's number in a tensor.
 struct Part {
   int64_t weight = 1, extent = 0, stride = 0;  ///< extent 0: the rest of the index
 };
@@ -15,26 +15,26 @@ struct Part {
 /// The sum of the parts.
 struct Addresses {
   int64_t constant = 0;
-  std::vector<Part> first, second;  ///< of the operand's two subscripts
-  std::vector<Part> kept, summed;   ///< of the loops outside of the instruction: those of results, those of sums
+  std::vector<Part> first, second;  ///< for the operand's two subscripts
+  std::vector<Part> kept, summed;   ///< for the loops outside of the instruction: parallel ones, and reductions
 };
 
-/// Elements from one value of each loop to the next, and the constant.
+/// Stride in elements of each loop, and the constant offset.
 std::vector<int64_t> stridesOf(const intrinsic::Nest& nest, const intrinsic::Access& access, int64_t& constant);
 
-/// The parts of an index over `loops`, slowest first: neighbours that are walked as one loop are one, and what does not
-/// move the tensor is left out.
+/// The parts of an index over `loops`, slowest first. Adjacent loops that are walked as one are merged; loops that do
+/// not move the tensor are omitted.
 std::vector<Part> partsOf(const intrinsic::Nest& nest, const std::vector<int>& loops,
                           const std::vector<int64_t>& strides);
 
-/// Neighbours along an index of `extent` that are neighbours in the tensor at multiples of their number, so that they
-/// are all there or none.
+/// The largest n up to `most` such that each aligned group of n neighbours along an index of `extent` is contiguous in
+/// the tensor, and therefore entirely inside or entirely outside of it.
 int64_t neighboursOf(const std::vector<Part>& parts, int64_t extent, int64_t most);
 
-/// Elements that lie side by side in the tensor along an index.
+/// Number of elements that are contiguous in the tensor along an index.
 int64_t runOf(const std::vector<Part>& parts, int64_t extent);
 
-/// The largest power of two up to `most` that everything else that is added to an element's number is a multiple of.
+/// The largest power of two up to `most` that divides every other contribution to an element's number.
 int64_t alignmentOf(const Addresses& addresses, const std::vector<Part>& others, int64_t most);
 
 }  // namespace tessera::compiler::ptx

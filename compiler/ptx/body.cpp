@@ -57,7 +57,7 @@ std::string Body::byThread(const std::string& lane, const std::vector<int64_t>& 
   std::string sum;
   for (size_t bit = 1, at = 0; bit < values.size(); bit *= 2, ++at) {
     if (values[bit] == 0) continue;
-    // Bits that go on doubling are taken together.
+    // Consecutive bits with doubling values are handled together.
     size_t last = bit;
     while (last * 2 < values.size() && values[last * 2] == 2 * values[last]) last *= 2;
     const std::string digits = made("and.b32", at == 0 ? lane : made("shr.u32", lane, at), (last * 2 / bit) - 1);

@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
-/// The text of a kernel as instructions, for the machine that runs it.
+/// The text of a kernel parsed to instructions, for the machine that runs it.
 namespace tessera::compiler::ptx {
 
 struct Operand {
   enum Kind { kRegister, kNumber, kAddress, kList, kName } kind = kName;
-  int reg = -1;         ///< of kRegister and kAddress; -1: an address that is a number
-  uint64_t number = 0;  ///< of kNumber, and what kAddress adds
+  int reg = -1;         ///< for kRegister and kAddress; -1: an absolute address
+  uint64_t number = 0;  ///< of kNumber, and the offset of kAddress
   std::vector<int> list;
   std::string name;
 };
 
 struct Instruction {
-  std::vector<std::string> op;  ///< words between the dots
+  std::vector<std::string> op;  ///< the words separated by dots
   std::vector<Operand> operands;
   int guard = -1;
   bool negated = false;
@@ -30,14 +30,14 @@ struct Code {
   std::map<std::string, int> registers;
   std::vector<std::string> parameters;
 
-  /// Of a register, which is made where it is new.
+  /// The number of a register, created on first use.
   int numberOf(const std::string& name) {
     return registers.try_emplace(name, static_cast<int>(registers.size())).first->second;
   }
 };
 
-/// Every line that is an instruction or a label; directives but parameters' are left out. What an instruction means,
-/// and whether there is one, is not asked.
+/// Parses every line that is an instruction or a label; directives other than parameters are ignored. Does not check
+/// whether instructions exist.
 Code parse(const std::string& text);
 
 }  // namespace tessera::compiler::ptx

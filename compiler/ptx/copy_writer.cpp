@@ -120,7 +120,7 @@ void CopyWriter::copyStage(const std::string& number, const std::string& offset)
       if (side.asynchronous) {
         const std::string read = fresh("r");
         line("selp.b32 ", read, ", ", bytes, ", 0, ", there, ";");
-        // What copies the most bytes may pass the first cache.
+        // The widest copies may bypass the first-level cache.
         const std::vector<std::string> names = absl::StrSplit(asynchronous.assembly(), ' ');
         const bool widest = bytes == *std::max_element(asynchronous.bytes().begin(), asynchronous.bytes().end());
         line(guard, widest ? names.back() : names.front(), " ", to, ", [", from, "], ", bytes, ", ", read, ";");

@@ -9,7 +9,7 @@ namespace tessera::compiler::ptx {
 
 using Registers = std::vector<std::string>;
 
-/// A kernel's indices, and the copies of its sources to the stages.
+/// Writes a kernel's indices, and the copies of its sources to the stages.
 class CopyWriter : public Body {
  public:
   CopyWriter(const Plan& plan, const v1::Target& target, std::string name)
@@ -17,11 +17,11 @@ class CopyWriter : public Body {
 
  protected:
   void indices();
-  /// What the copies of source `s` have in common over stages.
+  /// Writes the parts of the copies of source `s` that are the same for all stages.
   void prepareCopies(size_t s);
-  /// Copies of stage `number` (of the whole sum) to the stage that begins `offset` bytes behind the first.
+  /// Writes copies of stage `number` (of the whole sum) to the stage buffer that begins `offset` bytes after the first.
   void copyStage(const std::string& number, const std::string& offset);
-  /// Address in a stage of a byte of a row, both in registers.
+  /// Address within a stage of byte `byte` of row `row`, both in registers.
   std::string swizzled(const Side& side, const std::string& row, const std::string& byte);
 
   const Plan& plan_;
@@ -31,10 +31,11 @@ class CopyWriter : public Body {
 
  private:
   struct Copies {
-    std::string guard;        // threads that copy; empty: all
-    Registers kept, within;   // per copy (or one for all): element's number by results' loops, whether there is one
+    std::string guard;  // predicate of the threads that copy; empty: all
+    // per copy (or one for all): the element's number from parallel loops, and whether it exists
+    Registers kept, within;
     std::string row, column;  // of the first copy
-    Registers to;             // in a stage
+    Registers to;             // address in a stage
     int64_t rows_between = 0;
   } copies_[2];
 

@@ -7,16 +7,16 @@
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/nest.h"
 
-/// What a kernel does with its sums, one after the other, before they are rounded to the result's type and stored.
+/// The operations applied to a kernel's sums, in order, before they are rounded to the result's type and stored.
 namespace tessera::compiler::ptx {
 
 struct EpilogueStep {
-  std::string text;                        ///< as it was asked for
-  std::optional<intrinsic::Access> added;  ///< a tensor of the result's type; none: what is below zero becomes zero
+  std::string text;                        ///< as given in the request
+  std::optional<intrinsic::Access> added;  ///< a tensor of the result's type to add; unset: ReLU
 };
 
-/// "+ bias[j]", "+ residual[i, j]": a tensor over loops of the result, each once, repeated along the others. "relu".
-/// INVALID_ARGUMENT names the step and what is wrong with it.
+/// Parses steps: "+ bias[j]" or "+ residual[i, j]" adds a tensor over loops of the result, each used once, broadcast
+/// along the others; "relu". Fails with INVALID_ARGUMENT naming the step and its fault.
 absl::StatusOr<std::vector<EpilogueStep>> epilogueOf(const intrinsic::Nest& software,
                                                      const std::vector<std::string>& steps);
 

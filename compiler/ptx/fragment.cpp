@@ -11,7 +11,7 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-/// A number made of digits: per value of it, what it adds to either subscript.
+/// A number composed of digits: for each of its values, the contribution to either subscript.
 absl::StatusOr<std::vector<std::pair<int64_t, int64_t>>> placesOf(
     const google::protobuf::RepeatedPtrField<std::string>& digits, const std::string& first, int64_t first_extent,
     const std::string& second, int64_t second_extent) {

@@ -6,28 +6,30 @@
 #include "absl/status/statusor.h"
 #include "compiler/intrinsic/nest.h"
 
-/// Fragments: which thread of a group holds which elements of an instruction's operand, and which instruction brings
+/// Fragments: which thread of a group holds which elements of an instruction's operand, and which instruction loads
 /// them from rows of a memory.
 namespace tessera::compiler::ptx {
 
-/// An operand of two subscripts, each a single iteration, as the threads hold it. `rows` and `columns` are the first
-/// and the second subscript: element of thread t in its slot s is at [first[t] + first_of[s], second[t] +
-/// second_of[s]]. Which thread has which may be left untold: then the instruction's own fetches alone bring it.
+/// The distribution of an operand with two subscripts, each a single iteration, over the threads. `rows` and `columns`
+/// are the first and the second subscript: thread t holds in its slot s the element at [first[t] + first_of[s],
+/// second[t] + second_of[s]]. The distribution may be unspecified (opaque); then only the instruction's own loads can
+/// fill it.
 struct Fragment {
   int threads = 0, registers = 0, in_register = 1;  ///< elements in one register
   std::string type;                                 ///< of a register
-  std::vector<int64_t> first, second;               ///< per thread
-  std::vector<int64_t> first_of, second_of;         ///< per slot
+  std::vector<int64_t> first, second;               ///< offset per thread
+  std::vector<int64_t> first_of, second_of;         ///< offset per slot
   bool opaque() const { return registers > 0 && first_of.empty(); }
 };
 
-/// What the description says of operand `operand`; opaque where it has no digits. FAILED_PRECONDITION where it says
-/// nothing, or where its digits do not give every element to one slot of one thread.
+/// The fragment that the description gives for operand `operand`; opaque if it has no digits. Fails with
+/// FAILED_PRECONDITION if there is none, or if its digits do not assign every element to exactly one slot of one
+/// thread.
 absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrinsic::Nest& instruction, size_t operand);
 
-/// Whether `fetch` brings register `slot` of the fragment: the row that lies in memory along subscript `along` (0 or
-/// 1). Returns, for each row, where it begins; empty where the fetch gives threads other elements. Matrices are handed
-/// out as they lie (thread t the t-th part of a row) or turned (the t-th column's).
+/// Whether `fetch` loads register `slot` of the fragment, for rows stored along subscript `along` (0 or 1). Returns the
+/// beginning of each row; empty if the load distributes elements differently. Matrices are distributed either by rows
+/// (thread t gets the t-th part of a row) or transposed (the t-th part of a column).
 std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const v1::Intrinsic::Fetch& fetch, int slot,
                                                 int along, int64_t element_bytes);
 

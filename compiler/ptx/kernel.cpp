@@ -21,9 +21,9 @@ namespace {
 using intrinsic::Nest;
 
 constexpr size_t kMostMappings = 4096;
-constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a tensor that is run
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // largest tensor that is run
 
-/// Elements from one value of each loop to the next; a loop that moves nothing has 0.
+/// Stride in elements of each loop; 0 for a loop that does not move the access.
 struct Walk {
   std::vector<int64_t> strides;
   int64_t constant = 0;
@@ -145,8 +145,8 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   return checked;
 }
 
-/// Every mapping of the operator on each instruction of the target that is asked for: use(software, intrinsic,
-/// matching) says why there is no kernel. The error says so of all, where none has one.
+/// Calls use(software, intrinsic, matching) for every mapping of the operator to each requested instruction of the
+/// target; it returns the reason why there is no kernel. Fails with all reasons if no mapping has one.
 template <typename Use>
 absl::Status forEachMapping(const Nest& software, const v1::Target& target, const Question& question, Use&& use) {
   bool any = false;
@@ -180,7 +180,7 @@ absl::Status forEachMapping(const Nest& software, const v1::Target& target, cons
       absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));
 }
 
-/// Bytes of what is summed in: the wider type is kept where there is a choice.
+/// Bytes of the accumulator type: the wider type is preferred.
 int64_t sumBytes(const v1::Intrinsic& intrinsic) { return elementBytes(intrinsic.operands(0).dtype()); }
 
 }  // namespace
@@ -228,7 +228,7 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
     intrinsic::Matching matching;
   };
   std::vector<Mapped> mappings;
-  std::vector<std::pair<PricedTile, size_t>> tiles;  // and whose mapping it is
+  std::vector<std::pair<PricedTile, size_t>> tiles;  // with the index of its mapping
   int64_t widest = 0;
   PlanOptions options{.swizzled = question.swizzled, .tile = {}, .epilogue = question.epilogue};
   if (const auto steps = epilogueOf(software, question.epilogue); !steps.ok()) return steps.status();

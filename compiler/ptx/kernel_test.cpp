@@ -54,7 +54,7 @@ TEST_P(OnInstructions, TheTextComputesTheOperatorOnOddShapes) {
                                                                                {kChannelsLast, {2, 5, 3, 24, 2, 3, 16}},
                                                                                {kGrouped, {3, 2, 5, 7, 11, 3}}};
   for (const auto& [text, extents] : operators) {
-    // So many elements that are copied one by one are more than a thread's copies.
+    // With so many elements copied one by one, a thread would exceed its number of copies.
     const bool wide = absl::StrContains(c.instruction, "n256"), bytes = c.from == v1::DATA_TYPE_I8;
     if (absl::StrContains(c.instruction, "wgmma") &&
         (bytes ? text != kProductOfRows : wide && extents.back() % 32 != 0))
@@ -216,7 +216,7 @@ TEST(Kernel, AnEpilogueThatIsNoneIsRefused) {
   EXPECT_THAT(said(std::vector<std::string>(9, "relu")), HasSubstr("9 steps; at most 8"));
 }
 
-/// What running a kernel of an instruction says after a change of its text.
+/// The error of running a kernel of an instruction after a change of its text.
 std::string saidOf(const std::string& before, const std::string& after,
                    const std::string& instruction = "wgmma.m64n64k16.f16.f32", const char* name = "sm_90") {
   const v1::Target& chip = *findBuiltinTarget(name);
@@ -252,7 +252,7 @@ TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
   EXPECT_THAT(said("aligned.row.m16n16k16.shared.f16", "aligned.row.m16n16k16.global.f16"), HasSubstr("another level"));
   EXPECT_THAT(said("m16n16k16", "m16n16k8"), HasSubstr("its shape is not known"));
   const v1::Target& chip = *findBuiltinTarget("sm_70");
-  // Halves are neighbours along columns of the first source, and rows of the second one.
+  // Halves are contiguous along columns of the first source, and along rows of the second one.
   const intrinsic::Nest nest = nestOf(kProductOfColumns, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16);
   SharedTraffic fetches[2];
   for (const bool swizzled : {false, true}) {
@@ -265,7 +265,7 @@ TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
     EXPECT_EQ(checked->wrong, 0) << checked->first_wrong;
     fetches[swizzled] = checked->run.fetches;
   }
-  // Rows a multiple of 32 bytes apart meet twice at best.
+  // Rows a multiple of 32 bytes apart conflict pairwise at best.
   EXPECT_LE(fetches[1].cycles, 2 * fetches[1].accesses);
   EXPECT_GT(fetches[0].cycles, 4 * fetches[0].accesses);
 }
@@ -275,7 +275,7 @@ TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
   const intrinsic::Nest nest = nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
   auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "mma.m16n8k16.f16.f32"});
   ASSERT_TRUE(kernel.ok()) << kernel.status();
-  // Halves of the sums exchanged in the text: another program.
+  // Exchanges halves of the sums in the text, which gives a different program.
   const size_t at = kernel->text.find("mma.sync");
   const size_t first = kernel->text.find("%f", at);
   ASSERT_NE(first, std::string::npos);

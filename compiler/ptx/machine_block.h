@@ -13,21 +13,21 @@
 #include "compiler/ptx/matrix_descriptor.h"
 #include "tessera/v1/tensor.pb.h"
 
-/// The state of a block of threads while the machine runs it.
+/// The state of a thread block in the machine.
 namespace tessera::compiler::ptx {
 
 constexpr int kLanes = 32;
-constexpr int64_t kNoAccess = -1;  // of a thread that is not active
-constexpr int kTensorShift = 40;   // of an address: which tensor, from 1
+constexpr int64_t kNoAccess = -1;  // for an inactive thread
+constexpr int kTensorShift = 40;   // bits of an address above this give the tensor, counted from 1
 
-/// A product that goes on while threads do: it is computed when it is waited for.
+/// An asynchronous product: computed when it is waited for.
 struct Product {
   const Instruction* instruction;
   uint64_t left, right;  // descriptors
   bool adds;
 };
 
-/// A group of threads in lockstep.
+/// A group of threads in lockstep (a warp).
 struct Group {
   size_t at = 0;
   bool ended = false, waits = false;
@@ -37,8 +37,9 @@ struct Group {
   };
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> groups;
-  std::vector<std::pair<uint64_t, uint64_t>> unpublished;  // what it has written to the shared level: where, bytes
-  bool fenced = false;                                     // its registers, for products that go on
+  // its writes to shared memory that are not yet visible to asynchronous products: address, bytes
+  std::vector<std::pair<uint64_t, uint64_t>> unpublished;
+  bool fenced = false;  // whether its registers are fenced for asynchronous products
   std::vector<Product> products;
   std::deque<std::vector<Product>> going;
 };
@@ -76,7 +77,7 @@ class Block {
     if (o.kind == Operand::kNumber) return o.number;
     if (o.name == "%tid.x") return static_cast<uint64_t>(index_ * kLanes + t);
     if (o.name == "%ctaid.x") return static_cast<uint64_t>(number_);
-    return 0;  // the shared level begins at 0
+    return 0;  // shared memory begins at 0
   }
   int64_t number(size_t operand, int t) { return static_cast<int32_t>(value(operand, t)); }
   uint64_t address(size_t operand, int t) {
@@ -93,7 +94,7 @@ class Block {
     return true;
   }
 
-  /// Bytes of a tensor or of the shared level; null where they are not there.
+  /// Bytes of a tensor or of shared memory; null if out of bounds or misaligned.
   uint8_t* global(uint64_t address, uint64_t bytes) {
     const uint64_t tensor = address >> kTensorShift, offset = address & ((uint64_t{1} << kTensorShift) - 1);
     if (tensor < 1 || tensor > launch_.tensors.size() || offset % bytes != 0) return nullptr;
@@ -104,7 +105,7 @@ class Block {
     return address % bytes == 0 && address + bytes <= shared_.size() ? shared_.data() + address : nullptr;
   }
 
-  /// Of accesses of `bytes` each, one of each thread, as many at once as a line has.
+  /// Counts accesses of `bytes` per thread; a line's worth of threads access at once.
   void count(SharedTraffic& traffic, const std::vector<int64_t>& addresses, int64_t bytes);
   bool step();
   bool move();
@@ -115,8 +116,8 @@ class Block {
   }
   bool publish();
   bool copy();
-  /// Thread t has bytes 4 (t % 4) to 4 (t % 4) + 3 of row t / 4 of each matrix; turned, the elements of 16 bits of
-  /// column t / 4 in rows 2 (t % 4) and 2 (t % 4) + 1.
+  /// ldmatrix: thread t gets bytes 4 (t % 4) to 4 (t % 4) + 3 of row t / 4 of each matrix; transposed, the 16-bit
+  /// elements of column t / 4 in rows 2 (t % 4) and 2 (t % 4) + 1.
   bool matrices();
   static v1::DataType typeOf(const std::string& name) {
     return name == "f16"    ? v1::DATA_TYPE_F16
@@ -129,11 +130,11 @@ class Block {
                             : v1::DATA_TYPE_UNSPECIFIED;
   }
 
-  /// Elements of the registers of all threads: use(thread, element of its, position in `numbers`).
+  /// Elements in the registers of all threads, in order of thread and position.
   template <typename Number>
   std::vector<Number> elements(const std::vector<int>& registers, v1::DataType type);
   bool multiply();
-  /// Products of opaque fragments, with loads and stores that bring them: rows or columns at equal distances.
+  /// Products of opaque fragments (wmma), and the loads and stores of these: rows or columns at a constant distance.
   bool opaque();
   bool moveOpaque(int rows, int columns);
   bool multiplyOpaque(int m, int n, int k);
@@ -141,14 +142,15 @@ class Block {
   /// next register, then the next half of k. B: quads along columns. The result: quads along rows, pairs of columns.
   template <typename Number>
   bool product(int m, int n, int k, v1::DataType to, v1::DataType from);
-  /// Products of four groups, by descriptors: what goes on, and what it computes when it is waited for.
+  /// wgmma: starts an asynchronous product of four groups, given by descriptors; finish() computes it.
   bool goOn();
   bool finish(const Product& product);
-  /// Of an operand of the product: `count` elements of the kept index from `first` on, by the summed one.
+  /// Reads an operand of the product: `count` elements of the parallel index, starting at `first`, by the summed index.
   template <typename Number>
   bool read(const MatrixDescriptor& matrix, int64_t first, int64_t count, int k, v1::DataType from, bool turned,
             std::vector<Number>& numbers);
-  /// This group's 16 of 64 rows; thread t has, of columns 8 c + 2 (t % 4) and the next, rows t / 4 and t / 4 + 8.
+  /// This group computes 16 of 64 rows; thread t holds rows t / 4 and t / 4 + 8 of columns 8 c + 2 (t % 4) and the next
+  /// one.
   template <typename Number>
   bool finishAs(const MatrixDescriptor& left, const MatrixDescriptor& right, int n, int k, v1::DataType to,
                 v1::DataType from, bool adds);
@@ -158,7 +160,7 @@ class Block {
   const int64_t number_;
   Run& run_;
   std::vector<uint8_t> shared_;
-  std::vector<bool> unpublished_;  // bytes that products by descriptors do not see yet
+  std::vector<bool> unpublished_;  // bytes that asynchronous products do not see yet
   std::vector<Group> groups_;
   Group* group_ = nullptr;
   int64_t index_ = 0;

@@ -7,23 +7,23 @@
 #include "compiler/simulator/element.h"
 #include "proto/messages/element_size.h"
 
-/// wmma: the manual does not say which thread has what, so that here each way of lying has an order of its own, and
-/// what was fetched in one and multiplied in another is another matrix.
+/// wmma: the manual does not specify which thread holds which element. The machine uses a different order for each
+/// layout, so that a fragment loaded in one layout and multiplied in another gives a wrong result.
 namespace tessera::compiler::ptx {
 namespace {
 
-constexpr int64_t kRowBytes = 16;   // of a row that a thread reads at once
-constexpr size_t kRowsAtOnce = 8;   // by threads whose accesses meet
-constexpr size_t kSourceWords = 8;  // registers of a source, whatever its shape
-constexpr int64_t kUnitBytes = 4;   // of a register
+constexpr int64_t kRowBytes = 16;   // bytes that a thread reads at once
+constexpr size_t kRowsAtOnce = 8;   // rows whose accesses may conflict
+constexpr size_t kSourceWords = 8;  // registers of a source, for every shape
+constexpr int64_t kUnitBytes = 4;   // bytes of a register
 
-/// Registers of a thread.
+/// Number of a thread's registers.
 size_t wordsOf(const std::string& role, v1::DataType type) {
   if (role == "a" || role == "b") return type == v1::DATA_TYPE_F16 ? kSourceWords : 0;
   return type == v1::DATA_TYPE_F32 ? 8 : type == v1::DATA_TYPE_F16 ? 4 : 0;
 }
 
-/// Where an element is that is `number`-th of its matrix, and, of registers of several, which.
+/// Position of the `number`-th element of its matrix: thread, register, and part of the register.
 struct Slot {
   int thread;
   size_t word, part;
@@ -38,7 +38,7 @@ Slot slotOf(int64_t number, v1::DataType type) {
 
 bool Block::opaque() {
   const bool multiplies = i_->op[1] == "mma", moves = i_->op[1] == "load" || i_->op[1] == "store";
-  constexpr size_t kShape = 6;  // of the words
+  constexpr size_t kShape = 6;  // position among the words
   if ((!multiplies && !moves) || i_->op.size() != 9 || i_->op[multiplies ? 2 : 3] != "sync" ||
       i_->op[multiplies ? 3 : 4] != "aligned")
     return fail("is not known");
@@ -68,7 +68,7 @@ bool Block::moveOpaque(int rows, int columns) {
   const std::vector<int>& registers = i_->operands[load ? 0 : 1].list;
   const auto bytes = static_cast<uint64_t>(elementBytes(type));
   const uint64_t begin = address(load ? 1 : 0, 0), pitch = value(2, 0) * bytes;
-  // The manual: base and distance are multiples of what a thread holds.
+  // The manual requires base and stride to be multiples of a thread's data.
   const uint64_t unit = words * kUnitBytes;
   if (begin % unit != 0 || pitch % unit != 0)
     return fail(absl::StrCat("rows at ", begin, ", ", pitch, " bytes apart, are not aligned to ", unit));
@@ -76,7 +76,7 @@ bool Block::moveOpaque(int rows, int columns) {
     if (address(load ? 1 : 0, t) != begin || value(2, t) * bytes != pitch) return fail("threads have other addresses");
   }
   const int lines = in_rows ? rows : columns, in_line = in_rows ? columns : rows;
-  // Sources have an order for each way; results are the same whichever way they are stored.
+  // Sources have a separate order for each layout; results have one order, whatever the layout of the store.
   const bool own_order = load && role != "c" && !in_rows;
   for (int line = 0; line < lines; ++line) {
     for (int e = 0; e < in_line; ++e) {

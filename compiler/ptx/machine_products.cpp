@@ -90,7 +90,8 @@ template <typename Number>
 bool Block::finishAs(const MatrixDescriptor& left, const MatrixDescriptor& right, int n, int k, v1::DataType to,
                      v1::DataType from, bool adds) {
   const auto& words = i_->operands;
-  const bool chooses = elementBytes(from) == 2;  // which way operands lie; others lie along the sum
+  // 16-bit operands may have either layout; others must be stored along the sum
+  const bool chooses = elementBytes(from) == 2;
   if (words.size() != (chooses ? 8 : 4)) return fail("has other operands than its types");
   const bool turned[2] = {chooses && words[6].number == 1, chooses && words[7].number == 1};
   std::vector<Number> as, bs;

@@ -6,7 +6,7 @@ namespace {
 constexpr int64_t kRowBytes = 128, kRows = 8, kChunkBytes = 16;
 constexpr uint64_t kExchangedBy128 = 1;
 
-/// Fields of 14 bits have bytes / 16.
+/// 14-bit fields hold bytes / 16.
 int64_t bytesAt(uint64_t word, int bit) { return static_cast<int64_t>(word >> bit & 0x3FFF) * 16; }
 
 }  // namespace

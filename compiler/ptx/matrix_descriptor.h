@@ -5,18 +5,19 @@
 
 namespace tessera::compiler::ptx {
 
-/// A matrix in shared memory as the manual of PTX describes it to wgmma: rows of 128 bytes whose chunks of 16 are
-/// exchanged (the only way that is known here). Along rows are the sum's elements, or, turned, those of the other
-/// index.
+/// A matrix in shared memory in wgmma's descriptor format (PTX manual): rows of 128 bytes whose 16-byte chunks are
+/// swizzled, the only layout supported here. Rows run along the sum or, transposed, along the other index.
 class MatrixDescriptor {
  public:
-  /// None where the word means another layout, or rows that do not begin at a multiple of what repeats.
+  /// Decodes a descriptor. Nothing if it specifies another layout, or rows not aligned to the swizzle's period.
   static std::optional<MatrixDescriptor> of(uint64_t word);
-  /// Of element `kept` (row of the first, column of the second source) and `summed`, of `bytes` each.
+  /// Address of the element at `kept` (row of the first, column of the second source) and `summed`; elements have
+  /// `bytes` bytes.
   uint64_t addressOf(int64_t kept, int64_t summed, int64_t bytes, bool turned) const;
 
  private:
-  int64_t start_ = 0, panels_ = 0, groups_ = 0;  ///< bytes, to the next panel, to the next group of 8 rows
+  /// start, distance to the next panel, distance to the next group of 8 rows; bytes
+  int64_t start_ = 0, panels_ = 0, groups_ = 0;
 };
 
 }  // namespace tessera::compiler::ptx

@@ -20,9 +20,9 @@ namespace {
 using intrinsic::Nest;
 using intrinsic::saturatedProduct;
 
-constexpr int64_t kCopiedBytes = 16;  // at once by a thread, at most
+constexpr int64_t kCopiedBytes = 16;  // bytes per copy of a thread, at most
 constexpr int kDescribedRowBytes = 128;
-constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and elements' numbers are computed in 32 bits
+constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and element numbers are computed in 32 bits
 
 class Planner {
  public:
@@ -90,7 +90,7 @@ class Planner {
     return absl::FailedPreconditionError(absl::StrCat(plan_.intrinsic.name(), ": ", what));
   }
 
-  /// Which iteration is whose.
+  /// Assigns iterations to x, y and r.
   absl::Status iterations() {
     TESSERA_ASSIGN_OR_RETURN(const Nest instruction, intrinsic::nestOf(plan_.intrinsic));
     plan_.instruction = instruction;
@@ -128,7 +128,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  /// Sources are the operator's; a result may be narrower than what it is summed in.
+  /// Sources have the operator's types; a result may be narrower than its accumulator.
   absl::Status types() {
     for (size_t operand = 0; operand < 3; ++operand) {
       const auto& array = plan_.software.accesses[static_cast<size_t>(arrayOf(plan_.matching, operand))];
@@ -189,7 +189,7 @@ class Planner {
       side.addresses = std::move(addresses);
       side.fragment = *std::move(fragment);
     }
-    // The result's fragment by x, then y.
+    // The result's fragment in the order x, y.
     if (swapped_result_) {
       std::swap(plan_.result.first, plan_.result.second);
       std::swap(plan_.result.first_of, plan_.result.second_of);
@@ -218,7 +218,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  /// The level that sources lie in, and for each the way along its rows that moves most at once.
+  /// Selects the memory level of the sources, and for each source the row direction that moves the most bytes at once.
   absl::Status fetches() {
     std::string level;
     for (const auto& transfer : plan_.intrinsic.transfers()) {
@@ -250,7 +250,7 @@ class Planner {
         if (!described.empty()) {
           const auto way = std::find_if(described.begin(), described.end(),
                                         [&](const auto& each) { return isAlong(each, candidate); });
-          // Whole groups of rows, or whole rows, begin where an instruction's part does.
+          // An instruction's part must begin at whole groups of rows, or whole rows.
           const int64_t part = plan_.sizeOf(side.operand == 1 ? plan_.x : plan_.y);
           if (way == described.end() ||
               (along == side.kept ? part * side.element_bytes % way->row_bytes() : part % way->rows()) != 0)
@@ -260,7 +260,7 @@ class Planner {
           continue;
         }
         if (fetch) candidate.fetch = *fetch;
-        // Blocks of an opaque fragment begin where its fetch may.
+        // Blocks of an opaque fragment must begin at its load's alignment.
         if (side.fragment.opaque() && along == side.kept &&
             plan_.sizeOf(side.operand == 1 ? plan_.x : plan_.y) * side.element_bytes % alignedAt(side.operand) != 0)
           continue;
@@ -274,7 +274,7 @@ class Planner {
         const int64_t bytes = candidate.vector * side.element_bytes;
         candidate.asynchronous =
             !copy.assembly().empty() && std::count(copy.bytes().begin(), copy.bytes().end(), bytes) > 0;
-        // Threads of a group copy along rows: rows of the tensor are better read so too.
+        // Threads of a group copy along rows, so rows of the tensor should be contiguous in the same direction.
         const auto& parts = first ? addresses.first : addresses.second;
         const bool neighbours = std::any_of(parts.begin(), parts.end(),
                                             [](const Part& part) { return part.weight == 1 && part.stride == 1; });
@@ -292,7 +292,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  /// Opaque results leave by way of the level: their instruction's rows, the way that has more neighbours to store.
+  /// Opaque results leave via shared memory: chooses the row direction with more contiguous elements to store.
   absl::Status drain() {
     if (!plan_.result.opaque()) return absl::OkStatus();
     const int64_t most = kCopiedBytes / elementBytes(plan_.result_type);
@@ -337,7 +337,7 @@ class Planner {
     return absl::OkStatus();
   }
 
-  /// Bytes at multiples of which an operand's registers are fetched or stored, by its transfers.
+  /// Alignment in bytes of loads and stores of an operand's registers, from its transfers.
   int64_t alignedAt(int operand) const {
     int64_t bytes = 1;
     for (const auto& transfer : plan_.intrinsic.transfers()) {
@@ -347,13 +347,13 @@ class Planner {
     }
     return bytes;
   }
-  /// Of neighbours that are fetched at once.
+  /// Bytes of neighbours that are loaded together.
   static int64_t chunkOf(const Side& side) {
     return side.fetch && !side.fragment.opaque() ? std::min<int64_t>(kCopiedBytes, side.fetch->row_bytes())
                                                  : kCopiedBytes;
   }
 
-  /// Whether a fetch or a descriptor is of rows that lie so.
+  /// Whether a matrix load or a descriptor applies to rows in this direction.
   template <typename Way>
   bool isAlong(const Way& way, const Side& side) const {
     const intrinsic::Access& access = plan_.instruction.accesses[static_cast<size_t>(side.operand)];
@@ -378,7 +378,7 @@ class Planner {
     return nullptr;
   }
 
-  /// Whether the elements of a register are neighbours along rows.
+  /// Whether the elements of a register are contiguous along rows.
   static bool plainLoads(const Side& side) {
     const Fragment& fragment = side.fragment;
     if (fragment.opaque()) return false;
@@ -391,13 +391,13 @@ class Planner {
     return true;
   }
 
-  /// The next odd multiple, so that rows begin in as many banks as the unit allows.
+  /// Rounds up to the next odd multiple of `unit`, so that rows begin in as many different banks as the unit allows.
   static int64_t padded(int64_t bytes, int64_t unit) {
     const int64_t units = (bytes + unit - 1) / unit;
     return (units + (units % 2 == 0 ? 1 : 0)) * unit;
   }
 
-  /// Sizes that follow from the tile; false where it does not fit.
+  /// Sets the sizes that follow from the tile; returns false if it does not fit.
   bool complete(Plan& plan) const {
     if (plan.threads() > prices_.most_threads() || plan.ahead() < 1) return false;
     int64_t registers = prices_.index_registers(), base = 0;
@@ -414,7 +414,8 @@ class Planner {
           (side.swizzle.period() != side.descriptor->rows() || side.rows % side.descriptor->rows() != 0))
         return false;
       if (!options_.swizzled || opaque) side.swizzle.mask = 0;
-      // What is fetched by address and row length cannot be exchanged: rows begin in other banks by their length.
+      // Opaque loads, by address and row length, do not permit a swizzle: rows are padded so that they begin in
+      // different banks.
       if (opaque && options_.swizzled) side.swizzle.row_bytes = row_bytes = padded(row_bytes, alignedAt(side.operand));
       const int64_t in_row = side.columns / side.vector;
       if (in_row > plan.threads()) return false;
@@ -422,7 +423,7 @@ class Planner {
       if (side.copies > prices_.most_copies()) return false;
       side.base = base;
       base += side.rows * row_bytes;
-      // Rows are exchanged alike at multiples of what repeats.
+      // Aligned to the swizzle's period, so that rows of all stages have the same permutation.
       const int64_t unit = std::max<int64_t>(
           {1, plan.banks.line(), side.descriptor ? side.swizzle.period() * side.swizzle.row_bytes : 1});
       base = (base + unit - 1) / unit * unit;
@@ -432,7 +433,7 @@ class Planner {
       } else if (side.fetch) {
         side.matrices = 0;
         for (int count : side.fetch->matrices()) {
-          // One address per row: as many as there are threads, of matrices that follow the same pattern.
+          // One row address per thread, for as many matrices as follow the same pattern.
           const bool fits = count > 0 && count * side.fetch->rows() <= side.fragment.threads && all % count == 0 &&
                             (count <= side.fragment.registers ? side.fragment.registers % count == 0
                                                               : count % side.fragment.registers == 0);
@@ -483,7 +484,7 @@ int64_t Plan::resultPitch() const {
   if (drain) return drain_pitch;
   const int64_t bytes = elementBytes(result_type);
   if (result_along == 0) return tileX() * bytes + kCopiedBytes;
-  // Rows begin so many banks apart as threads that store at once fill of one.
+  // Rows are padded by the number of banks that one row's share of a store fills.
   const auto end = result.second.begin() + std::clamp<int64_t>(banks.count, 1, result.threads);
   const int64_t filled = (*std::max_element(result.second.begin(), end) + result_vector) * bytes;
   return tileY() * bytes + (filled + kCopiedBytes - 1) / kCopiedBytes * kCopiedBytes;

@@ -12,34 +12,36 @@
 #include "compiler/ptx/fragment.h"
 #include "compiler/ptx/swizzle.h"
 
-/// A mapping on an instruction of thread groups as a kernel: which block, group and step computes what, and where its
-/// operands are meanwhile. Everything comes from the description of the instruction and the chip.
+/// A mapping to an instruction of thread groups as a kernel: which block, group and step computes which part, and where
+/// its operands are meanwhile. Derived entirely from the descriptions of the instruction and the chip.
 namespace tessera::compiler::ptx {
 
-/// A source's way: copied from the tensor to rows in the shared level, fetched from there.
+/// The path of a source: copied from the tensor to rows in shared memory, loaded from there.
 struct Side {
   int operand = 1;  ///< of the instruction
   int array = 1;    ///< of the operator
-  int kept = 0;     ///< which of the operand's subscripts the results have; the other one is summed
-  int along = 0;    ///< which of them lies along rows
+  int kept = 0;     ///< the operand's subscript that also indexes the result; the other one is summed
+  int along = 0;    ///< the subscript along which rows are stored
   int64_t element_bytes = 2;
-  int64_t vector = 1;  ///< elements that one copy moves
+  int64_t vector = 1;  ///< elements per copy
   bool asynchronous = false;
-  int64_t rows = 0, columns = 0;  ///< of a stage, columns along rows
-  int64_t base = 0;               ///< bytes from a stage's begin
-  int blocks = 1;                 ///< of one group, along `kept`
-  int64_t copies = 1;             ///< of one thread
+  int64_t rows = 0, columns = 0;  ///< of a stage; columns are along rows
+  int64_t base = 0;               ///< byte offset within a stage
+  int blocks = 1;                 ///< blocks per group along `kept`
+  int64_t copies = 1;             ///< per thread
   Swizzle swizzle;
   Fragment fragment;
-  std::optional<v1::Intrinsic::Fetch> fetch;  ///< none: plain loads
-  int matrices = 1;                           ///< of one fetch; of an opaque fragment all registers
-  /// The instruction reads it where it lies: rows of its bytes, panels of which make up longer ones.
+  std::optional<v1::Intrinsic::Fetch> fetch;  ///< the matrix load to use; unset: plain loads
+  int matrices = 1;                           ///< matrices per load; for an opaque fragment all registers
+  /// Set if the instruction reads the operand from shared memory itself: rows of the descriptor's size; several panels
+  /// form longer rows.
   std::optional<v1::Intrinsic::Descriptor> descriptor;
   Addresses addresses;
   int64_t panelBytes() const { return rows * swizzle.row_bytes; }
 };
 
-/// A step of the epilogue, and where what it adds is by the kernel's indices: of x first, then of y.
+/// A step of the epilogue, and the addresses of its added tensor as a function of the kernel's indices: x first, then
+/// y.
 struct Finish : EpilogueStep {
   Addresses at;
 };
@@ -49,29 +51,33 @@ struct Plan {
   v1::Intrinsic intrinsic;
   intrinsic::Matching matching;
   intrinsic::PhysicalMapping mapping;
-  int level = 0;  ///< of the target's memory, in which the sources lie
+  int level = 0;  ///< of the target's memory: the level that holds the sources
   Banks banks;
-  int x = 0, y = 1, r = 2;  ///< iterations: of the first source and results, of the second and results, summed
-  Side sources[2];          ///< of x, of y
+  /// iterations: x of the first source and results, y of the second source and results, r summed
+  int x = 0, y = 1, r = 2;
+  Side sources[2];  ///< along x, along y
   Fragment result;
   Addresses to;
   std::vector<Finish> epilogue;
-  v1::DataType result_type = v1::DATA_TYPE_F32;  ///< in the tensor; narrower than the instruction's where rounded last
-  int64_t result_vector = 1;                     ///< neighbours along y that a thread holds
-  int result_along = 1;                          ///< which of x and y is contiguous in the tensor
-  int64_t result_copy = 0;                       ///< neighbours along it that are stored at once by way of the level
-  std::optional<v1::Intrinsic::Fetch> drain;     ///< of opaque results: to rows of the level, along result_along
-  int groups_x = 1, groups_y = 1;                ///< of a block
-  int steps = 1;                                 ///< of the instruction in a stage
+  /// in the tensor; narrower than the instruction's if results are rounded last
+  v1::DataType result_type = v1::DATA_TYPE_F32;
+  int64_t result_vector = 1;  ///< neighbours along y held by one thread
+  int result_along = 1;       ///< which of x and y is contiguous in the tensor
+  int64_t result_copy = 0;    ///< contiguous elements stored at once via shared memory
+  /// for opaque results: the store to rows of shared memory, along result_along
+  std::optional<v1::Intrinsic::Fetch> drain;
+  int groups_x = 1, groups_y = 1;  ///< of a block
+  int steps = 1;                   ///< of the instruction in a stage
   int stages = 2;
-  int64_t tiles_x = 1, tiles_y = 1, kept = 1;  ///< blocks of the grid: tiles, and loops outside
-  int64_t summed_tiles = 1, summed = 1;        ///< stages: of the instruction's sum, loops outside
+  int64_t tiles_x = 1, tiles_y = 1, kept = 1;  ///< grid: tiles, and loops outside of the instruction
+  /// number of stages: of the instruction's sum, and of outer reduction loops
+  int64_t summed_tiles = 1, summed = 1;
   int64_t stage_bytes = 0;
-  int64_t drain_pitch = 0;  ///< bytes from a row of opaque results to the next
-  int64_t registers = 0;    ///< of a thread, counted before an assembler counts them
-  double cycles = 0;        ///< by estimatedCycles()
+  int64_t drain_pitch = 0;  ///< byte distance of rows of opaque results
+  int64_t registers = 0;    ///< per thread, an estimate before assembly
+  double cycles = 0;        ///< from estimatedCycles()
 
-  /// In the order of the kernel's parameters: the operator's, then what the epilogue adds.
+  /// In the order of the kernel's parameters: the operator's tensors, then the epilogue's.
   std::vector<intrinsic::Access> tensors() const;
   int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
   int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
@@ -82,41 +88,41 @@ struct Plan {
   int64_t grid() const { return tiles_x * tiles_y * kept; }
   int64_t ringBytes() const { return stage_bytes * stages; }
   int64_t sharedBytes() const { return drain ? std::max(ringBytes(), resultBytes()) : ringBytes(); }
-  /// Results are turned to rows in the level before they are stored, which takes whole lines: where they are
-  /// neighbours, or opaque.
+  /// Whether results are rearranged to rows in shared memory before they are stored, so that stores cover whole lines:
+  /// if results are contiguous, or opaque.
   bool storesRows() const {
     return result_copy > 0 && resultColumns() / result_copy <= threads() && resultBytes() <= sharedBytes();
   }
   int64_t resultColumns() const { return result_along == 0 ? tileX() : tileY(); }
-  int64_t resultPitch() const;  ///< bytes from a row of results to the next
+  int64_t resultPitch() const;  ///< byte distance of rows of results
   int64_t resultBytes() const { return (result_along == 0 ? tileY() : tileX()) * resultPitch(); }
-  /// Of results while they lie in the level: opaque ones are as they were summed.
+  /// Type of results in shared memory: opaque ones have the accumulator's type.
   v1::DataType drainedType() const { return drain ? instruction.accesses[0].dtype : result_type; }
-  /// The instruction reads both sources where they lie, and goes on while threads do.
+  /// Whether the instruction reads both sources from shared memory itself, asynchronously.
   bool inPlace() const { return sources[0].descriptor.has_value(); }
-  /// Stages whose copies are under way. One more is being read where the instruction goes on.
+  /// Number of stages whose copies are in flight. With an asynchronous instruction, one more stage is still being read.
   int ahead() const { return stages - (inPlace() ? 2 : 1); }
 };
 
-/// How much of an operator a block, a group and a stage take.
+/// The part of an operator that a block, a group and a stage cover.
 struct Tile {
   int groups_x = 1, groups_y = 1, blocks_x = 1, blocks_y = 1, steps = 1, stages = 2;
 };
 
 struct PlanOptions {
   bool swizzled = true;
-  std::optional<Tile> tile;                ///< none: that of least estimated time
-  std::vector<std::string> epilogue = {};  ///< as epilogueOf() takes it
+  std::optional<Tile> tile;                ///< unset: the one with the lowest estimated time
+  std::vector<std::string> epilogue = {};  ///< in the syntax of epilogueOf()
 };
 
-/// The kernel of least estimated time (price.h) for a mapping: of each number of groups, blocks, steps and stages that
-/// registers and the shared level have room for. FAILED_PRECONDITION says what the instruction, the chip or the
-/// operator lacks.
+/// The kernel of a mapping with the lowest estimated time (price.h), over all numbers of groups, blocks, steps and
+/// stages that fit registers and shared memory. Fails with FAILED_PRECONDITION naming what the instruction, the chip or
+/// the operator lacks.
 absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
                             const intrinsic::Matching& matching, const v1::Target& target,
                             const PlanOptions& options = {});
 
-/// Every tile that fits, with the cycles that are estimated for it.
+/// All tiles that fit, with their estimated cycles.
 struct PricedTile {
   Tile tile;
   double cycles = 0;

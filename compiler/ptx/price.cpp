@@ -8,14 +8,15 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-constexpr double kSectorBytes = 32;  // of a line, that a level hands out alone
+constexpr double kSectorBytes = 32;  // the smallest part of a line that a level delivers
 
-/// What part of the tiles along an iteration is the operator's.
+/// The share of the tiles along an iteration that is within the operator.
 double shareOf(int64_t extent, int64_t tiles, int64_t tile) {
   return static_cast<double>(extent) / static_cast<double>(tiles * tile);
 }
 
-/// Units that work at once: the longest, and a little of the others, which it now and then waits for.
+/// Combined time of units that work concurrently: the longest, plus a little for the others, since they stall each
+/// other at times.
 double together(std::initializer_list<double> cycles) {
   constexpr double kDegree = 4;
   double sum = 0;
@@ -65,7 +66,7 @@ class Pricer {
   double calls() const { return static_cast<double>(plan_.sources[0].blocks) * plan_.sources[1].blocks; }
 
   int64_t blocksHeld() const {
-    constexpr int64_t kRegistersAtOnce = 8;  // of a thread
+    constexpr int64_t kRegistersAtOnce = 8;  // allocation unit of a thread's registers
     const int64_t each = (plan_.registers + kRegistersAtOnce - 1) / kRegistersAtOnce * kRegistersAtOnce;
     const int64_t shared =
         (level_.capacity_bytes() + prices_.block_bytes()) / (plan_.sharedBytes() + prices_.block_bytes());
@@ -73,7 +74,7 @@ class Pricer {
                                           prices_.core_threads() / plan_.threads()}));
   }
 
-  /// What the copies of a block's stage move and execute.
+  /// Bytes moved and instructions executed by the copies of one block's stage.
   void copies(const Side& side) {
     const bool first = side.operand == 1;
     const auto element = static_cast<double>(side.element_bytes);
@@ -86,11 +87,11 @@ class Pricer {
       return std::min(most, runOf(subscript == 0 ? side.addresses.first : side.addresses.second, extent));
     };
     const double row = static_cast<double>(along(side.along, side.columns)) * element;
-    // Elements that are loaded one by one pass the first cache, which keeps what neighbouring rows will read.
+    // Elements that are loaded one by one pass through the first-level cache, which keeps data for neighbouring rows.
     const double run =
         side.asynchronous ? row : std::max(row, static_cast<double>(along(1 - side.along, side.rows)) * element);
     moved_ += bytes * within * std::max(1.0, kSectorBytes / run);
-    if (side.descriptor) {  // read anew by each call
+    if (side.descriptor) {  // each call reads it again
       in_shared_ += bytes + static_cast<double>(plan_.sizeOf(first ? plan_.x : plan_.y) * plan_.sizeOf(plan_.r)) *
                                 element * calls() * groups() * plan_.steps;
     } else {
@@ -100,7 +101,7 @@ class Pricer {
     if (!side.asynchronous) {
       waits_ = true;
       each += prices_.element_instructions();
-      // A line of the first cache is looked up in a cycle.
+      // The first-level cache looks up one line per cycle.
       const double lines = row < kSectorBytes ? kSectorBytes * element / row : 2;
       lookups_ += static_cast<double>(side.copies * plan_.threads()) / static_cast<double>(warp_) * lines * within;
     }
@@ -110,7 +111,7 @@ class Pricer {
     instructions_ += executed * static_cast<double>(plan_.threads());
   }
 
-  /// A stage of as many blocks as a core has at once.
+  /// The time of a stage with `blocks` resident blocks.
   double stage(double blocks) const {
     const double per_call = calls() * plan_.steps * interval_;
     const double instructions =
@@ -121,7 +122,7 @@ class Pricer {
                                   blocks * instructions / core_.lanes()});
     const double multiplied =
         std::max<double>(plan_.intrinsic.latency_cycles(), calls() * interval_ * std::ceil(groups() / groups_at_once_));
-    // An instruction that goes on is busy with one stage while the next one's barrier passes.
+    // An asynchronous instruction works on one stage during the next stage's barrier.
     const double chain = plan_.inPlace()
                              ? plan_.steps * calls() * interval_ * std::ceil(groups() / groups_at_once_)
                              : plan_.steps * (level_.latency_cycles() + multiplied) + prices_.stage_cycles();
@@ -130,7 +131,7 @@ class Pricer {
     return std::max(busy, waits_ ? chain + arrive : std::max(chain, (arrive + moving) / ahead));
   }
 
-  /// Blocks that start together want what nobody has read: it comes from the outermost level.
+  /// Blocks that start together read data that no cache holds: it comes from the outermost level.
   double arrives() const { return std::max(next_.latency_cycles(), last_.latency_cycles()); }
 
   double wave(double blocks) const {
@@ -138,7 +139,7 @@ class Pricer {
     return stages * stage(blocks) + arrives() + blocks * (finished() + stored());
   }
 
-  /// Cycles of the epilogue of a block's results.
+  /// Cycles of the epilogue for a block's results.
   double finished() const {
     double bytes = 0, instructions = 0;
     const double results = static_cast<double>(plan_.tileX() * plan_.tileY());
@@ -153,7 +154,7 @@ class Pricer {
     return bytes / next_.bandwidth_bytes_per_cycle() + instructions / core_.lanes();
   }
 
-  /// Cycles of a block's results: sectors that a store of a group fills in part count whole.
+  /// Cycles for storing a block's results: sectors that a group's store fills partially count whole.
   double stored() const {
     const double bytes = static_cast<double>(elementBytes(plan_.result_type));
     const double within = shareOf(plan_.extentOf(plan_.x), plan_.tiles_x, plan_.tileX()) *
@@ -167,7 +168,7 @@ class Pricer {
              results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
              2 * prices_.stage_cycles();
     }
-    // Of the threads that store at once.
+    // Over the threads that store at once.
     const auto run = [&](const std::vector<Part>& parts, const std::vector<int64_t>& lanes, int64_t each,
                          int64_t extent) {
       const auto end = lanes.begin() + std::min<int64_t>(static_cast<int64_t>(lanes.size()), warp_);
@@ -188,7 +189,7 @@ class Pricer {
   int64_t warp_ = 32;
   double groups_at_once_ = 1, interval_ = 1;
   double moved_ = 0, in_shared_ = 0, lookups_ = 0, instructions_ = 0;
-  bool waits_ = false;  // copies that a thread waits for itself
+  bool waits_ = false;  // whether threads wait for their own copies (no asynchronous copies)
 };
 
 }  // namespace

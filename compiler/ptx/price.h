@@ -4,11 +4,11 @@
 
 namespace tessera::compiler::ptx {
 
-/// What a kernel takes, by the description alone. Blocks that a core holds at once, by registers, threads and the
-/// shared level, share its units: a stage of all of them takes as long as the busiest of tensor units, shared level,
-/// next level and instructions, or as one block's own chain of barrier, fetches, arithmetic and the copies that have to
-/// have arrived, whichever is longer. Lines that a copy reads and drops count, what lies outside of the operator does
-/// not.
+/// Estimates the time of a kernel from the description alone. The blocks resident on a core (limited by registers,
+/// threads and shared memory) share its units. A stage of all resident blocks takes the maximum of two times: the
+/// busiest of tensor units, shared memory, next level and instruction issue; and one block's own dependency chain of
+/// barrier, loads, arithmetic and the copies it waits for. Lines that a copy reads only in part count whole; padding
+/// outside of the operator does not count.
 double estimatedCycles(const Plan& plan, const v1::Target& target, const v1::Prices::Threads& prices);
 
 }  // namespace tessera::compiler::ptx

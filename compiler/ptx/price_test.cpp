@@ -16,7 +16,7 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-/// Plans of an operator with what a GPU took for them.
+/// Plans of an operator with the times measured on a GPU.
 struct Measured {
   std::string name;
   intrinsic::Nest nest;

@@ -68,7 +68,7 @@ std::string ResultWriter::finished(std::string element, const Place& x, const Pl
     const std::string to = fresh(prefix);
     if (plan_.epilogue[s].added) {
       line("add.", type, " ", to, ", ", element, ", ", addedAt(s, x, y), ";");
-    } else {  // a NaN stays one, which max would drop
+    } else {  // keeps a NaN, which max would drop
       const std::string below = fresh("p");
       line("setp.lt.", type, " ", below, ", ", element, ", ", zero, ";");
       line("selp.", whole ? "b32" : type, " ", to, ", ", zero, ", ", element, ", ", below, ";");
@@ -79,7 +79,7 @@ std::string ResultWriter::finished(std::string element, const Place& x, const Pl
 }
 
 std::string ResultWriter::addedAt(size_t step, const Place& x, const Place& y) {
-  constexpr size_t kMostFetched = 16;  // that stay in registers
+  constexpr size_t kMostFetched = 16;  // that are kept in registers
   const auto key = std::pair(step, std::pair(x.added[step], y.added[step]));
   if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
   if (fetched_.size() >= kMostFetched) fetched_.clear();
@@ -228,7 +228,7 @@ void ResultWriter::storeRows() {
   const std::string own[2] = {ownResult(0), ownResult(1)};
   const std::string row = made("mul.lo.s32", own[1 - along], pitch), column = made("mul.lo.s32", own[along], held);
   const std::string to = made("add.s32", shared_, made("add.s32", row, column));
-  line("bar.sync 0;");  // nobody reads sources there any more
+  line("bar.sync 0;");  // no thread reads sources there any more
   drain(to);
   line("bar.sync 0;");
   const int64_t in_row = tiles[along] / copy, rows = plan_.threads() / in_row;

@@ -12,7 +12,7 @@
 
 namespace tessera::compiler::ptx {
 
-/// What a kernel does with its sums: to the tensor's type, and to the tensor.
+/// Writes the processing of a kernel's sums: conversion to the tensor's type, and stores.
 class ResultWriter : public CopyWriter {
  public:
   using CopyWriter::CopyWriter;
@@ -24,33 +24,33 @@ class ResultWriter : public CopyWriter {
                                              [](const Finish& step) { return step.added.has_value(); }));
   }
 
-  Registers sums_;  ///< of a thread, block by block of x, then y
+  Registers sums_;  ///< of a thread, by blocks of x, then y
 
  private:
-  /// An index along x (0) or y (1): what it adds to an element's number in the result and in what each step of the
-  /// epilogue adds (empty: nothing), and whether it is the operator's.
+  /// A position along x (0) or y (1): its contribution to the element's number in the result and in each tensor of the
+  /// epilogue (empty: none), and the predicate that it is within the operator.
   struct Place {
     std::string element, within;
     Registers added;
   };
 
   Place resultAt(int dimension, const std::string& index, int64_t further);
-  /// That of the thread's own results, `further` behind the first; made where it is asked for first.
+  /// The position of the thread's own results, `further` after the first; written on first use.
   const Place& ownPlace(int dimension, int64_t further);
-  /// The elements of a register, 16-bit ones in their own registers; as the epilogue computes where there is one.
+  /// The elements of a register, 16-bit ones in separate registers; in the epilogue's type if there is one.
   Registers elementsOf(const std::string& sum);
   std::string widened(const std::string& half);
-  /// An element as the tensor has it.
+  /// An element converted to the tensor's type.
   std::string rounded(const std::string& element);
   void prepareEpilogue();
   std::string finished(std::string element, const Place& x, const Place& y);
-  /// What a step adds to the result there, as the epilogue computes.
+  /// The element that a step adds to this result, in the epilogue's type.
   std::string addedAt(size_t step, const Place& x, const Place& y);
-  /// Of a block's part of the results the thread's: first of x (0) or of y, in the block's tile.
+  /// The thread's first result within the block's tile, along x (0) or y.
   std::string ownResult(size_t s);
   std::string resultsBegin();
   std::string resultType() const;
-  /// use(along x, along y, values): each thread's finished results, `vector` neighbours along y at once.
+  /// Calls use(along x, along y, values) for each thread's finished results, `vector` neighbours along y at a time.
   template <typename Use>
   void forEachResult(int64_t vector, Use&& use) {
     const Fragment& result = plan_.result;
@@ -77,24 +77,27 @@ class ResultWriter : public CopyWriter {
     }
   }
 
-  /// Puts into `to` where the result at two places is, `begin` being the element by loops outside.
+  /// Writes to `to` the address of the result at two positions; `begin` is the element from outer loops.
   void addressOf(const std::string& to, const std::string& begin, const Place& one, const Place& other);
-  /// Results as rows of the level, and lines of the tensor from there.
+  /// Stores results via rows of shared memory, as whole lines of the tensor.
   void storeRows();
-  /// The thread's results to rows of the level, its own begin `to`, or its group's where they are opaque.
+  /// Writes the thread's results to rows of shared memory, beginning at `to`, which is the thread's own address, or its
+  /// group's for opaque results.
   void drain(const std::string& to);
-  /// A part of a row from the level to the tensor; opaque results are finished here, at `row` and each of `columns`.
+  /// Copies a part of a row from shared memory to the tensor; opaque results are finished here, at `row` and each of
+  /// `columns`.
   void copyOut(const std::string& within, const std::string& from, int64_t further, const std::string& address,
                const Place& row, const std::vector<Place>& columns);
 
   std::string own_[2];  // indices of the thread's first result
   std::map<int64_t, Place> places_[2];
   struct Added {
-    std::string tensor, begin;  // and the element by loops outside
+    std::string tensor, begin;  // the tensor's address, and the element from outer loops
   };
-  std::vector<Added> added_tensors_;                                                       // of each step
-  std::map<std::pair<size_t, std::pair<std::string, std::string>>, std::string> fetched_;  // by step and what it moves
-  /// Results from registers.
+  std::vector<Added> added_tensors_;  // of each step
+  // loaded values, by step and position
+  std::map<std::pair<size_t, std::pair<std::string, std::string>>, std::string> fetched_;
+  /// Stores results directly from registers.
   void storeEach();
 };
 

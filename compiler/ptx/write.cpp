@@ -30,14 +30,14 @@ class Writer : ResultWriter {
   }
 
  private:
-  // --- fragments ---
+  // --- loads of fragments ---
 
   struct Fetches {
-    std::string row, byte;                                      // of the thread, its group's included
-    std::map<std::pair<int64_t, int64_t>, std::string> places;  // by what is added to row and byte
+    std::string row, byte;                                      // of the thread, including its group's offset
+    std::map<std::pair<int64_t, int64_t>, std::string> places;  // by the offsets added to row and byte
   } fetches_[2];
 
-  /// What the matrices of one fetch, and the rows in them, add to the subscripts; per thread.
+  /// Per thread: the offsets of the matrices of one load, and of the rows in them.
   void prepareFetches(size_t s) {
     const Side& side = plan_.sources[s];
     std::vector<int64_t> first, second;
@@ -62,7 +62,7 @@ class Writer : ResultWriter {
     fetches_[s].byte = made("mul.lo.s32", parts[side.along], side.element_bytes);
   }
 
-  /// "[register+bytes]" of the element that lies `kept` and `summed` behind the thread's own.
+  /// "[register+bytes]": address of the element `kept` and `summed` after the thread's own.
   std::string place(size_t s, const std::string& stage, int64_t kept, int64_t summed,
                     std::map<std::string, std::string>& in_stage) {
     const Side& side = plan_.sources[s];
@@ -84,7 +84,7 @@ class Writer : ResultWriter {
   static std::string listed(const Registers& all, int64_t block, int count) {
     return absl::StrCat("{", absl::StrJoin(all.begin() + block * count, all.begin() + (block + 1) * count, ", "), "}");
   }
-  /// The instruction's name, which may say how a source lies: in rows of its second subscript, or in columns.
+  /// The instruction's name, which may state the layout of a source: rows of its second subscript, or columns.
   std::string productName() const {
     std::string name = plan_.intrinsic.threads().assembly();
     for (const Side& side : plan_.sources) {
@@ -118,7 +118,7 @@ class Writer : ResultWriter {
       }
       return all;
     }
-    // Matrices of one block, or of whole blocks; the first of each gives the place.
+    // Matrices of one block, or of several whole blocks; the first one determines the address.
     for (int r = 0; r < side.blocks * registers; r += side.matrices) {
       const int slot = r % registers;
       const auto here = rowsOf(side.fragment, *side.fetch, slot, side.along, side.element_bytes)[0];
@@ -168,7 +168,7 @@ class Writer : ResultWriter {
     if (copiesGoOn()) line(copyWay().commit(), ";");
   }
 
-  /// Copies of the stages that are under way before the first is multiplied.
+  /// Starts the copies of the stages that are in flight before the first one is multiplied.
   void fillStages() {
     for (int64_t n = 0; n < plan_.ahead(); ++n) {
       if (n < stageCount()) {
@@ -180,17 +180,18 @@ class Writer : ResultWriter {
       commitCopies();
     }
   }
-  /// To the next stage of the ring.
+  /// Advances to the next stage of the ring buffer.
   void goOn(const std::string& ring, const std::string& wraps) {
     line("add.s32 ", ring, ", ", ring, ", ", plan_.stage_bytes, ";");
     line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.ringBytes(), ";");
     line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
   }
-  /// The loop over stages: which one is multiplied, where it and the one that is filled lie, and two predicates.
+  /// Registers of the loop over stages: the stage being multiplied, the addresses of it and of the stage being filled,
+  /// and two predicates.
   struct Stages {
     std::string stage, filled, offset, more, wraps;
   };
-  /// To the begin of the loop, where the copies of its stage have arrived.
+  /// Writes the beginning of the loop, where the copies of its stage have arrived.
   Stages enterStages() {
     const Stages loop = {fresh("r"), fresh("r"), fresh("r"), fresh("p"), fresh("p")};
     line("mov.b32 ", loop.stage, ", 0;");
@@ -200,7 +201,7 @@ class Writer : ResultWriter {
     if (copiesGoOn()) line(absl::StrReplaceAll(copyWay().wait(), {{"$", absl::StrCat(plan_.ahead() - 1)}}), ";");
     return loop;
   }
-  /// Begins the copies of the stage that is so many ahead, where there is one.
+  /// Starts the copies of the stage plan_.ahead() ahead, if there is one.
   void copyAhead(const Stages& loop) {
     const std::string next = plus(loop.stage, plan_.ahead());
     line("setp.ge.s32 ", loop.more, ", ", next, ", ", stageCount(), ";");
@@ -216,14 +217,14 @@ class Writer : ResultWriter {
     line("@", loop.more, " bra STAGE_", name_, ";");
   }
 
-  // --- sources that are read where they lie ---
+  // --- sources that the instruction reads from shared memory ---
 
-  /// Bytes / 16 from a group of rows to the next, and to the next panel, where the manual has them in a descriptor.
+  /// Unit in bytes of the distances in a descriptor (PTX manual): to the next group of rows, and to the next panel.
   static constexpr int64_t kUnit = 16;
-  static constexpr int kFurtherBit = 16;                        // of the low word: the next panel
-  static constexpr int64_t kExchangedBy128 = int64_t{1} << 30;  // of the high word
+  static constexpr int kFurtherBit = 16;                        // in the low word: distance to the next panel
+  static constexpr int64_t kExchangedBy128 = int64_t{1} << 30;  // in the high word
 
-  /// Bytes of a stage's source up to an element.
+  /// Byte offset of an element within a stage's source.
   int64_t bytesTo(size_t s, int64_t kept, int64_t summed) const {
     const Side& side = plan_.sources[s];
     const bool rows_are_kept = side.along != side.kept;
@@ -242,7 +243,7 @@ class Writer : ResultWriter {
     line("setp.eq.s32 ", added_, ", ", shared_, ", ", shared_, ";");
   }
 
-  /// The products of a stage, as a group that goes on.
+  /// The products of a stage, as one asynchronous group.
   void multiplyInPlace(const std::string& offset) {
     const auto& threads = plan_.intrinsic.threads();
     const std::string units = made("shr.u32", offset, log2of(kUnit));
@@ -278,8 +279,8 @@ class Writer : ResultWriter {
     line(threads.asynchronous().commit(), ";");
   }
 
-  /// While a stage is multiplied the one before may still be, and copies fill the one before that: every group has
-  /// waited for it when it comes to the barrier.
+  /// While a stage is multiplied, the product of the stage before may still be running, and copies fill the stage
+  /// before that one: every group has waited for its product when it reaches the barrier.
   void pipelineInPlace() {
     const auto& going = plan_.intrinsic.threads().asynchronous();
     fillStages();
@@ -295,14 +296,14 @@ class Writer : ResultWriter {
 
   void pipeline() {
     fillStages();
-    // Places are computed where every path passes: the first use is below, within the loop.
+    // Addresses are computed where every path passes, since their first use is inside the loop.
     const std::string before = takeText();
     std::map<std::string, std::string> ignored;
     std::string setup;
     for (size_t s = 0; s < 2; ++s) {
       for (int step = 0; step < plan_.steps; ++step) fetchAll(s, step, shared_, ignored);
     }
-    // Of what that wrote, the places alone are kept.
+    // Keeps only the address computations of the text just written.
     const std::string all = takeText();
     for (size_t at = 0; at < all.size();) {
       const size_t end = all.find('\n', at) + 1;
@@ -319,7 +320,8 @@ class Writer : ResultWriter {
   }
 
   const std::string product_ = productName();
-  std::string starts_[2], added_;  // of in-place sources: the low words of their descriptors; a predicate that is true
+  // for sources read in place: the low words of their descriptors; added_: a predicate that is true
+  std::string starts_[2], added_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ Addressing::Addressing(const Program& program, size_t operand) {
   const int array = arrayOf(choice.matching, operand);
   const intrinsic::Access& tensor = choice.software.accesses[array];
   const std::vector<int64_t> shape = shapeOf(choice.software, tensor);
-  // Elements from one value of a loop to the next.
+  // Stride in elements of each loop.
   std::vector<int64_t> strides(choice.software.loops.size(), 0);
   int64_t row = 1;
   for (size_t d = shape.size(); d-- > 0;) {

@@ -6,13 +6,13 @@
 
 namespace tessera::compiler::simulator {
 
-/// Which element of a tensor stands at a place of an operand's block: the memory mapping of the physical step.
+/// Maps positions in an operand's block to elements of its tensor: the memory mapping of the physical step.
 class Addressing {
  public:
   Addressing(const Program& program, size_t operand);
 
-  /// Calls use(position in the block in row-major order, element of the tensor) for each place of a block that is the
-  /// operator's; the others are padding. `block` is per dimension of the program.
+  /// Calls use(position in the block in row-major order, element of the tensor) for each position of a block that
+  /// belongs to the operator; the others are padding. `block` has one entry per dimension of the program.
   template <typename Use>
   void forEachElement(const std::vector<int64_t>& block, Use&& use) const {
     int64_t base = constant_;
@@ -36,11 +36,11 @@ class Addressing {
   struct Iteration {
     int dimension = 0;
     int64_t size = 1;
-    std::vector<int64_t> elements;  // what each index of the group adds to the element
+    std::vector<int64_t> elements;  // offset that each index of the group adds to the element
   };
   std::vector<Iteration> used_;
-  std::vector<int64_t> positions_;  // per point of the iterations that the operand uses
-  std::vector<int64_t> places_;     // of each point, one for each of used_
+  std::vector<int64_t> positions_;  // one per point of the iterations that the operand uses
+  std::vector<int64_t> places_;     // per point, one for each of used_
   std::vector<std::pair<int, int64_t>> outer_;
   int64_t constant_ = 0;
   size_t block_elements_ = 1;

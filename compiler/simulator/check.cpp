@@ -19,7 +19,7 @@ namespace {
 using Arithmetic = v1::Intrinsic::Arithmetic;
 using intrinsic::Nest;
 
-/// Points of the instruction's calls, padding included.
+/// Points of all calls of the instruction, including padding.
 double pointsOf(const Program& program) {
   double points = 1;
   for (const Dimension& dimension : program.dimensions) points *= static_cast<double>(dimension.blocks);
@@ -27,8 +27,8 @@ double pointsOf(const Program& program) {
   return points;
 }
 
-/// Which trips are walked so that about `most` points are left: of loops that are no sums, outermost first, the first
-/// and the last; then the first alone, which every loop has.
+/// Selects trips so that about `most` points remain: for parallel loops, outermost first, only the first and the last
+/// trip; if that is not enough, only the first one, which every loop has.
 enum class Chosen { kAll, kEnds, kFirst };
 std::vector<Chosen> choose(const Program& program, double most, double& points) {
   std::vector<Chosen> chosen(program.loops.size(), Chosen::kAll);
@@ -45,8 +45,8 @@ std::vector<Chosen> choose(const Program& program, double most, double& points) 
   return chosen;
 }
 
-/// Numbers of a tensor: those of floating-point types with full significands and products that are no subnormals,
-/// integers of all magnitudes, or small ones where the instruction saturates.
+/// Random numbers of a tensor: for floating-point types full significands whose products are not subnormal; for
+/// integers all magnitudes, or small numbers if the instruction saturates.
 template <typename Number>
 std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t count, bool small) {
   std::vector<Number> numbers(count);
@@ -66,7 +66,7 @@ std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t coun
   return numbers;
 }
 
-/// The operator's loops, one result at a time; linear addresses, since all accesses are affine.
+/// The operator's loops, one result at a time; addresses are linear, since all accesses are affine.
 template <typename Number>
 class Reference {
  public:
@@ -99,10 +99,10 @@ class Reference {
   struct Sum {
     int64_t element = 0;  // of the destination
     Number value = 0;
-    double magnitudes = 0;  // of what was summed
+    double magnitudes = 0;  // sum of the terms' magnitudes
   };
 
-  /// use(Sum) for each result that `wanted` asks for.
+  /// Calls use(Sum) for each result that `wanted` selects.
   template <typename Wanted, typename Use>
   void forEachResult(Wanted&& wanted, Use&& use) const {
     std::vector<int64_t> bases;
@@ -136,10 +136,11 @@ class Reference {
   std::vector<int64_t> constants_;
   std::vector<size_t> kept_, summed_;
   std::vector<int64_t> kept_extents_, sum_extents_;
-  std::vector<std::vector<int64_t>> parts_;  // per source: elements from the first product of a result to each
+  // per source: offsets in elements from the first product of a result to each product
+  std::vector<std::vector<int64_t>> parts_;
 };
 
-/// Relative to the sum of magnitudes: what all roundings on the way of one product into its result may add up to.
+/// Bound relative to the sum of magnitudes: the combined effect of all roundings between one product and its result.
 double boundOf(const Program& program) {
   const Arithmetic& arithmetic = program.choice.intrinsic.arithmetic();
   double calls = 1, within = 1;
@@ -153,7 +154,7 @@ double boundOf(const Program& program) {
   const v1::DataType middle = arithmetic.intermediate() == v1::DATA_TYPE_UNSPECIFIED ? to : arithmetic.intermediate();
   const double roundoff = std::max(unitRoundoff(to), isFloatingPoint(middle) ? unitRoundoff(middle) : 0);
   const double roundings = calls + 1 + (arithmetic.rounding() == Arithmetic::ONCE ? 0 : within + 1);
-  // The reference sums in doubles.
+  // The reference sums in double precision.
   constexpr double kOfReference = 0x1p-52;
   return std::expm1(roundings * std::log1p(roundoff)) + calls * within * kOfReference;
 }
@@ -168,7 +169,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
       arithmetic.overflow() == Arithmetic::SATURATE || arithmetic.intermediate_overflow() == Arithmetic::SATURATE;
   TensorBytes tensors;
   std::vector<std::vector<Number>> numbers;
-  double all_bytes = 0;  // of tensors and of the numbers that they are drawn as
+  double all_bytes = 0;  // of tensors and of the random numbers
   for (size_t array = 0; array < software.accesses.size(); ++array) {
     const Buffer& buffer = program.buffers[array];
     if (buffer.bytes > kMostBytes) {
@@ -227,7 +228,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
 
 absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t most_points) {
   constexpr int64_t kMostParts = 1 << 24;
-  constexpr double kPatience = 64;  // times `most_points` for one tile
+  constexpr double kPatience = 64;  // largest size of one tile, as a multiple of `most_points`
   double points = 0;
   const std::vector<Chosen> chosen = choose(program, static_cast<double>(most_points), points);
   if (points > kPatience * static_cast<double>(most_points)) {

@@ -13,10 +13,10 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-/// Of an IEEE 754 format narrower than a double.
+/// Parameters of an IEEE 754 format narrower than double.
 struct Format {
-  int digits;    // of the significand, the leading one included
-  int exponent;  // least of a normal number
+  int digits;    // of the significand, including the implicit one
+  int exponent;  // smallest exponent of a normal number
   double largest;
 };
 
@@ -31,7 +31,7 @@ Format formatOf(v1::DataType type) {
   }
 }
 
-/// Sign, exponent and fraction of a number that the format has.
+/// Sign, exponent and fraction bits of a number that is representable in the format.
 uint32_t bitsOf(double value, const Format& format) {
   const uint64_t bits = std::bit_cast<uint64_t>(value);
   const int fraction = format.digits - 1, width = format.digits == 11 ? 16 : format.digits == 8 ? 16 : 32;
@@ -88,7 +88,7 @@ double rounded(double value, v1::DataType type) {
   if (type == v1::DATA_TYPE_F64 || value == 0 || !std::isfinite(value)) return value;
   const Format format = formatOf(type);
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7ff) - 1023;
-  // Adding 1.5 * 2^(52 + q) and taking it away again leaves multiples of 2^q.
+  // Adding and subtracting 1.5 * 2^(52 + q) rounds to multiples of 2^q.
   const int q = std::max(exponent, format.exponent) - (format.digits - 1);
   const double shift = 1.5 * std::bit_cast<double>(static_cast<uint64_t>(q + 52 + 1023) << 52);
   const double nearest = (value + shift) - shift;
@@ -137,7 +137,7 @@ void encode(v1::DataType type, const double* numbers, size_t count, uint8_t* to)
       std::memcpy(to + i * bytes, numbers + i, bytes);
     } else if (isFloatingPoint(type)) {
       const uint32_t bits = bitsOf(numbers[i], formatOf(type));
-      std::memcpy(to + i * bytes, &bits, bytes);  // little-endian, as floatValue reads them
+      std::memcpy(to + i * bytes, &bits, bytes);  // little-endian, as floatValue expects
     } else {
       const auto whole = static_cast<int64_t>(numbers[i]);
       std::memcpy(to + i * bytes, &whole, bytes);

@@ -19,7 +19,7 @@ constexpr int64_t kMostPoints = 1 << 22;
 
 bool isExtremum(intrinsic::Form form) { return form == Arithmetic::MAXIMUM || form == Arithmetic::MINIMUM; }
 
-/// Number is double where the destination is of floating point, else int64_t.
+/// Number is double if the destination is floating point, otherwise int64_t.
 template <typename Number>
 class Numeric : public Instruction {
  public:
@@ -69,7 +69,7 @@ class Numeric : public Instruction {
   }
 
  private:
-  /// The products of two halves or floats are exact in a double.
+  /// A product of two halves or floats is exact in double.
   Number times(Number left, Number right) const {
     if constexpr (std::is_same_v<Number, double>) {
       const double product = left * right;
@@ -97,7 +97,7 @@ class Numeric : public Instruction {
     }
   }
 
-  /// The destination after a call whose own sum or extremum is `found`.
+  /// The new value of the destination; `found`: the call's own sum or extremum.
   Number written(Number before, Number found) const {
     if constexpr (std::is_same_v<Number, double>) {
       if (form_ == Arithmetic::MULTIPLY) return rounded(found, types_[0]);
@@ -113,7 +113,7 @@ class Numeric : public Instruction {
   const intrinsic::Form form_;
   v1::DataType middle_;
   std::vector<v1::DataType> types_;
-  std::vector<uint32_t> places_;  // of each point, one for each operand
+  std::vector<uint32_t> places_;  // per point, one for each operand
   std::vector<std::vector<Number>> numbers_;
   std::vector<Number> partial_;
   std::vector<bool> touched_;

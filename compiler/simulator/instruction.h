@@ -7,20 +7,21 @@
 
 namespace tessera::compiler::simulator {
 
-/// What one call does to its operands' blocks, by the compute abstraction alone (definition 3): the instruction's
-/// iterations, bounds, arithmetic and element types.
+/// The effect of one call on its operands' blocks, derived from the compute abstraction (definition 3): iterations,
+/// bounds, arithmetic and element types.
 class Instruction {
  public:
   virtual ~Instruction() = default;
-  /// One block for each operand, destination first, elements in row-major order. The destination is read and written.
+  /// Takes one block for each operand, destination first, with elements in row-major order. Reads and writes the
+  /// destination.
   virtual void operator()(const std::vector<uint8_t*>& blocks) = 0;
 };
 
-/// Fails with FAILED_PRECONDITION for more points than can be run, and where integers would be summed from floating-
-/// point numbers.
+/// Fails with FAILED_PRECONDITION for instructions with too many points to run, and for integer sums of floating-point
+/// numbers.
 absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const intrinsic::Nest& nest);
 
-/// What changes no sum and no extremum of a form in a type: what results begin with, and what padding brings.
+/// The neutral element of a form in a type: the initial value of results, and the value of padding.
 double neutralReal(intrinsic::Form form);
 int64_t neutralInteger(intrinsic::Form form, v1::DataType type);
 

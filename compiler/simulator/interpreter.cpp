@@ -16,9 +16,9 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-constexpr uint8_t kNobodyWrote = 0xff;  // NaN, -1
+constexpr uint8_t kNobodyWrote = 0xff;  // NaN or -1
 
-/// What a buffer holds now.
+/// The current content of a buffer.
 struct Content {
   int copy = -1;  // -1: nothing
   std::vector<int64_t> first, count;
@@ -62,7 +62,7 @@ class Execution : public Machine {
     return absl::OkStatus();
   }
 
-  /// Another unit's memories hold nothing yet; tensors stay.
+  /// For the next unit: its memories are empty; tensors are kept.
   void forget() {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const Buffer& buffer = program_.buffers[b];
@@ -111,7 +111,7 @@ class Execution : public Machine {
           const Buffer& tensor = from.tensor ? from : to;
           uint8_t* elements = bytes_[tensor.memory].data() + tensor.base;
           bool astray = false;
-          int64_t wrong = 0;  // the first byte at fault
+          int64_t wrong = 0;  // the first invalid byte
           if (target) {
             for (int64_t offset : to.offsets) put(target, offset, step.operand);
           }
@@ -170,7 +170,7 @@ class Execution : public Machine {
   }
 
  private:
-  /// The buffer's next copy is for the tile of this place.
+  /// Advances the buffer to its next copy, which will hold the tile of this position.
   void hold(int buffer, const Place& place) {
     Content& content = contents_[buffer];
     content.copy = (content.copy + 1) % program_.buffers[buffer].copies;
@@ -197,7 +197,7 @@ class Execution : public Machine {
     return absl::OkStatus();
   }
 
-  /// Where a block is in the buffer's present copy; null where it is not there: not in the tile, or not in the memory.
+  /// Address of a block in the buffer's current copy; null if the block is not in the tile, or not in the memory.
   uint8_t* blockOf(int index, const std::vector<int64_t>& block, int64_t ordinal) {
     const Buffer& buffer = program_.buffers[index];
     const Content& content = contents_[index];
@@ -237,8 +237,8 @@ class Execution : public Machine {
   std::vector<bool>& begun_;
   std::vector<Content> contents_;
   std::vector<Addressing> addressing_;         // per operand
-  std::vector<std::vector<uint8_t>> neutral_;  // one element of each operand
-  std::vector<std::vector<uint8_t>> bytes_;    // per memory: one unit's, and the tensors
+  std::vector<std::vector<uint8_t>> neutral_;  // the neutral element of each operand
+  std::vector<std::vector<uint8_t>> bytes_;    // per memory: those of one unit, and the tensors
 };
 
 }  // namespace

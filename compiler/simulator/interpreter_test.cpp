@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// The chip's fault, if any, on tensors of zeros.
+/// The error, if any, on tensors of zeros.
 std::string faultOf(const Program& program) {
   TensorBytes tensors;
   for (const Buffer& buffer : program.buffers) {
@@ -33,12 +33,12 @@ TEST(Execute, AnAccessOutsideIsAnErrorWithItsPath) {
   const Program program = product(testing::chipOf(testing::madeUpChip()));
   EXPECT_EQ(faultOf(program), "");
 
-  Program smaller = program;  // a buffer that lost its last block
+  Program smaller = program;  // a buffer without its last block
   Buffer& home = smaller.buffers[smaller.operands[1]];
   home.bytes -= home.block_bytes;
   EXPECT_THAT(faultOf(smaller), HasSubstr("-> near.a: a block that is not in near.a at"));
 
-  Program shorter = program;  // a tensor that lost its last bytes
+  Program shorter = program;  // a tensor without its last bytes
   shorter.buffers[1].bytes -= 8;
   EXPECT_THAT(faultOf(shorter), HasSubstr("copy DRAM.A -> far.a: byte 1492 of tensor A, which has 1492"));
 
@@ -60,7 +60,7 @@ TEST(Execute, AWrongProgramIsSeenByItsResults) {
   ASSERT_NE(sum, unsummed.loops.end());
   --sum->trips;
   EXPECT_GT(check(unsummed, 1, 1 << 20)->wrong, 0);
-  Program turned = program;  // a block of b by rows, where the instruction reads columns
+  Program turned = program;  // a block of b by rows, although the instruction reads columns
   for (Buffer& buffer : turned.buffers) {
     if (buffer.name == "b" && turned.memories[buffer.memory].name == "near") {
       std::reverse(buffer.offsets.begin(), buffer.offsets.end());
@@ -86,7 +86,7 @@ TEST(Check, OfALargeOperatorTilesAreComputedWhole) {
   EXPECT_FALSE(some.whole());
   EXPECT_GT(some.results, 1000);
   EXPECT_EQ(some.of, 3000 * 2000);
-  EXPECT_GT(some.largest_error, 0);  // numbers that round
+  EXPECT_GT(some.largest_error, 0);  // numbers that need rounding
   EXPECT_LT(some.largest_share, 1);
 }
 

@@ -21,7 +21,7 @@ using intrinsic::Nest;
 using intrinsic::saturatedProduct;
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
-constexpr int64_t kMostBlockElements = 1 << 20;  // of one operand of an instruction
+constexpr int64_t kMostBlockElements = 1 << 20;  // for one operand of an instruction
 
 class Lowering {
  public:
@@ -60,7 +60,7 @@ class Lowering {
   }
 
  private:
-  /// A loop of the tiling, trips of 1 included.
+  /// A loop of the tiling, including loops of one trip.
   struct Loop : ProgramLoop {
     bool sum = false;
   };
@@ -102,7 +102,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  /// What does not depend on the tiling.
+  /// Sets the fields that do not depend on the tiling.
   void describe() {
     program_.chip = target_.name();
     program_.unit = "unit";
@@ -148,7 +148,8 @@ class Lowering {
     for (const v1::MemoryLevel& level : target_.memory()) {
       const bool last = level.name() == outermost;
       if (!last && !named.contains(level.name()) && level.beside_inner()) continue;
-      if (!last && named.contains(level.name())) program_.caches.clear();  // levels inside of it keep nothing
+      // levels inside of a named level cache nothing
+      if (!last && named.contains(level.name())) program_.caches.clear();
       Memory memory;
       memory.name = level.name();
       if (level.capacity_bytes() > 0) memory.capacity = level.capacity_bytes() / (last ? 1 : level.shared_by());
@@ -168,7 +169,7 @@ class Lowering {
     return static_cast<int>(program_.memories.size()) - 1;  // kAnyMemory
   }
 
-  /// All loops of the tiling in their order.
+  /// Lists all loops of the tiling in order.
   void walkLoops() {
     const auto add = [&](bool sum, int level) {
       for (size_t d = 0; d < program_.dimensions.size(); ++d) {
@@ -195,13 +196,14 @@ class Lowering {
     return std::find(mine.begin(), mine.end(), dimension) != mine.end();
   }
 
-  /// Loops outside of the place where the operand's tile within `depth` loops is brought: those between do not move it.
+  /// Number of loops outside of the point at which the operand's tile within `depth` loops is loaded: hoisted out of
+  /// loops that do not move it.
   int hoisted(size_t operand, int depth) const {
     while (depth > 0 && (loops_[depth - 1].trips == 1 || !walks(operand, loops_[depth - 1].dimension))) --depth;
     return depth;
   }
 
-  /// Blocks of the operand that the loops from `depth` on walk.
+  /// Blocks of the operand that the loops from `depth` inwards walk.
   std::vector<int64_t> tileAt(size_t operand, int depth) const {
     std::vector<int64_t> tile(program_.dimensions.size(), 1);
     for (int d : program_.walks[operand]) tile[d] = program_.dimensions[d].blocks;
@@ -235,7 +237,7 @@ class Lowering {
     }
   }
 
-  /// How a block of an operand lies in a memory.
+  /// Layout of a block of an operand in a memory.
   struct Block {
     std::vector<int64_t> offsets;  // bytes
     int64_t bytes = 0;
@@ -289,8 +291,8 @@ class Lowering {
     program_.operands[operand] = from;
   }
 
-  /// Loops outside of a source's tile in a memory: those of levels further out. A memory that is no level of the
-  /// tiling, beside another one, holds what the instruction's own does.
+  /// Number of loops outside of a source's tile in a memory: those of outer levels. A bypassed memory that is not a
+  /// level of the tiling holds the same tile as the instruction's own memory.
   int depthOf(const std::string& memory) const {
     int level = 0;
     for (size_t s = 1; s < stages_.size(); ++s) {
@@ -303,7 +305,7 @@ class Lowering {
     return level == 0 ? static_cast<int>(loops_.size()) : depth;
   }
 
-  /// A result stays where it is summed until its sum is whole: outside of all sums.
+  /// A result stays where it is accumulated until its sum is complete: outside of all reduction loops.
   void addDestination() {
     int depth = 0;
     while (depth < static_cast<int>(loops_.size()) && (!loops_[depth].sum || loops_[depth].trips == 1)) ++depth;
@@ -316,7 +318,7 @@ class Lowering {
     int from = home;
     for (const intrinsic::Stop& stop : routes_[0].out) {
       const int to = addBuffer(0, stop, depth);
-      program_.buffers[to].piece = 1;  // until there is room
+      program_.buffers[to].piece = 1;  // the minimum; enlarged later if there is room
       program_.steps.push_back({Step::kCopy, 0, from, to, depth, true});
       from = to;
     }
@@ -330,8 +332,8 @@ class Lowering {
     return false;
   }
 
-  /// Halves the longest side of the buffer's tile that a tiling can; false where it is one block, or as long as its
-  /// loop outside of all levels.
+  /// Halves the longest side of the buffer's tile that a tiling can change; false if that is one block, or the full
+  /// length of its loop outside of all levels.
   bool shrink(int b) {
     if (b < 0) return false;
     const Buffer& buffer = program_.buffers[b];
@@ -339,12 +341,12 @@ class Lowering {
     const auto halfOf = [&](size_t d) { return (buffer.tile[d] + 1) / 2; };
     for (size_t d = 0; d < buffer.tile.size(); ++d) {
       if (buffer.tile[d] < 2 || (longest >= 0 && buffer.tile[d] <= buffer.tile[longest])) continue;
-      int level = static_cast<int>(tiling().size()) - 1;  // where no loop of it is outside yet
+      int level = static_cast<int>(tiling().size()) - 1;  // if none of its loops is outside yet
       for (int l = 0; l < depths_[b]; ++l) {
         if (loops_[l].dimension == static_cast<int>(d)) level = loops_[l].level - 1;
       }
       level = std::min(level, static_cast<int>(tiling().size()) - 2);
-      if (tiling()[level][d] <= halfOf(d)) continue;  // done before: what lies in the outermost memory stays whole
+      if (tiling()[level][d] <= halfOf(d)) continue;  // already halved: data in the outermost memory stays whole
       longest = static_cast<int>(d);
       row = level;
     }
@@ -354,7 +356,8 @@ class Lowering {
     return true;
   }
 
-  /// Loops of one trip go; depths follow. Those that the units share: the outermost level's, up to the first sum.
+  /// Removes loops of one trip and updates depths. The units share the outermost level's loops up to the first
+  /// reduction.
   void keepLoops() {
     std::vector<int> depth_of(loops_.size() + 1, 0);
     const int last = static_cast<int>(tiling().size()) - 1;
@@ -370,7 +373,7 @@ class Lowering {
     for (Step& step : program_.steps) step.depth = depth_of[step.depth];
   }
 
-  /// What the model says of the tiling as it is now.
+  /// Predicts the cost of the current tiling.
   absl::Status price() {
     Choice& choice = program_.choice;
     TESSERA_ASSIGN_OR_RETURN(

@@ -61,7 +61,7 @@ TEST(Lower, AMemoryThatHoldsNoBlockIsNamed) {
   chip.mutable_memory(2)->set_capacity_bytes(24);
   EXPECT_THAT(std::string(lower(choice, chip).status().message()),
               HasSubstr("way-out of made-up has 24 bytes for the operands of mul.4x2x4; 32 are needed"));
-  // The model prices what this room refuses: way-out is beside the levels it knows.
+  // Pricing accepts this mapping but lowering refuses it: way-out is a bypassed memory that the model ignores.
   const auto refused = simulate(nest, chip, {.instruction = "mul.4x2x4", .typed = false});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   chip.mutable_memory(0)->set_capacity_bytes(20);

@@ -10,12 +10,12 @@ namespace {
 
 using intrinsic::saturatedProduct;
 
-constexpr int64_t kNoBytes = int64_t{1} << 56;  // beyond any memory, and still far from where numbers end
+constexpr int64_t kNoBytes = int64_t{1} << 56;  // larger than any memory, and far from integer overflow
 
 Overflow placeIn(Program& program, int m, const std::vector<bool>& again, bool overlap) {
   const Memory& memory = program.memories[m];
   const int64_t capacity = memory.capacity < 0 ? kNoBytes - 1 : memory.capacity;
-  std::vector<int> held, passed;  // tiles, and what results pass
+  std::vector<int> held, passed;  // tiles, and buffers of outgoing results
   int64_t base = 0, needed = 0;
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];

@@ -5,10 +5,10 @@
 
 #include "compiler/simulator/program.h"
 
-/// Where a program's buffers lie in their memories.
+/// Assigns addresses to a program's buffers in their memories.
 namespace tessera::compiler::simulator {
 
-/// Bytes that tensors begin at multiples of.
+/// Alignment of tensors in bytes.
 inline constexpr int64_t kTensorAlignment = 64;
 
 int64_t alignedUp(int64_t bytes, int64_t alignment);
@@ -16,12 +16,11 @@ int64_t alignedUp(int64_t bytes, int64_t alignment);
 /// A buffer that does not fit.
 struct Overflow {
   std::string message;  ///< empty: all fit
-  int buffer = -1;      ///< position; -1: tensors alone are too large
+  int buffer = -1;      ///< position of the buffer; -1: tensors alone are too large
 };
 
-/// Places what memories hold behind the tensors that lie in them: tiles, twice where they are filled `again` (per
-/// buffer) and all are to overlap, or there is room; then the largest pieces of results on their way out that there is
-/// room for.
+/// Places buffers after the tensors in their memory: tiles, twice if they are refilled (`again`, per buffer) and either
+/// `overlap` is set or there is room; then the largest pieces of outgoing results that fit.
 Overflow placeBuffers(Program& program, const std::vector<bool>& again, bool overlap);
 
 }  // namespace tessera::compiler::simulator

@@ -19,7 +19,7 @@ using intrinsic::Nest;
 
 constexpr size_t kMostMappings = 4096;
 
-/// Whether the operator's elements can be the instruction's: equal, or both of floating point.
+/// Whether the operator's element types can become the instruction's: equal, or both floating point.
 bool typesFit(const Nest& software, const Nest& instruction, const Matching& matching, bool& converted,
               std::string& what) {
   for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
@@ -34,7 +34,7 @@ bool typesFit(const Nest& software, const Nest& instruction, const Matching& mat
   return true;
 }
 
-/// Adds what one instruction can do; else says why it can do nothing.
+/// Adds the candidates of one instruction; if there are none, returns the reason.
 std::string addCandidates(const Nest& software, const v1::Intrinsic& intrinsic, const v1::Target& target,
                           const Question& question, std::vector<std::pair<Choice, bool>>& found) {
   const absl::StatusOr<Nest> instruction = intrinsic::nestOf(intrinsic);
@@ -80,7 +80,7 @@ absl::StatusOr<Candidates> candidatesOf(const Nest& software, const v1::Target& 
     return absl::FailedPreconditionError(
         absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));
   }
-  // Exact types before converted ones, then by price.
+  // Exact types before converted ones, then by predicted cost.
   Candidates candidates;
   candidates.converted = std::all_of(found.begin(), found.end(), [](const auto& entry) { return entry.second; });
   for (auto& [choice, converted] : found) {
@@ -113,7 +113,7 @@ absl::StatusOr<Simulation> simulate(const Nest& software, const v1::Target& targ
   for (const Choice& choice : candidates.choices) {
     absl::StatusOr<std::pair<Program, Timeline>> found = fastest(choice, target);
     if (!found.ok()) {
-      // One that is only too long is the choice all the same.
+      // A program that is only too long to time remains the choice.
       if (found.status().code() == absl::StatusCode::kResourceExhausted) return found.status();
       refused.Update(found.status());
       continue;

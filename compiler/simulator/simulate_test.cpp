@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::nestOf;
 
-/// Ones, primes and tails: nothing that an instruction's size divides, in general.
+/// Ones, primes and tails: in general, sizes that an instruction's size does not divide.
 intrinsic::Nest odd(const intrinsic::StandardOperator& standard, std::mt19937_64& random) {
   constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 11, 17};
   std::vector<int64_t> extents;
@@ -26,7 +26,7 @@ intrinsic::Nest odd(const intrinsic::StandardOperator& standard, std::mt19937_64
     extents.push_back(kSizes[random() % (points > 3000 ? 2 : std::size(kSizes))]);
     points *= extents.back();
   }
-  // The window that walks backwards has four places.
+  // The window that is walked backwards has a fixed size of four.
   if (std::string(standard.name) == "T2D") extents[5] = extents[6] = 4;
   return intrinsic::parseNest(standard.name, standard.definition, extents).value();
 }
@@ -56,7 +56,7 @@ TEST_P(OnChips, OddOperatorsAreComputedRight) {
   for (const intrinsic::StandardOperator& standard : intrinsic::standardOperators()) {
     for (int round = 0; round < 2; ++round) {
       const intrinsic::Nest nest = odd(standard, random);
-      // A product of two numbers and a sum are everybody's; a plain window or a diagonal is not.
+      // Every instruction supports a product of two numbers and a sum, but not a plain window or a diagonal.
       if (!candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).ok()) continue;
       ++mapped;
       expectRight(nest, chip, instruction);
@@ -204,13 +204,14 @@ TEST(Simulate, TheModelAndTheSimulatorAreRankedByEachOther) {
            {.instruction = "cube.f16", .typed = false})
           .value();
   EXPECT_EQ(ranking.predicted.size() + ranking.refused, 35u);
-  EXPECT_GT(ranking.pairs, 0.5);  // better than a coin
+  EXPECT_GT(ranking.pairs, 0.5);  // better than chance
   EXPECT_LE(ranking.pairs, 1.0);
   EXPECT_GT(ranking.recall, 0.4);
 }
 
 TEST(Simulate, BlocksThatAreMostlyPaddingArePricedByWhatIsMoved) {
-  // Grouped and depthwise layers of table 5.3 on 16 columns: of a block one in four or one in eight is the operator's.
+  // Grouped and depthwise layers of table 5.3 on 16 columns: one in four or one in eight columns of a block belongs to
+  // the operator.
   const v1::Target& chip = *findBuiltinTarget("ascend-910-like");
   for (const intrinsic::StandardOperator& standard : intrinsic::standardOperators()) {
     const std::string name = standard.name;

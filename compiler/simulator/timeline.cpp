@@ -16,7 +16,7 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-/// Something that does one thing after another.
+/// A resource that performs one operation at a time.
 struct Lane {
   double free = 0, busy = 0;
   void take(double start, double duration) {
@@ -25,12 +25,12 @@ struct Lane {
   }
 };
 
-/// Tiles of tensors that a cache keeps.
+/// The tensor tiles that a cache holds.
 class KeptTiles {
  public:
   explicit KeptTiles(int64_t capacity) : capacity_(capacity < 0 ? INT64_MAX / 2 : capacity) {}
 
-  /// Whether the tile is there; now it is, unless it is larger than the cache.
+  /// Returns whether the cache holds the tile; afterwards it does, unless the tile is larger than the cache.
   bool touch(const std::vector<int64_t>& tile, int64_t bytes) {
     const auto found = places_.find(tile);
     const bool hit = found != places_.end();
@@ -56,12 +56,12 @@ class KeptTiles {
   };
   const int64_t capacity_;
   int64_t used_ = 0;
-  std::list<Entry> order_;  // latest first
+  std::list<Entry> order_;  // most recently used first
   absl::flat_hash_map<std::vector<int64_t>, std::list<Entry>::iterator> places_;
 };
 
-/// Places of an operand's tile that are the operator's and not padding: distinct elements of each block, summed. What
-/// a ragged end cuts is the same for all blocks at that end.
+/// Counts the positions of an operand's tile that are not padding: distinct elements of each block, summed. The number
+/// cut off by a tail is the same for all blocks at that tail.
 class Elements {
  public:
   Elements(const Program& program, size_t operand) : program_(program), operand_(operand) {
@@ -76,7 +76,7 @@ class Elements {
     for (int d : program_.walks[operand_]) {
       if (d >= static_cast<int>(program_.instruction.loops.size())) outside *= place.count[d];
     }
-    // Per iteration: blocks that are whole, and the one that is cut.
+    // Per iteration: either the whole blocks, or the one that is cut.
     int64_t elements = 0;
     for (uint32_t cut = 0; cut < 1u << iterations_.size(); ++cut) {
       int64_t blocks = outside;
@@ -161,7 +161,7 @@ class UnitTime : public Machine {
     const int64_t whole = piece.count * blockBytes(step.operand);
     int64_t read = whole, written = whole;
     if (from.tensor || to.tensor) {
-      // What is padding does not exist in the tensor; of pieces each has its part.
+      // Padding does not exist in the tensor; each piece counts its share.
       const auto elements = static_cast<double>(elements_[step.operand].in(place));
       const double part = elements * static_cast<double>(piece.count) / static_cast<double>(blocks);
       (from.tensor ? read : written) = static_cast<int64_t>(part) * elementBytes(from.dtype);
@@ -191,7 +191,7 @@ class UnitTime : public Machine {
 
   absl::Status call(const Step&, const Place& place) override {
     double kept = 1, rounds = 1;
-    uint64_t part = 0;  // of the destination's tile
+    uint64_t part = 0;  // identifies the part of the destination's tile
     for (size_t d = 0; d < program_.dimensions.size(); ++d) {
       const Dimension& dimension = program_.dimensions[d];
       (dimension.sum ? rounds : kept) *= static_cast<double>(place.count[d]);
@@ -201,8 +201,8 @@ class UnitTime : public Machine {
     for (int operand : program_.operands) start = std::max(start, current(buffers_[operand]).ready);
     double& part_ready = parts_[part];
     start = std::max(start, part_ready);
-    // In order: of one round of independent results each is issued behind the one before; the next round waits for the
-    // first result of this one.
+    // In order: within one round of independent results, calls are issued one after another; the next round waits for
+    // the first result of this one.
     const double round = std::max(kept * interval_, latency_);
     const double issued = start + (rounds - 1) * round + kept * interval_;
     unit_.free = issued;
@@ -221,7 +221,7 @@ class UnitTime : public Machine {
 
   double end() const { return end_; }
 
-  /// The lane that did most, and how much.
+  /// The resource with the longest busy time, and that time.
   std::pair<std::string, double> busiest() const {
     std::pair<std::string, double> most{program_.unit, unit_.busy};
     for (size_t m = 0; m < lanes_.size(); ++m) {
@@ -235,7 +235,7 @@ class UnitTime : public Machine {
  private:
   struct Copy {
     double ready = 0, free = 0;
-    double summed = 0;  // of a result: when the last call is done with it
+    double summed = 0;  // for a result: the time when the last call has finished with it
   };
   struct Held {
     std::vector<Copy> copies;
@@ -263,7 +263,7 @@ class UnitTime : public Machine {
     return static_cast<int64_t>(home.offsets.size()) * elementBytes(home.dtype);
   }
 
-  /// Who answers a read of a tensor's tile: the nearest cache that has it, or its memory.
+  /// The level that serves a read of a tensor's tile: the nearest cache that holds it, or its memory.
   int sourceOf(const Step& step, const Place& place, int64_t bytes) {
     int source = program_.buffers[step.from].memory;
     if (caches_.empty()) return source;
@@ -288,10 +288,10 @@ class UnitTime : public Machine {
   std::vector<KeptTiles> caches_;
   Lane unit_;
   double latency_ = 0, interval_ = 0, end_ = 0;
-  absl::flat_hash_map<uint64_t, double> parts_;  // when a part of the result can be added to again
+  absl::flat_hash_map<uint64_t, double> parts_;  // the time from which a part of the result can be accumulated again
 };
 
-/// Copies, fills and groups of calls, as if no tile were cut.
+/// Copies, fills and groups of calls, assuming that no tile is cut.
 double stepsOf(const Program& program) {
   double steps = 0;
   for (const Step& step : program.steps) {

@@ -9,7 +9,7 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-/// 2x2x2 products of bytes from one buffer of `bytes`; DRAM is read with 4 bytes a cycle and written with 2.
+/// 2x2x2 products of bytes from one buffer of `bytes`; DRAM is read at 4 bytes per cycle and written at 2.
 v1::Target smallChip(int bytes) {
   return testing::chipOf(R"(
     name: "small" family: SPATIAL
@@ -39,8 +39,8 @@ Timeline timeOf(const v1::Target& chip, const std::vector<int64_t>& extents, int
 
 TEST(Timeline, OneCallByHand) {
   const Timeline time = timeOf(smallChip(24), {2, 2, 2}, {{1, 1, 1}, {1, 1, 1}});
-  // a arrives at 1, b at 2, and is written to the buffer until 1.5; zeros of c are there at 3.5; the call takes its
-  // latency; 16 bytes go out at 2 a cycle.
+  // a arrives at 1, b at 2 and is written to the buffer until 1.5 later; zeros of c are written at 3.5; the call takes
+  // its latency; 16 bytes leave at 2 per cycle.
   EXPECT_DOUBLE_EQ(time.cycles, 3.5 + 8 + 8);
   EXPECT_EQ(time.calls, 1);
   EXPECT_EQ(time.copies, 3);
@@ -56,11 +56,12 @@ TEST(Timeline, OneCallByHand) {
 }
 
 TEST(Timeline, ASumWaitsForItsLatencyAndIndependentResultsDoNot) {
-  // Four calls of one result, behind each other; four of four results, one issue apart. All operands come first.
+  // Four calls for one result, each waiting for the one before; four calls for four results, one issue interval apart.
+  // All operands are loaded first.
   const Timeline sum = timeOf(smallChip(4096), {2, 2, 8}, {{1, 1, 4}, {1, 1, 4}});
   EXPECT_DOUBLE_EQ(sum.cycles, (16 / 4.0 + 16 / 4.0 - 16 / 4.0 + 16 / 8.0) + 2 + 4 * 8 + 8);
   const Timeline results = timeOf(smallChip(4096), {4, 4, 2}, {{2, 2, 1}, {2, 2, 1}});
-  // a and b are 8 bytes each; zeros of 64 bytes follow in the buffer; 64 bytes go out.
+  // a and b are 8 bytes each; zeros of 64 bytes follow in the buffer; 64 bytes leave.
   EXPECT_DOUBLE_EQ(results.cycles, (2 + 1 + 8) + 3 * 2 + 8 + 32);
 }
 
@@ -73,11 +74,11 @@ TEST(Timeline, PaddingIsNotReadAndNotWrittenOutside) {
 }
 
 TEST(Timeline, ASecondCopyHidesLoads) {
-  // Forty products of a sum, one block of each source at a time: with room for two blocks the next is loaded
+  // Forty products of a sum, one block of each source at a time: with room for two blocks the next one is loaded
   // meanwhile.
   const intrinsic::Tiling tiling = {{1, 1, 1}, {1, 1, 40}};
   v1::Target small = smallChip(24), large = smallChip(32);
-  small.mutable_intrinsics(0)->set_cycles_per_issue(8);  // a call reads its blocks until the next can be issued
+  small.mutable_intrinsics(0)->set_cycles_per_issue(8);  // a call occupies its blocks until the next one can be issued
   large.mutable_intrinsics(0)->set_cycles_per_issue(8);
   const Timeline one = timeOf(small, {2, 2, 80}, tiling), two = timeOf(large, {2, 2, 80}, tiling);
   EXPECT_GE(one.cycles, 40 * (2 + 8));
@@ -93,13 +94,13 @@ TEST(Timeline, ACacheAnswersWhatItHasKept) {
   cache.set_bandwidth_bytes_per_cycle(6);
   *chip.add_memory() = chip.memory(1);
   *chip.mutable_memory(1) = cache;
-  // Rows of four blocks of results: a's block stays in the buffer, each of b's comes once for each row.
+  // Rows of four blocks of results: a's block stays in the buffer, each of b's is loaded once for each row.
   const Timeline kept = timeOf(chip, {4, 8, 2}, {{1, 1, 1}, {1, 1, 1}, {2, 4, 1}});
   ASSERT_EQ(kept.traffic.size(), 3u);
   EXPECT_EQ(kept.traffic[1].memory, "DRAM");
   EXPECT_EQ(kept.traffic[1].read_bytes, 2 * 4 + 4 * 4);
   EXPECT_EQ(kept.traffic[2].read_bytes, 4 * 4);
-  chip.mutable_memory(1)->set_capacity_bytes(25);  // too little for b
+  chip.mutable_memory(1)->set_capacity_bytes(25);  // too small for b
   const Timeline lost = timeOf(chip, {4, 16, 2}, {{1, 1, 1}, {1, 1, 1}, {2, 8, 1}});
   EXPECT_EQ(lost.traffic[2].read_bytes, 0);
 }
@@ -108,7 +109,7 @@ TEST(Timeline, UnitsShareTheOutermostTiles) {
   v1::Target chip = smallChip(24);
   const intrinsic::Tiling tiling = {{1, 1, 1}, {6, 1, 1}};
   const double alone = timeOf(chip, {12, 2, 2}, tiling).cycles;
-  chip.mutable_units(0)->set_count(4);  // two tiles for each of three
+  chip.mutable_units(0)->set_count(4);  // two tiles for each of three units
   const Timeline shared = timeOf(chip, {12, 2, 2}, tiling);
   EXPECT_EQ(shared.calls, 6);
   EXPECT_LT(shared.cycles, alone / 2);

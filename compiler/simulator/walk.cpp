@@ -64,7 +64,7 @@ class Walker {
     return absl::OkStatus();
   }
 
-  /// Results leave in pieces that fit the memories between.
+  /// Results leave in pieces that fit the intermediate memories.
   absl::Status leave(size_t depth) {
     if (after_[depth].empty()) return absl::OkStatus();
     const int64_t blocks = blocksAt(program_, after_[depth].front()->operand, place_);
@@ -86,7 +86,7 @@ class Walker {
   Machine& machine_;
   const std::function<bool(size_t, int64_t)>& only_;
   std::vector<std::vector<const Step*>> before_, after_;  // per depth
-  std::vector<int64_t> inside_;                           // tasks of one trip of the loop outside
+  std::vector<int64_t> inside_;                           // tasks of one trip of the next outer loop
   Place place_;
 };
 
@@ -137,7 +137,7 @@ std::string pathOf(const Program& program, const Step& step, const Place& place)
   std::vector<std::string> loops;
   for (size_t l = 0; l < place.trips.size(); ++l) {
     const ProgramLoop& loop = program.loops[l];
-    // Of several loops of a dimension each says where its own trip begins.
+    // With several loops of one dimension, each gives the start of its own trip.
     loops.push_back(absl::StrCat(program.dimensions[loop.dimension].name, " + ", place.trips[l] * loop.step));
   }
   return absl::StrCat(loops.empty() ? "" : absl::StrJoin(loops, ", ") + ": ", stepText(program, step));

@@ -6,19 +6,19 @@
 
 namespace tessera::compiler::simulator {
 
-/// Where in its loops a program is.
+/// A position in the loops of a program.
 struct Place {
-  std::vector<int64_t> trips;  ///< of the loops outside
-  std::vector<int64_t> first;  ///< per dimension: the first block that the loops inside walk
-  std::vector<int64_t> count;  ///< and how many, what the dimension has left at most
+  std::vector<int64_t> trips;  ///< of the enclosing loops
+  std::vector<int64_t> first;  ///< per dimension: the first block that the inner loops walk
+  std::vector<int64_t> count;  ///< per dimension: the number of blocks, limited to those that remain
 };
 
-/// Blocks of a tile, in the order in which the operand's blocks lie.
+/// A range of a tile's blocks, in the order of the operand's blocks.
 struct Piece {
   int64_t first = 0, count = 0;
 };
 
-/// What is done with the steps of a program.
+/// Callbacks for the steps of a program.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -27,25 +27,25 @@ class Machine {
   virtual absl::Status call(const Step& step, const Place& place) = 0;
 };
 
-/// Trips of the shared loops, as one number.
+/// Total number of trips of the shared loops.
 int64_t tasksOf(const Program& program);
 
-/// Blocks that a unit's part of the tasks has: [first, end).
+/// The tasks of one unit: [first, end).
 struct Share {
   int64_t first = 0, end = 0;
 };
-/// Tasks of a unit: as many for each as the first one has, while there are any.
+/// Tasks of a unit: the same number for each unit, as long as there are any.
 Share shareOf(const Program& program, int64_t unit);
 
-/// Blocks of an operand at a place.
+/// Number of blocks of an operand at a position.
 int64_t blocksAt(const Program& program, int operand, const Place& place);
 
-/// Gives every step of a unit to `machine`, in program order; ends with its first error. `only`, where it is given,
-/// says which trips of a loop are walked.
+/// Passes every step of a unit to `machine`, in program order; stops at its first error. `only`, if given, selects the
+/// trips of a loop that are walked.
 absl::Status walk(const Program& program, int64_t unit, Machine& machine,
                   const std::function<bool(size_t loop, int64_t trip)>& only = nullptr);
 
-/// "i/16 = 98, r/16 = 4: copy a, L1 -> L0A": which step it is, and where.
+/// "i/16 = 98, r/16 = 4: copy a, L1 -> L0A": a step and its position.
 std::string pathOf(const Program& program, const Step& step, const Place& place);
 std::string stepText(const Program& program, const Step& step);
 

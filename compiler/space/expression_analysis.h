@@ -8,8 +8,8 @@
 
 namespace tessera::compiler::space {
 
-/// The nodes of a tensor expression: a statement each, as it is written (thesis, 4.3.1). Extents must stand in the
-/// text. INVALID_MODEL as importing it says.
+/// The nodes of a tensor expression, one per statement (thesis, 4.3.1). Extents must be given in the text. Fails with
+/// INVALID_MODEL like the import.
 absl::StatusOr<std::vector<StaticAnalysis::Node>> nodesOfExpression(std::string_view text);
 
 }  // namespace tessera::compiler::space

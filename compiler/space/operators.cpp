@@ -3,7 +3,7 @@
 namespace tessera::compiler::space {
 namespace {
 
-// A border of zeros is a node, as is the spreading of a transposed convolution.
+// Zero padding is a node of its own, as is the dilation of a transposed convolution's input.
 constexpr Operator kOperators[] = {
     {"GMV", "matrix times vector", "input A[1024, 512], x[512]: f32; y[i] += A[i, k] * x[k];", 1, 1, 1},
     {"GMM", "matrix product", "input A[512, 512], B[512, 512]: f32; C[i, j] += A[i, k] * B[k, j];", 2, 1, 1},

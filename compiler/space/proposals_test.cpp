@@ -1,4 +1,4 @@
-// What a search proposes is refused before it is built, or computes what the workload says.
+// A search's proposals are either refused before code generation, or compute the workload's results.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,7 +20,8 @@ using codegen::testing::checkWorkload;
 using codegen::testing::Tensor;
 using codegen::testing::WorkloadText;
 
-constexpr int kOfAKind = 2;  // proposals of a workload that are built; each kind's first and last are unlike
+// proposals of each kind that are built per workload: the first and the last, which differ most
+constexpr int kOfAKind = 2;
 constexpr char kAdd[] = "%r = arith.addf %i0, %o : f32";
 constexpr char kMultiplyAdd[] = "%m = arith.mulf %i0, %i1 : f32\n    %r = arith.addf %o, %m : f32";
 
@@ -51,7 +52,7 @@ std::string depthwise(int64_t side, int64_t channels) {
                   "{strides = dense<1> : tensor<2xi64>, dilations = dense<1> : tensor<2xi64>}")});
 }
 
-/// Every legal neighbour that code generation would follow, by kind.
+/// All legal neighbours that code generation accepts, by kind.
 std::map<std::string, std::vector<search::Neighbour>> followed(const std::string& ir) {
   v1::BuildUnit unit = hostUnit(ir);
   auto schedule = defaultSchedule(unit);
@@ -80,7 +81,7 @@ TEST(Proposals, ComputeWhatTheWorkloadSays) {
         const search::Neighbour& each = at == 0 ? proposals.front() : proposals[proposals.size() - at];
         SCOPED_TRACE(each.direction.type() + "\n" + each.text);
         if (kind == "lanes") along.insert(each.direction.dimension.substr(0, 1));
-        // By fours: others are built for other registers, where the default is another tree.
+        // In steps of four: other seeds compile for other registers, where the default tree differs.
         checkWorkload(ir, {.seed = 1 + 4 * static_cast<unsigned>(at),
                            .edit = [&](v1::Schedule& schedule) { schedule = each.schedule; }});
       }

@@ -11,7 +11,7 @@ namespace tessera::compiler::space {
 namespace {
 
 TEST(Operators, AreWhatTheTableSays) {
-  // Rows where the thesis's table does not follow its own rule, see operators.cpp.
+  // Rows in which the thesis's table does not follow its own rule, see operators.h.
   const std::map<std::string, std::pair<int, int>> ours = {{"GRP", {10, 3}}, {"DEP", {8, 2}}, {"DIL", {8, 3}}};
   for (const Operator& each : operators()) {
     const auto nodes = nodesOfExpression(each.text);

@@ -1,5 +1,5 @@
-// tessera-space: what the compiler knows of workloads before it looks for schedules, how many schedules there are, and
-// how many of those that a search would try can be followed. Started by `tessera space`.
+// tessera-space: prints static analysis of workloads, the sizes of their schedule spaces, and how many of a search's
+// proposals are legal. Started by `tessera space`.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 #include <unistd.h>
@@ -123,10 +123,10 @@ std::string nodesJson(const std::vector<StaticAnalysis::Node>& nodes) {
                       "]");
 }
 
-/// Neighbours of a tree, how many of them code generation refuses, and how many are left when legality has looked.
+/// Neighbours of a tree, how many of them code generation refuses, and the same after the legality filter.
 struct Refusals {
   int all = 0, refused = 0, legal = 0, legal_refused = 0;
-  std::map<std::string, int> reasons;  ///< of what legality let through
+  std::map<std::string, int> reasons;  ///< for neighbours that passed the filter
 };
 
 Refusals countRefusals(v1::BuildUnit unit, const search::Extents& extents, int most) {
@@ -210,7 +210,7 @@ int report(const Flags& flags) {
   return kExitOk;
 }
 
-/// Table 4.2: each operator, ours beside the thesis's.
+/// Table 4.2: each operator, with this compiler's figures and the thesis's.
 int table(const Flags& flags) {
   const fs::path folder = fs::temp_directory_path() / absl::StrCat("tessera-space-", getpid());
   fs::create_directories(folder);

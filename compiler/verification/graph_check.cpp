@@ -14,13 +14,13 @@ namespace {
 
 using interpreter::Array;
 
-/// Why a step is skipped rather than wrong.
+/// Whether the status means that a step is skipped rather than wrong.
 bool isLimit(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnimplemented || status.code() == absl::StatusCode::kResourceExhausted ||
          status.code() == absl::StatusCode::kFailedPrecondition;
 }
 
-/// Operations of @main that a result depends on.
+/// Operations of @main on which a result depends.
 llvm::DenseSet<mlir::Operation*> behind(mlir::func::FuncOp main, int output) {
   llvm::DenseSet<mlir::Operation*> seen;
   llvm::SmallVector<mlir::Value> work = {main.getBody().front().getTerminator()->getOperand(output)};
@@ -32,7 +32,7 @@ llvm::DenseSet<mlir::Operation*> behind(mlir::func::FuncOp main, int output) {
   return seen;
 }
 
-/// Makes loops run whose trip count or condition is an input: a body that never runs proves nothing.
+/// Sets inputs that are trip counts or conditions so that loops run: a body that never runs is not checked.
 void letLoopsRun(mlir::func::FuncOp main, std::vector<Array>& inputs) {
   constexpr int64_t kIterations = 3;
   size_t input = 0;
@@ -118,7 +118,7 @@ absl::Status GraphCheck::imported(const ImportedModel& model) {
     return absl::OkStatus();
   }
   absl::Status status;
-  // Integers may be indices: smaller ones, until no access leaves its tensor.
+  // Integers may be indices: tries smaller ones until no access leaves its tensor.
   for (const interpreter::InputRange& range : interpreter::inputRanges(seed_)) {
     inputs_.clear();
     for (const v1::TensorSpec& spec : model.inputs) {
@@ -192,7 +192,7 @@ absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel
   std::vector<Trace> traces;
   TESSERA_ASSIGN_OR_RETURN(auto outputs, runAfter(rewrite, model, traces));
   if (!outputs) {
-    // What follows would be held against what nobody computed.
+    // Later steps would be compared with outputs that were not computed.
     unavailable_ = steps_.back().skipped();
     return absl::OkStatus();
   }
@@ -302,7 +302,7 @@ absl::Status GraphCheck::compareOutputs(const std::string& step, const std::vect
     return failure(step, static_cast<int>(output), text, fault);
   }
   steps_.push_back(report);
-  // Inputs stay known; what a step of the plan computes tells nothing of its middle.
+  // Inputs stay known; steps of a plan give no traces of intermediate values.
   if (main) {
     for (const Array& input : inputs_) traces.push_back(traceOf(input));
     known_ = std::move(traces);

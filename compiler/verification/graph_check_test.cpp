@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Modules written by hand before and after a step, as a right or a wrong rewrite would leave them.
+/// Modules written by hand before and after a step, as a correct or a faulty rewrite would produce them.
 class GraphCheckTest : public ::testing::Test {
  protected:
   GraphCheckTest() : context_(mlir::MLIRContext::Threading::DISABLED) {
@@ -113,7 +113,7 @@ TEST_F(GraphCheckTest, NamesTheStepAndTheNodeOfAWrongRewrite) {
 TEST_F(GraphCheckTest, LetsRightRewritesPass) {
   GraphCheck check;
   ASSERT_TRUE(check.imported(parse(network("arith.addf %p, %q", "1.0"))).ok());
-  // Exchanged operands of a sum, and the same constant written in another way.
+  // Exchanged operands of a sum, and the same constant in another notation.
   EXPECT_TRUE(check.rewritten("exchange", parse(network("arith.addf %q, %p", "1.0e+00"))).ok());
   ASSERT_EQ(check.steps().size(), 2);
   EXPECT_EQ(check.steps()[0].step(), "import");
@@ -121,7 +121,7 @@ TEST_F(GraphCheckTest, LetsRightRewritesPass) {
   EXPECT_LE(check.steps()[1].share(), 1);
 }
 
-/// h = h * w + x[i] for each row of x, w a weight that only the body names; then y = h + h.
+/// h = h * w + x[i] for each row of x, where w is a weight that only the body names; then y = h + h.
 std::string recurrence(const std::string& update) {
   return R"(
   func.func private @cell(%i: tensor<i64>, %h: tensor<5xf32>, %x: tensor<5xf32>,
@@ -153,7 +153,7 @@ TEST_F(GraphCheckTest, NamesTheLoopWhoseBodyIsWrong) {
     parsed.weights.push_back({spec, *bytes, bytes});
     return parsed;
   };
-  // Trip count and condition are inputs: the loop runs whatever the seed.
+  // Trip count and condition are inputs: the loop must run with every seed.
   for (const uint64_t seed : {1, 2, 3, 4}) {
     GraphCheck check(seed);
     ASSERT_TRUE(check.imported(model("add")).ok());
@@ -192,7 +192,7 @@ TEST_F(GraphCheckTest, SaysWhatItSkipped) {
   EXPECT_THAT(check.steps()[1].skipped(), HasSubstr("not interpreted"));
 }
 
-/// Two steps, c = a - b and d = c * c, the buffers of the first one as given.
+/// Two steps, c = a - b and d = c * c; the buffers of the first step are parameters.
 PlannedGraph plan(int first, int second, int64_t arena_offset) {
   PlannedGraph planned;
   v1::Plan& plan = planned.plan;
@@ -244,7 +244,7 @@ TEST_F(GraphCheckTest, NamesTheStepOfAWrongPlan) {
   EXPECT_THAT(std::string(outside.message()), HasSubstr("buffer out of its section"));
   EXPECT_THAT(std::string(outside.message()), HasSubstr("sub1"));
   PlannedGraph unwritten = plan(0, 1, 64);
-  unwritten.plan.mutable_steps()->SwapElements(0, 1);  // reads what no step has written yet
+  unwritten.plan.mutable_steps()->SwapElements(0, 1);  // reads a buffer that no step has written yet
   EXPECT_FALSE(verdict(unwritten).ok());
 }
 

@@ -23,18 +23,18 @@ namespace {
 using interpreter::Array;
 
 constexpr int64_t kBudget = 4'000'000'000;     // operations of one interpretation
-constexpr int64_t kPositiveToo = 200'000'000;  // what costs less is tried on a second set of inputs
+constexpr int64_t kPositiveToo = 200'000'000;  // cheaper workloads are tried on a second set of inputs
 
 using End = GuardedMemory::End;
 
-/// Memory of one operand as a caller may give it: aligned to its element, so that at the back nothing lies between it
-/// and what cannot be read.
+/// Memory of one operand as a caller may pass it: aligned to its element only, so that at the back no slack separates
+/// it from the inaccessible page.
 bool allocate(const Array& array, GuardedMemory& memory) {
   const int64_t element = interpreter::elementBytes(array.storage->element);
   return memory.allocate(array.elements() * element, element);
 }
 
-/// One set of inputs and what the workload makes of it.
+/// One set of inputs and the workload's results for it.
 struct Trial {
   std::vector<Array> arguments, results;
 };
@@ -53,7 +53,8 @@ class KernelCheck {
   absl::Status checkNormalized(mlir::func::FuncOp func);
   absl::Status checkBuffers(mlir::func::FuncOp func);
   absl::Status checkNative();
-  /// Runs a built unit; the results' differences, the worst first in `text`; empty when all are within bounds.
+  /// Runs a built unit. Returns a description of the results' differences, the worst first; empty if all are within
+  /// bounds.
   absl::StatusOr<std::string> differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const;
   std::string blame() const;
   std::string compareAll(const Trial& trial, const std::vector<Array>& found, v1::VerifiedStep* report) const;
@@ -64,12 +65,12 @@ class KernelCheck {
   const v1::BuildUnit& unit_;
   const v1::BuiltObject& built_;
   uint64_t seed_;
-  int over_ = -1;  ///< the argument that the result may be written over
+  int over_ = -1;  ///< the argument that the result may overwrite
   std::vector<Trial> trials_;
   std::vector<v1::VerifiedStep> steps_;
 };
 
-/// Whether a step cannot be looked at, rather than being wrong.
+/// Whether the status means that a step cannot be checked rather than being wrong.
 bool isLimit(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnimplemented || status.code() == absl::StatusCode::kResourceExhausted ||
          status.code() == absl::StatusCode::kFailedPrecondition;
@@ -145,7 +146,7 @@ absl::Status KernelCheck::interpretWorkload(mlir::func::FuncOp func) {
     if (!status.ok()) return status;
     trials_.push_back(*std::move(trial));
     if (kBudget - left > kPositiveToo) return status;
-    // Logarithms and roots of what lies in [-1, 1] are NaN half of the time: once more without signs.
+    // Logarithms and roots of inputs in [-1, 1] are NaN half of the time: run once more with positive inputs.
     interpreter::InputRange positive = range;
     positive.low = 0.0625;
     positive.seed += 500;
@@ -181,7 +182,7 @@ absl::Status KernelCheck::checkBuffers(mlir::func::FuncOp func) {
     int64_t left = 2 * kBudget;
     interpreter::Options options;
     options.budget = &left;
-    // Buffers are written to: each its own.
+    // Buffers are written, so each trial needs its own.
     std::vector<Array> buffers;
     for (const Array& argument : trial.arguments) buffers.push_back(interpreter::ownedDense(argument));
     for (const Array& result : trial.results) {
@@ -238,7 +239,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
       if (!text.empty()) return absl::StrCat(text, ", grid in ", pieces, pieces == 1 ? " piece" : " pieces");
     }
     if (over_ < 0) continue;
-    // Once more with the result where it may be: over an argument.
+    // Runs once more with the result in the memory of the argument that it may overwrite.
     std::vector<void*> pointers;
     for (std::string& content : contents) pointers.push_back(content.data());
     pointers.push_back(pointers[over_]);
@@ -251,7 +252,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
   return std::string();
 }
 
-/// Which part of code generation it is: the same workload in simpler forms.
+/// Narrows down the faulty part of code generation by compiling the same workload in simpler forms.
 std::string KernelCheck::blame() const {
   std::string text;
   for (const auto& [request, name] : {std::pair(ScheduleRequest{.row_regions = false}, "without slices"),

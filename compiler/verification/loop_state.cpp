@@ -31,7 +31,7 @@ absl::Status BufferPlaces::bind(int loop, int buffer, const Place& place) {
 }
 
 absl::Status checkLoops(const v1::Plan& plan) {
-  std::vector<int> ends;  // of the loops around the next one
+  std::vector<int> ends;  // end steps of the enclosing loops
   int first = 0;
   for (int l = 0; l < plan.loops_size(); ++l) {
     const v1::StepLoop& loop = plan.loops(l);
@@ -73,7 +73,7 @@ absl::Status LoopState::enter() {
   for (const v1::StepLoop::Scan& scan : loop_.scans()) {
     TESSERA_ASSIGN_OR_RETURN(const Place whole, places_.of(scan.whole()));
     if (!scan.written()) continue;
-    // Parts that no iteration writes hold anything.
+    // Parts that no iteration writes have unknown content.
     TESSERA_RETURN_IF_ERROR(memory_.poison(whole));
   }
   return absl::OkStatus();
@@ -104,7 +104,7 @@ absl::Status LoopState::beginIteration() {
     if (!after.ok()) return after.status();
     TESSERA_RETURN_IF_ERROR(places_.bind(number_, carried.before(), *before));
     TESSERA_RETURN_IF_ERROR(places_.bind(number_, carried.after(), *after));
-    // What lies there is not needed any more, or the plan is wrong.
+    // The old content must not be needed any more; if it is, the plan is wrong and poisoning shows it.
     TESSERA_RETURN_IF_ERROR(memory_.poison(*after));
   }
   for (const v1::StepLoop::Scan& scan : loop_.scans()) {

@@ -5,17 +5,17 @@
 #include "compiler/interpreter/interpreter.h"
 #include "compiler/ir/imported_model.h"
 
-/// Models, interpreted.
+/// Interpretation of models.
 namespace tessera::compiler::verification {
 
-/// Weights as arrays, once for each of the bytes they are views of.
+/// Weights as arrays, created once for each distinct range of bytes.
 class WeightArrays {
  public:
   const interpreter::Array& of(const Weight& weight, mlir::RankedTensorType type);
 
  private:
   struct Entry {
-    std::shared_ptr<const void> owner;  // keeps the address taken
+    std::shared_ptr<const void> owner;  // keeps the address from being reused
     interpreter::Array array;
   };
   std::map<std::pair<const char*, size_t>, Entry> entries_;
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<interpreter::Array>> runMain(const ImportedModel& mod
                                                         const std::vector<interpreter::Array>& inputs,
                                                         WeightArrays& weights, const interpreter::Options& options);
 
-/// The element type that a tensor of the API has in buffers; booleans take a byte.
+/// The element type of an API tensor in buffers; booleans take a byte.
 interpreter::Element elementOf(const v1::TensorSpec& spec);
 
 }  // namespace tessera::compiler::verification

@@ -82,7 +82,7 @@ absl::StatusOr<PlanMemory::Bytes> PlanMemory::load(const Place& place, int64_t s
 }
 
 absl::StatusOr<PlanMemory::Bytes> PlanMemory::loadWeight(const Place& place, int64_t size) const {
-  // The last one that begins at or before the place: readers may want a part of it.
+  // The last weight that begins at or before the place: readers may use a part of it.
   const PlannedGraph::PlacedWeight* found = nullptr;
   for (const PlannedGraph::PlacedWeight& placed : planned_.weights) {
     if (placed.offset <= place.offset) found = &placed;

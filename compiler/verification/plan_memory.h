@@ -8,42 +8,42 @@
 
 namespace tessera::compiler::verification {
 
-/// A range of bytes in the memory of a run: a buffer of any kind but LOOP, or a part of one.
+/// A range of bytes in the memory of a run: a buffer of any kind except LOOP, or a part of one.
 struct Place {
   v1::Buffer::Kind kind = v1::Buffer::KIND_UNSPECIFIED;
-  int index = 0;  ///< of an input, an output or a prepared weight: its position
+  int index = 0;  ///< position of an input, an output or a prepared weight
   int64_t offset = 0, size_bytes = 0;
 
-  /// Parts have one size and lie one after another.
+  /// Parts have equal sizes and follow each other.
   Place part(int64_t position, int64_t part_bytes) const {
     return {kind, index, offset + position * part_bytes, part_bytes};
   }
 };
 
-/// Inputs, outputs, weights and the arena of a run of a plan, as bytes with an error estimate for each element.
-/// Everything that is read lies within its section, and inputs and weights are never written.
+/// Inputs, outputs, weights and the arena of a run of a plan, as bytes with an error estimate for each element. All
+/// reads must be within their section, and inputs and weights are never written.
 class PlanMemory {
  public:
   /// `prepared`: the values of planned.prepared.
   PlanMemory(const PlannedGraph& planned, const std::vector<interpreter::Array>& inputs,
              const std::vector<interpreter::Array>& prepared);
 
-  /// Where a buffer lies. OUT_OF_RANGE where it begins at no multiple of 64 bytes.
+  /// The memory of a buffer. Fails with OUT_OF_RANGE if its offset is not a multiple of 64 bytes.
   static absl::StatusOr<Place> placeOf(const v1::Buffer& buffer);
   Place placeOfOutput(int output) const;
 
   absl::StatusOr<interpreter::Array> read(const Place& place, interpreter::Element element,
                                           llvm::ArrayRef<int64_t> shape) const;
   absl::Status write(const Place& place, const interpreter::Array& array);
-  /// Both places have one size.
+  /// Both places must have the same size.
   absl::Status copy(const Place& from, const Place& to);
-  /// Leaves bytes there of which nothing can be said.
+  /// Makes the bytes unknown.
   absl::Status poison(const Place& place);
 
  private:
   struct Bytes {
     std::string values;
-    std::vector<double> errors;  // of the element that each belongs to
+    std::vector<double> errors;  // per byte, of the element that it belongs to
     bool written = false;
   };
   static Bytes poisoned(int64_t size);

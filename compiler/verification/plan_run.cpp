@@ -17,7 +17,7 @@ absl::Status inStep(const v1::Step& step, const absl::Status& status) {
   return {status.code(), absl::StrCat(status.message(), "; in step ", step.name())};
 }
 
-/// Parts of one run of a plan.
+/// The state of one run of a plan.
 class PlanRun {
  public:
   PlanRun(mlir::MLIRContext& context, const PlannedGraph& planned, const std::vector<Array>& inputs,
@@ -29,14 +29,14 @@ class PlanRun {
         observer_(observer),
         memory_(planned, inputs, prepared),
         places_(planned.plan) {
-    options_of_loops_.cache = nullptr;  // each iteration has other values
+    options_of_loops_.cache = nullptr;  // each iteration has different values
   }
 
   absl::StatusOr<std::vector<Array>> run();
 
  private:
   absl::Status parse();
-  /// Steps [first, last), of which the loops from position `loop` on run as loops.
+  /// Runs steps [first, last); the loops from position `loop` on run as loops.
   absl::Status runSteps(int first, int last, int loop, bool in_loop);
   absl::Status runLoop(int number);
   absl::Status runStep(const v1::Step& step, bool in_loop, std::vector<Array>& results);
@@ -63,7 +63,7 @@ absl::Status PlanRun::parse() {
   return checkLoops(plan_);
 }
 
-/// The steps of a loop may do nothing but move elements, and run any number of times.
+/// The steps of a loop may only move elements, and may run any number of times, so moved elements count.
 absl::Status PlanRun::charge(const std::vector<Array>& moved) {
   if (!options_.budget) return absl::OkStatus();
   *options_.budget -= 1;

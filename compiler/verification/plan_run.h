@@ -5,16 +5,16 @@
 #include "compiler/graph/graph.h"
 #include "compiler/interpreter/interpreter.h"
 
-/// Plans, interpreted.
+/// Interpretation of plans.
 namespace tessera::compiler::verification {
 
-/// What steps [first, last) of a plan left for others: one step, or those of an outermost loop after its last
-/// iteration.
+/// Called with the results that steps [first, last) of a plan leave: one step, or those of an outermost loop after its
+/// last iteration.
 using StepObserver = std::function<void(int first, int last, const std::vector<interpreter::Array>& results)>;
 
-/// Runs a plan as a runtime would: weights at their offsets, steps in order over one arena whose bytes are poisoned
-/// beforehand, operands at their buffers' offsets, loops as often as their trip counts and conditions say; each
-/// workload is interpreted. Returns the outputs, then the extents. `context` is where workloads are parsed.
+/// Runs a plan like a runtime: weights at their offsets, steps in order over one arena whose bytes are poisoned in
+/// advance, operands at their buffers' offsets, loops according to their trip counts and conditions; each workload is
+/// interpreted. Returns the outputs, then the extents. Workloads are parsed in `context`.
 absl::StatusOr<std::vector<interpreter::Array>> runPlan(mlir::MLIRContext& context, const PlannedGraph& planned,
                                                         const std::vector<interpreter::Array>& inputs,
                                                         const interpreter::Options& options,

@@ -31,7 +31,7 @@ Array integers(Element element, const Shape& shape, std::vector<int64_t> values)
 Array count(int64_t value) { return integers(kI64, {}, {value}); }
 Array flag(bool value) { return integers(kI8, {}, {value ? 1 : 0}); }
 
-/// A plan that is written down one piece after the other.
+/// Builds a plan piece by piece.
 class Written {
  public:
   v1::Plan& plan() { return planned_.plan; }
@@ -58,7 +58,7 @@ class Written {
     planned_.weights.push_back({0, {plan().buffers(made).spec(), *bytes, bytes}});
     return made;
   }
-  /// Reads it as an extent, behind the outputs.
+  /// Reads the buffer as an extent, after the outputs.
   void returnExtent(int buffer) { plan().add_runtime_extents()->set_buffer(buffer); }
 
   void step(const std::string& name, const std::string& ir, const std::vector<int>& operands) {
@@ -161,8 +161,8 @@ class PlanRunTest : public ::testing::Test {
   mlir::MLIRContext context_;
 };
 
-/// x = 2 x + iteration while its first element is below 100: trip count, condition and x are inputs. Returns x and how
-/// many iterations ran.
+/// x = 2 x + iteration while its first element is below 100: trip count, condition and x are inputs. Returns x and the
+/// number of iterations.
 Written doubling(int64_t most, bool with_condition) {
   Written w;
   constexpr auto kType = v1::DATA_TYPE_I64;
@@ -200,7 +200,7 @@ TEST_F(PlanRunTest, LoopsRunAsOftenAsTheirTripCountAndBoundAllow) {
 
 TEST_F(PlanRunTest, LoopsRunWhileTheirConditionHolds) {
   const Array x = integers(kI64, {3}, {1, 0, -1});
-  // 1, 2, 5, 12, 27, 58, 121: however many may run, the value ends where readers expect it.
+  // 1, 2, 5, 12, 27, 58, 121: whatever the bound, the value ends where readers expect it.
   for (const int64_t most : {0, 6, 7, 8}) {
     const Written w = doubling(most, true);
     EXPECT_THAT(integersOf(w, {count(900), flag(true), x}), ElementsAre(121, 57, -7, 6)) << most;
@@ -222,7 +222,7 @@ TEST_F(PlanRunTest, WhereRoundingDecidesHowOftenALoopRunsNothingIsSaid) {
 }
 
 TEST_F(PlanRunTest, LoopsReadAndWritePartsOfAnyBuffer) {
-  // stacked[i] = a[most - 1 - i] - w[i], and the same from its end in the arena, which a step reads afterwards.
+  // stacked[i] = a[most - 1 - i] - w[i], and the same from the end in the arena, which a later step reads.
   constexpr auto kType = v1::DATA_TYPE_I64;
   Written w;
   const int trips = w.input(kType, {}), a = w.input(kType, {4, 3});
@@ -250,14 +250,14 @@ TEST_F(PlanRunTest, LoopsReadAndWritePartsOfAnyBuffer) {
   };
   EXPECT_THAT(known((*results)[0]), ElementsAre(999, 1999, 2999, 98, 198, 298, 7, 17, 27, -1, -1, -1))
       << "nothing is known of parts that no iteration wrote";
-  // Known where both are: reversed[1] = 13.., reversed[2] = 102...
+  // Known where both are known: reversed[1] = 13.., reversed[2] = 102...
   EXPECT_THAT(known((*results)[1]),
               ElementsAre(-1, -1, -1, 98 - 13, 198 - 23, 298 - 33, 7 - 102, 17 - 202, 27 - 302, -1, -1, -1));
   EXPECT_EQ(run(w, {count(0), input}).status().code(), Code::kOk) << "an output of which no part is written";
 }
 
 TEST_F(PlanRunTest, LoopsNest) {
-  // Rows of a matrix of rows: y[r] = sum of x[r][c] over c, each row's sum begun with the one before it.
+  // Nested sums: y[r] = sum of x[r][c] over c, where each row's sum starts from the one before it.
   constexpr auto kType = v1::DATA_TYPE_I64;
   Written w;
   const int x = w.input(kType, {3, 5, 2}), zero = w.input(kType, {2});
@@ -359,7 +359,7 @@ TEST_F(PlanRunTest, FindsWrongLoops) {
   w.plan().mutable_buffers(w.plan().loops(0).carried(0).before())->set_size_bytes(16);
   EXPECT_THAT(fault(w), HasSubstr("its place 24"));
 
-  // Two values in one place: each overwrites what the other one needs.
+  // Two values in one place: each overwrites one that the other needs.
   w = doubling(5, false);
   const int spare = w.plan().loops(0).carried(0).spare();
   w.plan().mutable_loops(0)->mutable_carried(0)->set_result(spare);

@@ -25,7 +25,7 @@ inline v1::Intrinsic builtinInstruction(const std::string& target, const std::st
   return {};
 }
 
-/// The thesis's simplified Tensor Core of 2x2x2 (figure 5.2); b lies by columns in its memory.
+/// The thesis's simplified Tensor Core of 2x2x2 (figure 5.2); b is stored by columns.
 inline v1::Intrinsic smallMatrixUnit() {
   return instruction(R"(
     name: "mma.2x2x2" emit: "mma" arithmetic { form: MULTIPLY_ADD }
@@ -42,7 +42,7 @@ inline v1::Intrinsic smallMatrixUnit() {
     transfers { operand: "c" from: "shared" to: "memory" strides: "free" strides: "1" })");
 }
 
-/// Vectors of three lanes by a number: an extent that divides little.
+/// Scales vectors of three lanes: an extent that divides few others.
 inline v1::Intrinsic smallAxpy() {
   return instruction(R"(
     name: "axpy.3" emit: "axpy" arithmetic { form: MULTIPLY_ADD } iterations { name: "i" extent: 3 }

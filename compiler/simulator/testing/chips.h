@@ -9,8 +9,8 @@
 
 namespace tessera::compiler::simulator::testing {
 
-/// A chip that no C++ knows: products of 4x2x4 bytes between two small memories, a way out of its own, sums of pairs
-/// and maxima besides. No extent is a power of two of another's.
+/// A chip defined only here: products of 4x2x4 bytes between two small memories, with a separate output memory, and
+/// instructions for sums of pairs and maxima. No extent is a power of two times another one.
 inline std::string madeUpChip() {
   return R"(
     name: "made-up" family: SPATIAL
