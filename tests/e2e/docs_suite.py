@@ -204,7 +204,7 @@ def flags_of_the_service_are_documented(site, programs):
 
 def comments_reach_the_reference(site):
     text = (SITE / "api.html").read_text()
-    for line in ("Binds symbolic dimensions", "What to compile. Together with the compiler", "binds symbolic dimensions by name"):
+    for line in ("Binds symbolic dimensions", "A compilation request. The action key", "binds symbolic dimensions by name"):
         check(line.lower() in text.lower(), line)
     for message, field in (("CompileSpec", "model"), ("Failure.Reason", "INVALID_MODEL")):
         section = text[text.index(f'id="{message}"'):]
