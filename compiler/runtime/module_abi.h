@@ -1,10 +1,9 @@
-/* The border between generated code and the runtime: what code.so of an artifact exports.
+/* The interface between generated code and the runtime: the tables that code.so of an artifact exports.
  *
- * code.so has one symbol, `tessera_module_v1`, a constant tessera_module. It has no other dynamic
- * symbols, no constructors, needs no other library and does not allocate. Everything is position
- * independent and read-only after relocation. assemble() writes these tables, libtessera_rt reads
- * them; a change of any struct here raises TESSERA_MODULE_ABI. The symbol's name stays: an older
- * runtime finds it and says which version it lacks.
+ * code.so has one symbol, `tessera_module_v1`, a constant tessera_module. It has no other dynamic symbols and no
+ * constructors, needs no other library and does not allocate. Everything is position independent and read-only after
+ * relocation. assemble() writes these tables, libtessera_rt reads them; a change of any struct here must increment
+ * TESSERA_MODULE_ABI. The symbol keeps its name, so that an older runtime finds it and can name the version it lacks.
  */
 #ifndef TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
 #define TESSERA_COMPILER_RUNTIME_MODULE_ABI_H_
@@ -22,7 +21,7 @@ extern "C" {
 /* One phase of one workload over the range [lo, hi) of its grid.
  *   operands   the step's buffers, arguments first, results last; each 64-byte aligned
  *              (inputs and outputs of the caller may be aligned to their element only)
- *   workspace  shared by every thread of the step, kept from phase to phase
+ *   workspace  shared by all threads of the step, kept from phase to phase
  *   scratch    private to the calling thread, undefined at entry
  * Disjoint ranges of one phase may run concurrently; phases are separated by barriers. */
 typedef void (*tessera_kernel_fn)(void* const* operands, int64_t lo, int64_t hi, void* workspace, void* scratch);
@@ -33,8 +32,8 @@ typedef struct {
   int32_t rank;
   const int64_t* shape; /* rank elements */
   int64_t size_bytes;
-  /* Of an input: rank elements, the variant's dimension (a range) that each of its dimensions follows, -1: none; null
-   * where all are -1. */
+  /* For an input: rank elements, the variant's dimension (a range) that determines each extent, -1: none; null if all
+   * are -1. */
   const int32_t* ranges;
 } tessera_module_tensor;
 
@@ -44,7 +43,7 @@ enum {
   TESSERA_BUFFER_WEIGHT = 3,   /* offset in the weights section */
   TESSERA_BUFFER_ARENA = 4,    /* offset in the arena; index = position in places, where the variant has any */
   TESSERA_BUFFER_PREPARED = 5, /* index = position in the preparation's outputs; offset within it */
-  TESSERA_BUFFER_LOOP = 6      /* where a loop says, another place in each iteration; index = position in loops */
+  TESSERA_BUFFER_LOOP = 6      /* set by a loop, another address in each iteration; index = position in loops */
 };
 
 typedef struct {
@@ -59,9 +58,9 @@ typedef struct {
   int64_t grid; /* at least 1 */
 } tessera_module_phase;
 
-/* A phase whose grid is [outer][count][inner] for a level of which a run of n rows of a range needs the first
- * min(count, ceil(n * numerator / denominator) + slack) only: the rest writes rows that do not count. Of several
- * ranges, such as height and width of pixels that lie in one dimension, n is the product. */
+/* A cut of a phase's grid [outer][count][inner]: a run of n rows of a range needs only the first min(count, ceil(n *
+ * numerator / denominator) + slack) steps of this level; the others write rows that do not count. For several ranges,
+ * such as height and width of pixels in one dimension, n is the product. */
 typedef struct {
   int32_t phase;   /* of the step */
   uint32_t ranges; /* bits: dimensions of the variant */
@@ -69,8 +68,8 @@ typedef struct {
   int64_t numerator, denominator, slack;
 } tessera_module_cut;
 
-/* What a cut has to do with how far a phase writes: min(most, bytes * ceil(k * numerator / denominator)) of it, k the
- * steps that are left of the cut's level. */
+/* The effect of a cut on how far a phase writes: min(most, bytes * ceil(k * numerator / denominator)), where k is the
+ * number of steps that remain of the cut's level. */
 typedef struct {
   int32_t cut; /* of the step */
   int32_t reserved;
@@ -78,8 +77,8 @@ typedef struct {
   int64_t bytes, most;
 } tessera_module_reach_term;
 
-/* A run writes nothing of a result from byte base + the sum of the terms on. Of a result that has several of these
- * nothing from the farthest on; one that has none may be written to its end. */
+/* The phase writes no byte of a result at or after base + sum(terms). If a result has several such entries, the largest
+ * bound holds; a result without one may be written to its end. */
 typedef struct {
   int32_t operand; /* of the step; a result */
   int32_t num_terms;
@@ -97,40 +96,42 @@ typedef struct {
   int64_t flops;
   int64_t workspace_bytes; /* of these phases; at most the module's */
   int64_t scratch_bytes;
-  int32_t num_results; /* the last operands: written completely, not read before; the others are only read */
+  int32_t num_results; /* the last operands: written completely, not read before; all other operands are only read */
   int32_t num_cuts;
-  const tessera_module_cut* cuts;      /* ascending by phase; of one phase each within a step of the one before */
+  const tessera_module_cut* cuts; /* ascending by phase; within one phase each is inside a step of the one before */
   const tessera_module_reach* reaches; /* ascending by operand */
   int32_t num_reaches;
   int32_t reserved;
 } tessera_module_step;
 
 /* A part of the arena whose bytes are needed from step `first` to step `last` (the number of steps: until the run
- * ends). Where a run writes but the front of its places, they may lie closer together: at any multiples of 64, as long
- * as no two that are alive in one step share a byte that either writes. */
+ * ends). If a run writes only the leading bytes of its places, the places may be packed more densely: at any multiples
+ * of 64, provided that no two places alive in one step share a byte that either writes. */
 typedef struct {
-  int64_t offset, size_bytes; /* of a run that writes all */
+  int64_t offset, size_bytes; /* for a run that writes everything */
   int32_t first, last;
 } tessera_module_place;
 
-/* A value that each iteration hands on to the next. The first one reads `initial`; each writes where the one before it
- * did not, to `result` and `spare` in turns; behind the last one the value is in `result`. All of one size. */
+/* A value that each iteration passes to the next one. The first iteration reads `initial`; iterations write `result`
+ * and `spare` alternately, so that none overwrites the value it reads; after the last iteration the value is in
+ * `result`. All buffers have the same size. */
 typedef struct {
   int32_t initial;
-  int32_t before, after; /* what the body reads and what it writes; of kind LOOP, in no other entry */
+  int32_t before, after; /* read and written by the body; of kind LOOP, in no other entry */
   int32_t result, spare;
 } tessera_module_carried;
 
-/* A buffer of which each iteration reads or writes one part, parts of part.size_bytes one after another. */
+/* A buffer from which each iteration reads, or to which it writes, one part; parts of part.size_bytes follow each
+ * other. */
 typedef struct {
   int32_t whole;
   int32_t part;     /* of kind LOOP, in no other entry */
   int32_t written;  /* 0 or 1 */
-  int32_t reversed; /* 0 or 1: the first iteration has part most_iterations - 1 */
+  int32_t reversed; /* 0 or 1: the first iteration uses part most_iterations - 1 */
 } tessera_module_scan;
 
-/* Steps [first_step, last_step) run again and again. Loops lie within each other or apart; a LOOP buffer is used within
- * its loop only. Buffers are positions in the variant's; -1: there is none. */
+/* Steps [first_step, last_step) run repeatedly. Two loops are nested or disjoint; a LOOP buffer is used within its loop
+ * only. Buffers are positions in the variant's buffers; -1: none. */
 typedef struct {
   int32_t first_step, last_step;
   int64_t most_iterations;   /* 0: no bound, and nothing is scanned */
@@ -138,7 +139,7 @@ typedef struct {
   int32_t initial_condition; /* one byte, 0 or 1, read before the first iteration */
   int32_t condition;         /* one byte, 0 or 1, that the body writes */
   int32_t iteration;         /* one i64, written before each iteration */
-  int32_t executed;          /* one i64, written behind the last iteration */
+  int32_t executed;          /* one i64, written after the last iteration */
   int32_t num_carried;
   const tessera_module_carried* carried;
   const tessera_module_scan* scans;
@@ -146,8 +147,8 @@ typedef struct {
   int32_t reserved;
 } tessera_module_loop;
 
-/* An input that a run may leave out: it has this value then. Where it was compiled in, since shapes depend on it, a run
- * must not give another one. (A library that does not know `may_differ` refuses other values too.) */
+/* An input that a run may leave out, with its value in that case. If the value was compiled in because shapes depend on
+ * it, a run must not give another one. (A library that does not know `may_differ` refuses other values too.) */
 typedef struct {
   int32_t input;
   int32_t may_differ; /* 1: the value is a default; 0: it was compiled in */
@@ -155,7 +156,7 @@ typedef struct {
   int64_t size_bytes; /* the input's */
 } tessera_module_fixed_input;
 
-/* A dimension of an output whose extent a step computes: after a run `buffer` holds it, an i64 of 0 to the
+/* A dimension of an output whose extent a step computes: after a run `buffer` holds it, an i64 between 0 and the
  * dimension's entry in `shape`. The output's elements are laid out for `shape`; the runtime packs them. */
 typedef struct {
   int32_t output;
@@ -164,28 +165,28 @@ typedef struct {
   int32_t reserved;
 } tessera_module_extent;
 
-/* A symbolic dimension of the model, bound; a negative size: a range, at most so many (-1: exactly one). What is a
- * range is one in all variants of an artifact. A range whose name says how it follows from other dimensions, as
- * "past + 1", is so large in every run (ir/dimension_formula.h). Each has an input of its name behind the model's own,
- * an i64 without dimensions, in the order of the dimensions: a run gives there how many of the elements along the
- * dimensions that follow it count. */
+/* A symbolic dimension of the model with its size; a negative size is a range up to its absolute value (-1: exactly
+ * one). A dimension is a range in all variants of an artifact or in none. A range whose name is a formula of other
+ * dimensions, such as "past + 1", has that size in every run (ir/dimension_formula.h). Each range has an input of its
+ * name after the model's own inputs, a scalar i64, in the order of the dimensions: the number of elements that count
+ * along the dimensions of that range in this run. */
 typedef struct {
   const char* name;
   int64_t size;
 } tessera_module_dimension;
 
-/* Sizes of a range for which the model does not work, such as an image that is smaller than a window: a run of `first`
- * to `last` elements along it is refused, unless it is a multiple of `multiple`. */
+/* Sizes of a range that the model does not support, such as an image smaller than a window: a run with `first` to
+ * `last` elements along it is refused, unless the size is a multiple of `multiple`. */
 typedef struct {
   int32_t dimension; /* of the variant; a range */
   int32_t reserved;
   int64_t first, last;
-  int64_t multiple; /* 0: none does */
+  int64_t multiple; /* 0: no multiple is accepted */
   const char* reason;
 } tessera_module_refused_sizes;
 
-/* The model for one set of input shapes. Names and element types of inputs and outputs are those of every other
- * variant; no two variants have the same input shapes. */
+/* The model for one set of input shapes. Names and element types of inputs and outputs are the same in all variants; no
+ * two variants have the same input shapes. */
 typedef struct {
   const tessera_module_dimension* dimensions; /* in the order in which the model's inputs name them */
   const tessera_module_tensor* inputs;        /* tessera_module.num_inputs of them */
@@ -194,8 +195,8 @@ typedef struct {
   const tessera_module_step* steps;
   const tessera_module_extent* extents; /* ascending by output, then dimension */
   const tessera_module_refused_sizes* refused_sizes;
-  const tessera_module_place* places; /* of a variant with ranges; none: all lies where `buffers` says */
-  const tessera_module_loop* loops;   /* by first step; of those that begin at one step the outer one first */
+  const tessera_module_place* places; /* of a variant with ranges; none: every buffer is at its offset in `buffers` */
+  const tessera_module_loop* loops;   /* by first step; among loops with the same first step the outer one first */
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
@@ -204,7 +205,7 @@ typedef struct {
   int32_t num_places;
   int32_t num_loops;
   int32_t reserved;
-  int64_t arena_bytes; /* one per concurrent run; of the greatest sizes */
+  int64_t arena_bytes; /* one per concurrent run, for the greatest sizes */
 } tessera_module_variant;
 
 typedef struct tessera_module {
@@ -222,8 +223,8 @@ typedef struct tessera_module {
   int32_t num_fixed_inputs;
   int32_t reserved;
   const tessera_module_fixed_input* fixed_inputs; /* ascending by input; of every variant */
-  /* Computes weights before the first run: one variant, no inputs, its outputs are the prepared weights of all
-   * variants; it has no preparation of its own. Null: there are none. */
+  /* Computes weights before the first run: a module with one variant and no inputs whose outputs are the prepared
+   * weights of all variants; it has no preparation itself. Null: there are none. */
   const struct tessera_module* preparation;
 } tessera_module;
 

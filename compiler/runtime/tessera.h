@@ -6,14 +6,14 @@
  *   tessera_session_create(artifact, 1, &session);
  *   tessera_session_run(session, inputs, n_in, outputs, n_out);
  *
- * Threads: an artifact is immutable; any number of threads and sessions may use one. A session is one run at
- * a time with its own intermediates and threads; two runs at once need two sessions.
- * Memory: a session allocates when it is created and its pages are touched by its first run; later runs
- * neither allocate nor take locks of the C library.
- * Trust: an artifact holds native code. Its tables are checked before use, its code is not and cannot be: this library
- * holds no keys. Whoever calls it knows the file, or has checked its signature on the descriptor that
- * tessera_artifact_load_fd then loads (C++: clients/cpp/trust.h; Python and the command line do so by themselves);
- * artifacts of unknown origin are for `tessera run --sandbox`. The file must not change while it is loaded.
+ * Threads: an artifact is immutable; any number of threads and sessions may use one. A session executes one run at a
+ * time with its own intermediates and threads; concurrent runs need separate sessions.
+ * Memory: a session allocates when it is created, and its first run touches the pages; later runs neither allocate nor
+ * take locks of the C library.
+ * Trust: an artifact contains native code. Its tables are checked before use; its code is not and cannot be, since this
+ * library holds no keys. The caller must know the file, or check its signature on the descriptor that
+ * tessera_artifact_load_fd then loads (C++: clients/cpp/trust.h; Python and the command line do so themselves); use
+ * `tessera run --sandbox` for artifacts of unknown origin. The file must not change while it is loaded.
  * Loading uses openat, mmap, memfd_create and dlopen; running uses futex and no other system call.
  */
 #ifndef TESSERA_COMPILER_RUNTIME_TESSERA_H_
@@ -34,7 +34,7 @@ extern "C" {
 
 typedef enum {
   TESSERA_OK = 0,
-  TESSERA_INVALID_ARGUMENT = 1, /* a null pointer, a size or an alignment that does not fit */
+  TESSERA_INVALID_ARGUMENT = 1, /* a null pointer, a wrong size or alignment */
   TESSERA_IO_ERROR = 2,         /* the operating system refused: file, memory mapping, thread */
   TESSERA_CORRUPT = 3,          /* not an artifact, truncated, a checksum or a table that does not hold */
   TESSERA_INCOMPATIBLE = 4,     /* made for another architecture, or needs CPU features this host lacks */
@@ -43,7 +43,7 @@ typedef enum {
   TESSERA_OUT_OF_BOUNDS = 7 /* a guarded run: a kernel wrote outside of its memory */
 } tessera_status;
 
-/* What went wrong in this thread's latest call that failed: one sentence, valid until the next one. Never null. */
+/* The error of this thread's latest failed call: one sentence, valid until the next failure. Never null. */
 TESSERA_API const char* tessera_last_error(void);
 
 /* Release of the library, e.g. "0.1.0". */
@@ -74,23 +74,24 @@ TESSERA_API size_t tessera_dtype_size(int32_t dtype);
 typedef struct tessera_artifact tessera_artifact;
 
 enum {
-  /* Also check the weights' checksum: reads them all, about a second per 2 GiB. Code and tables always are. */
+  /* Also check the weights' checksum: reads all weights, about a second per 2 GiB. Code and tables are always checked.
+   * */
   TESSERA_VERIFY_WEIGHTS = 1
 };
 
-/* Loads an artifact file. On success *artifact must be given to tessera_artifact_destroy.
- * Fails with IO_ERROR, CORRUPT, INCOMPATIBLE (before any code of it is mapped) or OUT_OF_MEMORY. */
+/* Loads an artifact file. On success the caller must pass *artifact to tessera_artifact_destroy. Fails with IO_ERROR,
+ * CORRUPT, INCOMPATIBLE (before any code is mapped) or OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_artifact_load(const char* path, uint32_t flags, tessera_artifact** artifact);
 
-/* The same for an open file; `fd` stays the caller's and may be closed afterwards. */
+/* The same for an open file; the caller keeps ownership of `fd` and may close it afterwards. */
 TESSERA_API tessera_status tessera_artifact_load_fd(int fd, uint32_t flags, tessera_artifact** artifact);
 
-/* The same for a file in memory, which must stay unchanged until the artifact is destroyed. Weights are used
- * in place when they lie at a multiple of 64, which they do when `data` does; else they are copied. */
+/* The same for a file in memory, which must stay unchanged until the artifact is destroyed. Weights are used in place
+ * if they are aligned to 64 bytes, which holds if `data` is; otherwise they are copied. */
 TESSERA_API tessera_status tessera_artifact_load_memory(const void* data, size_t size, uint32_t flags,
                                                         tessera_artifact** artifact);
 
-/* Null is allowed. Sessions of the artifact keep what they need of it and stay usable. */
+/* Null is allowed. Sessions of the artifact stay usable: they keep the parts that they need. */
 TESSERA_API void tessera_artifact_destroy(tessera_artifact* artifact);
 
 /* A dense row-major tensor. Pointers live as long as the artifact. */
@@ -110,28 +111,29 @@ TESSERA_API tessera_status tessera_artifact_input(const tessera_artifact* artifa
 TESSERA_API tessera_status tessera_artifact_output(const tessera_artifact* artifact, size_t index,
                                                    tessera_tensor_info* info);
 
-/* The value an input was fixed to when the model was compiled, `size_bytes` of it; null when it may have any.
- * A run with another value fails with INVALID_ARGUMENT. Lives as long as the artifact. */
+/* The value to which an input was fixed when the model was compiled, `size_bytes` of it; null if the input is not
+ * fixed. A run with another value fails with INVALID_ARGUMENT. Valid as long as the artifact. */
 TESSERA_API const void* tessera_artifact_fixed_input(const tessera_artifact* artifact, size_t index);
 
-/* The value of an input that a run leaves out, `size_bytes` of it: a default of the model, or what the input was fixed
- * to. Null when every run must give it. Lives as long as the artifact. */
+/* The value of an input that a run leaves out, `size_bytes` of it: a default of the model, or the fixed value. Null if
+ * every run must give the input. Valid as long as the artifact. */
 TESSERA_API const void* tessera_artifact_default_input(const tessera_artifact* artifact, size_t index);
 
-/* Dimensions of an output whose extent depends on the data (how many boxes were found): bit d stands for
- * dimension d. tessera_artifact_output gives their upper bounds, and the size for those; the extents of a run are
- * tessera_session_output_shape's. Of several variants: bounded in any. 0 when the index is out of range. */
+/* Dimensions of an output whose extent depends on the data (for example the number of boxes found), as a bit set: bit d
+ * stands for dimension d. tessera_artifact_output returns their upper bounds, and the size for those;
+ * tessera_session_output_shape returns the extents of a run. With several variants: dimensions bounded in any variant.
+ * 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artifact, size_t index);
 
-/* Dimensions of an input that were compiled as ranges, "batch=1..64": bit d stands for dimension d. For each range one
- * of the artifact's last inputs, an i64 with the range's name, says how much of it a run has: 0 to the greatest size of
- * the variant. The input's buffer is dense, of the sizes that the run has, and is copied; or it is laid out for the
- * greatest sizes of the variant, and read where it is: what follows the run's own elements then may be read, and
- * changes no result; it should be finite, 0 say. Outputs have their extents by tessera_session_output_shape. 0 when the
- * index is out of range. */
+/* Dimensions of an input that were compiled as ranges, "batch=1..64", as a bit set: bit d stands for dimension d. For
+ * each range one of the artifact's last inputs, an i64 with the range's name, gives the size in this run: 0 to the
+ * greatest size of the variant. The input's buffer is either dense, in the sizes of the run, and is copied; or it is
+ * laid out for the greatest sizes of the variant and used in place: elements after the run's own may then be read but
+ * do not affect results; they should be finite, for example 0. tessera_session_output_shape returns the outputs'
+ * extents. 0 when the index is out of range. */
 TESSERA_API uint64_t tessera_artifact_ranged_dims(const tessera_artifact* artifact, size_t index);
-/* Which of the variants' dimensions (tessera_artifact_variant_dimension) a dimension of an input follows as a range;
- * -1: none. */
+/* Index of the variants' dimension (tessera_artifact_variant_dimension) that determines this extent of an input as a
+ * range; -1: none. */
 TESSERA_API int32_t tessera_artifact_range_of(const tessera_artifact* artifact, size_t index, size_t dimension);
 
 /* Steps run one after another; each is one fused group of the model. */
@@ -139,7 +141,7 @@ typedef struct {
   const char* name;   /* graph nodes it stems from */
   const char* symbol; /* of its kernel; equal workloads share one */
   int32_t num_phases;
-  int64_t max_grid; /* of its phases: how many ways it can be split over threads */
+  int64_t max_grid; /* of its phases: the number of parts into which it can be split for threads */
   int64_t flops;
 } tessera_step_info;
 
@@ -147,10 +149,10 @@ TESSERA_API size_t tessera_artifact_num_steps(const tessera_artifact* artifact);
 TESSERA_API tessera_status tessera_artifact_step(const tessera_artifact* artifact, size_t index,
                                                  tessera_step_info* info);
 
-/* Bytes an artifact takes: weights are mapped and shared, the rest is per session. */
+/* Memory of an artifact in bytes: weights are mapped and shared, all else is per session. */
 typedef struct {
   int64_t weights_bytes;
-  int64_t arena_bytes;     /* intermediates, of the variant that needs most, at the greatest sizes of its ranges */
+  int64_t arena_bytes;     /* intermediates, for the largest variant, at the greatest sizes of its ranges */
   int64_t workspace_bytes; /* of one step, shared by its threads */
   int64_t scratch_bytes;   /* per thread */
 } tessera_memory_info;
@@ -161,10 +163,10 @@ TESSERA_API tessera_status tessera_artifact_memory(const tessera_artifact* artif
  * a transformed domain, for example. The artifact's first session computes them, and all sessions share them. */
 TESSERA_API int64_t tessera_artifact_prepared_bytes(const tessera_artifact* artifact);
 
-/* ---- Variants ----
- * An artifact may hold several specialisations of its model, each for other input shapes. They have the same inputs
- * and outputs by name and element type, in the same order; shapes, sizes and steps are their own. The functions above
- * describe variant 0, the only one of most artifacts: a program that runs those needs nothing of this section. */
+/* ---- Variants ---- An artifact may contain several specializations of its model, for different input shapes. They
+ * have the same inputs and outputs by name and element type, in the same order; shapes, sizes and steps differ. The
+ * functions above describe variant 0, the only one of most artifacts: programs for such artifacts need nothing of this
+ * section. */
 
 enum { TESSERA_MAX_VARIANTS = 64 };
 
@@ -195,22 +197,22 @@ TESSERA_API tessera_status tessera_artifact_variant_output(const tessera_artifac
 TESSERA_API tessera_status tessera_artifact_variant_step(const tessera_artifact* artifact, size_t variant, size_t index,
                                                          tessera_step_info* info);
 
-/* The shape of an input: `rank` extents, outermost first; rank -1 where it is not known. */
+/* The shape of an input: `rank` extents, outermost first; rank -1 if it is unknown. */
 typedef struct {
   const int64_t* extents;
   int32_t rank;
 } tessera_shape;
 
-/* Finds the one variant with these input shapes (one per input, in order; none at all: not known) and these dimensions;
- * of those compiled for a range the smallest that has room.
- * Fails with INVALID_ARGUMENT when none fits, or several do; the error lists what there is. */
+/* Finds the variant with these input shapes (one per input, in order; none at all: unknown) and these dimensions; among
+ * variants that differ in their ranges only, the smallest that is large enough. Fails with INVALID_ARGUMENT, listing
+ * all variants, when none or several match. */
 TESSERA_API tessera_status tessera_artifact_find_variant(const tessera_artifact* artifact, const tessera_shape* inputs,
                                                          size_t num_inputs, const tessera_dimension* dimensions,
                                                          size_t num_dimensions, size_t* variant);
 
-/* Completes the sizes of a run: `sizes` has those of the variant's dimensions, in order, negative where not known.
- * Ranges that are not known become as large as the variant, but for those that follow from others by their names, as
- * "past + 1" does: no run has other sizes of these. Fails with INVALID_ARGUMENT where none follows ("N/2" of 3). */
+/* Completes the sizes of a run: `sizes` has those of the variant's dimensions, in order, negative if unknown. An
+ * unknown range gets the variant's greatest size, except ranges whose size follows from others by their names ("past +
+ * 1"), which get that size. Fails with INVALID_ARGUMENT if no size follows ("N/2" of 3). */
 TESSERA_API tessera_status tessera_artifact_complete_sizes(const tessera_artifact* artifact, size_t variant,
                                                            int64_t* sizes, size_t num_dimensions);
 
@@ -220,40 +222,39 @@ typedef struct tessera_session tessera_session;
 
 enum { TESSERA_MAX_THREADS = 1024 };
 
-/* Prepares runs on `threads` threads, 1 to TESSERA_MAX_THREADS; the thread that calls run is one of them, so
- * 1 starts none. The first session of an artifact also computes its prepared weights (tessera_artifact_prepared_bytes)
- * on them; whoever creates another meanwhile waits for that. Fails with INVALID_ARGUMENT, OUT_OF_MEMORY or IO_ERROR (no
- * more threads). */
+/* Prepares runs with `threads` threads, 1 to TESSERA_MAX_THREADS; the thread that calls run is one of them, so 1 starts
+ * none. The first session of an artifact also computes its prepared weights (tessera_artifact_prepared_bytes) with
+ * them; a concurrent call waits for that. Fails with INVALID_ARGUMENT, OUT_OF_MEMORY or IO_ERROR (no more threads). */
 TESSERA_API tessera_status tessera_session_create(const tessera_artifact* artifact, int threads,
                                                   tessera_session** session);
 
-/* Lets runs that begin from now on be of another artifact of the same model: a newer version, or, to go back, an
- * earlier one. Any thread may call it at any time: a run in progress ends with the artifact that it began with, and
- * what takes long is done before anything changes. Inputs and outputs must have the same names, types and shapes,
- * variant by variant; the chosen variant stays. Descriptions of tensors that the session gave out live as long as the
- * artifact before. Fails with INVALID_ARGUMENT (other tensors), or as tessera_session_create does, and nothing has
- * changed. */
+/* Replaces the artifact for all runs that begin after this call, by a newer or an earlier version of the same model.
+ * Any thread may call it at any time: a run in progress ends with the artifact that it began with, and the lengthy
+ * preparation happens before anything changes. Inputs and outputs must have the same names, types and shapes in each
+ * variant; the selected variant is kept. Tensor descriptions returned by the session earlier are valid as long as the
+ * old artifact. Fails with INVALID_ARGUMENT (different tensors), or as tessera_session_create; the session is then
+ * unchanged. */
 TESSERA_API tessera_status tessera_session_replace(tessera_session* session, const tessera_artifact* artifact);
 
-/* Null is allowed. Must not be called while the session runs. */
+/* Null is allowed. Must not be called during a run. */
 TESSERA_API void tessera_session_destroy(tessera_session* session);
 
-/* Sessions of artifacts with several variants run one of them at a time, at first variant 0; addresses are there for
- * the largest. Choosing another neither allocates nor touches memory. Fail with INVALID_ARGUMENT (as
- * tessera_artifact_find_variant does; the choice stays as it was) or BUSY. */
+/* A session of an artifact with several variants runs the selected one, at first variant 0; its memory is sized for the
+ * largest. Selecting another one neither allocates nor touches memory. Fails with INVALID_ARGUMENT (as
+ * tessera_artifact_find_variant; the selection is then unchanged) or BUSY. */
 TESSERA_API tessera_status tessera_session_set_input_shapes(tessera_session* session, const tessera_shape* inputs,
                                                             size_t num_inputs);
 TESSERA_API tessera_status tessera_session_set_variant(tessera_session* session, size_t variant);
 TESSERA_API size_t tessera_session_variant(const tessera_session* session);
-/* Inputs and outputs of the chosen variant. */
+/* Inputs and outputs of the selected variant. */
 TESSERA_API tessera_status tessera_session_input(const tessera_session* session, size_t index,
                                                  tessera_tensor_info* info);
 TESSERA_API tessera_status tessera_session_output(const tessera_session* session, size_t index,
                                                   tessera_tensor_info* info);
 
-/* Caller's memory for one tensor: `size_bytes` must be the tensor's (of an input with ranges that of the run's sizes,
- * or the variant's: tessera_artifact_ranged_dims), `data` aligned to its element. Multiples of 64 are a little faster.
- */
+/* The caller's memory for one tensor: `size_bytes` must be the tensor's (for an input with ranges that of the run's
+ * sizes or of the variant's: tessera_artifact_ranged_dims), and `data` must be aligned to its element. Alignment to 64
+ * bytes is slightly faster. */
 typedef struct {
   const void* data;
   size_t size_bytes;
@@ -263,55 +264,54 @@ typedef struct {
   size_t size_bytes;
 } tessera_buffer;
 
-/* Runs the chosen variant of the model once. Buffers are given in the order of the artifact's inputs and outputs; no
- * output may overlap another buffer. {NULL, 0} leaves out an input that tessera_artifact_default_input has a value of.
- * Returns when the outputs are written. An output with bounded dimensions gets its elements densely for the extents of
- * this run; what follows them in its buffer is undefined. Fails with INVALID_ARGUMENT (nothing was written), BUSY, or
- * CORRUPT (the code computed an impossible extent). */
+/* Runs the selected variant of the model once. Buffers are in the order of the artifact's inputs and outputs; no output
+ * may overlap another buffer. {NULL, 0} leaves out an input for which tessera_artifact_default_input returns a value.
+ * Returns when the outputs are written. An output with bounded dimensions receives its elements densely for the extents
+ * of this run; bytes after them in its buffer are undefined. Fails with INVALID_ARGUMENT (nothing was written), BUSY,
+ * or CORRUPT (the code computed an impossible extent). */
 TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
                                                size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
 
-/* Puts the extents of an output into dims[0 .. rank): those of the latest run of the session's variant, before the
- * first one the upper bounds. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
+/* Stores the extents of an output in dims[0 .. rank): those of the latest run of the session's variant, or the upper
+ * bounds before the first run. Must not be called during a run. Fails with INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* session, size_t index, int64_t* dims);
 
-/* What the latest run computed, as a part of the operations of its variant: 1, or less where the run had fewer rows of
- * a range and loops over them ended by that count. Must not be called while the session runs. */
+/* The share of the variant's operations that the latest run computed: 1, or less if the run had fewer rows of a range
+ * and loops over them were shortened. Must not be called during a run. */
 TESSERA_API double tessera_session_work(const tessera_session* session);
 
-/* The same figures for the session's variant as it runs: arena_bytes is what the latest run had its intermediates in,
- * which of a variant with ranges is as much as a run of its size needs, or of a larger one before it. Before the first
- * run as much as any needs. Must not be called while the session runs. Fails with INVALID_ARGUMENT. */
+/* The same figures for the session's variant as it runs: arena_bytes is the memory of the intermediates in the latest
+ * run, which for a variant with ranges depends on the largest run so far. Before the first run, the memory for the
+ * greatest sizes. Must not be called during a run. Fails with INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_session_memory(const tessera_session* session, tessera_memory_info* info);
 
-/* The same as tessera_session_run, and puts the wall time of each step in nanoseconds into step_ns[0 .. num_steps) of
- * the chosen variant.
- * Reading the clock costs about 50 ns a step. */
+/* Like tessera_session_run; also stores the wall-clock time of each step in nanoseconds in step_ns[0 .. num_steps) of
+ * the selected variant. Reading the clock costs about 50 ns per step. */
 TESSERA_API tessera_status tessera_session_profile(tessera_session* session, const tessera_const_buffer* inputs,
                                                    size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,
                                                    int64_t* step_ns, size_t num_steps);
 
 /* ---- Finding faults in generated code ---- */
 
-/* A kernel that steps outside of its memory is a fault of the compiler. From now on a SIGSEGV, SIGBUS, SIGILL or SIGFPE
- * in generated code, of any session and thread, is told as one sentence that names the kernel ("SIGSEGV in kernel w3
- * (step 4: conv1+relu), phase 1, grid [0, 16)") to `ended`, or to standard error when that is null. `ended` runs in the
- * signal handler of that thread, on a stack of some 60 KiB; since generated code calls no function, it may call any,
- * but must not wait for other threads of the run. When it returns, the signal goes on to the handler that was there
- * before this call, which by default ends the process. Call it again to change `ended`. */
+/* A kernel that accesses memory outside of its operands is a bug of the compiler. From now on a SIGSEGV, SIGBUS, SIGILL
+ * or SIGFPE in generated code, in any session and thread, is reported as one sentence that names the kernel ("SIGSEGV
+ * in kernel w3 (step 4: conv1+relu), phase 1, grid [0, 16)") to `ended`, or on standard error if that is null. `ended`
+ * runs in the signal handler of that thread, on a stack of about 60 KiB; since generated code calls no function, it may
+ * call any, but must not wait for other threads of the run. When it returns, the signal is passed to the handler
+ * installed before this call, which by default ends the process. A further call replaces `ended`. */
 TESSERA_API void tessera_report_faults(void (*ended)(const char* sentence));
 
 typedef enum {
-  TESSERA_GUARD_FRONT = 0, /* the first byte of each lies right behind an unreadable page */
-  TESSERA_GUARD_BACK = 1   /* the last one as close before one as its alignment allows */
+  TESSERA_GUARD_FRONT = 0, /* the first byte of each buffer directly follows an inaccessible page */
+  TESSERA_GUARD_BACK = 1   /* the last byte is as close before one as the alignment allows */
 } tessera_guard;
 
-/* The same as tessera_session_run, for finding such a kernel: each operand of each step, its workspace and the scratch
- * of each thread is memory of its own between unreadable pages, filled with a pattern first, and only results may be
- * written. What reads or writes outside is a fault at once; what writes into the up to 63 bytes that alignment leaves
- * at the back, or the rest of a page at the other end, makes the run fail with OUT_OF_BOUNDS after the step, named. Run
- * it with both guards: outputs that are not equal depend on memory nobody wrote. Allocates, copies every operand of
- * every step, and takes about ten times as long. */
+/* Like tessera_session_run, for finding such a kernel: each operand of each step, its workspace and the scratch of each
+ * thread is in separate memory between inaccessible pages, filled with a pattern first, and only results are writable.
+ * An access outside faults at once; a write into the up to 63 bytes of alignment padding at the back, or into the rest
+ * of a page at the other end, makes the run fail with OUT_OF_BOUNDS after the step, which the error names. Run it with
+ * both guards: outputs that differ depend on uninitialized memory. Allocates, copies every operand of every step, and
+ * takes about ten times as long. */
 TESSERA_API tessera_status tessera_session_run_guarded(tessera_session* session, const tessera_const_buffer* inputs,
                                                        size_t num_inputs, const tessera_buffer* outputs,
                                                        size_t num_outputs, tessera_guard guard);
