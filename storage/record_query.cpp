@@ -66,7 +66,7 @@ absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::st
   size_t bytes = 0;
   while (true) {
     TESSERA_ASSIGN_OR_RETURN(std::optional<GroupKey> found, next(at.behind));
-    if (found && !query.project.empty() && found->project != query.project) *found = std::nullopt;
+    if (found && !query.project.empty() && found->project != query.project) found = std::nullopt;
     if (!query.workloads.empty() && (!found || found->workload != query.workloads[at.workload])) {
       if (++at.workload == query.workloads.size()) return page;
       at.behind = before(query.project, query.workloads[at.workload]);

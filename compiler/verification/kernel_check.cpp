@@ -290,7 +290,7 @@ absl::Status KernelCheck::run() {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   TESSERA_ASSIGN_OR_RETURN(auto module, codegen::parseWorkload(context, unit_.ir()));
-  mlir::func::FuncOp func = module->getOps<mlir::func::FuncOp>().begin();
+  mlir::func::FuncOp func = *module->getOps<mlir::func::FuncOp>().begin();
   if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver)) over_ = static_cast<int>(over.getInt());
   if (absl::Status status = interpretWorkload(func); !status.ok()) {
     const std::string why = status.code() == absl::StatusCode::kOutOfRange

@@ -124,9 +124,9 @@ absl::Status LoopState::leave() {
   for (const v1::StepLoop::Carried& carried : loop_.carried()) {
     const int holder = holderAfter(carried, ended_);
     if (holder != carried.result()) {
-      TESSERA_ASSIGN_OR_RETURN(const Place from, places_.of(holder), to = places_.of(carried.result()));
-      if (!to.ok()) return to.status();
-      TESSERA_RETURN_IF_ERROR(memory_.copy(from, *to));
+      TESSERA_ASSIGN_OR_RETURN(const Place from, places_.of(holder));
+      TESSERA_ASSIGN_OR_RETURN(const Place to, places_.of(carried.result()));
+      TESSERA_RETURN_IF_ERROR(memory_.copy(from, to));
     }
     places_.release(carried.before());
     places_.release(carried.after());

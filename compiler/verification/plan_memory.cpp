@@ -72,7 +72,7 @@ absl::StatusOr<const PlanMemory::Bytes*> PlanMemory::section(const Place& place)
 
 absl::StatusOr<PlanMemory::Bytes> PlanMemory::load(const Place& place, int64_t size) const {
   if (place.kind == v1::Buffer::WEIGHT) return loadWeight(place, size);
-  TESSERA_ASSIGN_OR_RETURN(const const Bytes* from, section(place));
+  TESSERA_ASSIGN_OR_RETURN(const Bytes* from, section(place));
   if (place.kind == v1::Buffer::OUTPUT && !from->written)
     return absl::InternalError("a step reads an output before it is written");
   if (size > place.size_bytes || place.offset + place.size_bytes > static_cast<int64_t>(from->values.size()))
@@ -97,7 +97,7 @@ absl::StatusOr<PlanMemory::Bytes> PlanMemory::loadWeight(const Place& place, int
 absl::Status PlanMemory::store(const Place& place, const Bytes& bytes) {
   if (place.kind == v1::Buffer::INPUT || place.kind == v1::Buffer::WEIGHT || place.kind == v1::Buffer::PREPARED)
     return absl::InternalError("a step writes to a weight or an input");
-  TESSERA_ASSIGN_OR_RETURN(const const Bytes* found, section(place));
+  TESSERA_RETURN_IF_ERROR(section(place).status());
   Bytes& to = place.kind == v1::Buffer::ARENA ? arena_ : outputs_[static_cast<size_t>(place.index)];
   if (static_cast<int64_t>(bytes.values.size()) > place.size_bytes ||
       place.offset + place.size_bytes > static_cast<int64_t>(to.values.size())) {
