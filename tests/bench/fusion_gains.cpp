@@ -2,7 +2,7 @@
 // region that has a price taken and with none, and both are run by turns on one thread. Not a test; prints a table.
 //   fusion_gains [--rounds N] [--pairs] MODEL.onnx...
 // --pairs: what the compiler chooses against the best that it has when nothing is fused but pairs, and against none.
-// The models of the table in tests/bench/fusion.md: tests/bench/fusion_gains_models.
+// tests/bench/fusion_gains_models writes the models of tests/bench/results/fusion.csv.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

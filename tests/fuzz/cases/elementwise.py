@@ -125,7 +125,7 @@ def castable(c, x, to):
 
 
 def is_nan_to_integer(x, to):
-    """Which integer NaN becomes is the processor's affair (README)."""
+    """Which integer NaN becomes is the processor's affair (clients/docs/design/fuzzing.md)."""
     return to != "bool" and not is_float(to) and is_float(x.type) and bool(np.isnan(x.array.astype("f4")).any())
 
 

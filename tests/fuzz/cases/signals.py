@@ -8,7 +8,7 @@ from fuzz.cases.table import operator
 @operator("DFT", ("f32", "f32", "f64"), (3, 4), since=17)
 def dft(c, x):
     if x.shape[-1] not in (1, 2) or 0 in x.shape or not np.isfinite(x.array).all():
-        return None  # whether a coefficient of zero takes part nobody says (README)
+        return None  # whether a coefficient of zero takes part nobody says (clients/docs/design/fuzzing.md)
     axis = c.integer(1, x.rank - 2)
     c.sums(x.shape[axis])
     attributes = {"inverse": 1} if c.chance(0.4) else {}

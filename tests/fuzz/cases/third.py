@@ -450,7 +450,7 @@ def opinion(step, values):
 
 
 def stands_in(step, values):
-    """Whether ONNX Runtime is known not to compute this (tests/fuzz/README.md): products over nothing, sums of integers that
+    """Whether ONNX Runtime is known not to compute this (clients/docs/design/fuzzing.md): products over nothing, sums of integers that
     saturate, products too, remainders of 64 bits by way of f64, the larger of two numbers of 64 bits, LSTM with a clip, layers
     with state of NaN, ArgMax and ArgMin of nothing, the largest of NaN and others, the sign of a zero that is chosen; or not as exactly as it can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
     if len(step.nodes) != 1:

@@ -51,7 +51,7 @@ def conv(c, x):
         return None
     attributes, kernel = found
     if set(kernel) == {3} and not is_finite(x):
-        return None  # Winograd's blocks are sums of all of their inputs (README)
+        return None  # Winograd's blocks are sums of all of their inputs (clients/docs/design/fuzzing.md)
     channels = x.shape[1]
     group = groups_of(c, channels)
     each = c.pick(1, 1, 2, 3, 5, 8, 16, 17, 32) if group < 4 else c.pick(1, 1, 2, 3)
@@ -70,7 +70,7 @@ def conv(c, x):
 @operator("ConvTranspose", HEAVY, IMAGES, since=1)
 def conv_transpose(c, x):
     spatial = x.shape[2:]
-    if 0 in x.shape or not is_finite(x):  # taps that do not exist are zeros, and zero times NaN is NaN (README)
+    if 0 in x.shape or not is_finite(x):  # taps that do not exist are zeros, and zero times NaN is NaN (clients/docs/design/fuzzing.md)
         return None
     kernel = [c.pick(1, 2, 3, 3, 4, 5) for _ in spatial]
     strides = [c.pick(1, 1, 2, 2, 3) for _ in spatial]
