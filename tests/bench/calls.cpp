@@ -1,9 +1,9 @@
-// tessera-calls: clients that ask for one job, each the next time when it has the answer.
+// tessera-calls: clients that query one job in a loop.
 //
 //   tessera-calls --server ADDR --clients 8 --seconds 2 JOB
 //
-// A connection for each client, shown who it is as the command line client does (TESSERA_TOKEN, TESSERA_TLS_*). What is
-// measured begins when all are connected. Prints one JSON object.
+// Each client has its own connection and authenticates like the command line client (TESSERA_TOKEN, TESSERA_TLS_*).
+// Timing begins when all clients are connected. Prints one JSON object.
 
 #include <chrono>
 #include <iostream>

@@ -1,8 +1,8 @@
 // Prints time and memory of each step of compiling one model, in one process and on one thread:
 //   compile_scaling [--plan] [--target NAME] MODEL.onnx
-// With --plan no code is made.
-// A line for each step: name, milliseconds, peak of the resident memory in MB while it ran. Then the numbers of nodes,
-// steps of the plan and workloads, and the totals. tests/bench/scaling runs it on models of growing size.
+// With --plan it generates no code. Prints one line for each step: name, milliseconds, peak resident memory in MB. Then
+// the numbers of nodes, plan steps and workloads, and the totals. tests/bench/scaling runs it on models of growing
+// size.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,7 @@ namespace {
   std::exit(1);
 }
 
-/// Time and memory between two calls, added up by name.
+/// Time and peak memory between two calls, summed by step name.
 class StepTimes {
  public:
   StepTimes() { begin(); }

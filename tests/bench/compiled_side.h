@@ -13,7 +13,7 @@
 #include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 
-/// One way of compiling a model, loaded, for benchmarks that hold several against each other by turns.
+/// One way of compiling a model, loaded, for benchmarks that alternate between several.
 namespace tessera {
 
 [[noreturn]] inline void fail(const std::string& what) {
@@ -25,7 +25,7 @@ inline void check(tessera_status status) {
   if (status != TESSERA_OK) fail(tessera_last_error());
 }
 
-/// Of decisions and choices: groups that run slice by slice.
+/// Groups of a decision or choice that run slice by slice.
 inline bool isFusion(const std::string& kind) { return kind == "fuse-chain" || kind == "tile-region"; }
 
 inline double median(std::vector<double> values) {
@@ -33,10 +33,10 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One way of compiling a model, loaded.
+/// One compiled form of a model, loaded.
 class Side {
  public:
-  /// `pins` are followed; objects that another side has built are taken from `built`.
+  /// Compiles with `pins`. Objects that another side has built are taken from `built`.
   Side(const std::filesystem::path& model, const v1::Target& target, compiler::fusion::Merging merging,
        const std::filesystem::path& folder, const v1::Pins& pins, std::map<std::string, v1::BuiltObject>& built) {
     std::filesystem::create_directories(folder);
@@ -102,7 +102,7 @@ class Side {
     return times;
   }
 
-  /// The largest difference of an output to the other side's, relative to its largest magnitude.
+  /// Largest difference of an output from the other side's, relative to its largest magnitude.
   double difference(const Side& other) const {
     double worst = 0;
     for (size_t o = 0; o < outputs_.size(); ++o) {

@@ -1,4 +1,4 @@
-"""What the benchmarks of tuning share: what is printed above every figure, and how two compilations are compared."""
+"""Shared by the tuning benchmarks: the heading above figures, and the comparison of two compilations."""
 
 import json
 import os
@@ -20,12 +20,12 @@ def chip():
 
 
 def heading(what):
-    """Which machine, how many cores of it, and what else ran there: without that no figure says anything."""
+    """Prints the chip, the number of cores and the load: a figure means nothing without them."""
     print(f"{what}\n{chip()}, {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f} as it began", flush=True)
 
 
 def spread(values, form=".3f"):
-    """Median, and the least and the most."""
+    """Median, least and largest value as text."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
@@ -34,7 +34,7 @@ def geometric_mean(values):
 
 
 def model_of(spec):
-    """The file of a model of the catalog, or of a .te file, and the flags that bind its shapes."""
+    """File of a catalog model or .te file, and the flags that bind its shapes."""
     if spec.endswith(".te"):
         return pathlib.Path(spec), []
     return model_path(spec), [word for name, shape in shapes_of(model_inputs(spec, 1)).items()
@@ -42,13 +42,13 @@ def model_of(spec):
 
 
 def operators(folder, cases):
-    """Files of operators as `search_methods --cases` names them."""
+    """Files of operators, selected as `search_methods --cases` does."""
     subprocess.run([BIN / "search_methods", "--cases", cases, "--write", folder], check=True, stdout=subprocess.DEVNULL)
     return [str(path) for path in sorted(pathlib.Path(folder).glob("*.te"), key=lambda path: path.stat().st_mtime_ns)]
 
 
 def tuned(service, spec, *flags, budget_s, seed, trials=10_000, target="host", mode="static"):
-    """The finished TUNE job, and the file of the trees that it found."""
+    """The finished TUNE job, and the file of the schedules that it found."""
     model, shapes = model_of(spec)
     answer = service.cli("tune", model, "--target", target, "--json", "--mode", mode, "--trials", trials, "--budget",
                          f"{budget_s}s", "--seed", seed, "-o", service.scratch("pins"), *shapes, *flags,
@@ -62,7 +62,7 @@ def compiled(service, spec, *flags, target="host"):
 
 
 def times_as_fast(service, before, after, rounds, threads=1):
-    """How many times as fast `after` is, by runs in turns on as many cores as there are threads; and the noise."""
+    """Speed of `after` relative to `before`, and the noise; runs alternate on as many cores as threads."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     done = subprocess.run(["taskset", "--cpu-list", cores, BIN / "tessera", "compare", before, after, "--json", "--rounds",
                            str(rounds), "--threads", str(threads)], capture_output=True, text=True, check=False,
@@ -75,5 +75,5 @@ def times_as_fast(service, before, after, rounds, threads=1):
 
 
 def rounds_for(milliseconds, seconds=6, most=301):
-    """So many rounds as take about `seconds` for both sides, each run and profiled."""
+    """Number of rounds that take about `seconds` for both sides, which run and profile in each."""
     return max(11, min(most, int(1000 * seconds / (4 * max(milliseconds, 0.001)))))

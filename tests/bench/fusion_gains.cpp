@@ -1,7 +1,7 @@
-// Predicted against measured gains of running groups slice by slice: each model is compiled twice, with every chain and
-// region that has a price taken and with none, and both are run by turns on one thread. Not a test; prints a table.
+// Predicted and measured gains of running groups slice by slice. Each model is compiled twice: with all priced chains
+// and regions fused, and with none. Both run alternately on one thread. Not a test; prints a table.
 //   fusion_gains [--rounds N] [--pairs] MODEL.onnx...
-// --pairs: what the compiler chooses against the best that it has when nothing is fused but pairs, and against none.
+// --pairs: compares the compiler's choice with its best choice of pairs only, and with no fusion.
 // tests/bench/fusion_gains_models writes the models of tests/bench/results/fusion.csv.
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +27,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, const 
   std::map<std::string, v1::BuiltObject> built;
   Side apart(model, target, Merging::kNever, folder / "apart", {}, built),
       fused(model, target, Merging::kWhereverItCan, folder / "fused", {}, built);
-  double saved = 0, most = 0;  // as priced, and by equation 4.10
+  double saved = 0, most = 0;  // of the cost model, and of equation 4.10
   std::string kinds;
   for (const v1::Decision& decision : fused.plan.report().decisions()) {
     if (!decision.taken() || !decision.has_profit()) continue;
@@ -51,7 +51,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, const 
     before = std::min(before, a), after = std::min(after, f);
   }
   std::sort(ratios.begin(), ratios.end());
-  // Against what the unfused model takes as a whole: what is predicted is about its part in the chain.
+  // Relative to the time of the whole unfused model: the prediction covers only the fused part.
   std::printf(
       "%-24s %-22s at most %8.1f us  predicted %8.1f us  %6.1f %%   apart %9.1f us  fused %9.1f us  gain %6.1f %%  "
       "difference %.0e\n",
@@ -60,7 +60,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, const 
   std::fflush(stdout);
 }
 
-/// Whether a candidate that has a price is a part of `place`: more than a pair is fused there.
+/// Whether a priced candidate is a proper part of `place`, so that more than a pair is fused there.
 bool isMoreThanAPair(const std::string& place, const v1::Plan& plan) {
   const std::set<std::string> all = absl::StrSplit(place, " + ");
   return std::ranges::any_of(plan.report().decisions(), [&](const v1::Decision& other) {
@@ -70,7 +70,7 @@ bool isMoreThanAPair(const std::string& place, const v1::Plan& plan) {
   });
 }
 
-/// Pins of the best choice in which nothing but pairs is fused.
+/// Pins of the best choice that fuses nothing but pairs.
 v1::Pins pairsOf(const fs::path& model, const v1::Target& target) {
   compiler::PlanRequest request;
   request.model_path = model;
@@ -104,13 +104,13 @@ void measureAgainstPairs(const fs::path& model, const v1::Target& target, int ro
       chosen(model, target, Merging::kWhereItPays, folder / "chosen", {}, built);
   std::vector<double> over_pairs, over_apart, microseconds;
   for (int round = 0; round <= rounds; ++round) {
-    double a = 1e9, p = 1e9, c = 1e9;  // other work on the machine only adds
+    double a = 1e9, p = 1e9, c = 1e9;  // other work on the machine only adds time
     for (int i = 0; i < 3; ++i) {
       a = std::min(a, apart.milliseconds());
       p = std::min(p, pairs.milliseconds());
       c = std::min(c, chosen.milliseconds());
     }
-    if (round == 0) continue;  // caches
+    if (round == 0) continue;  // warms the caches
     over_pairs.push_back(p / c), over_apart.push_back(a / c), microseconds.push_back(1e3 * c);
   }
   const auto [least, most] = std::ranges::minmax(over_pairs);
@@ -125,7 +125,7 @@ void measureAgainstPairs(const fs::path& model, const v1::Target& target, int ro
 int run(int argc, char** argv) {
   auto target = compiler::detectHostTarget();
   if (!target.ok()) fail(std::string(target.status().message()));
-  // One thread runs, so slices are dealt to one core.
+  // One thread runs, so slices are planned for one core.
   for (v1::ComputeUnit& unit : *target->mutable_units()) unit.set_count(1);
   const fs::path folder = fs::temp_directory_path() / ("fusion_gains." + std::to_string(std::rand()));
   int rounds = 15;

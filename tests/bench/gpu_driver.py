@@ -1,4 +1,4 @@
-"""Kernels of `tessera kernel` on a GPU, by the driver's own interface: loaded, launched and timed on PyTorch's stream."""
+"""Loads, launches and times kernels of `tessera kernel` through the CUDA driver API, on PyTorch's stream."""
 
 import ctypes
 import json
@@ -12,7 +12,7 @@ FLUSHED_BYTES = 256 << 20  # more than any L2
 
 
 class NoGpu(Exception):
-    """Nothing here to run kernels on; the text says what is missing."""
+    """No GPU or driver to run kernels on; the message says which part is missing."""
 
 
 def torch_with_gpu():
@@ -26,7 +26,7 @@ def torch_with_gpu():
 
 
 class Driver:
-    """libcuda in the context that PyTorch has made."""
+    """libcuda in the context that PyTorch created."""
 
     def __init__(self):
         self.torch = torch_with_gpu()
@@ -48,7 +48,7 @@ class Driver:
             raise RuntimeError(f"{name}: {(text.value or b'').decode()} ({error})")
 
     def assembled(self, path):
-        """The kernel as the assembler makes it for this chip; without an assembler its text, for the driver's own."""
+        """The kernel assembled for this chip; without an assembler its PTX text, which the driver compiles."""
         text = pathlib.Path(path).read_bytes()
         if not self.ptxas:
             return text + b"\0"
@@ -61,7 +61,7 @@ class Driver:
             return pathlib.Path(code.name).read_bytes()
 
     def median_us(self, once, milliseconds=40, least=5, most=50, cold=True):
-        """Median time of one run by events on the stream: each behind a pass over more than L2, or as they follow."""
+        """Median time of one run by events on the stream, each after a pass over more than L2, or back to back."""
         torch = self.torch
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(2):
@@ -85,7 +85,7 @@ class Driver:
 
 
 class Kernel:
-    """A kernel's file, with the manifest beside it."""
+    """A kernel's file with its manifest."""
 
     def __init__(self, driver, path, code=None):
         self.driver, self.manifest = driver, json.loads(pathlib.Path(path).with_suffix(".json").read_text())

@@ -1,9 +1,9 @@
-// How evenly the work of models is dealt to many cores, without having them:
+// Load balance of models on many cores, without that many cores:
 //   grid_balance [--target NAME] [--cores A,B,...] [--worst N] MODEL.onnx...
-// Each model is planned for the target with so many cores, every phase of its kernels is timed on one core of this
-// machine, and dealt to the cores as the runtime deals it: points of a phase's grid are alike, a core takes whole ones,
-// and all wait for the last. Prints the share of all cores' time that is idle: by that alone, and with what phases cost
-// to begin and to end (the target's phase_cycles); and the phases where most of it is lost. Not a test.
+// Plans each model for the target with N cores and times each phase of its kernels on one core of this machine.
+// Distributes the phases as the runtime does: the points of a grid are equal, each core takes whole points, and all
+// cores wait for the last. Prints the idle share of all cores' time, without and with the fixed cost of a phase
+// (phase_cycles of the target), and the phases that lose most. Not a test.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -35,13 +35,13 @@ constexpr int kRepetitions = 7;
 
 struct Phase {
   std::string summary;   // of its workload
-  std::string strategy;  // its own
+  std::string strategy;  // of this phase
   int64_t grid = 0;
   double seconds = 0;  // on one core
   int times = 0;       // steps of the model that run it
 };
 
-/// Memory of a step's operand: small positive numbers, and indices that are zeros.
+/// Memory of a step's operand: small positive numbers, and zeros for indices.
 std::unique_ptr<char, void (*)(void*)> operandOf(const v1::Buffer& buffer) {
   const auto bytes = (static_cast<size_t>(buffer.size_bytes()) + 63) / 64 * 64 + 64;
   std::unique_ptr<char, void (*)(void*)> memory(static_cast<char*>(std::aligned_alloc(64, bytes)), std::free);
@@ -50,7 +50,7 @@ std::unique_ptr<char, void (*)(void*)> operandOf(const v1::Buffer& buffer) {
   return memory;
 }
 
-/// Times of one workload's phases, the median of repetitions behind each other.
+/// Times of one workload's phases, each the median of consecutive repetitions.
 std::vector<Phase> phasesOf(const v1::Plan& plan, const v1::Step& step, const v1::BuildUnit& unit) {
   const auto built = compiler::build(unit);
   if (!built.ok()) fail(std::string(built.status().message()));
@@ -85,7 +85,7 @@ std::vector<Phase> phasesOf(const v1::Plan& plan, const v1::Step& step, const v1
   return phases;
 }
 
-/// Seconds until all cores are through: the one with most points of the grid.
+/// Seconds until all cores have finished, which the core with most grid points decides.
 double dealt(const Phase& phase, int cores) {
   const int64_t most = (phase.grid + cores - 1) / cores;
   return phase.seconds * static_cast<double>(most) / static_cast<double>(phase.grid);

@@ -2,8 +2,8 @@
 //
 //   tessera-load --server ADDR --clients 16 --target x86-64-v3 MODEL...
 //
-// Each client takes the next model from the list, compiles it and waits for the answer. They share one connection, as
-// gRPC has it for equal channels of a process; separate processes would have one each. Prints one JSON object.
+// Each client takes the next model from the list, compiles it and waits for the result. Clients share one connection,
+// because gRPC shares equal channels within a process; separate processes would have one each. Prints one JSON object.
 
 #include <atomic>
 #include <chrono>
@@ -67,7 +67,7 @@ void runClient(const std::string& server, const std::string& target, const std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  // As tesserad and its workers: Debian's Abseil looks for cycles in the order of all locks at each lock.
+  // Like tesserad and its workers: Debian's Abseil checks the order of all locks for cycles at each lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Many clients, many small compile requests", "tessera-load");
   std::string server = "localhost:7400", target = "x86-64-v3";

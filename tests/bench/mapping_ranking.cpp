@@ -1,5 +1,5 @@
-// How well a model orders candidates: reads lines of "predicted measured" (any units, smaller is better; '#' begins a
-// comment) from standard input and prints pairwise accuracy and the recall of the best (thesis, figure 5.5).
+// Ranking quality of a cost model: reads lines of "predicted measured" (any units, smaller is better; '#' starts a
+// comment) from standard input and prints pairwise accuracy and recall of the best (thesis, figure 5.5).
 #include <algorithm>
 #include <cstdio>
 #include <iostream>

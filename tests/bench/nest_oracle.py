@@ -1,15 +1,15 @@
-"""What an operator's loops compute, from a kernel's manifest: tensors drawn, and its results by PyTorch in f64."""
+"""Reference for an operator's loop nest: reads a kernel's manifest, draws tensors and computes results with PyTorch in f64."""
 
 import re
 import string
 
 _TERM = re.compile(r"([+-]?)\s*(?:(\d+)\s*\*\s*)?([a-z]\w*|\d+)")
-GUARD_BYTES = 4096  # behind every result: nobody writes there
-POISON = 0xFF  # NaN of every floating-point type
+GUARD_BYTES = 4096  # after each result; must stay unwritten
+POISON = 0xFF  # NaN in all floating-point types
 
 
 def _access(text):
-    """Name and subscripts, each {loop: coefficient} and a constant, of "W[c, k, -r + 3]"."""
+    """Name and subscripts of "W[c, k, -r + 3]"; each subscript is {loop: coefficient} and a constant."""
     name, _, inside = text.strip().rstrip("]").partition("[")
     subscripts = []
     for part in inside.split(","):
@@ -50,7 +50,7 @@ class Nest:
         return torch.randint(info.min, info.max + 1, parameter["shape"], generator=generator, device="cuda", dtype=dtype)
 
     def _view(self, tensor, access):
-        """The tensor over all loops of its subscripts, and their letters."""
+        """The tensor over all loops of its subscripts, and their einsum letters."""
         strides, offset = {}, 0
         for (loops, constant), stride in zip(access[1], tensor.stride()):
             offset += constant * stride
@@ -63,7 +63,7 @@ class Nest:
         return self.torch.flip(view, backwards) if backwards else view, list(strides)
 
     def expected(self):
-        """Results and the sums of their products' magnitudes, in f64."""
+        """Results, and the sums of the magnitudes of their products, in f64."""
         if self._expected is None:
             letters = {loop: string.ascii_letters[i] for i, loop in enumerate(self.extents)}
             views = [self._view(source.double(), access) for source, access in zip(self.sources, self.accesses[1:])]
@@ -76,7 +76,7 @@ class Nest:
         return self._expected
 
     def _finished(self, order, sums, magnitudes):
-        """After the epilogue's steps; `order` names the dimensions. Whole numbers are exact in f64, sum by sum."""
+        """Applies the epilogue's steps; `order` names the dimensions. Integers are exact in f64, sum by sum."""
         more = iter(self.sources[2:])
         for access in self.epilogue:
             if access is None:
@@ -87,13 +87,13 @@ class Nest:
             view = view.permute([loops.index(loop) for loop in present])
             view = view.reshape([self.extents[loop] if loop in loops else 1 for loop in order])
             sums, magnitudes = sums + view, magnitudes + view.abs()
-            if not self.result_type.is_floating_point:  # 32 bits wrap
+            if not self.result_type.is_floating_point:  # 32-bit integers wrap
                 sums = (sums + 2**31).remainder(2**32) - 2**31
         return sums.reshape(self.shape), magnitudes.reshape(self.shape)
 
     def compared(self, kernel):
-        """Runs the kernel on a poisoned result: the largest share of its bound that an error takes, 0 where integers
-        are equal; infinite where they are not, a result is missing, or something behind the results was written."""
+        """Runs the kernel on a poisoned result. Returns the largest error as a share of its bound: 0 for equal
+        integers, infinite if integers differ, a result is missing, or bytes after the results were written."""
         torch = self.torch
         bytes_ = self.result_type.itemsize
         for extent in self.shape:

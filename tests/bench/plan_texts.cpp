@@ -1,7 +1,7 @@
-// Every decision of models on chips as a text, to hold two builds of the compiler against each other with diff:
+// Prints all decisions for models and targets as text, to compare two builds of the compiler with diff:
 //   plan_texts [--objects] [--targets A,B,...] MODEL.onnx... > FILE
-// A line for each decision of the graph, each workload with its tree and, with --objects, the digest of its object.
-// Targets are built-in names, or files of descriptions. Not a test.
+// Prints one line for each graph decision and each workload with its schedule tree; --objects adds the digest of its
+// object. Targets are built-in names or description files. Not a test.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

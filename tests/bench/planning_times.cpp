@@ -1,8 +1,7 @@
-// How long the analysis of a chain takes: the chains of tables 3.5 and 3.6 of the thesis, decided for one core of a
-// chip.
+// Time of the analysis of a chain, for the chains of tables 3.5 and 3.6 of the thesis on one core of a chip.
 //   planning_times [TARGET]
-// Median of many, in milliseconds: `blocks` solves the order of the loops and the blocks of one level (planBlocks),
-// `slices` what the compiler asks for each chain of a model (decideSlices). Not a test; prints a table.
+// Median milliseconds: `blocks` solves the loop order and the blocks of one level (planBlocks); `slices` is the query
+// that the compiler makes for each chain of a model (decideSlices). Not a test; prints a table.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,7 +23,7 @@ struct Row {
   std::string name;
   Chain chain;
   Between between;
-  std::vector<int> cut;  // as graph/slices/fuse_chains cuts them: batch and rows, lines of an image
+  std::vector<int> cut;  // sliced as by graph/slices/fuse_chains: batch and rows, image lines
 };
 
 std::vector<Row> rows() {

@@ -1,8 +1,8 @@
-// Predicted beside measured for every chain and region that models have a price for, taken or declined: each is run
-// alone against the same steps one after another, by turns, on one thread. Not a test; prints a table, and at the end
-// how well prices order what was measured (Spearman's rank correlation) and how many decisions were right.
+// Predicted and measured cost of each chain and region that has a predicted cost, fused or declined. Each runs alone,
+// alternately with the same steps unfused, on one thread. Not a test; prints a table, Spearman's rank correlation and
+// the number of correct decisions.
 //   price_ranking [--rounds N] [--most N] MODEL.onnx...
-// Equal candidates (same prices) of a model are measured once; --most: so many of a model.
+// Candidates of a model with equal predictions are measured once; --most limits the candidates of a model.
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using compiler::fusion::Merging;
 
-/// Times of the fused form over those one after another.
+/// Time of the fused form divided by the time of the separate steps.
 struct Row {
   double predicted = 0, measured = 0;
   bool taken = false;
 };
 
-/// The plan with all chains and regions apart but the one at `place`.
+/// The plan in which only the chain or region at `place` is fused.
 absl::StatusOr<compiler::PlanResult> planOnly(compiler::PlanRequest& request, const v1::Plan& plan,
                                               const v1::Decision& wanted) {
   request.pins.Clear();
@@ -46,7 +46,7 @@ absl::StatusOr<compiler::PlanResult> planOnly(compiler::PlanRequest& request, co
   }
 }
 
-/// Microseconds of the steps that `other` has no equal of.
+/// Microseconds of the steps that have no equal in `other`.
 double ownTime(const v1::Plan& plan, const v1::Plan& other, const std::vector<double>& times) {
   std::multiset<std::string> known;
   for (const v1::Step& step : other.steps()) known.insert(step.name() + other.workloads(step.workload()).hash());
@@ -89,12 +89,12 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
     Side fused(model, target, Merging::kWhereItPays, folder / "fused", request.pins, built);
     std::vector<double> ratios, before, after;
     for (int round = 0; round <= rounds; ++round) {
-      double a = INFINITY, f = INFINITY;  // other work on the machine only adds
+      double a = INFINITY, f = INFINITY;  // other work on the machine only adds time
       for (int i = 0; i < 3; ++i) {
         a = std::min(a, ownTime(apart.plan, fused.plan, apart.stepTimes()));
         f = std::min(f, ownTime(fused.plan, apart.plan, fused.stepTimes()));
       }
-      if (round == 0) continue;  // caches
+      if (round == 0) continue;  // warms the caches
       before.push_back(a);
       after.push_back(f);
       ratios.push_back(f / a);
@@ -107,7 +107,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
   }
 }
 
-/// Ranks from 0; equal values share the mean of theirs.
+/// Ranks from 0; equal values share their mean rank.
 std::vector<double> ranksOf(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -138,7 +138,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 void conclude(const std::vector<Row>& rows) {
   std::vector<double> predicted, measured;
   int right = 0, harmful = 0;
-  constexpr double kNoise = 0.02;  // times closer than this are a tie: either decision is right
+  constexpr double kNoise = 0.02;  // closer times are a tie: both decisions count as correct
   for (const Row& row : rows) {
     predicted.push_back(row.predicted);
     measured.push_back(row.measured);
@@ -154,7 +154,7 @@ void conclude(const std::vector<Row>& rows) {
 int run(int argc, char** argv) {
   auto target = compiler::detectHostTarget();
   if (!target.ok()) fail(std::string(target.status().message()));
-  // One thread runs, so slices are dealt to one core.
+  // One thread runs, so slices are planned for one core.
   for (v1::ComputeUnit& unit : *target->mutable_units()) unit.set_count(1);
   const fs::path folder = fs::temp_directory_path() / ("price_ranking." + std::to_string(std::rand()));
   long rounds = 15, most = 1000;

@@ -1,6 +1,6 @@
-// The tuning database with a million records: inserts a second, and what questions take while it is full.
+// A tuning database with a million records: inserts per second, and query times when it is full.
 //   ninja -C build/release record_store && build/release/bin/record_store [--records N] [FOLDER]
-// FOLDER decides which disk is measured; without it, the temporary folder's. Not a test; needs 2 GB.
+// FOLDER selects the disk; the default is the temporary folder. Not a test; needs 2 GB.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTrials = 200;  // records of one search, which come one after another
-constexpr int kAtOnce = 500;  // of one transaction: a message of an import
+constexpr int kTrials = 200;  // records of one search, inserted consecutively
+constexpr int kAtOnce = 500;  // of one transaction: one message of an import
 constexpr int kQuestions = 2000;
 
 constexpr const char* kTree =
@@ -48,7 +48,7 @@ std::string workloadOf(int64_t search) { return "workload-" + std::to_string(sea
 v1::TuningRecord recordOf(int64_t number, const v1::Schedule& tree, std::mt19937_64& random) {
   const int64_t search = number / kTrials;
   v1::TuningRecord record;
-  char id[64];  // as the server makes them: searches by the time at which they began
+  char id[64];  // in the server's order: searches by start time
   std::snprintf(id, sizeof(id), "search-%013llx-%016llx-%d", 1'700'000'000'000'000LL + search * 200'000LL,
                 static_cast<unsigned long long>(search) * 0x9e3779b97f4a7c15ULL, static_cast<int>(number % kTrials));
   record.set_id(id);
@@ -75,7 +75,7 @@ v1::TuningRecord recordOf(int64_t number, const v1::Schedule& tree, std::mt19937
   return record;
 }
 
-/// How many rows an answer has: a question that finds nothing measures nothing.
+/// Number of rows of an answer: a query without results would measure nothing.
 struct Question {
   const char* name;
   std::function<absl::StatusOr<size_t>(storage::Reader&, int64_t search)> ask;

@@ -1,4 +1,4 @@
-"""The roofline picture: each kernel's arithmetic intensity and speed under the machine's two roofs, as SVG."""
+"""The roofline picture as SVG: arithmetic intensity and speed of each kernel under the machine's two roofs."""
 
 import html
 import math

@@ -1,10 +1,10 @@
-// What a service does under many: queued jobs, workers, waiting calls, bytes. tests/bench/scale drives it.
+// A service under load: queued jobs, workers, waiting calls, bytes. tests/bench/scale drives it.
 //
 //   tessera-scale queue --server ADDR --workers-at ADDR --token-file FILE [--jobs N] [--clients N] [--workers N]
 //   tessera-scale wait --server ADDR --job ID [--calls N]      (until its input ends)
 //   tessera-scale blobs [--gigabytes N] FOLDER
 //
-// Simulated workers take a task and report that its model is bad: leases, reports and ends of jobs, no compiler.
+// Simulated workers take a task and report that its model is invalid: leases, reports and job ends without a compiler.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ void check(const absl::Status& status) {
   if (!status.ok()) fail(status.ToString());
 }
 
-/// When calls ended and how long each took.
+/// When calls ended, and how long each took.
 class Calls {
  public:
   void add(Clock::time_point began) {
@@ -54,7 +54,7 @@ class Calls {
     took_ms_.push_back(took * 1e3);
     ended_s_.push_back(secondsSince(start_));
   }
-  /// Rates of each tenth of the calls: a slow spot shows.
+  /// Rates of each tenth of the calls, to show slow phases.
   void print(const char* what) {
     std::sort(ended_s_.begin(), ended_s_.end());
     std::sort(took_ms_.begin(), took_ms_.end());
@@ -98,7 +98,7 @@ void createJobs(const Flags& flags, const v1::Digest& model) {
       request.set_request_id("scale-" + std::to_string(i));
       *request.mutable_compile()->mutable_model() = model;
       request.mutable_compile()->mutable_target()->set_name("x86-64-v3");
-      v1::DimensionBinding* binding = request.mutable_compile()->add_dimensions();  // each is work of its own
+      v1::DimensionBinding* binding = request.mutable_compile()->add_dimensions();  // each job has different work
       binding->set_name("N");
       binding->set_size(i + 1);
       const auto began = Clock::now();
@@ -184,7 +184,7 @@ void queue(const Flags& flags) {
   digest.set_size_bytes(static_cast<int64_t>(model.size()));
   check(client::uploadBytes(channel, model, digest));
   createJobs(flags, digest);
-  std::printf("queued\n");  // whoever watches the server's memory looks now
+  std::printf("queued\n");  // tests/bench/scale reads the server's memory now
   std::fflush(stdout);
   work(flags);
 }
@@ -193,7 +193,7 @@ void wait(const Flags& flags) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   for (int i = 0; i < flags.calls; ++i) contexts.push_back(std::make_unique<grpc::ClientContext>());
   std::atomic<int> heard = 0;
-  // A connection for ten calls: as many clients do not share one.
+  // One connection for ten calls: that many clients would not share one.
   std::vector<std::unique_ptr<client::Channel>> channels;
   for (int i = 0; i < flags.calls; i += 10) channels.push_back(std::make_unique<client::Channel>(flags.server));
   std::thread watching([&] {
@@ -216,7 +216,7 @@ void wait(const Flags& flags) {
   watching.join();
 }
 
-/// A sparse file of zeros, of a length of its own, under its digest's name; 1 GiB and some pages.
+/// A sparse file of zeros with a distinct length (1 GiB plus some pages), named by its digest.
 v1::Digest makeSparse(const std::filesystem::path& blobs, int number) {
   const int64_t size = (int64_t{1} << 30) + int64_t{4096} * number;
   static const std::string zeros(1 << 20, '\0');
@@ -252,7 +252,7 @@ void blobs(const Flags& flags) {
   start = Clock::now();
   storage::BlobStoreOptions options;
   options.rows = store->get();
-  options.max_total_bytes = int64_t{1} << 50;  // with a quota, opening looks at each
+  options.max_total_bytes = int64_t{1} << 50;  // with a quota, opening the store reads each blob's size
   auto opened = storage::openBlobStore((folder / "blobs").string(), options);
   check(opened.status());
   int64_t count = 0, bytes = 0;

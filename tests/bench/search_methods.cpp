@@ -1,15 +1,15 @@
-// How many trials, and how long, each search method needs to reach the same quality: the convolutions of YOLO v1 and
-// the operators of the thesis's table 4.2, real kernels built and timed in this process, in turns with the default.
+// Trials and time that each search method needs to reach the same quality. The cases are the convolutions of YOLO v1
+// and the operators of the thesis's table 4.2: real kernels, built and timed in this process, alternating with the
+// default.
 //   search_methods [--cases C1,C8,GMM|yolo|table|all] [--methods q,p,random,evolutionary,model,walk] [--seeds N]
 //                  [--trials N] [--quality 0.95] [--minutes N] [--start analysis|far]
 //   search_methods --write FOLDER [--cases ...]: the cases as files of tensor expressions, for other benchmarks
-// Quality is a share of the best speed that any method found for the case, when its fastest trees are timed again: of
-// hundreds that were timed once the fastest is the luckiest. Searches start where the analysis ends, as the service's
-// do; or `far` from there, as FlexTensor's do (thesis, 4.6): at a tree that random steps, the same for
-// all methods of a seed, have made to take four times as long. A tree is built and timed once, whoever asks for it, and
-// costs each who asks as much. With --minutes each case has its part of the time left: all methods with one seed
-// always, with the next one while there is time. Not a test; prints tables. Run it on a machine with nothing else to
-// do.
+// Quality is a share of the best speed that any method found for the case. The fastest trees are timed again for this,
+// since the fastest of hundreds of single timings is partly luck. Searches start from the analysis, as in the service.
+// `far` starts from a tree that random steps, equal for all methods of a seed, have made four times as slow, as
+// FlexTensor does (thesis, 4.6). Each tree is built and timed once and charged in full to each method that proposes it.
+// --minutes divides the time among the cases: all methods run with one seed, and with further seeds while time is left.
+// Not a test; prints tables. Run it on an idle machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,10 +47,10 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRuns = 5, kTurns = 3;
-constexpr size_t kConfirmed = 5;     // of the fastest trees are timed again, ...
-constexpr int kConfirmTurns = 11;    // ... in so many turns
+constexpr size_t kConfirmed = 5;     // number of fastest trees that are timed again ...
+constexpr int kConfirmTurns = 11;    // ... in this many rounds
 constexpr double kFar = 0.25;        // of the default's speed
-constexpr int kMostSteps = 200;      // most of them refused, or no slower
+constexpr int kMostSteps = 200;      // most steps are rejected, or are not slower
 constexpr double kTolerance = 1e-3;  // of the largest magnitude: sums in another order
 
 [[noreturn]] void fail(const std::string& what) {
@@ -112,7 +112,7 @@ std::vector<Case> casesOf(const std::string& wanted) {
   return chosen;
 }
 
-/// Floats that begin at a line, as tensors of trials in the service do: else copies would gain by aligning alone.
+/// Floats aligned to a cache line, as trial tensors in the service are; otherwise a copy would gain by alignment alone.
 class Floats {
  public:
   explicit Floats(size_t size)
@@ -134,7 +134,7 @@ class Floats {
   std::unique_ptr<float, Free> data_;
 };
 
-/// An artifact, loaded, with buffers.
+/// A loaded artifact with its buffers.
 class Loaded {
  public:
   explicit Loaded(const fs::path& artifact) {
@@ -190,7 +190,7 @@ class Loaded {
   std::vector<tessera_buffer> outputs_;
 };
 
-/// One case: its plan, and the workload that most of the work is in.
+/// One case: its plan, and the workload with most of the work.
 class Bench {
  public:
   Bench(const Case& each, const v1::Target& target, const fs::path& folder) : folder_(folder) {
@@ -220,7 +220,7 @@ class Bench {
   struct Answer {
     double speed = 0, seconds = 0;
   };
-  /// Against the default; 0 where it cannot be built, or is wrong.
+  /// Speed relative to the default; 0 if it cannot be built or is wrong.
   const Answer& answerOf(const v1::Schedule& schedule) {
     const auto [place, asked] = known_.try_emplace(compiler::printSchedule(schedule));
     if (!asked) return place->second;
@@ -230,7 +230,7 @@ class Bench {
     return place->second;
   }
 
-  /// The most that a tree reaches of those that were the fastest.
+  /// Best speed of the trees that were fastest once, timed again.
   double confirmedBest() {
     std::vector<std::pair<double, std::string>> fastest;
     for (const auto& [text, answer] : known_) fastest.emplace_back(answer.speed, text);
@@ -244,7 +244,7 @@ class Bench {
   }
 
  private:
-  /// Against the default, the median of turns; 0 where it cannot be built, or is wrong.
+  /// Speed relative to the default, median of the rounds; 0 if it cannot be built or is wrong.
   double timed(const v1::Schedule& schedule, int turns) {
     v1::BuildUnit unit = this->unit();
     *unit.mutable_schedule() = schedule;
@@ -300,13 +300,13 @@ compiler::search::SearchOptions optionsOf(const Bench& bench, uint64_t seed, con
   return options;
 }
 
-/// Where searches begin: a tree, and how many times as fast as the default it is.
+/// Start of a search: a tree, and its speed relative to the default.
 struct Start {
   v1::Schedule schedule;
   double speed = 1;
 };
 
-/// Random steps from the default, of those that make it slower, until it is slow enough or they find nothing.
+/// Takes random steps from the default that make it slower, until it is slow enough or no step is found.
 Start farFromDefault(Bench& bench, const compiler::search::SearchOptions& options) {
   Start at{bench.unit().schedule()};
   const compiler::search::Legality legality(at.schedule, options.extents, options.registers);
@@ -349,7 +349,7 @@ struct Options {
   std::string cases = "yolo";
   std::vector<std::string> methods = {"q", "p", "random", "evolutionary", "model"};
   int seeds = 3, trials = 60;
-  int minutes = 0;  // 0: as long as it takes
+  int minutes = 0;  // 0: no limit
   double quality = 0.95;
   bool far = false;
   std::string write;

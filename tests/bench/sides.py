@@ -1,5 +1,5 @@
-"""The processes that tests/bench/run times by turns. Each keeps what it prepared, is pinned to as many cores as it has
-threads, and answers with wall milliseconds of single runs."""
+"""The processes that tests/bench/run times alternately. Each keeps its prepared calls, is pinned to as many cores as it
+has threads, and answers with wall milliseconds of single runs."""
 
 import json
 import os
@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class NotOffered(Exception):
-    """A side cannot do what was asked; the text is its own."""
+    """A side cannot do the request; the message is its own."""
 
 
 class _Process:
@@ -55,7 +55,7 @@ class _Words(_Process):
 
 
 class Artifacts(_Words):
-    """Ours. `compute` leaves out the steps that only change layouts."""
+    """Tessera. `compute` excludes the steps that only change layouts."""
 
     def __init__(self, threads):
         super().__init__("tessera", [BIN / "bench_artifact"], threads)
@@ -68,7 +68,7 @@ class Artifacts(_Words):
 
 
 class Library(_Words):
-    """oneDNN, OpenBLAS (both in one program) or PyTorch."""
+    """oneDNN and OpenBLAS (both in one program), or PyTorch."""
 
     def __init__(self, name, threads):
         command = [HERE / "peers" / "torch_calls.py"] if name == "torch" else [BIN / "bench_libraries"]
@@ -82,7 +82,7 @@ class Library(_Words):
 
 
 class OnnxRuntime(_Process):
-    """Through its Node.js package: some 50 microseconds a call are the package's own."""
+    """ONNX Runtime through its Node.js package, which adds about 50 microseconds a call."""
 
     def __init__(self, threads):
         super().__init__("onnxruntime", ["node", ROOT / "tests" / "oracle" / "run.mjs", "--serve"], threads)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""What records of one network are worth to a search for a second one of the same family:
+"""Whether tuning records of one network help the search for a second network of the same family.
 
     tests/bench/transfer.py [--first SPEC] [--second SPEC] [--budget 60] [--seeds 3]
 
-The second network is compiled by default, with what a search for the first one left (`--knowledge newest`, no trial of
-its own), and tuned with few trials of each workload, once in an empty database and once in that warm one. All artifacts
-run in turns with the default on one core. `no trial` is a compilation with `--knowledge newest` of what the first one left: in
-turns with the default on one core, and its share of what the second one's own search gains.
+The second network is compiled by default, compiled with the records of a search for the first one (`--knowledge
+newest`, no trial), and tuned with few trials for each workload, once with an empty database and once with those
+records. All artifacts alternate with the default on one core. `no trial` is the speed of the compilation with
+`--knowledge newest`, and its share of the gain of the second network's own search.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from e2e.tessera_e2e import Service
 
 
 def speed_of(service, spec, default, result, pins):
-    """Of what a search found, against the default."""
+    """Speed of the schedules that a search found, relative to the default."""
     if not result.get("pins"):
         return 1.0
     rounds = rounds_for(sum(each["default_ms"] * each["steps"] for each in result["workloads"]))
@@ -26,7 +26,7 @@ def speed_of(service, spec, default, result, pins):
 
 
 def second_of(flags, seed, warm):
-    """How many times as fast as the default the second network is: without a trial, and after few."""
+    """Speed of the second network relative to the default: without a trial, and after few."""
     with Service(workers=2) as service:
         service.wait_for_workers(2)
         if warm:

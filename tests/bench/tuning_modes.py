@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""When a model that is tuned can be run, and how often, by the mode of its tune job (thesis, 4.6.3):
+"""When a model that is being tuned can run, and how often, in each mode of a tune job (thesis, 4.6.3).
 
     tests/bench/tuning_modes.py [--models mi_lstm resnet50 bert_base] [--budget 60] [--window 75] [--seeds 1]
 
-Each mode has a service of its own with an empty database. `tessera run --follow` begins with the job and runs the model
-on one thread for the window, on the same machine that searches: both disturb each other, as they do in use. Workers' use is
-the share of the search's time in which a worker had a task, from the job's trace; the measuring core's, that in which
-anything was timed on the core that the host lends for it: near 100 %, no worker has anything left to do that would make
-the search end sooner. Takes models x modes x seeds x (window + 15 s). What is asked for: async's first run within 10 s,
-1.5 times static's runs, workers used for 85 %.
+Each mode has its own service with an empty database. `tessera run --follow` starts with the job and runs the model on
+one thread for the window, on the machine that searches, so both slow each other down as in production. Worker use is
+the share of the search's time in which a worker had a task, from the job's trace. Use of the measuring core is the
+share in which a trial was timed on the core that the host lends for it; near 100 %, more workers would not end the
+search sooner. Takes models x modes x seeds x (window + 15 s). Goals: the first run in async mode within 10 s, 1.5 times
+the runs of static mode, workers used for 85 %.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from e2e.tessera_e2e import Service, model_inputs, save_npz
 
 
 def covered(events, until_us):
-    """Microseconds up to `until_us` in which at least one of `events` goes on, and where the last one ends."""
+    """Microseconds up to `until_us` in which at least one of `events` is active, and the end of the last one."""
     busy = end = 0
     for begin, stop in sorted((event["ts"], min(event["ts"] + event["dur"], until_us)) for event in events):
         busy += max(0, stop - max(begin, end))
@@ -29,8 +29,8 @@ def covered(events, until_us):
 
 
 def use_of(trace, seconds):
-    """Of `seconds` from the first task on: the share in which a worker has one, of all workers; that in which something
-    is timed."""
+    """Over the first `seconds` after the first task: the share of all workers' time with a task, and the share in which
+    a trial is timed."""
     until_us = 1e6 * seconds
     workers = {event["pid"] for event in trace["traceEvents"] if event["ph"] == "M"}
     events = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["ts"] < until_us]

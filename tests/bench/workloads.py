@@ -1,10 +1,11 @@
-"""The single kernels and chains that tests/bench/run measures, each as an ONNX model and as calls of the libraries.
+"""The single kernels and chains of tests/bench/run, each as an ONNX model and as library calls.
 
 Shapes: batch matmul chains G1-G12 and convolution chains C1-C8 of Chimera (tables 3.5 and 3.6 of the thesis), the
-convolutions of YOLO v1 (table 4.3) and of ResNet-18 at batch 16 (table 5.4), square products, and grouped and depthwise
-layers of ShuffleNet-v1 and MobileNet-v1, pools, and the other convolutions of table 1.1. Padding keeps the size of what
-has no stride, where nothing else is said. Rows that begin with "int8" are products and ResNet-18's layers once more as
-QLinearMatMul and QLinearConv: u8 with s8 to u8, weights with a scale for each channel, a bias and what ReLU leaves.
+convolutions of YOLO v1 (table 4.3) and of ResNet-18 at batch 16 (table 5.4), square products, grouped and depthwise
+layers of ShuffleNet-v1 and MobileNet-v1, pools, and the other convolutions of table 1.1. Unless stated otherwise,
+padding keeps the size where the stride is 1. Rows that start with "int8" are products and ResNet-18's layers as
+QLinearMatMul and QLinearConv: u8 times s8 to u8, one scale for each channel of the weights, a bias, and a result cut at
+0 like ReLU.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ FLOAT = TensorProto.FLOAT
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """`call` is what peers understand: a kind and its integers (see peers/libraries.cpp). Bytes are compulsory traffic."""
+    """`call` is the peers' form: a kind and its integers (see peers/libraries.cpp). Bytes are compulsory traffic."""
 
     name: str
     family: str
@@ -90,9 +91,9 @@ def matmul_chain(label, batch, m, n, k, l, softmax):
 
 
 def _steps(graph, fan_in, channels):
-    """Names of scales and zero points: of the operand, of the weights' channels, of the result, which is cut at 0 as by ReLU."""
+    """Names of scales and zero points: of the operand, of the weights' channels, of the result, which is cut at 0 like ReLU."""
     weights = np.linspace(0.5, 1, channels, dtype=np.float32) * np.float32(0.01) if channels else np.float32(0.01)
-    result = np.float32(0.02 * 0.01 * 74 * 37 * np.sqrt(fan_in) / 40)  # a fortieth of the sums' deviation
+    result = np.float32(0.02 * 0.01 * 74 * 37 * np.sqrt(fan_in) / 40)  # 1/40 of the sums' deviation
     return ([graph.constant("x_scale", np.float32(0.02)), graph.constant("x_zero", np.uint8(0))],
             [graph.constant("w_scale", weights), graph.constant("w_zero", np.zeros(np.shape(weights), np.int8))],
             [graph.constant("y_scale", result), graph.constant("y_zero", np.uint8(0))])
@@ -165,7 +166,7 @@ def pooling(label, kind, batch, c, size, kernel, stride, pad):
 
 
 def other_convolution(label, c, k, size, kernel, stride=1, dilation=1, transposed=False):
-    """`size` and `kernel` of one to three dimensions, padded as to keep the size where the stride is 1."""
+    """`size` and `kernel` of one to three dimensions, padded to keep the size if the stride is 1."""
     pad = [dilation * (extent - 1) // 2 for extent in kernel]
     if transposed:
         pad = [(extent - stride) // 2 for extent in kernel]
@@ -233,7 +234,7 @@ _POOLS = [("max 64 112 3x3 s2", "max", 64, 112, 3, 2, 1), ("max 64 111 3x3 s2", 
           ("max 192 28 3x3 s1", "max", 192, 28, 3, 1, 1), ("max 480 28 3x3 s2", "max", 480, 28, 3, 2, 0),
           ("average 128 56 2x2 s2", "average", 128, 56, 2, 2, 0), ("average 288 35 3x3 s1", "average", 288, 35, 3, 1, 1),
           ("global average 2048 7", "global", 2048, 7, 7, 1, 0), ("global average 1000 13", "global", 1000, 13, 13, 1, 0)]
-# name, C, K, size, kernel, then what differs: the other convolutions of table 1.1
+# name, C, K, size, kernel, then the other parameters: the other convolutions of table 1.1
 _OTHERS = [("1-D 64->128 4000 k9", 64, 128, (4000,), (9,), {}),
            ("1-D 128->128 4000 k3 dilation 4", 128, 128, (4000,), (3,), {"dilation": 4}),
            ("dilated 256->256 28 3x3 d2", 256, 256, (28, 28), (3, 3), {"dilation": 2}),
@@ -245,7 +246,7 @@ _OTHERS = [("1-D 64->128 4000 k9", 64, 128, (4000,), (9,), {}),
 
 
 def catalog():
-    """Every workload, in the order of the report."""
+    """All workloads, in the order of the report."""
     found = [product(s, s, s, constant) for s in (512, 1024, 2048) for constant in (False, True)]
     found += [matmul_chain(*row, softmax) for softmax in (False, True) for row in _G]
     found += [convolution_chain(*row, relu) for relu in (False, True) for row in _C]
@@ -264,7 +265,7 @@ def catalog():
 
 
 def write(workload, folder):
-    """Its model and drawn inputs in `folder`: the two paths, and the inputs' shapes."""
+    """Writes the model and drawn inputs to `folder`: the two paths, and the inputs' shapes."""
     folder.mkdir(parents=True)
     model, given = folder / "model.onnx", folder / "inputs.npz"
     made = workload.model()
@@ -283,7 +284,7 @@ def write(workload, folder):
 
 
 def sweep(count, seed=1):
-    """Products with M, N and K between 1 and 4096: powers of two, primes and everything between, the same every time."""
+    """Products with M, N and K between 1 and 4096: powers of two, primes and other numbers, the same in every run."""
     random = np.random.default_rng(seed)
     primes = [2, 3, 5, 7, 13, 17, 31, 61, 67, 127, 131, 257, 509, 521, 1021, 1031, 2039, 2053, 4093]
 
@@ -298,6 +299,6 @@ def sweep(count, seed=1):
     found = []
     while len(found) < count:
         m, n, k = extent(), extent(), extent()
-        if 2.0 * m * n * k <= 4e10:  # a second of one core at most
+        if 2.0 * m * n * k <= 4e10:  # at most a second of one core
             found.append(product(m, n, k, False))
     return found

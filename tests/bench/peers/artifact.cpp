@@ -1,10 +1,10 @@
-// Compiled artifacts as a side of tests/bench/run: loads them through libtessera_rt and times runs on request.
-// One request a line on standard input, one answer a line on standard output:
-//   load PATH THREADS   -> ok ID     inputs are filled: floats with small values, integers with 0
+// Compiled artifacts as a side of tests/bench/run: loads them through libtessera_rt and times runs on request. Reads
+// one request a line from standard input and writes one answer a line to standard output:
+//   load PATH THREADS   -> ok ID     fills inputs: small values for floats, 0 for integers
 //   run ID REPEAT       -> ok MS MS ...
-//   compute ID REPEAT   -> ok MS MS ...   the same runs, without the steps that only change layouts (no arithmetic)
+//   compute ID REPEAT   -> ok MS MS ...   the same runs, without steps that only change layouts (no arithmetic)
 //   drop ID             -> ok
-// What fails is answered with "error TEXT".
+// A failed request is answered with "error TEXT".
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -70,14 +70,14 @@ class Model {
     tessera_artifact_destroy(artifact_);
   }
 
-  /// Milliseconds of wall time.
+  /// Wall time in milliseconds.
   double run() {
     const auto start = Clock::now();
     check(tessera_session_run(session_, inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size()));
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
 
-  /// Milliseconds spent in steps with arithmetic.
+  /// Milliseconds in steps with arithmetic.
   double compute() {
     check(tessera_session_profile(session_, inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(),
                                   step_ns_.data(), step_ns_.size()));

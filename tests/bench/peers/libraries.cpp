@@ -1,5 +1,5 @@
 // oneDNN and OpenBLAS as peers of tests/bench/run: keeps prepared calls, times them on request, and measures the
-// machine's own peaks. One request a line on standard input, one answer a line on standard output:
+// machine's peak rates. Reads one request a line from standard input and writes one answer a line to standard output:
 //   load LIBRARY gemm M N K CONSTANT                  -> ok ID       LIBRARY: onednn, openblas
 //   load LIBRARY chain BATCH M N K L SOFTMAX
 //   load onednn conv N C SIZE K KERNEL STRIDE GROUPS RELU
@@ -12,8 +12,8 @@
 //   peak fma | peak bandwidth                         -> ok GFLOP/s | ok GB/s
 //   peak bytes | peak tiles | peak tile-halves        -> ok GOP/s of vpdpbusd | of tdpbusd | ok GFLOP/s of tdpbf16ps
 //   drop ID                                           -> ok
-// What a library does not offer, or refuses: "error TEXT". Threads: OMP_NUM_THREADS and OPENBLAS_NUM_THREADS.
-// Layouts are the library's own choice wherever an operand is constant or lies between two calls.
+// A call that a library lacks or rejects is answered with "error TEXT". Threads: OMP_NUM_THREADS and
+// OPENBLAS_NUM_THREADS. The library chooses the layouts of constant operands and of intermediates.
 #include <cblas.h>
 #include <immintrin.h>
 
@@ -51,7 +51,7 @@ using Type = memory::data_type;
 
 memory::desc described(const memory::dims& dims, Tag tag, Type type = Type::f32) { return {dims, type, tag}; }
 
-/// Memory filled with small values: denormals and zeros would flatter or punish a library.
+/// Memory filled with small values: denormals would slow a library down, zeros might speed it up.
 memory filled(const memory::desc& desc, const dnnl::engine& engine) {
   memory made(desc, engine);
   if (desc.data_type() != Type::f32) {
@@ -114,7 +114,7 @@ struct Convolution {
   int64_t out() const { return (size + 2 * pad() - kernel) / stride + 1; }
 };
 
-/// A prepared convolution: its source and destination in the layouts asked for, `any` where the library chooses.
+/// A prepared convolution. Source and destination have the given layouts; with `any` the library chooses.
 struct Prepared {
   dnnl::convolution_forward::primitive_desc primitive;
   dnnl::convolution_forward run;
@@ -177,7 +177,7 @@ Call reordered(const std::shared_ptr<Onednn>& dnn, const memory& from, const mem
   };
 }
 
-/// Two convolutions, the second of what the first leaves in the layout it likes, both in layouts of their own.
+/// Two convolutions in the library's own layouts; the second reads the layout that the first writes.
 Call onednnChain(const std::shared_ptr<Onednn>& dnn, const Convolution& first, const Convolution& second) {
   const Prepared one(*dnn, first, Prepared::source(first, Tag::any), Prepared::result(first, Tag::any));
   Prepared two(*dnn, second, one.primitive.dst_desc(), Prepared::result(second, Tag::any));
@@ -185,9 +185,9 @@ Call onednnChain(const std::shared_ptr<Onednn>& dnn, const Convolution& first, c
   return inOrder({called(dnn, one), called(dnn, two)});
 }
 
-/// The same between NCHW tensors. What lies between two calls is in the layout of the first one's choice, or NCHW, or
-/// reordered to that of the second; source and destination are read and written by the calls themselves, or reordered.
-/// Of all these the fastest, by the least of several runs.
+/// The same between NCHW tensors. The intermediate has the layout that the first convolution prefers, or NCHW, or is
+/// reordered for the second. The convolutions read and write source and destination directly, or through reorders.
+/// Keeps the fastest of these variants, by the minimum of several runs.
 Call onednnChainOfPlanes(const std::shared_ptr<Onednn>& dnn, const Convolution& first, const Convolution& second) {
   constexpr int kRuns = 25;
   const memory given = filled(Prepared::source(first, Tag::nchw), dnn->engine),
@@ -220,7 +220,7 @@ Call onednnChainOfPlanes(const std::shared_ptr<Onednn>& dnn, const Convolution& 
     }
   }
   if (choices.empty()) throw std::runtime_error("onednn has no primitives between NCHW tensors");
-  // By turns, so that other work on the machine decides nothing; what is far behind once is left out.
+  // Alternates, so that other work on the machine does not decide. A variant that is far slower once is dropped.
   auto ahead = [](const auto& a, const auto& b) { return a.second < b.second; };
   for (int run = 0; run < kRuns; ++run) {
     const double least = std::ranges::min_element(choices, ahead)->second;
@@ -327,7 +327,7 @@ double peakFma() {
   return best;
 }
 
-/// Independent dot products of bytes in registers. Returns operations done.
+/// Independent dot products of bytes in registers. Returns the number of operations.
 __attribute__((target("avx512f,avx512vnni"))) double dot512(long iterations) {
   __m512i sum[20];
   for (auto& s : sum) s = _mm512_setzero_si512();
@@ -336,7 +336,7 @@ __attribute__((target("avx512f,avx512vnni"))) double dot512(long iterations) {
 #pragma clang loop unroll(full)
     for (int j = 0; j < 20; ++j) {
       sum[j] = _mm512_dpbusd_epi32(sum[j], a, b);
-      asm volatile("" : "+v"(sum[j]));  // else the loop is a multiplication
+      asm volatile("" : "+v"(sum[j]));  // otherwise the compiler turns the loop into a multiplication
     }
   __m512i total = sum[0];
   for (int j = 1; j < 20; ++j) total = _mm512_add_epi32(total, sum[j]);
@@ -357,7 +357,7 @@ double peakBytes() {
   return best;
 }
 
-/// Four independent products of whole tiles by turns, of bytes or of halves. Returns operations done.
+/// Four independent products of full tiles, interleaved, of bytes or 16-bit floats. Returns the number of operations.
 __attribute__((target("amx-tile,amx-int8,amx-bf16"))) double tiles(long iterations, bool bytes) {
   struct alignas(64) Shapes {
     uint8_t palette = 1, first = 0, zeros[14] = {};
@@ -395,8 +395,8 @@ double peakTiles(bool bytes) {
   return best;
 }
 
-/// GB/s of one core reading and writing memory that no cache holds: a triad of 3 x 64 MiB, 4 transfers an element
-/// (the line that is written is read first).
+/// GB/s of one core that reads and writes memory beyond all caches: a triad of 3 x 64 MiB, 4 transfers an element (a
+/// written line is read first).
 double peakBandwidth() {
   constexpr int64_t kCount = 16 << 20;
   std::vector<float> a(kCount, 1.0F), b(kCount, 2.0F), c(kCount, 3.0F);
