@@ -1,4 +1,4 @@
-// Bytes of strangers as an artifact file: the directory, every entry's checksum, target.txt.
+// Untrusted bytes as an artifact file: the directory, each entry's checksum, target.txt.
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ const std::string& sample(bool zip64) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
-/// Starts from well-formed files: random bytes alone hardly ever have a directory.
+/// Starts from well-formed files: random bytes alone almost never contain a zip directory.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   const std::string& fresh = sample(seed % 2 == 0);
   if ((size < 22 || seed % 16 == 0) && fresh.size() <= max_size) {
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ArtifactFile file;
   if (!ArtifactFile::fromMemory({data, size}, &file).ok()) return 0;
   for (const ZipEntry& entry : file.entries()) {
-    // What the reader accepts lies within the file.
+    // All entries that the reader accepts are inside the file.
     if (entry.offset > size || entry.size > size - entry.offset) __builtin_trap();
     std::string contents;
     if (!file.readText(entry.name, &contents).ok()) continue;

@@ -1,9 +1,8 @@
 // Compiles models without a service, one after the other, for campaigns:
 //   build_models < REQUESTS
-// A request is a line of MODEL, TARGET (built-in name, host or a description's file), the level of -O and ARTIFACT,
-// with tabs between. Each is answered by a line, "built" or "not built"; why not is for the product to say. A process
-// of its own compiles each, forked from one that has started the compiler already: what crashes or hangs is one
-// request's.
+// A request is one line: MODEL, TARGET (built-in name, host or description file), the -O level and ARTIFACT, separated
+// by tabs. The answer is the line "built" or "not built"; the product reports reasons. Each request is compiled in its
+// own process, forked from one that has started the compiler, so a crash or hang affects one request only.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +56,7 @@ absl::Status build(const std::vector<std::string>& request) {
   return compiler::assemble(whole).status();
 }
 
-/// In a process of its own.
+/// Compiles one request in a forked process.
 bool isBuilt(const std::vector<std::string>& request) {
   const pid_t child = fork();
   if (child < 0) return false;

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Runs ranges of seeds through the product, for one target after the other: campaign.py KIND FIRST COUNT [options]
+"""Runs ranges of seeds through the product, rotating over targets: campaign.py KIND FIRST COUNT [options]
 
-KIND is pairs (two or three operators in a row) or graphs (6 to 24 of them). Prints each finding with the command that
-shows it again, and totals at the end; exit code 1 where there is any. With --ledger FILE, each model is a line there as it
-ends, and what has one is left out: a campaign can be ended at any time, and goes on where it was (`ledger.py` adds up).
+KIND is pairs (two or three consecutive operators) or graphs (6 to 24 operators). Prints each finding with the command
+that repeats it, and totals at the end; the exit code is 1 if there are findings. With --ledger FILE, each finished
+model adds a line to that file and is skipped later, so a campaign can be stopped at any time and continued (`ledger.py`
+adds up).
 """
 
 import argparse
@@ -27,8 +28,8 @@ from fuzz.cases.drawn import shortest, verified
 from fuzz.cases.reference import Reference
 from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
 
-THROUGH_PRODUCT = 64  # one in so many models; what the builder does not build as well
-PLAINLY = 16  # one in so many models at -O 1
+THROUGH_PRODUCT = 64  # one model in 64; models that the builder fails to build go through the product too
+PLAINLY = 16  # one model in 16 is compiled with -O 1
 
 
 class Campaign:
@@ -54,7 +55,7 @@ class Campaign:
         return 1 if self.findings else 0
 
     def _work(self, service, waiting):
-        """Models one after the other, beside other threads that do the same."""
+        """Runs models one after the other, in parallel with other threads."""
         chosen = self.options.target
         with Reference() as reference, Builder() as builder:
             while not self.options.minutes or time.monotonic() - self.started < 60 * self.options.minutes:

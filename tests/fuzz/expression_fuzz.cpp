@@ -1,5 +1,5 @@
-// Any text as tensor expressions: a valid module or a typed error. A text whose inputs have symbolic extents is
-// tried once more with a value for each, else nearly all texts would end at the first unbound dimension.
+// Arbitrary text as tensor expressions gives a valid module or a typed error. A text whose inputs have symbolic extents
+// is tried again with a value for each; otherwise nearly all texts would end at the first unbound dimension.
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ using namespace tessera::compiler;
   std::abort();
 }
 
-/// The reason of a refusal; UNSPECIFIED when the text was accepted.
+/// Reason of the rejection; UNSPECIFIED if the text was accepted.
 v1::Failure::Reason tryImport(const std::string& path, const ImportOptions& options) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto imported = importExpression(context, path, options);
@@ -43,7 +43,7 @@ v1::Failure::Reason tryImport(const std::string& path, const ImportOptions& opti
   return failure.reason();
 }
 
-/// A shape for each input: what is written where that is a number, else 1 to 7, equal for equal names.
+/// A shape for each input: numbers as written, symbols as 1 to 7, equal for equal names.
 std::map<std::string, std::vector<int64_t>> shapesFor(const expression::Program& program) {
   expression::Constants constants;
   for (const expression::Param& param : program.params) {

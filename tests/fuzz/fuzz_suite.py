@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Each libFuzzer target for half a minute from the seeds in the tree, two at a time; a crash prints its input in base64.
+"""Runs each libFuzzer target for half a minute from the seeds in the tree, two at a time; prints a crashing input in base64.
 
-The seconds can be set for a campaign: TESSERA_FUZZ_SECONDS=1800 tests/fuzz/fuzz_suite.py import expression
+TESSERA_FUZZ_SECONDS sets the time: TESSERA_FUZZ_SECONDS=1800 tests/fuzz/fuzz_suite.py import expression
 """
 # suite: slow timeout=600
 
@@ -20,9 +20,9 @@ from suite import check, check_equal, run
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TESSERA_BUILD_DIR", ROOT / "build" / "release"))
 SECONDS = int(os.environ.get("TESSERA_FUZZ_SECONDS", 30))
-# What a single input may take before it counts as a hang: generous, machines are shared.
+# Seconds for a single input before it counts as a hang: generous, since machines are shared.
 INPUT_TIMEOUT_S = 20
-# target: (longest input in bytes, seeds beside those in seeds/<target>)
+# target: (longest input in bytes, seeds in addition to seeds/<target>)
 TARGETS = {
     "import": (16384, ["/usr/share/libonnx-testdata/data/node"]),
     "expression": (4096, []),
@@ -39,13 +39,13 @@ TARGETS = {
 
 
 def program(name):
-    """What is run: where it was built, the one that sees the edges of the library under test."""
+    """The binary to run: the one that instruments the library under test, if it is built."""
     seeing = BUILD / "bin" / f"{name}_edges_fuzz"
     return seeing if seeing.exists() else BUILD / "bin" / f"{name}_fuzz"
 
 
 def fuzz(name):
-    """(exit code, output) of one target; its corpus starts empty, so that seeds alone decide where it begins."""
+    """(exit code, output) of one target. Its corpus starts empty, so that only the seeds decide where it begins."""
     longest, more_seeds = TARGETS[name]
     here = ROOT / "tests" / "fuzz"
     seeds = [here / "seeds" / name, *(path for path in more_seeds if pathlib.Path(path).exists())]
@@ -61,7 +61,7 @@ def fuzz(name):
 
 
 def finding(output):
-    """What libFuzzer says of the input that ended it: the kind, the input in base64, the innermost calls."""
+    """libFuzzer's report on the last input: kind, input in base64, innermost calls."""
     kind = re.findall(r"^(?:==\d+==\s*ERROR|SUMMARY|ALARM|untyped error|import|check): .*", output, re.MULTILINE)
     encoded = re.findall(r"^Base64: .*", output, re.MULTILINE)
     calls = [re.sub(r"0x\w+ in | \(BuildId.*", "", call.strip())[:160]

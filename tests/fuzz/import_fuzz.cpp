@@ -1,6 +1,6 @@
-// libFuzzer target: any bytes at all are offered to the importer as a model. It must give a module or a typed
-// error; a crash, a sanitizer's finding, an invalid module or more than the memory limit is a bug. So is a check of
-// the same bytes that comes to another verdict.
+// libFuzzer target: arbitrary bytes are a model for the importer. It must return a module or a typed error. A crash, a
+// sanitizer finding, an invalid module or more memory than the limit is a bug, and so is a check of the same bytes with
+// another result.
 #include <cstdio>
 #include <cstdlib>
 

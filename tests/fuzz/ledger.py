@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What campaigns have run: ledger.py FILE... adds up the files that campaign.py --ledger wrote, a line of JSON for each model."""
+"""Which seeds campaigns have run: ledger.py FILE... adds up files of campaign.py --ledger, one line of JSON for each model."""
 
 import collections
 import json
@@ -12,7 +12,7 @@ from fuzz.cases import plan
 
 
 def lines_of(path):
-    """Every line that was written whole: a campaign may have been killed while it wrote the last one."""
+    """All complete lines: a campaign may have been killed while it wrote the last one."""
     path = pathlib.Path(path)
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
@@ -22,12 +22,12 @@ def lines_of(path):
 
 
 def models_of(path, kind):
-    """Numbers of the models of this kind that are in it."""
+    """Numbers of the models of this kind in the file."""
     return {line["model"] for line in lines_of(path) if line["kind"] == kind}
 
 
 def add(path, kind, number, target, cases, outcome):
-    """A line for a model that was run to its end."""
+    """Appends the line of a finished model."""
     found = collections.Counter(finding.kind for finding in outcome.findings)
     line = {"kind": kind, "model": number, "target": target, "cases": cases, "compared": outcome.compared,
             "excused": outcome.excused, "found": found}
@@ -36,7 +36,7 @@ def add(path, kind, number, target, cases, outcome):
 
 
 def ranges(kind, numbers):
-    """"FIRST to LAST" of the seeds, for each run of models."""
+    """"FIRST to LAST" of the seeds, for each range of consecutive models."""
     size, told = plan.KINDS[kind][1], []
     for number in sorted(numbers):
         if told and told[-1][1] == number * size:

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-/// Bytes as a file that exists in memory only, for readers that take a path. Aborts when it cannot be made.
+/// Bytes as a file in memory, for readers that take a path. Aborts if it cannot be created.
 class MemoryFile {
  public:
   MemoryFile(const uint8_t* data, size_t size) : fd_(memfd_create("fuzz", 0)) {

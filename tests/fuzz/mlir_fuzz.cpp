@@ -1,4 +1,4 @@
-// Bytes of strangers as MLIR text: a valid module or a typed error.
+// Untrusted bytes as MLIR text give a valid module or a typed error.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// Bytes of strangers as .npy and .npz files: an error that names the file, or tensors whose bytes are those of their
-// shapes.
+// Untrusted bytes as .npy and .npz files give an error that names the file, or tensors with as many bytes as their
+// shapes need.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Operators in pairs and triples, with all their attributes, many in one model, against ONNX Runtime operator by operator;
-the cases of found/, which were wrong once; and deeper random graphs. The same ones every time: others with every commit are
-what rotating_suite.py draws.
+"""Pairs and triples of operators with all their attributes, many in one model, compared with ONNX Runtime operator by
+operator; the cases of found/, which failed once; and larger random graphs. The seeds are fixed; rotating_suite.py draws
+others with each commit.
 """
 # suite: timeout=900
 
@@ -21,7 +21,7 @@ MODELS = {"pairs": 4, "graphs": 3}  # from seed 0
 
 
 def stays_right(service, builder, path, *flags, target="host"):
-    """A case that was wrong once. `flags`: of compile."""
+    """A case that failed once. `flags`: of compile."""
     arrays, wanted, bounds = fixed.load(path)
     artifact = service.scratch("case.tsra")
     check(builder.built(path, target, flags, artifact), f"{fixed.text_of(path)} is not compiled")
@@ -39,7 +39,7 @@ def main():
         print(f"operator_pairs: targets {' '.join(map(targets.name_of, chosen))}", flush=True)
         service.wait_for_workers(2)
         cases = [(f"found/{path.stem}", lambda p=path: stays_right(service, builder, p)) for path in fixed.cases()]
-        if "x86-64-v3" in chosen:  # without bf16's instructions, and without what higher levels turn faults into
+        if "x86-64-v3" in chosen:  # without bf16 instructions, and without the rewrites of higher levels, which may hide faults
             cases += [(f"found/{path.stem} plainly", lambda p=path: stays_right(service, builder, p, "-O", "1", target="x86-64-v3"))
                       for path in fixed.cases()]
         for kind, models in MODELS.items():

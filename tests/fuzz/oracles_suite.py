@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The three oracles of the drawn cases hold each other: NumPy's formulas and the interpreter against ONNX Runtime on what is
-drawn, and what is said of a case of which one of them, or the compiled code, was changed on purpose."""
+"""Compares the three oracles of drawn cases with each other (NumPy's formulas and the interpreter with ONNX Runtime),
+and checks the report for cases in which one oracle or the compiled code was changed on purpose."""
 # suite: timeout=600
 
 import collections
@@ -26,8 +26,8 @@ from oracle.oracle import OracleError
 from suite import Reported, Skip, check, check_equal, run
 
 DRAWN = range(0, 768)  # pairs
-INEXACT = {"DFT", "InstanceNormalization"}  # what a formula stands in for because it is more exact
-INEXACT_BOUND = 1e-3  # of the largest
+INEXACT = {"DFT", "InstanceNormalization"}  # operators for which a formula replaces ONNX Runtime because it is more precise
+INEXACT_BOUND = 1e-3  # of the largest magnitude
 
 
 def beyond(case, reference, found):
@@ -42,8 +42,8 @@ def beyond(case, reference, found):
 
 
 def formulas_agree(reference, cases):
-    """NumPy and ONNX Runtime, step by step, wherever there is a formula; where that only stands in as the more exact one, ONNX
-    Runtime's own answer is near it."""
+    """Compares NumPy and ONNX Runtime step by step where there is a formula. If the formula replaces ONNX Runtime only
+    because it is more precise, ONNX Runtime's own result must be near it."""
     seen, inexact = collections.Counter(), collections.Counter()
     for case in cases:
         for step in case.steps:
@@ -68,7 +68,7 @@ def formulas_agree(reference, cases):
 
 
 def own_answer(reference, case, step, values):
-    """ONNX Runtime's, where a formula stands in for it; None where it refuses the step."""
+    """ONNX Runtime's result where a formula replaces it; None if it rejects the step."""
     made, arrays = model.of_steps([(step, case.constants)], values, case.opset)
     try:
         found = reference.run(made, arrays)
@@ -135,7 +135,7 @@ def interpreter_alone(reference):
 
 
 def first_oracle_alone(reference):
-    """Its value is changed: what stood there is what the two others say."""
+    """Changes its value; the other two have the original one."""
     def change(case, _, __):
         value = case.results[-1]
         at = case.values.index(value)
@@ -158,7 +158,7 @@ def all_differ(reference):
 
 
 def other_shapes_excuse_no_values():
-    """Of the runs with noise, those of another shape say nothing of the values; where no other is left, the data decide it."""
+    """Noisy runs with another shape do not count for the values; if no other run is left, the shape depends on the data."""
     value = Value("y", "f32", np.ones(3, np.float32))
     same, other = {"y": value}, {"y": Value("y", "f32", np.ones(4, np.float32))}
     for runs, excused in (([same] * 7 + [other], False), ([other] * 8, True), ([], False)):
@@ -170,7 +170,7 @@ def other_shapes_excuse_no_values():
 
 def a_refused_run_is_one_less(reference):
     class Refusing:
-        """Takes all but the third step that it is asked for."""
+        """Rejects the third step that it evaluates."""
         asked = 0
 
         def evaluated(self, *arguments):
@@ -182,7 +182,7 @@ def a_refused_run_is_one_less(reference):
 
 
 def noise_stays_in_a_domain_in_some_runs():
-    """What lies at a domain's edge is beyond it with half of the noise that is drawn, and moves by none of that."""
+    """Half of the random noise moves a value at a domain's edge outside; the directed noise never does."""
     random = np.random.default_rng(0)
     for function, edge, way in ((np.arccosh, 1 - 1e-7, "upwards"), (np.log, 0, "upwards"), (np.arctanh, -1, "inwards"),
                                 (np.arcsin, 1 + 1e-7, "inwards")):
@@ -194,7 +194,7 @@ def noise_stays_in_a_domain_in_some_runs():
 
 
 def products_over_nothing(reference):
-    """ONNX Runtime leaves what was there: cases of seed 100192 are zeros, times after time."""
+    """ONNX Runtime leaves memory uninitialized: the cases of seed 100192 are zeros each time."""
     for _ in range(4):
         case = reference.grown([plan.pair(100192)])[0]
         check(case.steps[0].operator == "MatMul" and case.known(case.steps[0].needs[0]).shape[-1] == 0, described(case))
@@ -213,9 +213,9 @@ def interpreter_keeps_what_was_found(path):
 
 
 def rotating_seeds():
-    """Given, of the commit, and without one; what is found there fails only where it was asked for."""
+    """The first seed is given, from the commit, or a default without git; findings fail only if it was given."""
     before = dict(os.environ)
-    for name in list(os.environ):  # a hook's git would be taken for the folder's
+    for name in list(os.environ):  # the environment of a git hook would redirect git from this folder
         if name == "TESSERA_FUZZ_SEED" or name.startswith("GIT_"):
             del os.environ[name]
     try:
@@ -253,7 +253,7 @@ def rotating_seeds():
 
 
 def ledgers_add_up():
-    """Models that were run are left out the next time, also where the last line was cut off; a torn one is run again."""
+    """Finished models are skipped the next time, also if the last line is incomplete; that model runs again."""
     outcome = Outcome(compared=63, excused=2, findings=[Finding(None, "oracle", ""), Finding(None, "oracle", "")])
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "ledger"

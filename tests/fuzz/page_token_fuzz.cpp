@@ -1,6 +1,6 @@
-// Bytes of strangers as a page token, and as what a token of this database holds (one of another release, or of a list
-// whose fields were others): refused with INVALID_ARGUMENT and a message, or a statement that SQLite answers. What a
-// database issues it takes back.
+// Untrusted bytes as a page token, and as the content of a token of this database (from another release, or from a list
+// with other fields): rejected with INVALID_ARGUMENT and a message, or a statement that SQLite executes. Tokens that
+// the database issues are accepted.
 #include <cstdlib>
 #include <iostream>
 #include <string>

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Cases that nobody has seen: pairs, graphs and kernels of seeds that change with the commit.
+"""Fresh cases: pairs, graphs and kernels of seeds that change with the commit.
 
-What they find says that something is wrong, and little of the commit at hand: it is reported in the summary of tests/run,
-each with the command that repeats it, and fails nothing. With TESSERA_FUZZ_SEED=N the seeds begin there, and findings fail.
+A finding most likely existed before the commit. It is reported in the summary of tests/run with the command that
+repeats it, and fails nothing. With TESSERA_FUZZ_SEED=N the seeds start there, and findings fail.
 """
 # suite: timeout=600
 
@@ -23,8 +23,8 @@ from fuzz.cases.reference import Reference
 from suite import Reported, Skip, check, run
 
 MODELS = {"pairs": 4, "graphs": 3}
-KERNELS = 100  # as they are built, and with random schedules
-NO_MORE_S, ALL_S, PATIENCE_S = 240, 420, 90  # no case begins after, none goes on after, one command
+KERNELS = 100  # as built, and with random schedules
+NO_MORE_S, ALL_S, PATIENCE_S = 240, 420, 90  # last start of a case, end of all cases, limit of one command
 
 
 class OutOfTime(RuntimeError):
@@ -32,7 +32,7 @@ class OutOfTime(RuntimeError):
 
 
 def timed(case, begun, decides):
-    """The case within the suite's time; what it finds reported, unless findings decide."""
+    """The case within the suite's time; reports its finding unless findings fail."""
     def within():
         left = ALL_S - (time.monotonic() - begun)
         if time.monotonic() - begun > NO_MORE_S:
@@ -55,7 +55,7 @@ def kernels(seed, *flags):
     command = [BIN / "kernel_fuzz", f"--seed={seed}", f"--count={KERNELS}", *flags]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     print("   " + " ".join(map(str, ["kernel_fuzz", *command[1:]])))
-    # What the trace of a failure says, or of a crash the last test that began.
+    # Seeds of failures from the output, or after a crash the last test that began.
     failed = dict.fromkeys(re.findall(r"^\[  FAILED  \] \S+\.(\d+)$", answer.stdout, re.MULTILINE))
     begun = re.findall(r"^\[ RUN      \] \S+\.(\d+)$", answer.stdout, re.MULTILINE)
     if answer.returncode and not failed and begun:

@@ -1,5 +1,5 @@
-// Any bytes as FILE.sig beside an artifact: refused, or a signature that is printed as it was read and whose check
-// ends.
+// Arbitrary bytes as FILE.sig of an artifact: rejected, or a signature that prints as it was read and whose check
+// terminates.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

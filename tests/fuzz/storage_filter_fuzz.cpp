@@ -1,5 +1,5 @@
-// Any bytes as a filter, an order and a page token: each is refused with INVALID_ARGUMENT and a message, or
-// becomes a statement that SQLite accepts and answers.
+// Arbitrary bytes as a filter, an order and a page token: rejected with INVALID_ARGUMENT and a message, or a statement
+// that SQLite executes.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -31,7 +31,7 @@ Database& database() {
   return *instance;
 }
 
-/// The text up to the next line break, which is taken away as well.
+/// Removes and returns the text up to the next line break.
 std::string_view nextLine(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string_view line = text.substr(0, end);

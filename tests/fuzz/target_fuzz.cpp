@@ -1,5 +1,5 @@
-// Bytes of strangers as a target description: parsing never crashes, every fault has a place, what is accepted has a
-// canonical form, and its instructions can be looked through and mapped.
+// Untrusted bytes as a target description: parsing never crashes, each fault has a location, an accepted description
+// has a canonical form, and its instructions can be enumerated and mapped.
 #include <google/protobuf/text_format.h>
 
 #include <string>
@@ -24,10 +24,11 @@ void mapOnto(const v1::Target& target, size_t turn) {
   const auto instructions = instructionsOf(target);
   size_t index = 0;
   for (const v1::Intrinsic& described : instructions) {
-    // What validation accepts is a nest.
+    // A valid instruction describes a loop nest.
     const auto instruction = intrinsic::nestOf(described);
     if (!instruction.ok()) __builtin_trap();
-    // To tile and to simulate takes longer than all else together: one of them, another one with other lengths.
+    // Tiling and simulation take longer than everything else together, so each input does one instruction, chosen by
+    // its length.
     if (index++ != turn % instructions.size()) continue;
     const auto mappings = intrinsic::enumerateMappings(product, *instruction, {.any_order = true, .most = 2});
     for (const auto& matching : mappings.matchings) {
@@ -39,7 +40,7 @@ void mapOnto(const v1::Target& target, size_t turn) {
       if (!choice.ok()) continue;
       const auto program = simulator::lower(*choice, target);
       if (!program.ok()) continue;
-      // What fits is laid out: no buffer outside of its memory or on another one.
+      // A program that fits has a valid layout: no buffer is outside of its memory or overlaps another one.
       if (!simulator::checkBuffers(*program).ok()) __builtin_trap();
       (void)simulator::print(*program);
       (void)simulator::timelineOf(*program);
@@ -51,7 +52,7 @@ void mapOnto(const v1::Target& target, size_t turn) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  // Faulty descriptions reach the validator by another way as well: over the wire, without the text parser.
+  // Faulty descriptions reach the validator over the wire as well, without the text parser.
   v1::Target unchecked;
   if (unchecked.ParseFromString(text)) (void)problemStatus(unchecked.name(), validateTarget(unchecked));
   if (const auto positioned = parseTargetWithPositions(text); positioned.ok()) {

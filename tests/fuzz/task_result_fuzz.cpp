@@ -1,5 +1,5 @@
-// Bytes of a task process that a hostile model has taken over: as its result, whatever the task's kind, and as its
-// progress, in pieces. A result that is taken names only files that it brings, each once and with a digest.
+// Bytes of a task process that a hostile model controls: as its result, for each kind of task, and as its progress, in
+// pieces. An accepted result names only files that it contains, each once and with a digest.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ++taken;
       checkTaken(result);
     }
-    if (taken > 1) std::abort();  // it has one payload, which is of one kind
+    if (taken > 1) std::abort();  // it has one payload, which has one kind
   }
   worker::ProgressDecoder whole, pieces;
   const auto told = whole.feed(bytes);

@@ -1,8 +1,8 @@
-// What is promised of every tree, of all workloads of models:
+// Checks promises about schedule trees, for all workloads of models:
 //   tree_fields [--seed N] [--tries N] [--bf16] TARGET MODEL.onnx...
-// Each workload's tree, printed and read again, gives the same object; of its fields so many are changed, one at a
-// time: the code is another one, or the tree is refused as INVALID_SCHEDULE. Prints a line for each model, and what was
-// ignored. TARGET is a built-in name. Exit status 1: a promise is broken.
+// Printing and parsing a tree gives the same object. --tries fields are changed, one at a time: each change gives other
+// code, or the tree is rejected as INVALID_SCHEDULE. Prints one line for each model, and ignored fields. TARGET is a
+// built-in name. Exit status 1: a promise is broken.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Any bytes as a request of the web gateway (a verb and a path, a query, a body of JSON): each is refused with
-// INVALID_ARGUMENT and a message, or becomes a message of the API that can be printed as JSON again.
+// Arbitrary bytes as a request of the web gateway (method and path, query, JSON body): rejected with INVALID_ARGUMENT
+// and a message, or an API message that can be printed as JSON again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 
 using namespace tessera::server::gateway;
 
-/// The text up to the next `end`, which is taken away as well.
+/// Removes and returns the text up to the next `end`.
 std::string_view next(std::string_view& text, char end) {
   const size_t length = std::min(text.find(end), text.size());
   const std::string_view part = text.substr(0, length);
@@ -31,7 +31,7 @@ std::string_view next(std::string_view& text, char end) {
   return part;
 }
 
-/// Descriptors of the API's files, each by one of its messages: a linker takes what something asks for.
+/// One message of each API file: the linker keeps only referenced descriptors.
 const google::protobuf::Descriptor* const kFiles[] = {
     tessera::v1::CreateJobRequest::descriptor(),     tessera::v1::FindMissingBlobsRequest::descriptor(),
     tessera::v1::GetArtifactRequest::descriptor(),   tessera::v1::ListTargetsRequest::descriptor(),

@@ -1,1 +1,1 @@
-"""Cases for fuzzing: chains of random operators, and what they should compute. Start with case.py and table.py."""
+"""Cases for fuzzing: chains of random operators with their expected results. Start with case.py and table.py."""

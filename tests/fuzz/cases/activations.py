@@ -1,4 +1,4 @@
-"""Activations, with every attribute they have."""
+"""Activations with all their attributes."""
 
 from fuzz.cases.table import operator, within
 from fuzz.cases.types import FLOATS, NUMBERS, UNSIGNED
@@ -14,7 +14,7 @@ for _name, _since, _attributes in ACTIVATIONS:
         attributes = {key: c.real(*bounds) for key, bounds in ranges.items() if c.chance(0.7)}
         y = within(c, x, -40, 40) if name not in ("Relu", "LeakyRelu") else x.name
         return c.node(name, y, kind=x.type, **attributes)
-    # HardSwish in f64: the oracle takes 1/6 as an f32.
+    # HardSwish in f64: the oracle uses 1/6 as an f32.
     _kinds = tuple(kind for kind in FLOATS if kind != "f64") if _name == "HardSwish" else FLOATS
     operator(_name, _kinds, since=_since, exact=_name == "Relu", jumps=_name == "ThresholdedRelu")(_activation)
 
@@ -37,7 +37,7 @@ def prelu(c, x):
 
 @operator("Shrink", tuple(kind for kind in NUMBERS if kind != "f64"), since=9, jumps=True)
 def shrink(c, x):
-    """Without f64, which the oracle computes in f32, and without unsigned numbers below zero, which C++ leaves undefined."""
+    """Excludes f64, which the oracle computes in f32, and unsigned results below zero, which are undefined in C++."""
     if x.type in FLOATS:
         attributes = {"bias": c.real(-0.5, 0.5), "lambd": c.real(0, 1)}
     else:

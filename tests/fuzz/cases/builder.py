@@ -1,4 +1,4 @@
-"""Models compiled without a service, by one process that stays (`build_models`): what campaigns do most of the time."""
+"""Compiles models without a service, in one process that keeps running (`build_models`); campaigns mostly use this."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ from e2e.tessera_e2e import BIN
 
 
 class Builder:
-    """Use as a context manager, from one thread."""
+    """A context manager for one thread."""
 
     def __enter__(self):
         self._process = subprocess.Popen([BIN / "build_models"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -18,7 +18,7 @@ class Builder:
         self._process.wait()
 
     def built(self, model, target, flags, artifact):
-        """Whether the artifact is there. If not, whoever asks the service hears why."""
+        """Whether the artifact exists. If not, the service reports the reason."""
         level = flags[flags.index("-O") + 1] if "-O" in flags else "0"
         self._process.stdin.write(f"{model}\t{target}\t{level}\t{artifact}\n")
         self._process.stdin.flush()

@@ -1,9 +1,9 @@
-"""One small graph that nobody designed: a chain of operators, grown step by step on values that are known.
+"""One small random graph: a chain of operators, grown step by step on known values.
 
-A case grows as a coroutine: it yields a Step and is sent the arrays which ONNX Runtime computed for it, or None where
-that refuses the step; the case then tries another. So every shape is known, whatever decides it, and operators whose
-domain is bounded get values inside of it. Equal seeds give equal cases; a case of fewer steps is the beginning of the
-longer one.
+A case grows as a coroutine. It yields a Step and is sent the arrays that ONNX Runtime computed for it, or None if ONNX
+Runtime rejects the step; the case then tries another one. So all shapes are known, data-dependent ones included, and
+operators with a bounded domain get values inside it. Equal seeds give equal cases; a case of fewer steps is a prefix of
+the longer one.
 """
 
 import dataclasses
@@ -16,20 +16,20 @@ from models.builder import seeded
 
 EXTENTS = (1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 8, 9, 13, 16, 17, 31, 32, 33, 64)
 TRIES = 60
-# What makes results as large as the data decide, and what takes them wherever they stand: the compiler refuses most others
-# behind such a value, and says which dimension it does not know.
+# Operators whose result size depends on data, and operators that accept such values anywhere. The compiler rejects most
+# others after such a value, and names the unknown dimension.
 DATA_DECIDE = frozenset(("Compress", "NonZero", "NonMaxSuppression", "Unique"))
 TAKE_ANY_EXTENT = frozenset(("Abs", "Neg", "Cast", "Identity", "Not", "Relu", "Sign", "Ceil", "Floor", "Transpose"))
 
 
 @dataclasses.dataclass
 class Value:
-    """A tensor of the case. `exact`: every right implementation computes these very bits."""
+    """A tensor of the case. `exact`: all correct implementations compute the same bits."""
     name: str
     type: str
     array: np.ndarray
     exact: bool = True
-    bounded: bool = False  # whether the data of a run decide an extent
+    bounded: bool = False  # whether an extent depends on the data of a run
 
     @property
     def shape(self):
@@ -46,31 +46,31 @@ class Value:
 
 @dataclasses.dataclass
 class Step:
-    """One drawn operator, with what it needs around it. `outputs`: (name, type) of what others may read."""
+    """One drawn operator with its helper nodes. `outputs`: (name, type) of the values that others may read."""
     operator: str
     nodes: list
     outputs: list
     reads: list  # names of values
     exact: bool
-    reduced: int  # terms of the longest sum behind one element
-    promote: bool  # whether its integers may be computed in i64 and cut, where the oracle lacks their type
-    outer: list = dataclasses.field(default_factory=list)  # values that bodies within it read
+    reduced: int  # terms of the longest sum of one element
+    promote: bool  # whether its integers may be computed in i64 and cut if the oracle lacks their type
+    outer: list = dataclasses.field(default_factory=list)  # values that its bodies read
 
     @property
     def needs(self):
-        """Every name that is read within the step and was not made there."""
+        """All names that the step reads and does not define."""
         made = {name for node in self.nodes for name in node.output}
         read = [name for node in self.nodes for name in node.input] + self.outer
         return list(dict.fromkeys(name for name in read if name and name not in made))
 
     def widened(self, values):
-        """Names of what has the type of the results, or of the operand that has: those are computed in i64 together."""
+        """Names with the type of the results or of the first operand, which are computed in i64 together."""
         kinds = {kind for _, kind in self.outputs} | {values[self.needs[0]].type}
         return {name for name in self.needs if values[name].type in kinds and values[name].type not in ("bool", "i64")}
 
 
 class Draw:
-    """Random choices, deterministic by seed."""
+    """Random choices, determined by the seed."""
 
     def __init__(self, *key):
         self.random = seeded(*key)
@@ -99,7 +99,7 @@ class Case(Draw):
         self.values, self.steps, self.constants, self.inputs = [], [], {}, {}
         self._read, self._count = set(), 0
 
-    # What the outside sees.
+    # Interface to the outside.
 
     @property
     def nodes(self):
@@ -107,18 +107,18 @@ class Case(Draw):
 
     @property
     def results(self):
-        """Every value that nothing reads, and now and then another."""
+        """All values that no step reads, and sometimes another."""
         made = [value for value in self.values if value.name not in self.inputs]
         ends = [value for value in made if value.name not in self._read]
         middle = [value for value in made if value.name in self._read]
         return ends + (middle[:1] if self.seed % 3 == 0 else [])
 
     def known(self, name):
-        """The value of this name, be it computed, constant or an input."""
+        """The value of this name: computed, constant or input."""
         return next(v for v in (*self.values, *self.constants.values(), *self.inputs.values()) if v.name == name)
 
     def grow(self):
-        """The coroutine, see above."""
+        """The coroutine (see the module)."""
         for number in range(self.wanted):
             for _ in range(TRIES):
                 step = self._draw(first=number == 0)
@@ -130,7 +130,7 @@ class Case(Draw):
                     break
                 self._forget()
             else:
-                return  # nothing fits any more: what there is, is the case
+                return  # no operator fits any more: the case ends here
 
     def _take(self, step, arrays):
         self.steps.append(step)
@@ -140,7 +140,7 @@ class Case(Draw):
             self.values.append(Value(name, kind, types.stored(kind, array), step.exact, bounded))
 
     def _draw(self, first):
-        """A Step of some operator, or None where what was drawn does not fit."""
+        """A Step of some operator, or None if the draw does not fit."""
         spec = self.operators[int(self.random.integers(len(self.operators)))]
         self._step = Step(spec.name, [], [], [], spec.exact, 1, spec.promote)
         self._kept = len(self.values), dict(self.constants), dict(self.inputs)
@@ -178,8 +178,8 @@ class Case(Draw):
         return self.input(self.pick(*spec.types), self.shape(self.pick(*spec.ranks)), spec.low, spec.high)
 
     def _later(self, spec):
-        """In a short chain what the last operator made; in a graph any value, the larger and later ones more often, or
-        now and then a new input."""
+        """In a short chain the last operator's result. In a graph any value, larger and later ones more often, or
+        sometimes a new input."""
         made = [value for value in self.values if value.name not in self.inputs]
         fitting = [value for value in made if value.type in spec.types and value.rank in spec.ranks]
         if self.wanted > 4:
@@ -189,7 +189,7 @@ class Case(Draw):
             return max(some, key=lambda value: value.size, default=None)
         return fitting[-1] if fitting and fitting[-1].name in dict(self.steps[-1].outputs) else None
 
-    # What operators draw with.
+    # Used by operators to draw operands and attributes.
 
     def unique(self, stem="v"):
         self._count += 1
@@ -206,12 +206,12 @@ class Case(Draw):
         return tuple(shape)
 
     def axis(self, rank, least=0):
-        """Of `rank` dimensions, counted from either end."""
+        """An axis of a value of `rank` dimensions, counted from either end."""
         axis = self.integer(least, rank - 1)
         return axis - rank if self.chance(0.4) else axis
 
     def array(self, kind, shape, low=None, high=None):
-        """Values as such operators see them: mostly ordinary, now and then on a coarse grid or with all the zeros."""
+        """Values for such operators: mostly ordinary, sometimes on a coarse grid or with both zeros."""
         return types.drawn(self, kind, shape, low, high)
 
     def input(self, kind, shape, low=None, high=None):
@@ -237,7 +237,7 @@ class Case(Draw):
         return self.constant(np.asarray(number, types.ARRAYS[kind]), kind)
 
     def operand(self, kind, shape, low=None, high=None, fixed=0.6):
-        """Another operand: a constant, an input, or a value that is there already."""
+        """Another operand: a constant, an input, or an existing value."""
         same = [v for v in self.values if v.type == kind and v.shape == tuple(shape)]
         if same and low is None and high is None and self.chance(0.25):
             return self.pick(*same).name
@@ -260,14 +260,14 @@ class Case(Draw):
         return tuple(shape)
 
     def node(self, operator, *inputs, kind=None, outputs=1, domain="", **attributes):
-        """Appends a node; `kind`: the type of its results, or one for each. Returns a name, or a list of them."""
+        """Appends a node. `kind`: type of its results, or one type for each. Returns a name, or a list of names."""
         names = [self.unique() for _ in range(outputs)]
         node = helper.make_node(operator, [name or "" for name in inputs], names, name=names[0], domain=domain, **attributes)
         self._step.nodes.append(Node(node, kind if isinstance(kind, (list, tuple)) else [kind] * outputs))
         return names[0] if outputs == 1 else names
 
     def also_reads(self, *names):
-        """Values that the body of the last node reads."""
+        """Values that the last node's body reads."""
         self._step.outer.extend(names)
 
     def sums(self, terms):

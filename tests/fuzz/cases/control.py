@@ -1,4 +1,4 @@
-"""If, Loop and Scan, with bodies that read outer values, carry state and collect rows."""
+"""If, Loop and Scan, whose bodies read outer values, carry state and collect rows."""
 
 import numpy as np
 from onnx import helper
@@ -8,7 +8,7 @@ from fuzz.cases.types import PROTO
 
 NUMBERS = ("f32", "f32", "f32", "f64", "i32", "i64")
 BODIES = ("Add", "Sub", "Mul", "Max", "Min")
-BODIES_OF_64_BITS = BODIES[:3]  # ONNX Runtime has the larger of two such numbers wrong (third.stands_in)
+BODIES_OF_64_BITS = BODIES[:3]  # ONNX Runtime computes max and min of these types wrong (third.stands_in)
 
 
 def info(name, kind, shape):
@@ -37,7 +37,7 @@ def closed(graph_name, nodes, inputs, outputs):
 
 @operator("If", NUMBERS, range(0, 5), since=1)
 def branch(c, x):
-    # Of a scalar: a branch may read this operand or not, and one shape must be that of both.
+    # A scalar if x is one: a branch may read this operand or not, and both branches must have one shape.
     outer = [x.name, c.operand(x.type, c.pick((), (1,)) if x.rank else (), -1, 1)]
     graphs = {}
     for side in ("then_branch", "else_branch"):

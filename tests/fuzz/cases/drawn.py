@@ -1,4 +1,4 @@
-"""One model of drawn cases, held against the oracles and printed: what suites do with each batch."""
+"""Compares one model of drawn cases with the oracles and prints the result, as suites do for each batch."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from suite import check
 
 
 def shortest(trial, reference, kind, finding):
-    """The finding of the shortest beginning of its case that fails the same way."""
+    """The finding for the shortest prefix of its case that fails in the same way."""
     make, _ = plan.KINDS[kind]
     seed = plan.seed_of(kind, finding.case)
     for steps in range(1, len(finding.case.steps)):
@@ -19,7 +19,7 @@ def shortest(trial, reference, kind, finding):
 
 
 def verified(trial, finding):
-    """The finding, with what `tessera compile --verify` says of compiled code that is wrong: the step and the operation."""
+    """The finding; for wrong compiled code also the step and operation that `tessera compile --verify` names."""
     if finding.kind not in ("differs", "crashed"):
         return finding
     path, artifact = trial.service.scratch("case.onnx"), trial.service.scratch("case.tsra")
@@ -31,8 +31,8 @@ def verified(trial, finding):
 
 
 def agree(service, reference, kind, cases, target, patience=None, builder=None):
-    """Raises unless every case of the model is right; prints errors, and of each finding the command that repeats it.
-    `builder`: compiles in the service's place."""
+    """Raises unless all cases of the model are right. Prints errors, and for each finding the command that repeats it.
+    `builder`: compiles in place of the service."""
     cases = reference.grown(cases)
     trial = Trial(service, reference, target, builder=builder, **({"patience": patience} if patience else {}))
     outcome = trial.run(cases)

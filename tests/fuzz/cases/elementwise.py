@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and logic, element by element."""
+"""Elementwise arithmetic, comparisons and logic."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def either_way(c, a, b):
     return (b, a) if c.chance(0.4) else (a, b)
 
 
-# name, types, first version, exact, result is bool, rounding decides, how integers of the oracle's lack are computed
+# name, types, first version, exact, result is bool, rounding decides, how to compute integers that the oracle lacks
 BINARY = (("Add", NUMBERS, True, False, False), ("Sub", NUMBERS, True, False, False),
           ("Mul", NUMBERS, "integers", False, False), ("Equal", ALL, True, True, True),
           ("Greater", NUMBERS, True, True, True), ("Less", NUMBERS, True, True, True),
@@ -118,14 +118,14 @@ def clip(c, x):
 
 
 def castable(c, x, to):
-    """The name of x within what `to` can hold."""
+    """The name of x, limited to the range of `to`."""
     if not is_float(x.type) or is_float(to) or to == "bool":
         return within(c, x, -6e4, 6e4, 0) if is_float(x.type) and to == "f16" else x.name
     return within(c, x, 0 if to[0] == "u" else -100, 100, 0)
 
 
 def is_nan_to_integer(x, to):
-    """Which integer NaN becomes is the processor's affair (clients/docs/design/fuzzing.md)."""
+    """The processor decides which integer NaN becomes (clients/docs/design/fuzzing.md)."""
     return to != "bool" and not is_float(to) and is_float(x.type) and bool(np.isnan(x.array.astype("f4")).any())
 
 

@@ -1,6 +1,6 @@
-"""Cases that were wrong once, kept whole: the model, its inputs, what it should answer and within which bounds.
+"""Cases that failed once, stored whole: the model, its inputs, expected results and bounds.
 
-They do not depend on the generator, whose seeds mean other cases after the table of operators grew.
+They do not depend on the generator, whose seeds change their meaning when the table of operators grows.
 """
 
 import pathlib
@@ -27,7 +27,7 @@ def save(case, folder, name):
 
 
 def load(path):
-    """(arrays, wanted, bounds) of a saved case."""
+    """(inputs, expected results, bounds) of a stored case."""
     with np.load(path.with_suffix(".npz")) as stored:
         parts = {key: stored[key] for key in stored.files}
     return tuple({key.split("/", 1)[1]: array for key, array in parts.items() if key.startswith(f"{part}/")}
@@ -35,7 +35,7 @@ def load(path):
 
 
 def cases():
-    """The models of all of them."""
+    """The models of all stored cases."""
     return sorted(FOLDER.glob("*.onnx"))
 
 
@@ -45,6 +45,6 @@ def model_of(path):
 
 
 def text_of(path):
-    """Its nodes in a line."""
+    """Its nodes on one line."""
     graph = model_of(path).graph
     return " -> ".join(node.op_type for node in graph.node)

@@ -1,4 +1,4 @@
-"""Operators that make a tensor out of a shape, a number or nothing."""
+"""Operators that create a tensor from a shape, a number or nothing."""
 
 import numpy as np
 from onnx import numpy_helper
@@ -9,7 +9,7 @@ from fuzz.cases.types import FLOATS, PROTO
 
 @operator("ConstantOfShape", ("f32", "i64", "i32", "bool"), range(1, 5), since=9, exact=True)
 def constant_of_shape(c, x):
-    """As large as x, by its shape, or of a constant shape; used beside x."""
+    """As large as x: by its shape, or by a constant shape. Combined with x afterwards."""
     value = numpy_helper.from_array(np.asarray([c.pick(0, 1, 3)], x.array.dtype))
     attributes = {"value": value} if x.type != "f32" or c.chance(0.7) else {}
     shape = c.node("Shape", x.name, kind="i64") if c.chance(0.5) else c.integers(x.shape)
@@ -49,7 +49,7 @@ def arange(c, x):
 
 @operator("NonMaxSuppression", ("f32",), (3,), since=11, low=0, high=1, exact=True, jumps=True)
 def non_max_suppression(c, x):
-    """x: scores of classes."""
+    """x: class scores."""
     batches, _, count = x.shape
     if 0 in x.shape or x.size > 400:
         return None

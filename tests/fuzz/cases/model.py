@@ -1,4 +1,4 @@
-"""Cases as ONNX models: many side by side in one for the compiler, single steps for the oracle."""
+"""Cases as ONNX models: many independent ones in one model for the compiler, single steps for the oracle."""
 
 import copy
 
@@ -26,8 +26,8 @@ def _model(nodes, inputs, outputs, initializers, opset):
 
 
 def of_cases(cases, names=()):
-    """(model, arrays, {name of an output: value}) of the results, or of the values of these names. All cases are of one
-    operator set version. bf16, which NumPy cannot hand over, crosses the border as f32."""
+    """(model, arrays, {output name: value}) of the results, or of the values with these names. All cases have one
+    operator set version. bf16 values, which NumPy lacks, are model inputs and outputs in f32."""
     nodes, inputs, outputs, initializers, arrays, results = [], [], [], [], {}, {}
     for case in cases:
         for value in case.inputs.values():
@@ -51,7 +51,7 @@ def of_cases(cases, names=()):
 
 
 def _widened(node, wide):
-    """The node with its types replaced as `wide` says."""
+    """The node with its types replaced according to `wide`."""
     node = copy.deepcopy(node)
     for attribute in node.attribute:
         if attribute.name in ("to", "dtype") and attribute.type == AttributeProto.INT:
@@ -63,19 +63,19 @@ HALVES_AS_F32 = {types.PROTO["f16"]: types.PROTO["f32"], types.PROTO["bf16"]: ty
 
 
 def widened(kind, integers):
-    """The type in which the oracle computes: halves in f32, and integers in i64 where asked."""
+    """The type in which the oracle computes: f32 for 16-bit floats, and i64 for integers if requested."""
     if kind in types.HALVES:
         return "f32"
     return "i64" if integers and not types.is_float(kind) and kind != "bool" else kind
 
 
-# Operators that round floats, of those that steps of several nodes and bodies of control flow are made of.
+# Operators that round floats, among those in steps of several nodes and in bodies of control flow.
 ROUND = frozenset(("Add", "Sub", "Mul", "Div", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Reciprocal"))
 
 
 def shaken(nodes, kinds, noise, keep=()):
-    """The nodes, with a factor behind everything that rounds within them and in their bodies: `noise(kind)` is one near 1.
-    `kinds`: name -> type of a result, or the one type of all arithmetic (in bodies). `keep`: results that stay as they are."""
+    """The nodes, with a factor after each one that rounds, in bodies too: `noise(kind)` is a number near 1. `kinds`:
+    name -> type of a result, or the one type of all arithmetic (in bodies). `keep`: results that get no factor."""
     made = []
     for node in nodes:
         node = copy.deepcopy(node)
@@ -96,8 +96,8 @@ def shaken(nodes, kinds, noise, keep=()):
 
 
 def of_steps(steps, values, opset, integers=False, noise=None):
-    """(model, arrays) that compute the outputs of steps, which do not read each other. `values`: name -> Value. `noise`: what
-    shakes values within steps (see `shaken`)."""
+    """(model, arrays) that compute the outputs of independent steps. `values`: name -> Value. `noise`: perturbs values
+    within steps (see `shaken`)."""
     nodes, inputs, outputs, initializers, arrays = [], {}, [], {}, {}
     for step, constants in steps:
         own = [_widened(node.proto, HALVES_AS_F32) for node in step.nodes]

@@ -11,8 +11,8 @@ def empty(x):
 
 
 def squares_overflow(x, terms):
-    """Whether the sum of so many squares of finite numbers is beyond f32 (which halves are summed in) or f64: some divide
-    before they add, or add in a wider type."""
+    """Whether the sum of this many squares overflows f32 (in which 16-bit floats are summed) or f64. Some
+    implementations divide before they add, or add in a wider type."""
     numbers = x.array.astype("f8")
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.max(np.where(np.isfinite(numbers), numbers, 0) ** 2, initial=0) * terms
@@ -51,7 +51,7 @@ def batch_normalization(c, x):
     inputs = [c.operand(kinds, channels), c.operand(kinds, channels), c.operand(kinds, channels),
               c.operand(kinds, channels, 0.3, 2)]
     attributes = {key: value for key, value in (("epsilon", c.pick(1e-5, 1e-3, 0.1)), ("momentum", 0.8)) if c.chance(0.6)}
-    c.sums(2)  # scaled, and shifted by what may cancel it
+    c.sums(2)  # scaled, then shifted by a term that may cancel it
     return c.node("BatchNormalization", x.name, *inputs, kind=kinds, **attributes)
 
 
@@ -69,7 +69,7 @@ def instance_normalization(c, x):
 def mean_variance_normalization(c, x):
     axes = sorted(int(a) for a in c.random.permutation(4)[:c.integer(1, 3)]) if c.chance(0.7) else [0, 2, 3]
     extent = int(np.prod([x.shape[a] for a in axes]))
-    # Of few elements the variance may be zero, and all is rounding.
+    # With few elements the variance may be zero, and the result is rounding noise.
     if extent < 6 or squares_overflow(x, extent):
         return None
     c.sums(extent)
@@ -88,7 +88,7 @@ def lp_normalization(c, x):
 
 @operator("LRN", FLOATS, (4,))
 def lrn(c, x):
-    """Of moderate values: the oracle subtracts what leaves the window again, and keeps what large ones have cost."""
+    """Moderate values only: the oracle keeps a running sum, which retains the rounding error of large values."""
     if x.size and not (np.isfinite(x.array.astype("f8")).all() and abs(x.array.astype("f8")).max() < 8):
         return None
     attributes = {"alpha": c.real(1e-4, 0.5), "beta": c.real(0.3, 1), "bias": c.real(0.5, 2)}

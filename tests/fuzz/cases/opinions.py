@@ -1,11 +1,11 @@
-"""Who disagrees with whom: compiled code, our interpreter, ONNX Runtime, and NumPy where it knows the operator."""
+"""Which oracles disagree: compiled code, interpreter, ONNX Runtime, and NumPy if it has a formula for the operator."""
 
 from fuzz.cases import second, third, verdict
 
 
 def of(case, found, interpreted, code_differs, interpreter_differs):
-    """(kind of the finding, text) of a case of which code or interpreter differ from ONNX Runtime beyond what conditioning
-    excuses."""
+    """(kind of the finding, text) of a case in which code or interpreter differ from ONNX Runtime beyond what
+    conditioning excuses."""
     if not interpreter_differs:
         return "differs", "ONNX Runtime and the interpreter agree against the compiled code: `tessera compile --verify` names the step"
     if not code_differs:
@@ -26,7 +26,7 @@ def of(case, found, interpreted, code_differs, interpreter_differs):
 
 
 def _third(case):
-    """(whom NumPy agrees with at the first step where the two oracles part, that step)."""
+    """(side that NumPy agrees with at the first step where the two oracles differ, that step)."""
     try:
         step, own = second.first_difference(case)
     except second.NotInterpreted:

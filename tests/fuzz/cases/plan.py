@@ -1,4 +1,4 @@
-"""Which case a seed stands for: its operators' versions, its length and its size, from the seed alone."""
+"""Maps a seed to a case: the operators' versions, its length and its size depend on the seed alone."""
 
 import os
 import pathlib
@@ -8,14 +8,14 @@ from fuzz.cases.case import Case
 from fuzz.cases.table import operators
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BATCH = 64  # neighbouring seeds that share a model, hence an operator set
+BATCH = 64  # consecutive seeds that share a model, hence an operator set
 OPSETS = (17, 18, 13, 17, 21, 11, 17, 20, 9, 16)
-GRAPHS = 8  # of one model
+GRAPHS = 8  # graphs in one model
 GRAPH_OPSETS = (17, 18, 13, 20)
 LARGE_EVERY = 8  # batches
 
 
-# Drawn this many times as often in graphs: what models are made of, and what gives as much as it takes.
+# Drawn this many times as often in graphs: operators that are frequent in models, and operators that keep the size.
 OFTEN = {"Conv": 8, "ConvTranspose": 4, "MatMul": 4, "Gemm": 4, "MaxPool": 2, "AveragePool": 3, "Softmax": 3,
          "LayerNormalization": 3, "BatchNormalization": 4, "InstanceNormalization": 2, "Add": 6, "Mul": 6, "Sub": 3, "Relu": 4,
          "Sigmoid": 2, "Tanh": 2, "Concat": 6, "Transpose": 6, "Reshape": 6, "Slice": 4, "Split": 3, "Pad": 4, "Where": 2,
@@ -28,7 +28,7 @@ def often():
 
 
 def pair(seed, steps=None):
-    """Two operators in a row, three in every fourth case."""
+    """Two consecutive operators, three in every fourth case."""
     batch = seed // BATCH
     largest = 30_000 if batch % LARGE_EVERY == LARGE_EVERY - 1 else 2_000
     wanted = 3 if seed % 4 == 3 else 2
@@ -49,20 +49,20 @@ KINDS = {"pairs": (pair, BATCH), "graphs": (graph, GRAPHS)}
 
 
 def batches(kind, first, count):
-    """(number, cases not yet grown) of the seeds [first, first + count), cut where models begin."""
+    """(number, cases not yet grown) of the seeds [first, first + count), split at model boundaries."""
     make, size = KINDS[kind]
     for number in range(first // size, (first + count - 1) // size + 1):
         yield number, [make(seed) for seed in range(max(first, number * size), min(first + count, (number + 1) * size))]
 
 
 def models(kind, first, count):
-    """`count` batches, from the one that seed `first` is in."""
+    """`count` batches, starting with the one that contains seed `first`."""
     size = KINDS[kind][1]
     return batches(kind, first // size * size, count * size)
 
 
 def seed_of(kind, case):
-    """What campaign.py calls the case."""
+    """The name of the case in campaign.py."""
     return case.seed if kind == "pairs" else -1 - case.seed
 
 
@@ -70,7 +70,7 @@ WITHOUT_COMMIT = 4711
 
 
 def rotating_seed(root=ROOT):
-    """(where to draw from, why there, whether findings decide): TESSERA_FUZZ_SEED, else of the commit in `root`."""
+    """(first seed, its origin, whether findings fail): from TESSERA_FUZZ_SEED, else from the commit in `root`."""
     if "TESSERA_FUZZ_SEED" in os.environ:
         return int(os.environ["TESSERA_FUZZ_SEED"]), "given", True
     try:

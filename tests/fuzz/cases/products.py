@@ -1,4 +1,4 @@
-"""Products of matrices, in every form that models write them."""
+"""Matrix products in all forms that models use."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""Quantized arithmetic: results are exact, and a rounding tie is the only place where two may differ by one."""
+"""Quantized arithmetic: results are exact, except that rounding ties may differ by one."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ BYTES = ("i8", "u8")
 
 
 def zero(c, kind, shape=(), skip=0.2):
-    """A zero point, or nothing."""
+    """A zero point, or none."""
     return "" if c.chance(skip) else c.operand(kind, shape, *((100, 150) if kind == "u8" else (-20, 20)), fixed=0.8)
 
 

@@ -40,7 +40,7 @@ for _name, _gates in GATES.items():
         attributes |= {"clip": c.real(0.3, 2)} if c.chance(0.2) else {}
         attributes |= {"linear_before_reset": c.integer(0, 1)} if name == "GRU" and c.chance(0.5) else {}
         attributes |= {"input_forget": 1} if name == "LSTM" and c.chance(0.1) else {}
-        if name == "LSTM" and "clip" in attributes:  # the oracle is NumPy there, which has these activations
+        if name == "LSTM" and "clip" in attributes:  # NumPy is the oracle there, and has these activations
             for key in ("activations", "activation_alpha", "activation_beta"):
                 attributes.pop(key, None)
         c.sums(steps * (hidden + x.shape[2]))

@@ -1,4 +1,4 @@
-"""Reductions over any axes, given as attribute or operand, or none at all."""
+"""Reductions over any axes, given as attribute or operand, or omitted."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ for _name, _types, _exact, _domain in REDUCTIONS:
         if as_input(c, name):
             if axes or c.chance(0.3):
                 inputs.append(c.integers(np.asarray(axes, np.int64)))
-            # Whether squares are taken without axes is read in two ways.
+            # Implementations disagree on whether values are squared without axes.
             whole = name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
             attributes |= {"noop_with_empty_axes": c.integer(0, 1) if whole or axes else 0} if c.chance(0.3) else {}
         elif axes:

@@ -1,8 +1,8 @@
-"""What steps of cases compute, by ONNX Runtime, one operator at a time and many cases side by side; by NumPy where that
-is known not to follow the standard (`third`).
+"""The first oracle: computes steps of cases with ONNX Runtime, one operator at a time for many cases, and with NumPy
+where ONNX Runtime is known not to follow the standard (`third`).
 
-Nothing is optimized across operators there, so a fault of a fused kernel of its own is not taken for the truth. Halves
-are computed in f32 and rounded after every step.
+ONNX Runtime's optimizer is off, so a fault of its fused kernels does not become the reference. 16-bit floats are
+computed in f32 and rounded after each step.
 """
 
 import collections
@@ -18,7 +18,7 @@ LACKING = ("Could not find an implementation", "NOT_IMPLEMENTED", "Type Error", 
 
 
 class Reference:
-    """Use as a context manager. `refused`: why steps were, and how often."""
+    """A context manager. `refused`: reasons why steps were rejected, with counts."""
 
     def __init__(self):
         self._oracle = None
@@ -35,7 +35,7 @@ class Reference:
         self._folder.cleanup()
 
     def run(self, made, arrays):
-        """{output: array} of a model; OracleError where it is refused."""
+        """{output: array} of a model; raises OracleError if it is rejected."""
         path = pathlib.Path(self._folder.name) / "model.onnx"
         path.write_bytes(made.SerializeToString())
         try:
@@ -50,7 +50,7 @@ class Reference:
             raise OracleError(str(error)) from None
 
     def grown(self, cases):
-        """Lets all cases grow to their ends."""
+        """Grows all cases to their ends."""
         waiting = [(case, case.grow()) for case in cases]
         waiting = [(case, growing, step) for case, growing in waiting if (step := next(growing, None)) is not None]
         while waiting:
@@ -65,8 +65,8 @@ class Reference:
         return [case for case in cases if case.steps]
 
     def evaluated(self, steps, overlaid=None, noise=None):
-        """For each (case, step): its arrays, or None where it is refused. `overlaid`: other arrays for values; `noise`: of
-        values within steps (model.shaken)."""
+        """For each (case, step): its arrays, or None if it is rejected. `overlaid`: replacements for values; `noise`:
+        perturbation within steps (model.shaken)."""
         with_values = []
         for case, step in steps:
             values = {name: case.known(name) for name in step.needs}
@@ -94,7 +94,7 @@ class Reference:
                 tuple(kind for _, kind in step.outputs), case.opset)
 
     def _together(self, chosen, steps, answers, noise=None):
-        """Runs these in one model; halves of them where that is refused."""
+        """Runs these in one model; bisects if the model is rejected."""
         if not chosen:
             return
         values = {name: value for i in chosen for name, value in steps[i][2].items()}
@@ -117,7 +117,7 @@ class Reference:
             answers[i] = [found[name] for name, _ in steps[i][1].outputs]
 
     def _promoted(self, case, step, values):
-        """The step computed in i64, cut to its own type again."""
+        """The step computed in i64, cut to its own type."""
         if any(value.type == "u64" for value in values.values()):
             return None
         made, arrays = model.of_steps([(step, case.constants)], values, case.opset, integers=True)
@@ -130,8 +130,8 @@ class Reference:
 
 
 def with_noise(array, kind, share, random, way=None):
-    """The array, each element off by up to `share` of the largest magnitude. `way`: by all of that "upwards" or "inwards", which
-    is towards zero; "settled": what that could take across a whole number is that number."""
+    """The array with each element changed by up to `share` of the largest magnitude. `way`: by the full amount
+    "upwards", or "inwards" (towards zero); "settled" replaces values within that distance of an integer by the integer."""
     wide = np.asarray(array, np.float64)
     finite = np.isfinite(wide)
     largest = np.abs(wide[finite]).max(initial=0)

@@ -1,4 +1,4 @@
-"""Images at other coordinates: Resize, Upsample, GridSample, RoiAlign."""
+"""Images sampled at other coordinates: Resize, Upsample, GridSample, RoiAlign."""
 
 import numpy as np
 
@@ -29,9 +29,9 @@ def resize(c, x):
         low, high = [c.real(0, 0.4) for _ in x.shape[2:]], [c.real(0.6, 1) for _ in x.shape[2:]]
         roi = c.constant(np.asarray([0, 0, *low, 1, 1, *high], np.float32))
         attributes["extrapolation_value"] = float(c.integer(0, 3))
-    # Factors of a power of two keep coordinates exact: with others rounding decides which element is nearest.
+    # Power-of-two factors keep coordinates exact; with others rounding decides which element is nearest.
     factors = [c.pick(1, 1, 2, 0.5, 4) if mode == "nearest" else c.pick(1, 2, 0.5, 1.5, 0.7, 3) for _ in x.shape[2:]]
-    if coordinates == "tf_crop_and_resize":  # at 1 the oracle takes elements as they are, whatever is cropped
+    if coordinates == "tf_crop_and_resize":  # with scale 1 the oracle copies elements, whatever is cropped
         factors = [2 if factor == 1 else factor for factor in factors]
     if any(int(np.floor(n * f)) < 1 for n, f in zip(x.shape[2:], factors)):
         return None
@@ -67,8 +67,8 @@ def grid_sample(c, x):
 
 @operator("RoiAlign", ("f32",) * 3 + ("f64",), (4,), since=10)
 def roi_align(c, x):
-    """Without mode max, where the oracle takes the largest of weighted corners instead of interpolated values, and without
-    as many samples as the regions ask for, which is refused."""
+    """Excludes mode max, in which the oracle takes the largest weighted corner instead of interpolated values, and the
+    adaptive number of samples, which is rejected."""
     if 0 in x.shape:
         return None
     count = c.pick(1, 2, 3)

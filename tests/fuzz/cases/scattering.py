@@ -1,4 +1,4 @@
-"""Writes at computed places, with every way to combine what is written twice."""
+"""Writes at computed positions, with all ways to combine repeated writes."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ SOME = range(1, 5)
 
 
 def reduction(c, x):
-    """The attribute `reduction`, since version 16; max and min since 18. With any, an element may be written twice."""
+    """The attribute `reduction`, since version 16; max and min since 18. With a reduction an element may be written twice."""
     if c.opset < 16 or x.type == "bool" or c.chance(0.4):
         return {}
     return {"reduction": c.pick("none", "add", "mul", *(("max", "min") if c.opset >= 18 else ()))}
@@ -25,7 +25,7 @@ def elements(c, x, operator_name, attributes):
         return None
     shape = [c.integer(1, extent) for extent in x.shape]
     index = c.random.integers(0, x.shape[axis], size=shape)
-    if not twice(attributes):  # each element of a line is written once at most
+    if not twice(attributes):  # each element of a line is written at most once
         index = np.argsort(c.random.random([*shape[:axis], x.shape[axis], *shape[axis:][1:]]), axis=axis)
         index = np.take(index, range(shape[axis]), axis=axis)
     if c.chance(0.3):

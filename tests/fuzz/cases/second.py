@@ -1,5 +1,4 @@
-"""The second oracle: what a model computes by our import and interpreter alone, without anything that is compiled
-(`interpret_model`, compiler/import/testing)."""
+"""The second oracle: importer and interpreter alone, without compiled code (`interpret_model`, compiler/import/testing)."""
 
 import pathlib
 import subprocess
@@ -14,7 +13,7 @@ PATIENCE_S = 300
 
 
 class NotInterpreted(RuntimeError):
-    """The text is the program's own."""
+    """The message is the program's own."""
 
 
 def run(made, arrays):
@@ -45,7 +44,7 @@ def _arrays(lines, content):
 
 
 def of_cases(cases):
-    """[{name of a result: array}, or the reason why there is none] of each case."""
+    """[{result name: array}, or the reason of the failure] for each case."""
     if not cases:
         return []
     made, arrays, results = model.of_cases(cases)
@@ -61,8 +60,8 @@ def of_cases(cases):
 
 
 def first_difference(case):
-    """(step, its arrays here) where this oracle and the first one part for the first time, each on its own values; (None,
-    None) where they do not."""
+    """(step, its arrays here) at which this oracle and the first one differ for the first time, each on its own values;
+    (None, None) if they agree."""
     every = {name for step in case.steps for name, _ in step.outputs}
     made, arrays, results = model.of_cases([case], every)
     found = run(made, arrays)

@@ -1,4 +1,4 @@
-"""Gathers, orders and choices: elements found by index or by value."""
+"""Gathers, sorts and selections: elements found by index or by value."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals: they live and end within the case, as they must in a model that is compiled."""
+"""Sequences and optionals. They begin and end within the case, because compiled models may have none as inputs or outputs."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ LIST = "sequence"
 
 
 def listed(c, x):
-    """A sequence of x and others of its shape."""
+    """A sequence of x and other tensors of its shape."""
     others = [c.operand(x.type, x.shape) for _ in range(c.pick(0, 1, 2))]
     names = [x.name] + others
     c.random.shuffle(names)

@@ -8,7 +8,7 @@ from fuzz.cases.table import operator
 @operator("DFT", ("f32", "f32", "f64"), (3, 4), since=17)
 def dft(c, x):
     if x.shape[-1] not in (1, 2) or 0 in x.shape or not np.isfinite(x.array).all():
-        return None  # whether a coefficient of zero takes part nobody says (clients/docs/design/fuzzing.md)
+        return None  # ONNX does not say whether a zero coefficient takes part (clients/docs/design/fuzzing.md)
     axis = c.integer(1, x.rank - 2)
     c.sums(x.shape[axis])
     attributes = {"inverse": 1} if c.chance(0.4) else {}
@@ -37,7 +37,7 @@ def stft(c, x):
 
 for _name in ("HannWindow", "HammingWindow", "BlackmanWindow"):
     def _window(c, x, name=_name):
-        # A symmetric window of one sample is 0 / 0 by the formula, and others so short are rounding around 0.
+        # A symmetric window of one sample is 0 / 0 by the formula; other short ones are rounding noise around 0.
         periodic = c.integer(0, 1)
         made = c.node(name, c.constant(np.asarray(c.pick(1 if periodic and name == "HammingWindow" else 3, 5, 16, 17), np.int64)), kind="f32",
                       **({"periodic": periodic} if not periodic or c.chance(0.6) else {}))

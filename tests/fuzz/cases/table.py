@@ -1,4 +1,4 @@
-"""The table of operators: what each accepts, and how its operands and attributes are drawn."""
+"""The table of operators: accepted types and versions, and how operands and attributes are drawn."""
 
 import dataclasses
 import importlib
@@ -14,16 +14,16 @@ NEWEST = 99
 @dataclasses.dataclass(frozen=True)
 class Spec:
     name: str
-    make: Callable  # (case, x) -> names of the results, or None where x does not suit
+    make: Callable  # (case, x) -> names of the results, or None if x does not suit
     types: tuple  # of x
     ranks: tuple
     since: int = 1
     until: int = NEWEST
-    low: float | None = None  # bounds of x where it is an input of the case
+    low: float | None = None  # bounds of x if it is an input of the case
     high: float | None = None
-    exact: bool | str = False  # whether exact operands give exact results; "integers": of these types
+    exact: bool | str = False  # whether exact operands give exact results; "integers": for integer types
     jumps: bool = False  # whether rounding of x may decide the result
-    chooses: bool = False  # whether rounding of x may decide which of many elements it is: a few runs with noise miss most
+    chooses: bool = False  # whether rounding of x may decide which of many elements is chosen: a few runs with noise miss most cases
     promote: bool = False  # see Step.promote
 
 
@@ -31,7 +31,7 @@ TABLE = []
 
 
 def operator(name, kinds, ranks=range(0, 6), **constraints):
-    """Decorates a lowering `make(case, x)`; adds it to the table."""
+    """Decorates a lowering `make(case, x)` and adds it to the table."""
     def add(make):
         TABLE.append(Spec(name, make, tuple(kinds), tuple(ranks), **constraints))
         return make
@@ -39,7 +39,7 @@ def operator(name, kinds, ranks=range(0, 6), **constraints):
 
 
 def operators():
-    """Every Spec, in a fixed order."""
+    """All Specs, in a fixed order."""
     if not TABLE:
         for family in FAMILIES:
             importlib.import_module(f"fuzz.cases.{family}")
@@ -47,7 +47,7 @@ def operators():
 
 
 def within(c, x, low, high, leave=0.08):
-    """The name of x, brought into [low, high] unless it lies there (or, now and then, as it is)."""
+    """The name of x, brought into [low, high] if it is outside; sometimes unchanged."""
     import numpy as np
     array = x.array.astype(np.float64)
     if array.size == 0 or (np.isfinite(array).all() and array.min() >= low and array.max() <= high) or c.chance(leave):

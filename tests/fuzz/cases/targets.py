@@ -1,5 +1,6 @@
-"""What to compile for: "host", and every built-in x86-64 target. A target whose vector instructions this machine lacks is
-stood in for: its registers, caches and layouts, hence its loops and their ends, in the instructions of x86-64-v3."""
+"""Targets to compile for: "host" and each built-in x86-64 target. A target whose vector instructions this machine lacks
+is replaced by a stand-in: its registers, caches and layouts, hence its loops and remainders, with x86-64-v3
+instructions."""
 
 import os
 import pathlib
@@ -11,7 +12,7 @@ FEATURE = re.compile(r'features: "((?:avx|amx|sse4a)[^"]*)"')
 
 
 def lacking(text, flags):
-    """Vector instructions of a target's description that no CPU flag stands for, or that the host is said to lack."""
+    """Vector instructions of a target description that no CPU flag implies, or that the host is declared to lack."""
     known = {flag.replace("_", "") for flag in flags}
     limit = os.environ.get("TESSERA_HOST_FEATURES")
     return [name for name in FEATURE.findall(text)
@@ -19,7 +20,7 @@ def lacking(text, flags):
 
 
 def here(folder):
-    """Values of --target. Descriptions of stand-ins are written to `folder`."""
+    """Values of --target. Writes descriptions of stand-ins to `folder`."""
     info = pathlib.Path("/proc/cpuinfo").read_text(errors="replace")
     found = re.search(r"^flags\s*:(.*)$", info, re.MULTILINE)
     flags = found.group(1).split() if found else []

@@ -1,6 +1,6 @@
-"""The third oracle: what ONNX's text says of an operator, in a few lines of NumPy.
+"""The third oracle: ONNX's text of operators in a few lines of NumPy.
 
-It decides where the other two differ, and stands in for ONNX Runtime where that is known not to follow the text."""
+It decides if the other two differ, and replaces ONNX Runtime where that is known not to follow the text."""
 
 import dataclasses
 import functools
@@ -29,14 +29,14 @@ def _matmul_integer(a, b, a_zero=None, b_zero=None):
 
 
 def _qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    """Over nothing: what stands for zero. Of anything else the order of roundings decides."""
+    """Over nothing: the zero point. For anything else the order of rounding decides, so there is no opinion."""
     if a.shape[-1]:
         return None
     return np.broadcast_to(y_zero.reshape(()), np.matmul(a, b).shape) if y_zero.size == 1 else None
 
 
 def _mod(x, y, fmod=0):
-    """Of numbers that have one."""
+    """None for an integer divided by zero, and for floats without fmod."""
     if not types.is_float(types.of(x.dtype)) and (y == 0).any():
         return None
     return np.fmod(x, y) if fmod else None if types.is_float(types.of(x.dtype)) else np.mod(x, y)
@@ -52,7 +52,7 @@ def _cumsum(x, axis, exclusive=0, reverse=0):
 
 
 def _slice(x, starts, ends, axes=None, steps=None):
-    """Element by element, by the text's clamping; NumPy's own differs where a backward slice starts before the front."""
+    """Element by element, with the text's clamping. NumPy differs if a backward slice starts before the first element."""
     axes = range(len(starts)) if axes is None else axes
     for number, axis in enumerate(axes):
         extent, step = x.shape[axis], 1 if steps is None else int(steps[number])
@@ -66,7 +66,7 @@ def _slice(x, starts, ends, axes=None, steps=None):
 
 def _lstm(x, w, r, b=None, lengths=None, h=None, c=None, p=None, hidden_size=0, direction="forward", clip=np.inf, input_forget=0,
           activations=None, activation_alpha=(), activation_beta=()):
-    """Every activation's input is clipped: that of the cell's too."""
+    """Clips each activation's input, the cell's included."""
     functions = _named(activations, ["Sigmoid", "Tanh", "Tanh"], w.shape[0], activation_alpha, activation_beta)
     if functions is None:
         return None
@@ -103,7 +103,7 @@ _WITH_PARAMETERS = {  # alpha, beta
 
 
 def _recurrent(x, directions, hidden_size, lengths, h, direction, step):
-    """All states, and the last ones: `step` makes one of a direction, the input's row and the state before."""
+    """All states, and the last ones. `step` computes one from a direction, the input's row and the previous state."""
     steps, batch = x.shape[:2]
     lengths = np.full(batch, steps) if lengths is None else lengths
     state = np.zeros((directions, batch, hidden_size)) if h is None else h.copy()
@@ -117,7 +117,7 @@ def _recurrent(x, directions, hidden_size, lengths, h, direction, step):
 
 
 def _named(activations, default, directions, activation_alpha=(), activation_beta=()):
-    """Functions by number, which take their parameters in turn; None where one is not known or has none left."""
+    """Functions by number, which take their parameters in order; None if a function is unknown or parameters are missing."""
     named = [name.decode() for name in activations] if activations else default * directions
     parameters = {"a": iter(activation_alpha), "b": iter(activation_beta)}
     functions = []
@@ -162,7 +162,7 @@ def _gru(x, w, r, b=None, lengths=None, h=None, hidden_size=0, direction="forwar
 
 
 def _mean_variance(x, axes=(0, 2, 3)):
-    """By squares of what is left of the mean, which are never below zero: E[X^2] - E[X]^2 is, by rounding."""
+    """The mean of squared deviations, which is never negative; E[X^2] - E[X]^2 can be, by rounding."""
     centered = x - x.mean(tuple(axes), keepdims=True)
     return centered / (np.sqrt((centered * centered).mean(tuple(axes), keepdims=True)) + 1e-9)
 
@@ -211,7 +211,7 @@ def _reduced(function):
 
 
 def _dft(x, length=None, axis_input=None, axis=None, inverse=0, onesided=0):
-    if axis_input is None and axis is None:  # versions have other ones
+    if axis_input is None and axis is None:  # other versions have other defaults
         return None
     axis = int(axis if axis_input is None else axis_input)
     signal = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0].astype(complex)
@@ -244,14 +244,14 @@ def _gelu(x, approximate="none"):
 
 @dataclasses.dataclass
 class Windows:
-    """Where a kernel is put: for each of its taps, in order, the elements of all windows."""
+    """For each tap of a kernel, in order, the elements of all windows."""
     sizes: list
     low: list
     behind: list
     taps: list
 
     def of(self, x, padding):
-        """[a tap's elements], x padded with `padding` in all dimensions but the first two."""
+        """[elements of a tap], with x padded with `padding` in all dimensions but the first two."""
         x = np.pad(x, [(0, 0), (0, 0), *zip(self.low, self.behind)], constant_values=padding)
         return [x[(..., *tap)] for tap in self.taps]
 
@@ -269,7 +269,7 @@ def windows_of(extents, kernel_shape, strides=None, pads=None, dilations=None, a
         spare = [extents[d] + low[d] + high[d] - reach[d] for d in range(rank)]
         up = ceil_mode and auto_pad == "NOTSET"
         sizes = [(-(-spare[d] // strides[d]) if up else spare[d] // strides[d]) + 1 for d in range(rank)]
-        if up:  # no window begins in the padding behind
+        if up:  # no window begins in the trailing padding
             sizes = [sizes[d] - ((sizes[d] - 1) * strides[d] >= extents[d] + low[d]) for d in range(rank)]
     behind = [max(0, (sizes[d] - 1) * strides[d] + reach[d] - extents[d] - low[d]) for d in range(rank)]
     return Windows(sizes, low, behind, [
@@ -278,7 +278,7 @@ def windows_of(extents, kernel_shape, strides=None, pads=None, dilations=None, a
 
 
 def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, storage_order=0):
-    """NaN is larger than any number; of equal elements the first in a window is meant by the indices."""
+    """NaN is larger than any number. Among equal elements the indices mean the first in a window."""
     if not types.is_float(types.of(x.dtype)):
         return None
     windows = windows_of(x.shape[2:], kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
@@ -292,7 +292,7 @@ def _max_pool(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad
 
 def _qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b=None, kernel_shape=None, strides=None, pads=None,
                   dilations=None, auto_pad="NOTSET", group=1):
-    """Sums of integers, times a factor in f32, as everybody has it (one step off decides next to the middle of two results)."""
+    """Integer sums times an f32 factor, as in all implementations (results next to a rounding tie may differ by one)."""
     def of_rows(value):
         return value.reshape(-1, *[1] * (x.ndim - 2))
     windows = windows_of(x.shape[2:], w.shape[2:], strides, pads, dilations, auto_pad)
@@ -316,7 +316,7 @@ _COORDINATES = {  # of element i of m, in a dimension of n that is scaled by s
 
 
 def _resize(x, roi=None, scales=None, sizes=None, mode="nearest", coordinate_transformation_mode="half_pixel"):
-    """Linear: a neighbour without weight has no part in it, whatever it is."""
+    """Linear: a neighbour without weight is ignored, whatever its value."""
     if mode != "linear" or coordinate_transformation_mode not in _COORDINATES:
         return None
     for axis, n in enumerate(x.shape):
@@ -334,7 +334,7 @@ def _resize(x, roi=None, scales=None, sizes=None, mode="nearest", coordinate_tra
 
 def _roi_align(x, rois, images, mode="avg", output_height=1, output_width=1, sampling_ratio=0, spatial_scale=1.0,
                coordinate_transformation_mode="output_half_pixel"):
-    """Means of samples. One outside of the image is 0, and a neighbour without weight has no part, whatever is there."""
+    """Means of samples. A sample outside of the image is 0; a neighbour without weight is ignored, whatever its value."""
     if mode != "avg" or not sampling_ratio:
         return None
     half_pixel = coordinate_transformation_mode == "half_pixel"
@@ -357,7 +357,7 @@ def _roi_align(x, rois, images, mode="avg", output_height=1, output_width=1, sam
     return pooled
 
 
-# operator -> function of its inputs and attributes. None as a result: no opinion.
+# operator -> function of its inputs and attributes. A result of None means no opinion.
 FORMULAS = {
     "MatMul": np.matmul,
     "Gemm": _gemm,
@@ -423,8 +423,8 @@ def _folded(function, arrays):
 
 
 def opinion(step, values):
-    """The arrays of a step of one operator, on these values (name -> Value); None where there is no formula for it.
-    Floats are computed in f64 and rounded once."""
+    """The arrays of a step of one operator on these values (name -> Value); None without a formula. Floats are computed
+    in f64 and rounded once."""
     if len(step.nodes) != 1 or step.nodes[0].op_type not in FORMULAS:
         return None
     node = step.nodes[0].proto
@@ -439,7 +439,7 @@ def opinion(step, values):
     try:
         with np.errstate(all="ignore"):
             result = FORMULAS[node.op_type](*inputs, **attributes)
-    except (TypeError, ValueError, IndexError):  # an older form of the operator, or one that NumPy reads otherwise
+    except (TypeError, ValueError, IndexError):  # an older form of the operator, or one that NumPy interprets differently
         return None
     if result is None:
         return None
@@ -450,9 +450,11 @@ def opinion(step, values):
 
 
 def stands_in(step, values):
-    """Whether ONNX Runtime is known not to compute this (clients/docs/design/fuzzing.md): products over nothing, sums of integers that
-    saturate, products too, remainders of 64 bits by way of f64, the larger of two numbers of 64 bits, LSTM with a clip, layers
-    with state of NaN, ArgMax and ArgMin of nothing, the largest of NaN and others, the sign of a zero that is chosen; or not as exactly as it can be: Fourier transforms, normalizations of few elements, Gelu in f64."""
+    """Whether ONNX Runtime is known to compute this wrong or less precisely (clients/docs/design/fuzzing.md).
+
+    Wrong: products over nothing; integer sums and products that saturate; remainders, max and min of 64 bits; LSTM with
+    a clip; layers with state of NaN; ArgMax and ArgMin of nothing; the maximum of NaN and numbers; the sign of a chosen
+    zero. Less precise: Fourier transforms, normalizations of few elements, Gelu in f64."""
     if len(step.nodes) != 1:
         return False
     node = step.nodes[0]

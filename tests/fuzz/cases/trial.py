@@ -1,4 +1,4 @@
-"""Many cases in one model: compiled, run, interpreted and compared; what fails is isolated, and who disagrees is said."""
+"""Compiles, runs, interprets and compares many cases in one model, isolates failures, and reports which sides disagree."""
 
 import dataclasses
 
@@ -8,14 +8,14 @@ from e2e.tessera_e2e import save_npz
 from fuzz.cases import model, opinions, second, verdict
 
 PATIENCE_S = 600
-UNSUPPORTED = 4  # exit code: an honest refusal
-FAULTS_OF_OTHERS = frozenset(("refused", "oracle"))  # kinds of findings that are no fault of the compiler or interpreter
+UNSUPPORTED = 4  # exit code: a model that is rejected with a reason
+FAULTS_OF_OTHERS = frozenset(("refused", "oracle"))  # kinds of findings that are no fault of compiler or interpreter
 
 
 @dataclasses.dataclass
 class Finding:
-    """`kind`: refused, not compiled, crashed, differs; interpreter: it alone differs; not interpreted; oracle: the first one
-    differs, and the third is with us."""
+    """`kind`: refused, not compiled, crashed, differs; interpreter (it alone differs); not interpreted; oracle (the
+    first one differs, and the third agrees with Tessera)."""
     case: object
     kind: str
     text: str
@@ -25,7 +25,7 @@ class Finding:
 
 
 def described(case):
-    """The steps of a case in a line."""
+    """The steps of a case on one line."""
     return f"seed {case.seed} opset {case.opset} " + " -> ".join(
         f"{step.operator}({', '.join(shown(case.known(name)) for name in step.needs[:3])})" for step in case.steps)
 
@@ -39,20 +39,20 @@ class Outcome:
     findings: list = dataclasses.field(default_factory=list)
     compared: int = 0  # cases
     excused: int = 0  # by conditioning
-    largest: dict = dataclasses.field(default_factory=dict)  # type -> share of its bound that was used, at most
+    largest: dict = dataclasses.field(default_factory=dict)  # type -> largest used share of its bound
     errors: dict = dataclasses.field(default_factory=dict)  # type -> largest relative error within the bound
 
 
 class Trial:
-    """Runs cases through a service, for one target. `flags`: of compile, such as ("-O", "1"); `patience`: seconds a command
-    may take; `builder`: compiles in the service's place, which is asked about what that refuses."""
+    """Runs cases through a service, for one target. `flags`: of compile, such as ("-O", "1"); `patience`: seconds for a
+    command; `builder`: compiles in place of the service, which then reports what the builder rejects."""
 
     def __init__(self, service, reference, target="host", flags=(), patience=PATIENCE_S, builder=None):
         self.service, self.reference, self.target = service, reference, target
         self.flags, self.patience, self.builder = tuple(flags), patience, builder
 
     def run(self, cases, threads=1):
-        """The Outcome of all of them."""
+        """The Outcome of all cases."""
         outcome = Outcome()
         self._run(list(cases), threads, outcome)
         return outcome
@@ -79,7 +79,7 @@ class Trial:
             artifact.with_name(artifact.name + ".sig").unlink(missing_ok=True)
 
     def _not_compiled(self, cases, threads, outcome, answer):
-        """The case whose node is named is put aside, or halves are tried."""
+        """Puts aside the case whose node the error names; otherwise bisects."""
         failure = answer.failure
         blamed = [case for case in cases if case.prefix in str(failure)] if len(cases) > 1 else cases
         kind = "refused" if answer.code == UNSUPPORTED else "not compiled"
@@ -136,7 +136,7 @@ class Trial:
             outcome.findings.append(Finding(case, kind, f"{described_all(case, wrong or of_second)}; {who}"))
 
     def _held(self, case, found):
-        """([Difference] of the results from the first oracle's, whether conditioning excuses all that differ)."""
+        """([Difference] of the results from the first oracle's, whether conditioning excuses all of them)."""
         differences = [verdict.compared(case, value, found[value.name]) for value in case.results]
         wrong = [difference for difference in differences if difference.wrong]
         if wrong:

@@ -1,6 +1,6 @@
-"""Element types under the names of `tessera ops`, and the values that are drawn for them.
+"""Element types under the names of `tessera ops`, and how their values are drawn.
 
-bf16, which NumPy lacks, is kept in f32 arrays that hold bf16 values only.
+bf16, which NumPy lacks, is stored in f32 arrays that hold only bf16 values.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ PROTO = {"f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto
 ARRAYS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": np.float32, "i8": np.int8, "i16": np.int16,
           "i32": np.int32, "i64": np.int64, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
           "bool": np.bool_}
-# Drawn as often as they stand here: f32 is what models are made of.
+# Frequency in drawing equals frequency in this list: f32 is most common in models.
 FLOATS = ("f32",) * 7 + ("f16", "bf16", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -21,7 +21,7 @@ INTEGERS = ("i8", "u8", "i32", "i64") * 2 + ("i16", "u16", "u32", "u64")
 NUMBERS = FLOATS * 2 + INTEGERS
 ALL = NUMBERS + ("bool",) * 2
 HALVES = ("f16", "bf16")
-# The distance of two neighbours at 1.
+# The distance of 1 to its neighbour.
 ULP = {"f32": 2.0**-23, "f64": 2.0**-52, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
@@ -42,7 +42,7 @@ def rounded_to_bf16(array):
 
 
 def stored(kind, array):
-    """The array as a value of this type: rounded for halves, wrapped for integers."""
+    """The array as values of this type: rounded for 16-bit floats, wrapped for integers."""
     with np.errstate(over="ignore", invalid="ignore"):
         if kind == "bf16":
             return rounded_to_bf16(np.asarray(array, np.float32))
@@ -57,7 +57,7 @@ def bits_of(kind, array):
 
 
 def drawn(draw, kind, shape, low=None, high=None):
-    """Values in [low, high]; without bounds, floats about a unit wide and small integers, now and then all of them."""
+    """Values in [low, high]. Without bounds, floats about a unit wide and small integers, sometimes the full range."""
     random = draw.random
     if kind == "bool":
         return random.random(shape) < 0.5

@@ -1,17 +1,17 @@
-"""Whether an answer is right: bounds that follow from types and from the lengths of sums, and from conditioning.
+"""Whether a result is right: bounds from types and sum lengths, and conditioning (clients/docs/design/fuzzing.md).
 
-1. The bound. Sums of n terms in another order differ by about sqrt(n) roundings; a step adds a few of its own. In units
-   of the type's ulp, of the largest magnitude of the result: (8 + 2 sqrt(n)) for each step behind the value, and never
-   more than 1e-4 for f32; 1e-12 in f64. Integers and booleans are equal; NaN and infinities stand where the reference has them.
-2. Where that fails, conditioning decides. Rounding before a step function, a difference of equals or a pole is blown
-   up without being wrong: the case is computed again by the reference with noise of the bound's own size on every value
-   that is rounded, several times: between the steps, within those of several nodes, and in bodies of control flow, whose
-   rounding a bound of the result's own magnitude knows nothing of. In one of these runs all that is within noise of a
-   whole number is that number, since that is what another rounding makes of it, and no noise does: zero where terms cancel, one
-   where a function has its limit, and there are the poles and steps of what follows. In one all of it goes upwards and in
-   one towards zero: what lies at the edge of a function's domain (acosh at 1, atanh at 1 and -1) is beyond it on one side, NaN or
-   cut to the edge, and drawn noise may take all runs there. An element may be as far off as such runs are apart, and no
-   farther.
+1. The bound. Sums of n terms in another order differ by about sqrt(n) roundings, and a step adds a few. In ulps of the
+type, relative
+   to the largest magnitude of the result: 8 + 2 sqrt(n) for each step up to the value, and at most 1e-4 for f32; 1e-12 for f64.
+   Integers and booleans are equal; NaN and infinities are where the reference has them.
+2. Conditioning decides about results beyond the bound. A step function, a cancellation or a pole magnifies correct
+rounding. The
+   reference computes the case several more times, with noise of the bound's size on each rounded value: between steps, within
+   steps of several nodes, and in bodies of control flow, where a bound relative to the result is too small. Three runs are
+   special. In one, values within noise of an integer become that integer, as another rounding order may make them and drawn
+   noise never does: zero after a cancellation, one at a function's limit, which are poles and steps of later functions. In one
+   all noise goes upwards and in one towards zero: a value at the edge of a domain (acosh at 1, atanh at 1 and -1) is outside
+   on one side, and drawn noise may push it out in all runs. An element may differ by as much as these runs differ.
 """
 
 import dataclasses
@@ -23,17 +23,17 @@ from fuzz.cases.case import Value
 from fuzz.cases.reference import with_noise
 
 RUNS = 8  # with noise
-WAYS = {0: "settled", 1: "upwards", 2: "inwards"}  # of a run's noise; of others it is drawn
-WITHIN = 8  # ulps, of each rounding within a step: in a body of a loop, between the nodes of a formula
-SLACK = 4  # times the distance of such runs, which are a sample
+WAYS = {0: "settled", 1: "upwards", 2: "inwards"}  # direction of a run's noise; random in the other runs
+WITHIN = 8  # ulps of each rounding within a step: in a loop body, between the nodes of a formula
+SLACK = 4  # times the distance between runs, which are only a sample
 LARGEST_BOUND = {"f32": 1e-4, "f16": 16 * types.ULP["f16"], "bf16": 16 * types.ULP["bf16"]}
-F64_BOUND = 1e-12  # attributes are f32, and their roundings differ by as much
-WINOGRAD = 256  # ulps of f32, where a 3x3 convolution may go through larger intermediate values
+F64_BOUND = 1e-12  # attributes are f32, and their roundings are of this size
+WINOGRAD = 256  # ulps of f32, because a 3x3 convolution may have larger intermediate values
 
 
 @dataclasses.dataclass
 class Difference:
-    """How one result differs. `share`: of the largest magnitude; `bound` likewise."""
+    """How one result differs. `share` and `bound` are relative to the largest magnitude."""
     name: str
     type: str
     share: float
@@ -59,7 +59,7 @@ def bound_of(case, value):
             break
     if not types.is_float(value.type):
         return 0.0
-    if coarsest in types.HALVES:  # a few of their own; sums are kept in f32
+    if coarsest in types.HALVES:  # a few roundings of the step itself; sums are kept in f32
         ulps = 2.0 * (len(case.steps) + 1)
     if coarsest == "f64":
         return F64_BOUND
@@ -72,7 +72,7 @@ def _classes(array):
 
 
 def distance(found, wanted):
-    """The Difference of two arrays, without a bound. bf16 comes as f32."""
+    """The Difference of two arrays, without a bound. bf16 arrays are f32."""
     difference = Difference("", types.of(wanted.dtype), 0.0, 0.0)
     if found is None or found.shape != wanted.shape or found.dtype != wanted.dtype:
         difference.what = "missing" if found is None else \
@@ -94,15 +94,15 @@ def distance(found, wanted):
 
 
 def compared(case, value, found):
-    """The Difference of what was found for a value."""
+    """The Difference between a found array and the expected value."""
     difference = distance(found, value.array)
     difference.name, difference.type, difference.bound = value.name, value.type, bound_of(case, value)
     return difference
 
 
 def summands_with_noise(case, step, overlaid, random):
-    """Operands of a sum that is rounded, each element with noise of the ulps that a rounding within a step has: what another
-    order of the sum moves is small beside its terms, and a result in which they cancel knows nothing of their size."""
+    """Operands of a rounded sum, each element with noise of as many ulps as a rounding within a step. Another summation
+    order moves the result by little relative to the terms; if terms cancel, the result's own size does not show that."""
     if step.reduced <= 1 or all(case.known(name).exact for name, kind in step.outputs if types.is_float(kind)):
         return {}
     noisy = {}
@@ -116,7 +116,7 @@ def summands_with_noise(case, step, overlaid, random):
 
 
 def noisy_runs(case, reference, seed=0):
-    """Values by name, of each run with noise that the reference takes."""
+    """Values by name of each run with noise that the reference accepts."""
     random = np.random.default_rng([abs(case.seed), case.seed < 0, seed])
     runs = []
     for number in range(RUNS):
@@ -140,16 +140,16 @@ def noisy_runs(case, reference, seed=0):
 
 
 def excuse(difference, value, found, runs):
-    """Marks a difference that is no larger than conditioning explains."""
+    """Marks a difference that is within what conditioning explains."""
     if not runs or found is None or found.shape != value.array.shape or found.dtype != value.array.dtype:
         return
     others = [array for run in runs if (array := run[value.name].array).shape == found.shape]
-    if not others:  # the data decide the shape, by rounding
+    if not others:  # the shape depends on the data, by rounding
         difference.excused = True
         return
     if not types.is_float(value.type):
         possible = np.any([found == other for other in others], axis=0) | (found == value.array)
-        if value.type != "bool":  # a rounded value lies between what its neighbours give
+        if value.type != "bool":  # a rounded value lies between the results of its neighbours
             spread = np.max([np.abs(other.astype("f8") - value.array.astype("f8")) for other in others], axis=0)
             possible |= np.abs(found.astype("f8") - value.array.astype("f8")) <= spread
         difference.excused = bool(possible.all())

@@ -1,4 +1,4 @@
-"""Operators that move elements without looking at them."""
+"""Operators that move elements without reading their values."""
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def concat(c, x):
 
 
 def some_range(c, extent):
-    """(start, end, step) as people write them: from the end, beyond it, backwards."""
+    """(start, end, step) as models contain them: from the end, beyond it, backwards."""
     step = c.pick(1, 1, 1, 2, 3, -1, -1, -2, -3)
     start, end = c.integer(-extent - 1, extent + 1), c.integer(-extent - 1, extent + 1)
     if c.chance(0.3):
@@ -152,7 +152,7 @@ def pad(c, x):
     pads = [c.integer(0, m) if c.chance(0.6) else 0 for m in most + most]
     if mode == "constant" and c.chance(0.15):
         pads = [-1 if extent > 2 and c.chance(0.4) else p for p, extent in zip(pads, extents + extents)]
-        if c.chance(0.2):  # more than there is, of what is padded on the other side
+        if c.chance(0.2):  # removes more than there is, of the elements that the other side pads
             pads[0], pads[len(axes)] = -extents[0] - 1, c.integer(1, 4)
     value = c.pick(0, 1, 3, 0)
     if c.opset < 11:

@@ -11,7 +11,7 @@ HEAVY = ("f32",) * 8 + ("f64", "f16", "bf16")
 
 
 def window(c, spatial, dilated=True, most=5, ceil=False):
-    """Attributes of a window that fits, and its kernel; None where none does."""
+    """Attributes of a window that fits, and its kernel; None if no window fits."""
     kernel = [c.pick(1, 1, 2, 3, 3, *range(1, most + 1)) for _ in spatial]
     strides = [c.pick(1, 1, 1, 2, 2, 3) for _ in spatial]
     dilations = [c.pick(1, 1, 1, 2, 3) if dilated else 1 for _ in spatial]
@@ -51,7 +51,7 @@ def conv(c, x):
         return None
     attributes, kernel = found
     if set(kernel) == {3} and not is_finite(x):
-        return None  # Winograd's blocks are sums of all of their inputs (clients/docs/design/fuzzing.md)
+        return None  # Winograd blocks sum all of their inputs (clients/docs/design/fuzzing.md)
     channels = x.shape[1]
     group = groups_of(c, channels)
     each = c.pick(1, 1, 2, 3, 5, 8, 16, 17, 32) if group < 4 else c.pick(1, 1, 2, 3)
@@ -70,7 +70,7 @@ def conv(c, x):
 @operator("ConvTranspose", HEAVY, IMAGES, since=1)
 def conv_transpose(c, x):
     spatial = x.shape[2:]
-    if 0 in x.shape or not is_finite(x):  # taps that do not exist are zeros, and zero times NaN is NaN (clients/docs/design/fuzzing.md)
+    if 0 in x.shape or not is_finite(x):  # missing taps are zeros, and zero times NaN is NaN (clients/docs/design/fuzzing.md)
         return None
     kernel = [c.pick(1, 2, 3, 3, 4, 5) for _ in spatial]
     strides = [c.pick(1, 1, 2, 2, 3) for _ in spatial]
@@ -110,7 +110,7 @@ def max_pool(c, x):
     attributes, _ = found
     placed = c.opset >= 8 and c.chance(0.2) and x.exact and x.type in ("f32", "f64")
     taps = windows_of(x.shape[2:], **attributes).of(np.ones(x.shape), 0)
-    if placed and np.any(taps, axis=0).all():  # where a window's largest element is, if it has one
+    if placed and np.any(taps, axis=0).all():  # position of a window's largest element, if it has one
         attributes |= {"storage_order": c.integer(0, 1)} if c.chance(0.3) else {}
         return c.node("MaxPool", x.name, outputs=2, kind=[x.type, "i64"], **attributes)
     return c.node("MaxPool", x.name, kind=x.type, **attributes)
@@ -151,7 +151,7 @@ def max_unpool(c, x):
     if 0 in x.shape or not x.exact:
         return None
     kernel = [c.pick(1, 2, 3) for _ in x.shape[2:]]
-    if any(n % k for k, n in zip(kernel, x.shape[2:])):  # the oracle and ONNX read the indices in different shapes
+    if any(n % k for k, n in zip(kernel, x.shape[2:])):  # the oracle and ONNX interpret the indices in different shapes
         return None
     pooled, places = c.node("MaxPool", x.name, outputs=2, kind=[x.type, "i64"], kernel_shape=kernel, strides=kernel)
     return c.node("MaxUnpool", pooled, places, kind=x.type, kernel_shape=kernel, strides=kernel)
