@@ -62,7 +62,7 @@ namespace {
 
 constexpr char kRoundProducts[] = "round-products";
 
-/// What became of a model whose products were to be rounded.
+/// Returns the decision on rounding products, with the outcome.
 v1::Decision precisionDecision(int products, const Chip& chip) {
   v1::Decision decision;
   decision.set_kind("precision");
@@ -74,8 +74,8 @@ v1::Decision precisionDecision(int products, const Chip& chip) {
   return decision;
 }
 
-/// Groups, and which of them run as one, chosen until nobody refuses one; nothing of `main` is changed. `choices` are
-/// those made so far, then all.
+/// Forms groups and selects fusions, again without those that code generation refuses, until it refuses none. Does not
+/// change `main`. `choices` holds earlier choices and receives the new ones.
 absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedModel& model, const Chip& chip,
                                         const GraphOptions& options, const LoopPlans& loops, GraphChoices& choices,
                                         std::vector<v1::Decision>& decisions) {
@@ -149,7 +149,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   std::optional<Canonicalizer> own;
   Canonicalizer& canonicalizer =
       options.canonicalizer ? *options.canonicalizer : own.emplace(*model.module->getContext());
-  std::optional<mlir::OperationFingerPrint> clean;  // of the graph, when cleaning it up last changed nothing
+  std::optional<mlir::OperationFingerPrint> clean;  // fingerprint of the graph after a cleanup that changed nothing
   auto cleanUp = [&] {
     const mlir::OperationFingerPrint before(main);
     finished("fingerprint");
@@ -169,7 +169,8 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("nest-concats", nestConcats(main));
   count("drop-unit-broadcasts", dropUnitBroadcasts(main));
   const Chip chip(target);
-  // Before constants are folded, which would double weights of halves and quadruple those of 8 bits.
+  // Runs before constant folding, which would otherwise store 16-bit weights at twice and 8-bit weights at four times
+  // their size.
   count("sum-halves-in-single", sumHalvesInSingle(main));
   count("widen-on-load", widenOnLoad(main));
   count("narrow-products", narrowProducts(main, chip, &model.weights));
@@ -181,8 +182,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!hasRanges(model)) count("drop-idle-taps", dropIdleTaps(main));
   if (!hasRanges(model)) count("keep-busy-taps", keepBusyTaps(main, chip, &model.weights));
   TESSERA_RETURN_IF_ERROR(cleanUp());
-  // Views first from behind the plain products, so that what follows them is found; then from behind the
-  // packed ones.
+  // Views are sunk first after plain products, to expose their elementwise operations, and below after packed products.
   count("fuse-elementwise", fuseElementwise(main));
   if (const int hoisted = hoistElementwise(main); hoisted > 0) {
     count("hoist-elementwise", hoisted);
@@ -193,7 +193,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   count("split-elementwise-of-concat", splitElementwiseOfConcat(main));
   count("fuse-elementwise", fuseElementwise(main));
   count("fold-scales", foldScales(main, &model.weights));
-  // What fusion brought into one body: conversions and signs that meet only now.
+  // Conversions and signs that fusion has brought into one body can cancel only now.
   count("eliminate-casts", eliminateCasts(main));
   count("simplify-algebra", simplifyAlgebra(main));
   count("simplify-movement", simplifyMovement(main));
@@ -209,12 +209,12 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     rewrites.emplace_back().set_name(kRoundProducts);
     rewrites.back().set_count(rounded);
     count("remove-dead-code", removeDeadCode(main));
-    // Conversions meet their readers before equal ones become one, which would be a copy.
+    // Conversions merge into their readers before equal ones are deduplicated, which would leave a copy.
     count("widen-on-load", widenOnLoad(main));
     count("fuse-elementwise", fuseElementwise(main));
     fold();
   }
-  // Layouts first: a product behind a flattened activation gets its rows in the activation's order, then panels.
+  // Layouts come before panels: a product on a flattened activation first gets its rows in the activation's order.
   GraphChoices choices(pinsOutsideOfLoops(main, options.pins));
   LayoutReport layouts = assignLayouts(main, chip, choices);
   if (!choices.status().ok()) return choices.status();
@@ -268,7 +268,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
 
   std::vector<v1::Decision> chains;
   TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGroups(main, model, chip, options, loops, choices, chains));
-  // Those of loops' bodies come behind.
+  // Prepared weights of loop bodies follow those of main.
   for (PlannedGraph::PreparedWeight& weight : planned.prepared) prepared.push_back(std::move(weight));
   planned.prepared = std::move(prepared);
   if (options.observer) observed = options.observer->planned(planned);

@@ -49,7 +49,7 @@ namespace {
 
 using mlir::func::FuncOp;
 
-/// Puts each group of a function into a function of its own beside it, as planGraph would compile it.
+/// Outlines each group of a function as planGraph would compile it, next to the function.
 int outlineGroups(FuncOp main) {
   int count = 0;
   for (const Group& group : formGroups(main)) {
@@ -61,7 +61,7 @@ int outlineGroups(FuncOp main) {
   return count;
 }
 
-/// A processor with these lanes, for passes that weigh times against each other.
+/// A processor with these lanes, for passes that compare prices.
 v1::Target referenceTarget(int64_t lanes) {
   v1::Target target;
   target.mutable_registers()->set_vector_bits(static_cast<int32_t>(lanes * 32));

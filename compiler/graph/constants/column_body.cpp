@@ -24,7 +24,7 @@ void ColumnBody::load(unsigned index, const char* data, int64_t stride, int64_t 
   const Type type = argument_types_[index];
   Column& column = columns_[index];
   auto read = [&]<typename T>(T, auto& into, auto convert) {
-    // Neighbours and single elements without a multiplication each: most columns are one of both.
+    // Most columns are contiguous or a single element; these need no multiplication per point.
     if (stride == 0) {
       std::fill_n(into.begin(), count, convert(readAs<T>(data)));
     } else if (stride == 1) {

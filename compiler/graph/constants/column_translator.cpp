@@ -11,7 +11,7 @@ using mlir::Value;
 
 namespace {
 
-/// To `type`, where that is narrower than what holds it.
+/// Rounds to `type` if it is narrower than float.
 void roundColumn(Type type, Column& column, int64_t count) {
   if (!isNarrowFloat(type)) return;
   for (int64_t i = 0; i < count; ++i) column.f32[i] = roundTo(type, column.f32[i]);
@@ -19,7 +19,7 @@ void roundColumn(Type type, Column& column, int64_t count) {
 
 }  // namespace
 
-/// Turns the operations of a body, in order, into instructions on columns.
+/// Translates the operations of a body, in order, into instructions on columns.
 class BodyTranslator {
  public:
   bool run(mlir::linalg::LinalgOp op);
@@ -52,7 +52,7 @@ int BodyTranslator::columnOf(Value value) {
   return it->second;
 }
 
-/// Constants fill their column once.
+/// A constant fills its column once.
 bool BodyTranslator::defineConstant(Value value) {
   auto constant = value.getDefiningOp<mlir::arith::ConstantOp>();
   if (!constant) return false;
@@ -174,7 +174,7 @@ bool BodyTranslator::translateOther(mlir::Operation& op) {
     return true;
   }
   if (auto compare = mlir::dyn_cast<mlir::arith::CmpIOp>(op)) {
-    if (compare.getLhs().getType().isInteger(1)) return false;  // signed i1 would need its own reading
+    if (compare.getLhs().getType().isInteger(1)) return false;  // a signed i1 would need separate handling
     const int b = columnOf(op.getOperand(1));
     emit([=, predicate = compare.getPredicate(), type = compare.getLhs().getType()](std::vector<Column>& c,
                                                                                     int64_t count) {

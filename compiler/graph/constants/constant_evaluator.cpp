@@ -34,7 +34,7 @@ bool isLinear(mlir::AffineMap map) {
   return true;
 }
 
-/// An affine access to a row-major tensor, as strides of the loops.
+/// Returns an affine access to a row-major tensor as strides of the loops.
 StridedAccess accessOf(mlir::AffineMap map, llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<int64_t> strides = rowMajorStrides(shape);
   auto offsetAt = [&](llvm::ArrayRef<int64_t> point) {
@@ -52,7 +52,7 @@ StridedAccess accessOf(mlir::AffineMap map, llvm::ArrayRef<int64_t> shape) {
   return access;
 }
 
-/// Yields input 0 unchanged over parallel loops: a transpose, broadcast or copy.
+/// Whether the operation yields input 0 unchanged over parallel loops: a transpose, broadcast or copy.
 bool isPureCopy(mlir::linalg::LinalgOp op) {
   if (op.getNumReductionLoops() != 0 || op->getNumResults() != 1 || op.getNumDpsInputs() != 1) return false;
   mlir::Value yielded = op.getBlock()->getTerminator()->getOperand(0);
@@ -65,16 +65,17 @@ llvm::SmallVector<int64_t> shapeOf(Value value) {
 
 int64_t widthOf(Value value) { return denseWidth(mlir::cast<RankedTensorType>(value.getType()).getElementType()); }
 
-/// Points from which on what a column costs beside its arithmetic no longer counts.
+/// Column length from which on the overhead of a column is negligible.
 constexpr int64_t kLongColumn = 64;
 
-/// A part of the points of one loop.
+/// A range of iterations of one loop.
 struct LoopRange {
   int loop = -1;
   int64_t begin = 0, end = 0;
 };
 
-/// All loops but `column` one after another, the body on pieces of that. `range`, when given, is of another loop.
+/// Runs all loops except `column` sequentially, and the body on pieces of `column`. `range`, if given, restricts
+/// another loop.
 void runColumns(ColumnBody& body, llvm::ArrayRef<int64_t> extents, int column, const Operands& operands,
                 llvm::ArrayRef<StridedAccess> accesses, llvm::ArrayRef<char*> outputs, const Operands& results,
                 LoopRange range = {}) {
@@ -116,7 +117,8 @@ void runColumns(ColumnBody& body, llvm::ArrayRef<int64_t> extents, int column, c
   }
 }
 
-/// Makes one loop of two parallel ones wherever each operand walks both as it would walk one: columns become longer.
+/// Merges two parallel loops into one if every operand accesses both with a common stride, so that columns become
+/// longer.
 void mergeLoops(llvm::SmallVectorImpl<int64_t>& extents, llvm::SmallVectorImpl<mlir::utils::IteratorType>& types,
                 llvm::SmallVectorImpl<StridedAccess>& accesses) {
   for (size_t d = extents.size(); d-- > 1;) {
@@ -134,7 +136,7 @@ void mergeLoops(llvm::SmallVectorImpl<int64_t>& extents, llvm::SmallVectorImpl<m
   }
 }
 
-/// Runs the loops of a linalg operation, the body on columns along one parallel loop.
+/// Runs the loops of a linalg operation, with the body on columns along one parallel loop.
 bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t& budget, Operands& results) {
   llvm::SmallVector<int64_t> extents(op.getStaticLoopRanges());
   int64_t points = 1;
@@ -159,7 +161,7 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     copyStrided(extents, operands[0].width, operands[0].data, accesses[0], outputs[0], accesses[1]);
     return true;
   }
-  // Accumulation starts from the initial values; they were copied, so the body may read and write in place.
+  // Accumulation starts from copies of the initial values, so the body may read and write in place.
   for (unsigned r = 0; r < outputs.size(); ++r) {
     std::memcpy(outputs[r], operands[inputs + r].data, operands[inputs + r].bytes());
   }
@@ -169,7 +171,7 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
   if (!body) return false;
   llvm::SmallVector<mlir::utils::IteratorType> types(op.getIteratorTypesArray());
   if (!body->readsLoops()) mergeLoops(extents, types, accesses);
-  // Columns run along the parallel loop that is most contiguous in the first result, of those that are worth a column.
+  // Columns run along the loop that is most contiguous in the first result, among parallel loops that are long enough.
   int column = -1;
   auto better = [&](size_t loop) {
     const bool is_long = extents[loop] >= kLongColumn;
@@ -181,12 +183,12 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     if (type != mlir::utils::IteratorType::parallel || extents[loop] == 1) continue;
     if (column < 0 || better(loop)) column = static_cast<int>(loop);
   }
-  // Threads share a loop whose points write apart from each other in every result; each has a body of its own.
+  // Threads share a loop whose iterations write disjoint elements in every result; each thread has its own body.
   int shared = points >= kWorthThreads ? loopApart(extents, accesses[inputs].strides) : -1;
   for (unsigned r = 0; r < outputs.size(); ++r) {
     if (shared >= 0 && loopApart(extents, accesses[inputs + r].strides) != shared) shared = -1;
   }
-  if (shared == column) shared = -1;  // a single long row
+  if (shared == column) shared = -1;  // a single long row cannot be shared
   if (shared < 0) {
     runColumns(*body, extents, column, operands, accesses, outputs, results);
     return true;
@@ -210,7 +212,7 @@ DenseValue filled(Value result, const char* element) {
   return value;
 }
 
-/// The bytes of a scalar constant as DenseValue stores it.
+/// Returns the bytes of a scalar constant in DenseValue's format.
 std::optional<std::array<char, 8>> scalarBytes(mlir::OpFoldResult scalar) {
   mlir::Attribute attribute;
   if (auto value = mlir::dyn_cast<Value>(scalar)) {
@@ -260,7 +262,7 @@ DenseValue reshaped(const DenseValue& source, Value result) {
   return value;
 }
 
-/// Copies a box between tensors; `low` and `step` place it in the one that is larger.
+/// Returns the access function of a box in the larger tensor; `low` and `step` give its position.
 StridedAccess boxAccess(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> step) {
   StridedAccess access{0, rowMajorStrides(shape)};
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -270,7 +272,7 @@ StridedAccess boxAccess(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> l
   return access;
 }
 
-/// The same box in the other tensor, which may lack dimensions of extent one.
+/// Returns the access function of the same box in the other tensor, which may lack dimensions of extent one.
 StridedAccess denseAccess(llvm::ArrayRef<int64_t> extents) { return {0, rowMajorStrides(extents)}; }
 
 std::optional<DenseValue> computePad(mlir::tensor::PadOp pad, const DenseValue& source) {

@@ -11,16 +11,16 @@ namespace {
 
 using mlir::utils::IteratorType;
 
-constexpr int64_t kRows = 4;        // of the result, which share what is loaded of an operand
+constexpr int64_t kRows = 4;        // of the result; they share each loaded row of an operand
 constexpr int64_t kColumns = 256;   // of the result: four rows of them are 4 KiB
-constexpr int64_t kProducts = 128;  // summed up before the next columns: 128 KiB of the operand
+constexpr int64_t kProducts = 128;  // accumulated before the next columns: 128 KiB of the operand
 
-/// Loops of the product: `row` may be missing (-1), the others are there.
+/// The roles of the product's loops. `row` may be absent (-1); the others exist.
 struct Roles {
   int row = -1, column = -1, sum = -1;
 };
 
-/// A pointer and its strides along the three loops of a block.
+/// Strides of an operand along the three loops of a block.
 struct Walk {
   int64_t row = 0, column = 0, sum = 0;
 };
@@ -29,7 +29,7 @@ Walk walkOf(const StridedAccess& access, const Roles& roles) {
   return {roles.row < 0 ? 0 : access.strides[roles.row], access.strides[roles.column], access.strides[roles.sum]};
 }
 
-/// c[r][n] += a[r][k] * b[k][n] for a few rows; b and c contiguous along n.
+/// c[r][n] += a[r][k] * b[k][n] for kCount rows; b and c are contiguous along n.
 template <int kCount>
 void addRows(const float* a, const Walk& walk_a, const float* b, const Walk& walk_b, float* c, const Walk& walk_c,
              int64_t columns, int64_t products) {
@@ -66,8 +66,8 @@ void addBlock(const float* a, const Walk& walk_a, const float* b, const Walk& wa
   }
 }
 
-/// The last reduction loop, so that sums keep their order; a column loop along which the result and `b` alone are
-/// contiguous; of the others a row loop along which `b` stays.
+/// The sum is the last reduction loop, so that additions keep their order. The column is a loop along which the result
+/// and `b` are contiguous and `a` is constant. The row is another loop along which `b` is constant.
 bool findRoles(llvm::ArrayRef<IteratorType> types, llvm::ArrayRef<int64_t> extents, const StridedAccess& a,
                const StridedAccess& b, const StridedAccess& c, Roles& roles) {
   roles = {};
@@ -109,7 +109,7 @@ bool addConstantProduct(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> exten
   const auto* from_a = reinterpret_cast<const float*>(a) + of_a->offset;
   const auto* from_b = reinterpret_cast<const float*>(b) + of_b->offset;
   auto* to = reinterpret_cast<float*>(out) + of_c.offset;
-  // All other loops around, in their order.
+  // All other loops run outside, in order.
   llvm::SmallVector<int64_t> index(extents.size(), 0);
   const auto isInside = [&](int d) { return d == roles.row || d == roles.column || d == roles.sum; };
   while (true) {

@@ -19,8 +19,9 @@ struct PlaneLoop {
   int64_t write = 0;
 };
 
-/// A square of as many elements as a cache line has, contiguous along `outer` in the source and along `inner` in the
-/// destination. Each line is touched once: those of a large matrix fall into the same few sets of the cache.
+/// Transposes a square with the side of a cache line, contiguous along `outer` in the source and along `inner` in the
+/// destination. Each line is touched once, because lines of a large matrix map to the same few cache sets and evict
+/// each other.
 template <typename T>
 void transposeLines(const char* from, char* to, int64_t read, int64_t write) {
   constexpr int64_t kWidth = sizeof(T), kLine = 64 / kWidth;
@@ -33,8 +34,8 @@ void transposeLines(const char* from, char* to, int64_t read, int64_t write) {
   }
 }
 
-/// Copies a plane: `inner` is contiguous in the destination, `outer` in the source if any loop is.
-/// Bytes of a mapped file may lie at any address, hence memcpy instead of typed loads.
+/// Copies a plane: `inner` is contiguous in the destination, `outer` in the source if any loop is. Bytes of a mapped
+/// file may be unaligned, hence memcpy instead of typed loads.
 template <typename T>
 void copyPlane(const char* from, char* to, const PlaneLoop& outer, const PlaneLoop& inner) {
   constexpr int64_t kWidth = sizeof(T);
@@ -86,7 +87,8 @@ void copyLoops(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from,
   for (int64_t extent : extents) {
     if (extent == 0) return;
   }
-  // The plane: the destination's most contiguous loop inside, the source's most contiguous other loop outside.
+  // Chooses the plane: inside the most contiguous loop of the destination, outside the most contiguous other loop of
+  // the source.
   auto smallestStride = [&](const StridedAccess& access, int skip) {
     int best = -1;
     for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
@@ -140,7 +142,7 @@ int64_t denseWidth(mlir::Type element) {
 DenseValue makeDense(llvm::ArrayRef<int64_t> shape, int64_t width, char** writable) {
   DenseValue value{llvm::SmallVector<int64_t>(shape), width, nullptr, nullptr};
   if (value.bytes() >= kMappedBytes) {
-    // Zero as they come, in huge pages: a fault for each small one costs more than to fill it.
+    // Fresh pages are zero. Huge pages are requested, because a page fault per small page costs more than filling it.
     const auto size = static_cast<size_t>(value.bytes());
     void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages != MAP_FAILED) {
@@ -171,7 +173,7 @@ llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape) {
 int64_t denseBytesInMemory() { return in_memory; }
 
 int loopApart(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides) {
-  int64_t span = 0;  // of all loops, as far as it is covered by those with smaller strides
+  int64_t span = 0;  // extent covered by all loops with smaller strides
   int outer = -1;
   for (size_t d = 0; d < extents.size(); ++d) {
     span += (extents[d] - 1) * strides[d];

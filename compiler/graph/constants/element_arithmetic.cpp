@@ -23,7 +23,7 @@ bool isElementSupported(Type type) {
 
 namespace {
 
-/// As APFloat has it, slowly: for NaNs, whose payloads it keeps.
+/// Widens by APFloat, which is slow, for NaNs only, because it keeps their payload.
 float widenedByRules(Type type, uint16_t bits) {
   llvm::APFloat value(mlir::cast<mlir::FloatType>(type).getFloatSemantics(), llvm::APInt(16, bits));
   bool lossy = false;
@@ -40,7 +40,8 @@ uint16_t narrowedByRules(Type type, float value) {
 
 constexpr uint32_t kSign = 0x80000000;
 constexpr int kHalfFraction = 10, kFloatFraction = 23, kDropped = kFloatFraction - kHalfFraction;
-constexpr uint32_t kBiasDifference = uint32_t{127 - 15} << kFloatFraction;  // of the exponents of f32 and f16
+constexpr uint32_t kBiasDifference = uint32_t{127 - 15} << kFloatFraction;  // difference of the exponent biases of f32
+                                                                            // and f16
 
 }  // namespace
 
@@ -63,12 +64,12 @@ float widened(Type type, uint16_t bits) {
 uint16_t narrowed(Type type, float value) {
   if (std::isnan(value)) return narrowedByRules(type, value);
   const auto bits = std::bit_cast<uint32_t>(value);
-  // Rounding up may carry into the exponent, up to infinity, as it should.
+  // Rounding up may carry into the exponent, up to infinity; that is correct.
   if (type.isBF16()) return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   const uint32_t sign = bits & kSign;
   const uint32_t magnitude = bits ^ sign;
   uint32_t half = 0x7c00;
-  if (magnitude < 0x38800000) {  // below 2^-14: to a multiple of 2^-24, which the sum's last bit is
+  if (magnitude < 0x38800000) {  // below 2^-14: rounded to a multiple of 2^-24, the last bit of the sum
     half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
   } else if (magnitude < 0x47800000) {  // below 2^16
     half = (magnitude - kBiasDifference + 0xfff + (magnitude >> kDropped & 1)) >> kDropped;
@@ -97,7 +98,7 @@ namespace {
 double nanMax(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b); }
 double nanMin(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b); }
 
-/// A rule from what it does to one element, a captureless lambda for float and double alike.
+/// Makes a rule from a captureless lambda on one element, for float and double alike.
 template <typename Apply>
 constexpr FloatUnaryRule unary(const char* name, Apply) {
   return {name,
@@ -150,7 +151,7 @@ constexpr FloatBinaryRule kBinary[] = {
     binary("math.powf", [](auto a, auto b) { return std::pow(a, b); }),
 };
 
-// Wrapping arithmetic is done unsigned; division by zero is undefined in MLIR and yields 0 here.
+// Wrapping arithmetic is unsigned. Division by zero is undefined in MLIR and gives 0 here.
 constexpr IntegerBinaryRule kInteger[] = {
     {"arith.addi", true, [](int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) + uint64_t(b)); }},
     {"arith.subi", true, [](int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) - uint64_t(b)); }},

@@ -20,13 +20,13 @@ namespace {
 using mlir::RankedTensorType;
 using mlir::Value;
 
-/// Points of loops evaluated per model: about ten seconds at worst; a 7 GB model of f32 needs 2^31 to repack.
+/// Budget of loop points evaluated per model: about ten seconds at worst. A 7 GB model of f32 needs 2^31 to repack.
 constexpr int64_t kBudget = int64_t{1} << 33;
-/// A constant may grow this much when evaluated (padding of channels); beyond, it is computed at run time.
+/// Largest growth of a constant by evaluation (padding of channels). Operations with more growth run at run time.
 constexpr int64_t kMaxGrowth = 8;
 constexpr char kWeight[] = "tessera.weight";
 constexpr int64_t kAlwaysBytes = 1 << 16;
-/// A step before the first run is worth the code of its kernel from here on.
+/// Least bytes for which a preparation step before the first run is worth the code of its kernel.
 constexpr int64_t kDerivedBytes = 1 << 16;
 
 int64_t bytesOf(mlir::Type type) {
@@ -48,7 +48,7 @@ bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_
          llvm::all_of(op->getOperands(), isKnown);
 }
 
-/// Whether the result of what reads constants alone is to be stored.
+/// Whether the result of an operation on constants should be stored.
 bool mayBeStored(mlir::Operation* op) {
   int64_t input_bytes = 0;
   for (Value operand : op->getOperands()) {
@@ -60,7 +60,7 @@ bool mayBeStored(mlir::Operation* op) {
   }
   int64_t output_bytes = 0;
   for (mlir::Type type : op->getResultTypes()) output_bytes += bytesOf(type);
-  // Empties and fills are constants too, but materialize only as part of something that uses them.
+  // Empties and fills are constants, but are materialized only as part of a user.
   if (kindOf(op) == OpKind::kCloned) return true;
   if (op->hasAttr(kStoredPacked)) return output_bytes <= input_bytes;
   return output_bytes <= std::max(kAlwaysBytes, kMaxGrowth * input_bytes);
@@ -94,8 +94,8 @@ std::string nameOf(Value value) {
   return "constant";
 }
 
-/// Adds weights and the arguments of main that stand for them. The function's type and attributes are written
-/// once, when the object goes: per weight that would be quadratic.
+/// Adds weights and their arguments to main. The destructor writes the function's type and attributes once; writing
+/// them per weight would be quadratic.
 class WeightAppender {
  public:
   WeightAppender(mlir::func::FuncOp main, std::vector<Weight>& weights) : main_(main), weights_(weights) {
@@ -146,14 +146,14 @@ void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, 
       continue;
     }
     auto type = mlir::cast<RankedTensorType>(argument.getType());
-    const char* bytes = weight.bytes.data();  // as many as the type says: import has checked it
+    const char* bytes = weight.bytes.data();  // import has checked that the size fits the type
     evaluator.define(argument, {llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), bytes,
                                 weight.owner});
   }
 }
 
-/// A weight that an operation of `main` computes of weights which take less memory, and are not uniform: nothing of a
-/// uniform one has to be stored.
+/// Returns the derivation of `result` if an operation of `main` computes it from smaller weights that are not uniform.
+/// A uniform weight needs no storage anyway.
 std::shared_ptr<const WeightDerivation> largerDerivation(mlir::func::FuncOp main, const std::vector<Weight>& weights,
                                                          Value result) {
   auto derivation = derivationOf(result, [&](Value value) -> const Weight* {
@@ -236,7 +236,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
   std::optional<WeightAppender> appender;
   if (weights != nullptr) appender.emplace(main, *weights);
   llvm::DenseSet<mlir::Operation*> folded(foldable.begin(), foldable.end());
-  llvm::DenseMap<Value, int> readers;  // folded operations that still have to read a value
+  llvm::DenseMap<Value, int> readers;  // number of folded operations that still read a value
   for (mlir::Operation* op : foldable) {
     for (Value operand : op->getOperands()) ++readers[operand];
   }
@@ -256,7 +256,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
       }
     }
   }
-  // Whose value something reads that is not derived.
+  // Collects operations whose value an operation reads that is not derived.
   llvm::DenseSet<mlir::Operation*> evaluated;
   for (mlir::Operation* op : llvm::reverse(foldable)) {
     if (llvm::any_of(op->getUsers(),
@@ -264,12 +264,12 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
       evaluated.insert(op);
   }
   int64_t folded_bytes = 0;
-  // In program order, so that evaluation never recurses along a chain, and freeing what no one needs again.
+  // Evaluates in program order, so that evaluation never recurses along a chain, and frees values after their last use.
   for (mlir::Operation* op : foldable) {
     for (Value result : op->getResults()) {
       if (!evaluated.contains(op)) continue;
       std::optional<DenseValue> known = evaluator.evaluate(result, budget);
-      // A view of a weight costs nothing where it is.
+      // A view of a weight costs nothing as it is.
       if (!known || !isNeeded(result) || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
       auto type = mlir::cast<RankedTensorType>(result.getType());
       Value replacement;
@@ -304,7 +304,7 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   for (mlir::Operation& op : main.getBody().front()) {
     auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op);
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : nullptr;
-    // The matrices of a transform are part of its code: additions, not data.
+    // The matrices of a transform are part of its code, which unrolls them into additions.
     const bool is_code = llvm::any_of(op.getUsers(), [](mlir::Operation* user) { return user->hasAttr(kStageOf); });
     const bool is_data = elements && !elements.isSplat() && elements.getNumElements() > 1;
     const bool is_stored = constant && constant->hasAttr(kStoredConstant);

@@ -26,18 +26,17 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// One step of the chain that starts at the product's result: chain <op> known, or known <op> chain.
+/// One step of the chain after the product's result: chain <op> known, or known <op> chain.
 struct Step {
   mlir::Operation* op;
   Value known;
   bool known_first;
 };
 
-/// Factors may lie this many powers of two from 1, or be 0: weights of ordinary size are scaled by them without
-/// overflow and without losing bits. An infinite factor would make NaN of the terms of a sum where its result is
-/// infinite.
+/// Factors must be 0 or within 2^-kPowers and 2^kPowers, so that scaled weights of ordinary size neither overflow nor
+/// lose bits. With an infinite factor the terms of a sum would be NaN where the unfolded result is infinite.
 constexpr int kPowers = 40;
-/// Points of loops visited to know a factor, which is a vector over channels.
+/// Budget of loop points to evaluate a factor, which is a vector over channels.
 constexpr int64_t kPoints = int64_t{1} << 24;
 
 bool isOrdinaryFactor(double factor) {
@@ -61,7 +60,7 @@ bool holdsForAll(const DenseValue& vector, bool (*holds)(double)) {
 
 class ScaleFolder {
  public:
-  /// `every_weight`: whether `evaluator` knows all weights; in a module without them what it does not know is taken to
+  /// `every_weight`: whether `evaluator` knows all weights. In a module without weights, unknown values are assumed to
   /// be ordinary.
   ScaleFolder(GenericOp product, ConstantEvaluator& evaluator, bool every_weight)
       : product_(product), builder_(product), evaluator_(evaluator), every_weight_(every_weight) {}
@@ -83,9 +82,9 @@ class ScaleFolder {
   OpBuilder builder_;
   ConstantEvaluator& evaluator_;
   bool every_weight_;
-  unsigned operand_ = 0;     // of the reader: the product's result
-  unsigned weight_ = 0;      // operand of the product that is known
-  unsigned channel_ = 0;     // loop of the reader
+  unsigned operand_ = 0;     // operand of the reader: the product's result
+  unsigned weight_ = 0;      // operand of the product that is constant
+  unsigned channel_ = 0;     // loop of the reader over channels
   int64_t weight_dim_ = -1;  // dimension of the weights that the channel indexes
   llvm::SmallVector<Step> steps_;
 };
@@ -98,7 +97,7 @@ bool ScaleFolder::findReader() {
   operand_ = use.getOperandNumber();
   auto element = mlir::cast<RankedTensorType>(product_.getResult(0).getType()).getElementType();
   if (!element.isF32() && !element.isF64()) return false;
-  // Starting from anything but zero, the initial value would have to be scaled too.
+  // An initial value other than zero would have to be scaled too.
   auto fill = product_.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
   if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat())) return false;
   for (weight_ = 0; weight_ < 2; ++weight_) {
@@ -107,7 +106,7 @@ bool ScaleFolder::findReader() {
   return false;
 }
 
-/// The channel is the loop of the reader by which known vectors vary; it must index the weights too.
+/// The channel is the reader's loop along which known vectors vary. It must index the weights too.
 bool ScaleFolder::findChannel() {
   const AffineMap read = reader_.getIndexingMapsArray()[operand_];
   const AffineMap output = product_.getIndexingMapsArray()[2];
@@ -168,7 +167,7 @@ Value ScaleFolder::cloneKnown(OpBuilder& b, Value value, mlir::IRMapping& mappin
   return mapping.lookup(value);
 }
 
-/// Both as vectors over the channel, from one operation with two results.
+/// Builds both as vectors over the channel, by one operation with two results.
 std::pair<Value, Value> ScaleFolder::buildScaleAndShift() {
   const int64_t channels = reader_.getStaticLoopRanges()[channel_];
   auto element = mlir::cast<RankedTensorType>(product_.getResult(0).getType()).getElementType();
@@ -232,7 +231,7 @@ void ScaleFolder::scaleWeights(Value scale) {
   product_->setOperand(weight_, scaled.getResult(0));
 }
 
-/// The reader again, with the shift as another input and one addition in place of the steps.
+/// Rebuilds the reader with the shift as an additional input and one addition instead of the steps.
 void ScaleFolder::replaceSteps(Value shift) {
   OpBuilder builder(reader_);
   const unsigned inputs = reader_.getNumDpsInputs();
@@ -263,7 +262,7 @@ bool ScaleFolder::isOrdinary(Value vector, bool (*holds)(double)) {
 bool ScaleFolder::run() {
   if (!findReader() || !findChannel()) return false;
   collectSteps();
-  // A single addition is a bias already.
+  // A single addition is already a bias.
   if (steps_.empty() || (steps_.size() == 1 && mlir::isa<arith::AddFOp>(steps_[0].op))) return false;
   auto [scale, shift] = buildScaleAndShift();
   if (!isOrdinary(scale, isOrdinaryFactor) || !isOrdinary(shift, [](double x) { return std::isfinite(x); })) {
@@ -286,7 +285,7 @@ int foldScales(mlir::func::FuncOp main, const std::vector<Weight>* weights) {
     if (op.getNumReductionLoops() > 0) products.push_back(op);
   }
   int count = 0;
-  // Readers are replaced, products never are: the list stays valid.
+  // run() replaces readers, never products, so the list stays valid.
   for (GenericOp product : products) count += ScaleFolder(product, evaluator, weights != nullptr).run();
   return count;
 }

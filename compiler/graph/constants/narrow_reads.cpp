@@ -17,7 +17,7 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::tensor::ExtractSliceOp;
 
-/// Offsets, sizes and steps along the loops of an operation, or the dimensions of a tensor.
+/// Offsets, sizes and steps along the loops of an operation or the dimensions of a tensor.
 struct Box {
   llvm::SmallVector<int64_t> offsets, sizes, steps;
 
@@ -39,7 +39,7 @@ class Narrower {
       : main_(main), isConstant_(isConstant) {}
 
   int run() {
-    // Readers first; a later round handles the slices of operands that this one makes.
+    // Readers come first; a later round handles the slices of operands that this one creates.
     for (auto slice : main_.getBody().front().getOps<ExtractSliceOp>()) next_.push_back(slice);
     int count = 0;
     while (!next_.empty()) {
@@ -61,15 +61,15 @@ class Narrower {
     made_.insert(narrowed);
     slice.getResult().replaceAllUsesWith(narrowed);
     slice.erase();
-    // Otherwise the next round would see a reader of its operands that is no slice.
+    // A dead producer would count in the next round as a reader of its operands that is not a slice.
     if (producer->use_empty()) producer->erase();
     return true;
   }
 
-  /// `isConstant_` does not know the operations that this class made.
+  /// `isConstant_` does not know operations that this class created.
   bool isMade(Value value) { return made_.contains(value) || isConstant_(value); }
 
-  /// Whether slices alone read `source`, and less than all of it. Asked once for each value.
+  /// Whether only slices read `source`, and less than all of it. Cached per value.
   bool readsLittle(Value source) {
     auto [known, fresh] = little_.try_emplace(source, false);
     if (!fresh) return known->second;

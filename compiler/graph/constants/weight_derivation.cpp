@@ -17,9 +17,9 @@ using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-/// Operations of one derivation. Those of models are a cast, a permutation, a padding and a transform.
+/// Most operations of one derivation. Models have a cast, a permutation, a padding and a transform.
 constexpr size_t kMostOperations = 24;
-/// Elements of a constant that may be a part of the code. Larger ones are weights (constantsToWeights).
+/// Most elements of a constant that may be part of the code. Larger ones are weights (constantsToWeights).
 constexpr int64_t kMostConstantElements = 64;
 
 DenseValue valueOf(const Weight& weight, RankedTensorType type) {
@@ -29,7 +29,7 @@ DenseValue valueOf(const Weight& weight, RankedTensorType type) {
   return value;
 }
 
-/// The operations that compute `value`, operands before users.
+/// Collects the operations that compute `value`, operands before users.
 class Slice {
  public:
   explicit Slice(llvm::function_ref<const Weight*(Value)> weight_of) : weight_of_(weight_of) {}
@@ -98,7 +98,7 @@ std::shared_ptr<const WeightDerivation> derivationOf(Value value, llvm::function
   derivation->function = mlir::func::FuncOp::create(value.getLoc(), "derivation", builder.getFunctionType({}, {}));
   body = derivation->function->addEntryBlock();
   builder.setInsertionPointToEnd(body);
-  // Arguments are told apart by their bytes: two weights may be derived from one source.
+  // Sources are identified by their bytes, because two weights may derive from one source.
   llvm::SmallDenseMap<const char*, Value> argument_of;
   const auto argument = [&](const Weight& source, mlir::Type type, mlir::Location location) {
     Value& known = argument_of[source.bytes.data()];

@@ -21,7 +21,7 @@ namespace arith = mlir::arith;
 using mlir::Operation;
 using mlir::Value;
 
-/// "addf" and "addi" are "add", "maximumf" is "max".
+/// Returns "add" for "addf" and "addi", "max" for "maximumf", and so on.
 std::string nameOf(Operation& op) {
   std::string name = op.getName().stripDialect().str();
   if (mlir::isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp, arith::MaxUIOp>(op)) return "max";
@@ -47,12 +47,12 @@ std::optional<double> constantOf(Value value) {
   return std::nullopt;
 }
 
-/// The operations from a value x to `root`; besides x they read constants only.
+/// The operations from a value x to `root`; besides x they read only constants.
 struct Function {
   Operation* root;
   Value x;
-  std::vector<Operation*> operations;  ///< root included
-  std::map<std::string, int> kinds;    ///< of these, casts left out
+  std::vector<Operation*> operations;  ///< including root
+  std::map<std::string, int> kinds;    ///< of the operations, without casts
 
   int count(const char* kind) const {
     const auto found = kinds.find(kind);
@@ -72,7 +72,7 @@ struct Function {
   }
 };
 
-/// One bound of a clip: max(x, bound), or a select between both that a comparison of them decides.
+/// One bound of a clip: max(x, bound), or a select between both on a comparison of them.
 struct Bound {
   bool lower;
   double value;
@@ -102,7 +102,7 @@ std::optional<Bound> boundOf(Operation* op) {
   return Bound{(less != left.has_value()) == if_true.has_value(), value};
 }
 
-/// relu, relu6, clip; empty when it is none.
+/// Returns relu, relu6 or clip; empty if the function is none of them.
 std::string clipName(const Function& f) {
   std::vector<Bound> bounds;
   for (Operation* op : f.operations) {
@@ -120,7 +120,7 @@ std::string clipName(const Function& f) {
   return "clip";
 }
 
-/// The name of a function, or nothing.
+/// Returns the name of a known function, or nothing.
 std::string functionName(const Function& f) {
   const bool stepwise = f.count("select") + f.count("max") + f.count("min") > 0;
   if (f.count("erf") == 1 && f.count("add") > 0 && f.rootIs("mul") && f.only({"erf", "add", "mul", "div"}))
@@ -128,7 +128,7 @@ std::string functionName(const Function& f) {
   if (f.count("tanh") == 1 && f.count("mul") >= 3 && f.count("add") > 0 && f.rootIs("mul") &&
       f.only({"tanh", "add", "mul", "div", "powf", "fpowi"}))
     return "gelu";
-  // 1 / (1 + exp(-x)): the sign belongs to it.
+  // 1 / (1 + exp(-x)); the sign is part of it.
   const bool negated = f.count("neg") + f.count("sub") + f.count("mul") > 0;
   if (f.count("exp") == 1 && f.count("div") == 1 && negated && f.only({"exp", "div", "add", "neg", "sub", "mul"})) {
     const auto numerator = f.rootIs("div") ? constantOf(f.root->getOperand(0)) : std::nullopt;
@@ -149,7 +149,7 @@ std::string functionName(const Function& f) {
   return "";
 }
 
-/// The operations from `root` back to x, as long as they read x and constants alone.
+/// Returns the operations from `root` back to x if they read only x and constants.
 std::optional<Function> functionOf(Operation* root, Value x) {
   Function f{root, x, {}, {}};
   llvm::SetVector<Operation*> reached;
@@ -169,11 +169,12 @@ std::optional<Function> functionOf(Operation* root, Value x) {
   return f;
 }
 
-/// A known function that ends with `root`: that of the nearest value. What is read outside of it stays.
+/// Returns the known function that ends in `root`, with the nearest value as x. Operations outside it are named
+/// separately.
 std::optional<std::pair<std::string, Function>> knownFunction(Operation* root) {
   llvm::SetVector<Value> values;
   for (Value operand : root->getOperands()) values.insert(operand);
-  std::optional<std::pair<std::string, Function>> clip;  // which may have another bound
+  std::optional<std::pair<std::string, Function>> clip;  // may have another bound
   for (size_t i = 0; i < values.size(); ++i) {
     if (constantOf(values[i])) continue;
     if (auto f = functionOf(root, values[i])) {
@@ -197,7 +198,7 @@ std::optional<std::pair<std::string, Function>> knownFunction(Operation* root) {
 }  // namespace
 
 std::vector<std::string> bodyNames(mlir::linalg::LinalgOp op) {
-  constexpr ptrdiff_t kLongest = 64;  // operations; of longer bodies their number is told
+  constexpr ptrdiff_t kLongest = 64;  // operations; for longer bodies only the number is given
   const bool looked = std::distance(op.getBlock()->begin(), op.getBlock()->end()) <= kLongest;
   std::set<Operation*> named;
   std::vector<std::string> names;
@@ -215,7 +216,7 @@ std::vector<std::string> bodyNames(mlir::linalg::LinalgOp op) {
 }
 
 std::vector<std::string> withSoftmax(const std::vector<std::string>& names) {
-  // The greatest of a row, differences to it, their powers, the sum of these, quotients; guards of empty rows between.
+  // Maximum of a row, differences, exponentials, their sum, quotients; guards of empty rows may be in between.
   const std::vector<std::string_view> steps = {"reduce(max)", "sub", "exp", "reduce(add)", "div"};
   std::vector<std::string> result;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -106,7 +106,7 @@ Value padDimension(OpBuilder& builder, Location location, Value value, int64_t d
 }
 
 Value refill(OpBuilder& builder, Value init, llvm::ArrayRef<int64_t> shape) {
-  // A view of a fill is as good as the fill.
+  // A view of a fill counts as the fill.
   while (init.getDefiningOp<mlir::tensor::ExpandShapeOp>() || init.getDefiningOp<mlir::tensor::CollapseShapeOp>()) {
     init = init.getDefiningOp()->getOperand(0);
   }

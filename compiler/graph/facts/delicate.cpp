@@ -11,7 +11,7 @@ namespace {
 namespace arith = mlir::arith;
 using mlir::Value;
 
-/// Whether a value of a body depends on elements that may be missing, and not on positions or whole tensors alone.
+/// Whether a value of a body depends on elements that may be missing, rather than only on positions or whole tensors.
 bool dependsOnMissing(Value value, llvm::function_ref<bool(Value)> may_be_missing) {
   llvm::SmallVector<Value> open{value};
   llvm::DenseSet<Value> seen;
@@ -22,14 +22,14 @@ bool dependsOnMissing(Value value, llvm::function_ref<bool(Value)> may_be_missin
     if (!op || op->getNumRegions() > 0) return true;
     if (auto extract = mlir::dyn_cast<mlir::tensor::ExtractOp>(op)) {
       if (may_be_missing(extract.getTensor())) return true;
-      continue;  // its indices are looked at for themselves
+      continue;  // the caller checks its indices separately
     }
     open.append(op->operand_begin(), op->operand_end());
   }
   return false;
 }
 
-/// Whether an index is held in [0, size) whatever it comes of.
+/// Whether an index is clamped to [0, size) for any operand.
 bool isHeldInside(Value index, int64_t size) {
   while (auto cast = index.getDefiningOp<arith::IndexCastOp>()) index = cast.getIn();
   const auto constantOf = [](Value value) -> std::optional<int64_t> {
@@ -41,7 +41,7 @@ bool isHeldInside(Value index, int64_t size) {
   while (!(above && below)) {
     mlir::Operation* op = index.getDefiningOp();
     if (!op || !mlir::isa<arith::MinSIOp, arith::MaxSIOp>(op)) return false;
-    const auto known = constantOf(op->getOperand(1));  // canonical form has it there
+    const auto known = constantOf(op->getOperand(1));  // canonical form has the constant second
     if (!known || *known < 0 || *known >= size) return false;
     (mlir::isa<arith::MinSIOp>(op) ? below : above) = true;
     index = op->getOperand(0);

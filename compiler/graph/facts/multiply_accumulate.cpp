@@ -10,7 +10,7 @@ namespace arith = mlir::arith;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// What the body multiplies, when it adds up products of two values.
+/// Returns the two factors if the body adds products of two values.
 std::optional<std::pair<Value, Value>> factorsOf(GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1) return std::nullopt;
   mlir::Block* body = op.getBody();
@@ -25,7 +25,7 @@ std::optional<std::pair<Value, Value>> factorsOf(GenericOp op) {
   return std::pair(product->getOperand(0), product->getOperand(1));
 }
 
-/// The argument of the body that `value` widens, its sign bit turned or not.
+/// Returns the body's argument that `value` widens; sets `flipped` if its sign bit is flipped first.
 mlir::BlockArgument widenedArgument(Value value, bool* flipped) {
   *flipped = false;
   mlir::Operation* op = value.getDefiningOp();

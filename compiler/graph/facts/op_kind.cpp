@@ -15,7 +15,7 @@ OpKind kindOfLinalg(mlir::linalg::LinalgOp op) {
     }
     return OpKind::kElementwise;
   }
-  // An input that does not vary along every loop, or slides along a sum of loops, is read repeatedly.
+  // An input that does not vary along every loop, or that is indexed by a sum of loops, is read repeatedly.
   for (mlir::OpOperand* input : op.getDpsInputOperands()) {
     mlir::AffineMap map = op.getMatchingIndexingMap(input);
     if (!map.isProjectedPermutation()) return OpKind::kHeavy;

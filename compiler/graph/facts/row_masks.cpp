@@ -16,12 +16,12 @@ using llvm::ArrayRef;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-constexpr size_t kMostMasks = 6;  // within each other
+constexpr size_t kMostMasks = 6;  // nested in each other
 
 }  // namespace
 
-/// Where a condition of a body holds at most: a part of a loop. Nothing when it is no comparison of a position with
-/// an extent.
+/// Returns the part of a loop outside which a condition of a body is certainly false. Nothing if the condition is not a
+/// comparison of a position with an extent.
 std::optional<Part> RowMasks::holdsFor(Value condition, linalg::LinalgOp op, ArrayRef<int64_t> extents) {
   if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(condition)) {
     if (argument.getOwner() != op.getBlock()) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Part> RowMasks::holdsFor(Value condition, linalg::LinalgOp op, Arr
   return Part{static_cast<int64_t>(loop.getDim()), 1, *std::move(rows)};
 }
 
-/// The same of the elements of a tensor of conditions.
+/// Like holdsFor(), for the elements of a tensor of conditions.
 std::optional<Rows> RowMasks::trueFor(Value conditions) {
   mlir::Operation* op = conditions.getDefiningOp();
   if (op && mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) return trueFor(op->getOperand(0));
@@ -75,12 +75,12 @@ std::optional<Rows> RowMasks::trueFor(Value conditions) {
   return rows;
 }
 
-/// What a body reads in front of a mask alone: arguments, and elements it takes at places of its own.
+/// Returns the values that a body reads only under a mask: arguments, and elements at computed positions.
 Narrowed RowMasks::narrowedBy(linalg::LinalgOp op, ArrayRef<int64_t> extents) {
   mlir::Block* body = op.getBlock();
   if (!body || llvm::any_of(*body, [](mlir::Operation& inner) { return inner.getNumRegions() > 0; })) return Narrowed();
   Narrowed found;
-  llvm::DenseSet<Value> inside;  // reached behind the masks that are around now
+  llvm::DenseSet<Value> inside;  // values reached under the current masks
   Parts around;
   const std::function<void(Value)> reach = [&](Value value) {
     if (!inside.insert(value).second) return;

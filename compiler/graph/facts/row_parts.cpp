@@ -15,22 +15,23 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using mlir::RankedTensorType;
 
-constexpr int64_t kMostElements = int64_t{1} << 40;  // of several ranges together
-constexpr int64_t kMostSteps = 4096;                 // of rows that are moved
-constexpr int64_t kMostCells = 1 << 15;              // of counts of several ranges
+constexpr int64_t kMostElements = int64_t{1} << 40;  // over several ranges together
+constexpr int64_t kMostSteps = 4096;                 // for rows mapped by moved()
+constexpr int64_t kMostCells = 1 << 15;              // of a table over the sizes of several ranges
 
 int rangeOf(const Rows& rows) { return std::countr_zero(rows.ranges); }
 
 int64_t ceilDiv(__int128 a, int64_t b) { return static_cast<int64_t>((a + b - 1) / b); }
 
-/// Rows that a run of n needs, of one range.
+/// Returns the number of rows that a run of size n needs, for one range.
 int64_t neededAt(const Rows& rows, int64_t n) { return rows.needed ? (*rows.needed)[static_cast<size_t>(n)] : n; }
 
 bool areOfOneKind(const Rows& a, const Rows& b) {
   return a.ranges == b.ranges && a.stride == b.stride && a.count == b.count;
 }
 
-/// Adds `expression` times `by` to the factors of loops; false unless it is a sum of products with positive numbers.
+/// Adds `expression` times `by` to the factors of loops. Returns false unless it is a sum of loops with positive
+/// factors.
 bool addTerms(mlir::AffineExpr expression, int64_t by, SmallVector<int64_t>& factors, int64_t& offset) {
   if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) {
     factors[loop.getPosition()] += by;
@@ -80,8 +81,8 @@ int64_t RowParts::most(uint32_t ranges) const {
   return most;
 }
 
-/// How many more rows than their part the counts of any run need. Counts are taken a few at a time: the number for
-/// the greatest of them beside the elements of the least.
+/// Computes the slack: the most rows that any run needs beyond its proportional part. Sizes are examined in cells of
+/// several sizes: the need of a cell's largest sizes against the elements of its smallest.
 std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
   Rows rows{.ranges = 0, .count = count};
   for (const RangeProduct& product : series.sum)
@@ -97,7 +98,7 @@ std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
   for (RangeProduct& product : ascending.sum)
     for (auto& [dimension, factor] : product.factors)
       for (size_t n = 1; n < factor.size(); ++n) factor[n] = std::max(factor[n], factor[n - 1]);
-  // The shortest ranges first: what they leave of the cells is for the others.
+  // The shortest ranges get their cells first; the others share the remaining ones.
   SmallVector<std::pair<int64_t, int>> ordered;
   for (int d = 0; d < series_.dimensions(); ++d)
     if ((rows.ranges >> d & 1) != 0) ordered.push_back({series_.most(d), d});
@@ -144,7 +145,7 @@ std::optional<Rows> RowParts::moved(const Rows& rows, int64_t count, llvm::funct
   const int64_t all = most(rows.ranges), step = (rows.count + kMostSteps - 1) / kMostSteps;
   Rows result{.ranges = rows.ranges, .count = count, .slack = std::clamp<int64_t>(of(0), 0, count)};
   for (int64_t r = 1; r <= rows.count; r += step) {
-    // The least run that needs row r.
+    // The smallest run that needs row r.
     const int64_t less = r - rows.slack - 1;
     const int64_t least = less < 0 ? 0 : static_cast<int64_t>(__int128{less} * all / rows.count) + 1;
     const int64_t needed = std::min(of(std::min(r + step - 1, rows.count)), count);
@@ -167,7 +168,7 @@ std::optional<Rows> RowParts::either(const Rows& a, const Rows& b) const {
   const Rows &fixed = a.ranges == 0 ? a : b, &rows = a.ranges == 0 ? b : a;
   Rows both = rows;
   if (rows.isOfOne()) {
-    // A run has elements: none of what it needs is in the way of rows that are.
+    // A run is not empty, so its needs never conflict with a fixed number of rows.
     auto more = by(rangeOf(rows), rows.count,
                    [&](int64_t n) { return n == 0 ? neededAt(rows, n) : std::max(neededAt(rows, n), fixed.slack); });
     if (!more) return std::nullopt;
@@ -223,7 +224,7 @@ std::optional<Part> RowParts::of(RankedTensorType type, const Rows& rows) const 
       part.per = rows.stride / inside;
       if (size % (part.per * rows.count) != 0) continue;
     } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
-      const int64_t whole = inside / rows.stride;  // rows of one step along the dimension
+      const int64_t whole = inside / rows.stride;  // rows in one step along the dimension
       auto coarse = moved(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
       if (!coarse) continue;
       part.rows = *std::move(coarse);
@@ -270,12 +271,12 @@ void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim,
     for (const Part& part : parts) {
       const auto loop = static_cast<size_t>(part.place);
       if (part.rows.ranges != ranges || factors[loop] == 0 || !isPrefix(part, extents[loop])) continue;
-      if (first && !part.rows.isOfOne()) continue;  // rows of several ranges: as far as one loop goes
+      if (first && !part.rows.isOfOne()) continue;  // rows of several ranges: bounded by one loop only
       of_loops[loop] = &part;
       first = &part;
     }
     if (!first) continue;
-    // One behind the farthest element that iterations which are needed read.
+    // One past the last element that needed iterations read.
     const auto lastOf = [&](llvm::function_ref<int64_t(const Part&)> needed) {
       int64_t last = offset;
       for (size_t loop = 0; loop < extents.size(); ++loop) {

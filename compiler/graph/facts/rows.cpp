@@ -45,7 +45,7 @@ class RowFacts::Finder {
   }
 
   RowsOfValues within(ArrayRef<mlir::Operation*> ops, const RowsOfValues& results) {
-    // Views in front of what they read belong to it.
+    // Views before the operations belong to them.
     llvm::SetVector<mlir::Operation*> all(ops.begin(), ops.end());
     for (size_t i = 0; i < all.size(); ++i) {
       for (Value operand : all[i]->getOperands()) {
@@ -63,7 +63,7 @@ class RowFacts::Finder {
     return std::move(rows_);
   }
 
-  /// Of these rows how many the smallest run needs.
+  /// Returns how many of these rows the smallest run needs.
   int64_t neededByLeast(const Rows& rows) const {
     int64_t least = 1, most = 1;
     for (size_t dimension = 0; dimension < model_.dimensions.size(); ++dimension) {
@@ -77,7 +77,7 @@ class RowFacts::Finder {
   }
 
  private:
-  // What follows a range at all.
+  // Finding values that depend on ranges.
 
   void enterInputs() {
     size_t input = 0;
@@ -93,9 +93,9 @@ class RowFacts::Finder {
     }
   }
 
-  // What is needed of values.
+  // Recording needs.
 
-  /// Besides what others need of `value`.
+  /// Adds to the needs of `value`.
   void need(Value value, const RowEntries& entries) {
     const auto [known, fresh] = rows_.try_emplace(value, entries);
     if (fresh) return;
@@ -133,10 +133,10 @@ class RowFacts::Finder {
     }
   }
 
-  // Operations.
+  // Propagating needs through operations.
 
   void visit(mlir::Operation* op) {
-    if (llvm::none_of(op->getResults(), [&](Value result) { return rows_.contains(result); })) return;  // nobody reads
+    if (llvm::none_of(op->getResults(), [&](Value result) { return rows_.contains(result); })) return;  // no reader
     if (auto structured = mlir::dyn_cast<linalg::LinalgOp>(op)) return visitStructured(structured);
     if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) {
       need(op->getOperand(0), rows_.lookup(op->getResult(0)));
@@ -170,7 +170,7 @@ class RowFacts::Finder {
         parts_.addAlong(entries, type, static_cast<int64_t>(dim), expression, all, extents);
       need(operand.get(), entries);
     }
-    // What a body reads at places of its own (a resize, a gather): along its loops, or all of it.
+    // Elements that a body reads at computed positions (a resize, a gather): bounded along its loops, or all elements.
     llvm::DenseSet<Value> taken;
     op->walk([&](tensor::ExtractOp extract) {
       if (extract.getTensor().getParentRegion() != op->getParentRegion()) return;
@@ -191,7 +191,7 @@ class RowFacts::Finder {
       if (!taken.contains(value) || readOtherwise(value, op)) need(value, {});
   }
 
-  /// Rows up to the one at `last`.
+  /// Adds the rows up to position `last`.
   void addUpTo(RowEntries& entries, RankedTensorType type, int64_t dim, const std::optional<Series>& last) const {
     if (!last || (last->sum.empty() && (last->dimension < 0 || last->at.empty()))) return;
     Series count = *last;
@@ -203,14 +203,14 @@ class RowFacts::Finder {
     parts_.add(entries, *std::move(rows));
   }
 
-  /// Whether something inside of `op` reads the tensor, and not one element of it.
+  /// Whether an operation inside `op` reads the tensor other than by single elements.
   static bool readOtherwise(Value tensor, mlir::Operation* op) {
     return llvm::any_of(tensor.getUsers(), [&](mlir::Operation* user) {
       return op->isProperAncestor(user) && !mlir::isa<tensor::ExtractOp>(user);
     });
   }
 
-  /// Parts of the loops that the results need together.
+  /// Returns the parts of the loops that all results together need.
   Parts partsOfResults(linalg::LinalgOp op) const {
     std::optional<Parts> parts;
     for (auto [result, init] : llvm::zip(op->getResults(), op.getDpsInitsMutable())) {
@@ -228,7 +228,7 @@ class RowFacts::Finder {
     return parts.value_or(Parts());
   }
 
-  // Movement.
+  // Propagating needs through data movement.
 
   void visitSlice(tensor::ExtractSliceOp slice) {
     const auto from = slice.getSourceType();
@@ -250,7 +250,7 @@ class RowFacts::Finder {
                         [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
       }
     }
-    // The first ones alone: a run has them.
+    // Only the first steps, which every run has.
     for (int64_t d = 0; d < from.getRank(); ++d) {
       const auto at = static_cast<size_t>(d);
       const int64_t offset = slice.getStaticOffsets()[at], step = slice.getStaticStrides()[at];
@@ -314,8 +314,8 @@ class RowFacts::Finder {
   ExtentSeries series_;
   RowParts parts_;
   RowMasks masks_;
-  llvm::DenseSet<Value> ranged_;  // what inputs that have ranges decide
-  RowsOfValues rows_;             // of what something needs; no entry: nobody asked for it yet
+  llvm::DenseSet<Value> ranged_;  // values that depend on the sizes of ranges
+  RowsOfValues rows_;             // needs of values; no entry: no need recorded yet
   bool with_masks_ = true;
 };
 

@@ -47,7 +47,7 @@ std::string elementwiseName(LinalgOp op) {
 }
 
 std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensions& dims) {
-  // Blocked channels are two loops each; their product is the channel count.
+  // Blocked channels have two loops; their product is the channel count.
   const int64_t in = product(op, dims.inputChannel);
   const int64_t out = product(op, dims.outputChannel);
   const int64_t depth = product(op, dims.depth);
@@ -74,10 +74,10 @@ bool isConvolution(LinalgOp op) {
   return mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty();
 }
 
-/// One block of a separable transform: the left matrix on every column, the right one on every row of the result,
-/// without the products by zero.
+/// Counts one block of a separable transform: the left matrix on every column, the right one on every row of the
+/// result, without products with zero.
 int64_t transformFlops(LinalgOp op) {
-  auto entries = [&](int input) -> std::pair<int64_t, int64_t> {  // of a matrix: not zero, all
+  auto entries = [&](int input) -> std::pair<int64_t, int64_t> {  // of a matrix: nonzero entries, all entries
     auto constant = op.getDpsInputOperand(input)->get().getDefiningOp<mlir::arith::ConstantOp>();
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
     if (!elements) return {1, 1};
@@ -107,7 +107,7 @@ std::string linalgName(LinalgOp op) {
                       shapeText(op.getDpsInputOperand(0)->get().getType()));
 }
 
-/// What a person would call it; empty for what goes without saying.
+/// Names an operation as a person would; empty for operations not worth mentioning.
 std::string operationName(mlir::Operation* op) {
   if (auto linalg_op = mlir::dyn_cast<LinalgOp>(op)) {
     if (op->hasAttr(kStageOf)) {

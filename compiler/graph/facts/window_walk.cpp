@@ -13,7 +13,7 @@ using mlir::linalg::GenericOp;
 using mlir::tensor::ExtractSliceOp;
 using Extents = llvm::SmallVector<int64_t>;
 
-/// c of the term c * loop in a sum of such terms; nothing for another expression.
+/// Returns c of the term c * loop in a sum of such terms; nothing for another expression.
 std::optional<int64_t> factorOf(AffineExpr index, unsigned loop) {
   if (auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(index)) return dim.getPosition() == loop ? 1 : 0;
   auto both = mlir::dyn_cast<mlir::AffineBinaryOpExpr>(index);

@@ -14,7 +14,7 @@ using mlir::Value;
 
 namespace {
 
-/// Block size as a number; channels last is one block of all channels.
+/// Returns the block size; channels last is one block of all channels.
 int64_t blockSize(ChannelLayout layout, int64_t channels) { return layout == kChannelsLast ? channels : layout.block; }
 
 llvm::SmallVector<int64_t> spaceOf(RankedTensorType type, Channels channels) {
@@ -34,12 +34,12 @@ llvm::SmallVector<int64_t> arrange(int64_t batch, llvm::ArrayRef<int64_t> space,
   return shape;
 }
 
-/// One transpose between layouts whose blocks divide each other and the channels.
+/// Converts by one transpose between layouts whose blocks divide each other and the channels.
 Value convertDivisible(OpBuilder& builder, Location location, Value value, int64_t batch, llvm::ArrayRef<int64_t> space,
                        int64_t channels, ChannelLayout from, ChannelLayout to) {
   const int64_t a = blockSize(from, channels), b = blockSize(to, channels);
   const int64_t large = std::max(a, b), small = std::min(a, b);
-  // The channel number in digits; a layout puts some in front of space and the others behind.
+  // The channel number in digits; a layout has some of them before the spatial dimensions and the others after.
   const std::array<int64_t, 3> extents = {channels / large, large / small, small};
   auto outerDigits = [&](ChannelLayout layout) -> size_t {
     if (layout == kChannelsFirst) return 3;
@@ -110,7 +110,7 @@ bool samePlaces(RankedTensorType type, Channels channels, ChannelLayout a, Chann
   if (a == b) return true;
   const int64_t count = channelCount(type, channels);
   if (filledChannels(a, count) != filledChannels(b, count)) return false;
-  // Without space every order of the digits is the same.
+  // Without spatial dimensions every order of the digits is the same.
   if (llvm::all_of(spaceOf(type, channels), [](int64_t extent) { return extent == 1; })) return true;
   return blockSize(a, count) == blockSize(b, count);
 }

@@ -17,7 +17,7 @@ using mlir::tensor::ExtractSliceOp;
 
 namespace {
 
-/// Whether it would stop the program where it divides by a zero of what is cut off.
+/// Whether the reader divides integers: dividing by a zero in the part that is cut off would trap.
 bool dividesIntegers(GenericOp reader) {
   return llvm::any_of(reader.getRegion().front(), [](mlir::Operation& op) {
     return mlir::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,

@@ -22,10 +22,10 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// Integers of 16 bits in a sum's 32.
+/// 16-bit integers per 32-bit sum.
 constexpr int64_t kWidenedGroup = 2;
 
-/// The loop that walks dimension `d` of an operand alone, and nothing else of it.
+/// Returns the loop that alone indexes dimension `d` of an operand and occurs in no other dimension.
 std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
   auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
   if (!dim) return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<unsigned> onlyLoop(AffineMap map, unsigned d) {
 
 /// How a product is regrouped: along `loop`, which is the last dimension of operand 1 - `moved`.
 struct Regrouping {
-  unsigned moved = 1, loop = 0, dimension = 0;  ///< dimension: of the operand whose neighbours are to move
+  unsigned moved = 1, loop = 0, dimension = 0;  ///< dimension: of the operand to interleave
   int64_t group = 0;
 };
 
@@ -49,7 +49,7 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
   if (other.getNumResults() == 0) return std::nullopt;
   const auto loop = onlyLoop(other, other.getNumResults() - 1);
   if (!loop || op.getIteratorTypesArray()[*loop] != IteratorType::reduction) return std::nullopt;
-  // What fills up the last group must add nothing.
+  // Elements that fill up the last group must contribute zero.
   if (const int64_t steps = op.getStaticLoopRanges()[*loop]; steps < 2 || 2 * steps < found.group) return std::nullopt;
   if (op.getStaticLoopRanges()[*loop] % found.group != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
   for (unsigned d = 0; d < moved.getNumResults(); ++d)
@@ -61,14 +61,14 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
   return std::nullopt;
 }
 
-/// The part of the time of multiply-adds that groups of so many elements of `bits` bits take.
+/// Returns the time of groups of `group` elements of `bits` bits relative to multiply-adds.
 double groupedShare(const Chip& chip, int bits, int64_t group) {
   const auto tiles = LayoutPrices(chip).tilesOf(bits);
   return 1 / std::max(static_cast<double>(group), tiles ? tiles->speed : 1);
 }
 
-/// Whether an operand that is made at run time is worth a pass that moves its neighbours, and passes that fill up its
-/// sums: as against multiply-adds.
+/// Whether interleaving an operand at run time, and the copies that fill up its sums, cost less than multiply-adds
+/// would.
 bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) {
   const LayoutPrices prices(chip);
   const double saved =
@@ -82,7 +82,7 @@ bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) 
   return saved > copies;
 }
 
-/// Whether the operand is constant, or converts, pads or views what is.
+/// Whether the operand is constant, or a conversion, padding or view of a constant.
 bool isMadeOfConstants(Value operand) {
   if (isKnownAtCompileTime(operand)) return true;
   mlir::Operation* op = operand.getDefiningOp();
@@ -93,7 +93,7 @@ bool isMadeOfConstants(Value operand) {
   return isMadeOfConstants(op->getOperand(0));
 }
 
-/// Of a constant operand; else of one that lies otherwise, where copying it pays.
+/// Returns the regrouping of a constant operand; otherwise that of an operand in the wrong order if copying it pays.
 std::optional<Regrouping> regroupingOf(GenericOp op, const Chip& chip, int bits, int64_t group) {
   for (unsigned input : {1U, 0U})
     if (isMadeOfConstants(op.getDpsInputs()[input])) return regroupingOf(op, input, group);
@@ -130,7 +130,7 @@ void regroup(GenericOp op, const Regrouping& by) {
   }
   inputs[by.moved] = interleaved(b, op.getLoc(), inputs[by.moved], by.dimension, by.group);
   inputs[other] = splitDimension(b, op.getLoc(), inputs[other], rank - 1, by.group);
-  // The loop goes from group to group, a new one within.
+  // The loop now iterates over groups, and a new loop runs within a group.
   llvm::SmallVector<AffineMap> grouped;
   for (auto [i, map] : llvm::enumerate(maps)) {
     llvm::SmallVector<mlir::AffineExpr> results(map.getResults());
@@ -145,7 +145,7 @@ void regroup(GenericOp op, const Regrouping& by) {
   op.erase();
 }
 
-/// The value of each element of `tensor` in single precision, its sign bit turned first where the product does so.
+/// Converts each element of `tensor` to single precision, flipping its sign bit first if the product does so.
 Value inSingle(OpBuilder& b, mlir::Location loc, Value element, const NarrowInput& input) {
   if (input.flipped) element = turnedSign(b, loc, element);
   if (input.is_signed) return arith::SIToFPOp::create(b, loc, b.getF32Type(), element);
@@ -160,7 +160,7 @@ void multiplyInSingle(GenericOp op) {
   llvm::SmallVector<Value> inputs(op.getDpsInputs());
   bool converted[2] = {};
   for (int i : {0, 1}) {
-    // Weights are converted now.
+    // Weights are converted at compile time.
     converted[i] = isKnownAtCompileTime(inputs[i]);
     if (converted[i])
       inputs[i] = eachElement(
@@ -189,7 +189,7 @@ void multiplyInSingle(GenericOp op) {
   op.erase();
 }
 
-/// Whether no sum of the product, nor a part of it, leaves the integers that single precision holds.
+/// Whether all partial sums of the product are integers that single precision represents exactly.
 bool staysExact(GenericOp op) {
   constexpr int64_t kExact = int64_t{1} << 24;
   const auto [x, w] = *narrowProduct(op);
@@ -206,7 +206,7 @@ bool staysExact(GenericOp op) {
   return true;
 }
 
-/// Whether the sum's last loop is walked in groups by both operands: the instruction's.
+/// Whether both operands index the sum's last loop in groups, as the instruction requires.
 bool isGrouped(GenericOp op, int64_t group) {
   const auto maps = op.getIndexingMapsArray();
   if (maps[0].getNumResults() == 0 || maps[1].getNumResults() == 0) return false;

@@ -11,26 +11,26 @@ namespace {
 constexpr int kMaxRounds = 12;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Sum of prices over the labels of `variables`; the last one varies fastest.
+/// A table of costs over the labels of `variables`; the last one varies fastest.
 struct Factor {
   std::vector<int> variables;  // ascending
   std::vector<double> table;
 };
 
-/// How an eliminated variable follows from those that were its neighbours then.
+/// How the label of an eliminated variable follows from its neighbours at that time.
 struct Rule {
   int variable = 0;
   std::vector<int> neighbours;
-  std::vector<int> best;  // label by the neighbours' labels
+  std::vector<int> best;  // the label, indexed by the neighbours' labels
 };
 
 class Solver {
  public:
   Solver(const LabellingProblem& problem, size_t max_table) : problem_(problem), max_table_(max_table) {}
 
-  /// Variables to hold so that no table is too large; those held before are avoided where possible.
+  /// Chooses variables to hold so that no table is too large. Avoids variables held before where possible.
   std::vector<bool> chooseHeld(const std::vector<int>& times_held) const;
-  /// The best labelling with the held variables as in `labels`.
+  /// Returns the best labelling with the held variables as in `labels`.
   std::vector<int> solve(const std::vector<bool>& held, std::vector<int> labels) const;
 
  private:
@@ -64,11 +64,11 @@ std::vector<std::set<int>> Solver::neighbours(const std::vector<bool>& held) con
 
 struct Visited {
   int variable = 0;
-  bool eliminated = true;  ///< its neighbours become neighbours of each other; otherwise it just goes
+  bool eliminated = true;  ///< its neighbours become adjacent to each other; otherwise it is only removed
 };
 
-/// Offers the variables that are not held to visit(variable, table size, queue), smallest table first, until none is
-/// left; visit says which one goes and how.
+/// Calls visit(variable, table size, queue) for the variables that are not held, smallest table first, until none is
+/// left. visit returns the variable to remove and how.
 template <typename TableSize, typename Visit>
 void inOrder(std::vector<std::set<int>>& near, const std::vector<bool>& held, TableSize table_size, Visit visit) {
   std::set<std::pair<size_t, int>> queue;
@@ -98,13 +98,13 @@ void inOrder(std::vector<std::set<int>>& near, const std::vector<bool>& held, Ta
 std::vector<bool> Solver::chooseHeld(const std::vector<int>& times_held) const {
   std::vector<bool> held(problem_.costs.size(), false);
   auto size_of = [&](const std::set<int>& variables) { return tableSize(variables); };
-  // Without the held ones the order is another one, and may need more of them.
+  // Holding variables changes the elimination order, which may require holding more.
   for (bool changed = true; changed;) {
     changed = false;
     std::vector<std::set<int>> near = neighbours(held);
     inOrder(near, std::vector<bool>(held), size_of, [&](int first, size_t size, const auto& queue) -> Visited {
       if (size <= max_table_) return {first, true};
-      // The busiest of those left, unless it has been held already.
+      // Holds the remaining variable with the most neighbours, preferably one not held before.
       auto rank = [&](int a) { return std::tuple<int, int64_t, int>(times_held[a], -int64_t(near[a].size()), a); };
       int chosen = first;
       for (const auto& [key, a] : queue) {
@@ -127,7 +127,7 @@ Rule Solver::eliminate(int variable, std::vector<Factor>& factors, std::vector<s
   size_t size = 1;
   for (int v : rule.neighbours) size *= extent(v);
 
-  // Per factor: how far its index moves with each neighbour and with the variable itself.
+  // Per factor: the strides of its index by each neighbour and by the variable itself.
   struct Walk {
     const Factor* factor;
     std::vector<size_t> strides;

@@ -18,7 +18,7 @@ using mlir::linalg::GenericOp;
 
 RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
-/// Rewrites the graph in the layouts chosen.
+/// Rewrites the graph to the chosen layouts.
 class LayoutWriter {
  public:
   LayoutWriter(mlir::func::FuncOp main, const LayoutGraph& graph, const std::vector<int>& labels, int64_t lanes)
@@ -28,9 +28,9 @@ class LayoutWriter {
  private:
   ChannelLayout layoutOf(int variable) const { return graph_.layout(variable, labels_[variable]); }
   bool keepsLayouts(const LayoutNode& node);
-  /// What is in memory for `value` (an activation) in `layout`, transforming it where needed.
+  /// Returns the physical tensor of `value` (an activation) in `layout`, transforming it if necessary.
   Value physical(Value value, ChannelLayout layout);
-  /// `value` as the rest of the graph expects it.
+  /// Returns `value` in its original shape, for operations that are not rewritten.
   Value plain(Value value);
   bool write(const LayoutNode& node);
   bool writeGeneric(const LayoutNode& node);
@@ -48,7 +48,7 @@ class LayoutWriter {
   const std::vector<int>& labels_;
   int64_t lanes_;
   mlir::OpBuilder builder_;
-  llvm::DenseMap<Value, ChannelLayout> produced_;  // roots that were rewritten
+  llvm::DenseMap<Value, ChannelLayout> produced_;  // layouts of rewritten roots
   llvm::DenseMap<std::pair<Value, int64_t>, Value> physical_;
   llvm::SmallVector<mlir::Operation*> replaced_;
 };
@@ -87,7 +87,7 @@ Value LayoutWriter::plain(Value value) {
   return reshapeView(builder_, value.getLoc(), found, tensorType(value).getShape());
 }
 
-/// Whether every operand of a node is in the layout in which it is written: then it stays as it is.
+/// Whether every operand of a node is already in its chosen layout, so that the node is unchanged.
 bool LayoutWriter::keepsLayouts(const LayoutNode& node) {
   auto keeps = [&](Value value, size_t form) {
     return layoutOf(node.variables[form]) == plainLayout(tensorType(value), *graph_.roles().of(value));
@@ -127,12 +127,12 @@ bool LayoutWriter::writeGeneric(const LayoutNode& node) {
   return true;
 }
 
-/// Padding, concatenation and slices on physical tensors.
+/// Rebuilds a padding, concatenation or slice on physical tensors.
 Value LayoutWriter::movedInLayout(const LayoutNode& node, ChannelLayout layout) {
   const Channels channels = node.forms[0].channels;
   auto type = tensorType(node.op->getResult(0));
   llvm::SmallVector<int64_t> shape = physicalShape(type, channels, layout);
-  // Where each dimension of the graph's tensor lies in memory; channels where their blocks are counted.
+  // Maps a dimension of the logical tensor to the physical one; channels map to the dimension that counts their blocks.
   auto place = [&](int64_t d) -> int64_t {
     if (d == 0) return 0;
     if (d >= channels.first && d < channels.first + channels.count) {
@@ -165,20 +165,20 @@ Value LayoutWriter::movedInLayout(const LayoutNode& node, ChannelLayout layout) 
   llvm::SmallVector<mlir::OpFoldResult> sizes, strides(rank, builder_.getIndexAttr(1));
   for (int64_t extent : shape) sizes.push_back(builder_.getIndexAttr(extent));
   for (int64_t d = 0; d < type.getRank(); ++d) {
-    if (isChannel(d) && channels.count > 1) continue;  // whole
+    if (isChannel(d) && channels.count > 1) continue;  // taken whole
     const int64_t unit = isChannel(d) && layout.blocked() ? layout.block : 1;
     low[place(d)] = builder_.getIndexAttr(slice.getStaticOffsets()[d] / unit);
   }
   return mlir::tensor::ExtractSliceOp::create(builder_, slice.getLoc(), source, low, sizes, strides);
 }
 
-/// The flattened activation keeps the order it has in memory; the constants that meet it follow.
+/// The flattened activation keeps its physical order; the constants of its products are reordered to match.
 void LayoutWriter::writeFlatten(const LayoutNode& node) {
   auto op = mlir::cast<mlir::tensor::CollapseShapeOp>(node.op);
   auto type = tensorType(op.getSrc());
   const Channels channels = node.forms[0].channels;
   const ChannelLayout layout = layoutOf(node.variables[0]);
-  // One row, as the graph has it and as memory has it.
+  // One row, in logical and in physical order.
   auto row = RankedTensorType::get(type.getShape(), type.getElementType());
   Value source = physical(op.getSrc(), layout);
   builder_.setInsertionPoint(op);
@@ -189,7 +189,7 @@ void LayoutWriter::writeFlatten(const LayoutNode& node) {
     AffineMap weights = product.getIndexingMapsArray()[other];
     const auto position = *weights.getResultPosition(product.getMatchingIndexingMap(&use).getResult(1));
     builder_.setInsertionPoint(product);
-    // The dimension of the matrix takes the shape of a row, its own others become the batch: [rest.., row] first.
+    // The matrix dimension takes the shape of a row; the other dimensions become the batch: [rest.., row] first.
     Value matrix = product->getOperand(other);
     auto matrix_type = tensorType(matrix);
     llvm::SmallVector<int64_t> order, back(matrix_type.getRank());
@@ -225,7 +225,7 @@ bool LayoutWriter::write(const LayoutNode& node) {
   return true;
 }
 
-/// Whether nothing but views lies between an activation and what is in memory for it.
+/// Whether only views separate an activation from its physical tensor.
 bool LayoutWriter::onlyViewed(Value value) {
   for (Value root = graph_.roles().root(value); value != root; value = value.getDefiningOp()->getOperand(0)) {
     if (kindOf(value.getDefiningOp()) != OpKind::kView) return false;
@@ -233,7 +233,7 @@ bool LayoutWriter::onlyViewed(Value value) {
   return true;
 }
 
-/// Whoever was not rewritten reads values as before; what nobody reads any more goes.
+/// Operations that were not rewritten read the original values; dead operations are removed.
 void LayoutWriter::finish() {
   const ChannelRoles& roles = graph_.roles();
   llvm::DenseSet<mlir::Operation*> gone(replaced_.begin(), replaced_.end());

@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kLayoutChoice[] = "layout";
 
-/// Positions of the forms that are activations.
+/// Returns the positions of the forms that are activations.
 std::vector<size_t> activationsOf(const LayoutNode& node) {
   std::vector<size_t> forms;
   for (size_t form = 0; form < node.forms.size(); ++form)
@@ -30,8 +30,8 @@ std::string nameOf(const LayoutGraph& graph, const LayoutNode& node, size_t form
   return layoutName(graph.layout(node.variables[form], label), rank - node.forms[form].channels.count + 1);
 }
 
-/// What other layouts of one operation cost while all others keep theirs: an upper bound, as the neighbours of a pin
-/// may follow it.
+/// Prices other layouts of one operation while all others keep theirs. This is an upper bound, because the neighbours
+/// of a pinned operation may adapt.
 class Alternatives {
  public:
   Alternatives(const LayoutGraph& graph, const Labelling& labelling)
@@ -40,7 +40,7 @@ class Alternatives {
       for (const int variable : {edge.a, edge.b}) edges_[variable].push_back(&edge);
   }
 
-  /// "NCHW NCHW16c", as the labels are.
+  /// Returns the labels as "NCHW NCHW16c".
   std::string name(const LayoutNode& node) const;
   void addTo(v1::Choice& made, const LayoutNode& node);
 
@@ -50,7 +50,7 @@ class Alternatives {
 
   const LayoutGraph& graph_;
   std::vector<int> labels_;
-  std::vector<std::vector<const LabellingProblem::Edge*>> edges_;  // of each variable
+  std::vector<std::vector<const LabellingProblem::Edge*>> edges_;  // by variable
 };
 
 int labelsOf(const LayoutGraph& graph, const LayoutNode& node, size_t form) {
@@ -63,14 +63,14 @@ double Alternatives::ownPrice(const std::set<int>& variables) const {
   return price;
 }
 
-/// Of the variables and of what they have to do with others.
+/// Returns the cost of the variables and of their edges.
 double Alternatives::priceAround(const std::set<int>& variables) const {
   std::set<const LabellingProblem::Edge*> edges;
   for (const int variable : variables) edges.insert(edges_[variable].begin(), edges_[variable].end());
   std::vector<double> costs;
   for (const LabellingProblem::Edge* edge : edges)
     costs.push_back(edge->costs[(labels_[edge->a] * graph_.problem().costs[edge->b].size()) + labels_[edge->b]]);
-  std::ranges::sort(costs);  // equal operations have equal prices, in whatever order their edges lie in memory
+  std::ranges::sort(costs);  // equal operations get equal prices, whatever the order of their edges in memory
   return std::accumulate(costs.begin(), costs.end(), ownPrice(variables));
 }
 

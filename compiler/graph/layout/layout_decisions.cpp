@@ -10,7 +10,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Each alternative is another solution of the whole problem; beyond so many the price of the transform must do.
+/// Each alternative solves the whole problem once; for further conflicts only the transform's price is reported.
 constexpr int kMostAlternatives = 12;
 
 std::string nameOf(mlir::Location location) {
@@ -42,12 +42,12 @@ class Explainer {
 
   const LayoutGraph& graph_;
   const Labelling& labelling_;
-  std::set<std::pair<void*, int64_t>> seen_;  // value and layout: several readers share a transform
+  std::set<std::pair<void*, int64_t>> seen_;  // value and layout, because several readers share a transform
   int alternatives_ = 0;
   std::vector<v1::Decision> decisions_;
 };
 
-/// The cheapest assignment under one more condition, above the one chosen; infinite if there is none.
+/// Returns the extra cost of the cheapest assignment under one more constraint; infinite if there is none.
 double Explainer::priceWith(LabellingProblem::Edge constraint) {
   if (++alternatives_ > kMostAlternatives) return std::numeric_limits<double>::quiet_NaN();
   LabellingProblem problem = graph_.problem();

@@ -20,13 +20,13 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 
 constexpr double kForbidden = std::numeric_limits<double>::infinity();
-/// Blocks considered in one graph beside the two plain layouts, and layouts one value is held in at a time.
+/// Most block sizes considered in one graph besides the two plain layouts, and most layouts in which a value is held.
 constexpr size_t kMostBlocks = 5;
 constexpr int kMostHeld = 3;
 
 RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
 
-/// An elementwise operation that no product feeds: what it computes can be written in any order for nothing.
+/// Whether an elementwise operation without a product before it computes the value: it can write any order for free.
 bool writesAnywhere(Value value) {
   mlir::Operation* op = value.getDefiningOp();
   if (!op || !value.hasOneUse() || kindOf(op) != OpKind::kElementwise || op->getNumResults() != 1) return false;
@@ -36,8 +36,8 @@ bool writesAnywhere(Value value) {
   });
 }
 
-/// What a product computes for one elementwise operation: a transform between them parts the two, and the product's
-/// result takes another way through memory.
+/// Whether a product's result feeds one elementwise operation. A transform in between would separate the two and cost
+/// another pass over memory.
 bool feedsEpilogue(Value value) {
   mlir::Operation* op = value.getDefiningOp();
   if (!op || !value.hasOneUse()) return false;
@@ -55,7 +55,7 @@ LayoutGraph::LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices)
   countBefore();
 }
 
-/// Blocks that convolutions can fill vectors with, the most frequent ones.
+/// Collects the most frequent block sizes that fill the vectors of convolutions.
 void LayoutGraph::collectBlocks() {
   std::map<int64_t, int> votes;
   const int64_t lanes = prices_.lanes();
@@ -67,7 +67,8 @@ void LayoutGraph::collectBlocks() {
     if (lanes < 4) return;
     if (channels >= lanes / 2) ++votes[lanes];
     if (channels % lanes == 0) return;
-    // Several vectors of which the last is cut: 40 channels as 16 + 16 + 8 waste less than five halves.
+    // Blocks of several vectors whose last one is partial: 40 channels as 16 + 16 + 8 waste less than five half
+    // vectors.
     int64_t widest = 0;
     for (int64_t divisor = lanes + 1; divisor <= 4 * lanes; ++divisor) {
       const bool fuller = widest == 0 || prices_.vectorShare(divisor) > prices_.vectorShare(widest);
@@ -88,9 +89,9 @@ void LayoutGraph::collectBlocks() {
     if (auto convolution = asConvolution(op)) {
       const int64_t inputs = channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups;
       suggest(inputs);
-      // As many neighbours as fill a tile.
+      // A block of neighbours that fills a tile.
       if (const auto tiles = tilesFor(op, prices_); tiles && 2 * inputs > tiles->depth) ++votes[tiles->depth];
-      // A few channels, such as those of an image, filled up to what an instruction adds up at once.
+      // A few channels, such as those of an image, are filled up to a whole group of an instruction.
       const int64_t group = inputsAtOnce(op, prices_);
       if (group > 1 && inputs > 1 && inputs < lanes && prices_.cube() == 0)
         ++votes[(inputs + group - 1) / group * group];
@@ -125,13 +126,13 @@ double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayou
   const Channels channels = *roles_.of(value);
   const int passes = conversionPasses(type, channels, from, to);
   if (passes == 0) return 0;
-  // One pass that its producer can make itself.
+  // The producer can do a single pass itself.
   if (passes == 1 && to == kChannelsFirst && writesAnywhere(value)) return 0;
   const double pass = prices_.pass(tensorBytes(type), true);
   return (passes + (feedsEpilogue(value) ? 1 : 0)) * pass;
 }
 
-/// Prices the transforms between the one that writes a value and those that read it.
+/// Adds the prices of transforms between the producer of a value and its readers.
 void LayoutGraph::connect(Value value, int producer, const std::vector<int>& readers) {
   if (readers.size() == 1) {
     LabellingProblem::Edge edge{producer, readers[0], {}};
@@ -141,7 +142,7 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
     problem_.edges.push_back(std::move(edge));
     return;
   }
-  // A variable for the set of layouts in which the value is held.
+  // Adds a variable for the set of layouts in which the value is held.
   unsigned wanted = 0;
   for (int reader : readers) {
     for (ChannelLayout layout : layouts_[reader]) wanted |= 1U << (llvm::find(universe_, layout) - universe_.begin());
@@ -185,7 +186,7 @@ void LayoutGraph::addEdges() {
       }
     }
   }
-  // Readers by root, through views and transposes.
+  // Collects readers by root, through views and transposes.
   llvm::MapVector<Value, std::vector<LayoutEdge>> readers;
   auto addReaders = [&](Value value) {
     auto channels = roles_.of(value);
@@ -252,7 +253,7 @@ std::vector<std::vector<int>> LayoutGraph::starts() const {
           static_cast<int>(found != layouts_[v].end() ? found - layouts_[v].begin()
                                                       : std::min_element(costs.begin(), costs.end()) - costs.begin());
     }
-    // The sets that hold what is then read.
+    // Restricts sets to the layouts that remain possible for readers.
     for (const auto& [variable, sets] : sets_) {
       unsigned wanted = 0;
       for (const LabellingProblem::Edge& edge : problem_.edges) {

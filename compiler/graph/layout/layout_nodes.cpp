@@ -33,7 +33,7 @@ bool canRefill(Value init) {
   return init.getDefiningOp<mlir::tensor::EmptyOp>() || init.getDefiningOp<mlir::linalg::FillOp>();
 }
 
-/// Of the elements whose groups the target's instructions add up; 0: the product has none.
+/// Returns the bits of the elements that the target's instructions add in groups; 0 if the product has none.
 int groupedBits(GenericOp op) { return narrowProduct(op) ? 8 : isBrainProduct(op) ? 16 : 0; }
 
 }  // namespace
@@ -58,13 +58,13 @@ mlir::Value LayoutNode::value(size_t form) const {
   return form + 1 == forms.size() && kind != kFlatten ? Value(op->getResult(0)) : op->getOperand(form);
 }
 
-/// What kind of operand each one is; false when the operation cannot be rebuilt in another layout.
+/// Determines each operand's kind. Returns false if the operation cannot be rebuilt in another layout.
 bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
   if (op.hasIndexSemantics() || op->getNumResults() == 0) return false;
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   const unsigned inputs = op.getNumDpsInputs();
   node.forms.resize(maps.size());
-  // The loops that run over channels: those of every activation.
+  // The channel loops: those of every activation.
   llvm::SetVector<unsigned> loops;
   for (unsigned operand = 0; operand < maps.size(); ++operand) {
     if (auto channels = roles_.of(node.value(operand))) {
@@ -90,7 +90,7 @@ bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
       for (unsigned d = 0; d < maps[operand].getNumResults(); ++d) {
         const bool channel = d >= channels->first && d < channels->first + channels->count;
         auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(maps[operand].getResult(d));
-        // A digit that is a part of space elsewhere stays whole (splitLoops).
+        // A digit that is spatial in another operand must stay whole (splitLoops).
         if (!channel && loop && loops.contains(loop.getPosition()) && !movesDigits(op)) return false;
       }
     } else {
@@ -113,7 +113,7 @@ LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& co
   product.stride = convolution.stride;
   product.group = inputsAtOnce(op, prices_);
   product.tiles = tilesFor(op, prices_);
-  // Without a window and a stride the whole plane is one line.
+  // Without window and stride the whole plane is one line.
   llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution.input, kChannelsFirst);
   if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {
     product.line = 1;
@@ -136,7 +136,7 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
       return prices_.window(pointsOf(op) * (isProduct(op) ? 2 : 1), channels,
                             physicalShape(type, form.channels, kChannelsFirst).back(), layout);
     }
-    // Filled blocks are computed and moved too.
+    // Filled blocks are computed and moved as well.
     const int64_t filled = filledChannels(layout, channels) - channels;
     if (filled > 0)
       return prices_.pass(tensorBytes(type), false) * static_cast<double>(filled) / static_cast<double>(channels);
@@ -144,8 +144,8 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
   return 0;
 }
 
-/// A pixel shuffle; 0 where both sides have the same channels, in whatever order: then it is an access function of
-/// another.
+/// Returns the price of a pixel shuffle; 0 if both sides have the same channels in any order, which is only another
+/// access function.
 double LayoutGraph::shufflePrice(GenericOp op, const std::array<llvm::SmallVector<unsigned>, 2>& walks,
                                  ChannelLayout first, ChannelLayout second) const {
   if (walks[0].size() == walks[1].size() && std::ranges::is_permutation(walks[0], walks[1])) return 0;
@@ -165,8 +165,8 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     llvm::erase_if(loops, [&](unsigned loop) { return op.getStaticLoopRanges()[loop] == 1; });
     return loops;
   };
-  // The last activation, a result where there is one, leads; those that walk channels in another order follow a
-  // variable of their own.
+  // The last activation (a result, if there is one) defines the main variable. Activations with another channel order
+  // share a second variable.
   node.variables.assign(node.forms.size(), -1);
   std::array<llvm::SmallVector<unsigned>, 2> walks;
   size_t count = 0;
@@ -189,7 +189,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
   };
   auto allowed = [&](size_t slot, ChannelLayout layout) {
     if (layout.blocked() && prices_.cube() == 0) {
-      // Blocks that would be filled by half or less are not worth looking at.
+      // Blocks that would be filled by half or less are not considered.
       for (size_t operand : members[slot]) {
         const int64_t channels = channelCount(tensorType(node.value(operand)), node.forms[operand].channels);
         if (2 * channels < layout.block) return false;
@@ -213,7 +213,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     LabellingProblem::Edge edge{variables[0], variables[1], {}};
     for (ChannelLayout first : layouts_[variables[0]]) {
       for (ChannelLayout second : layouts_[variables[1]]) {
-        // The first is what is written, the second what is read.
+        // The first layout is written, the second one read.
         const double more = convolution       ? prices_.crossing(productOf(op, *convolution), second, first)
                             : movesDigits(op) ? shufflePrice(op, walks, first, second)
                                               : 0;
@@ -226,7 +226,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
   return true;
 }
 
-/// Padding, concatenation and slices: one layout for all they touch.
+/// Adds a padding, concatenation or slice: all its operands and results share one layout.
 bool LayoutGraph::addMoving(mlir::Operation* op) {
   auto pad = mlir::dyn_cast<mlir::tensor::PadOp>(op);
   auto concat = mlir::dyn_cast<mlir::tensor::ConcatOp>(op);
@@ -283,7 +283,7 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
       if (llvm::any_of(borders, [&](int64_t border) { return border % layout.block != 0; })) continue;
     }
     double cost = 0;
-    // Parts that lie one after the other are written where they belong; others are copied there.
+    // Contiguous parts are written in place; other parts are copied.
     if (concat && isChannel(concat.getDim()) && (layout == kChannelsLast || type.getDimSize(0) != 1)) {
       cost = prices_.pass(tensorBytes(type), false);
     }
@@ -295,7 +295,7 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
   return true;
 }
 
-/// [n, C, h, w] -> [n, C*h*w], read only by products with constants: those can take the rows in any order.
+/// [n, C, h, w] -> [n, C*h*w], read only by products with constants, whose rows can have any order.
 bool LayoutGraph::addFlatten(mlir::tensor::CollapseShapeOp op) {
   auto channels = roles_.of(op.getSrc());
   auto groups = op.getReassociationIndices();

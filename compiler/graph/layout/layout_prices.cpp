@@ -5,16 +5,16 @@
 namespace tessera::compiler {
 namespace {
 
-/// Channels with what fills up blocks, and blocks to whole groups (interleave_products.h); 0 where channels are no
-/// neighbours, or too few to be grouped.
+/// Returns the channels rounded up to blocks, and blocks to whole groups (interleave_products.h); 0 if channels are not
+/// adjacent, or too few to group.
 int64_t filledForGroups(ChannelLayout layout, int64_t channels, int64_t group) {
   if (layout == kChannelsFirst || channels < 2 || 2 * channels < group) return 0;
   const int64_t block = layout == kChannelsLast ? channels : layout.block;
   return (channels + block - 1) / block * ((block + group - 1) / group * group);
 }
 
-/// What adding up the channels takes of the time that multiply-adds take, where they are neighbours: by groups on
-/// vectors, or on tiles, one of which takes as long however little of it is filled.
+/// Returns the time of adding adjacent channels relative to multiply-adds: by groups on vectors, or on tiles, which
+/// take the same time when partially filled.
 double shareOfTime(const LayoutPrices::Product& product, ChannelLayout layout, int64_t filled) {
   const auto inputs = static_cast<double>(product.inputs);
   const double on_vectors = static_cast<double>(filled) / inputs / static_cast<double>(product.group);
@@ -73,13 +73,13 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
   if (cube() > 0) {
     return isNative(layout) ? more * whole : static_cast<double>(cube() - 1) * whole;
   }
-  // Without neighbours to add up at once a product runs at the rate of f32, which is what writing it is charged with.
+  // Without adjacent channels the product runs at the rate of f32, for which writing is charged.
   if (product.group > 1) {
     const int64_t filled = filledForGroups(layout, product.inputs, product.group);
     if (filled == 0) return whole;
     return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? prices_.innermost_read() : 0)) * whole;
   }
-  // Inputs are broadcast; the next pixel of a tile is a line away where channels come last.
+  // Inputs are broadcast. With channels last, the next pixel of a tile is a line away.
   if (layout == kChannelsFirst) return 0;
   if (layout == kChannelsLast) return prices_.innermost_read() * whole;
   return more * whole;
@@ -107,7 +107,8 @@ double LayoutPrices::window(double operations, int64_t channels, int64_t line, C
 
 double LayoutPrices::pass(int64_t bytes, bool turns) const {
   const double rate = chip_.bytesPerSecond(chip_.levelHolding(2 * static_cast<double>(bytes))) * 1e-6;
-  const double turned = turns ? static_cast<double>(bytes) / sizeof(float) : 0;  // registers of bytes hold more of them
+  const double turned = turns ? static_cast<double>(bytes) / sizeof(float) : 0;  // registers of 8-bit elements hold
+                                                                                 // more of them
   const double moved =
       std::max(2 * static_cast<double>(bytes) / rate, turned * chip_.prices().copies().turn_cycles() / cyclesPerUs());
   return chip_.prices().steps().phase_cycles() / cyclesPerUs() + moved;

@@ -20,7 +20,7 @@ using mlir::utils::IteratorType;
 
 RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
-/// 1 + exp(x): never zero, whatever x.
+/// Whether the value is 1 + exp(x), which is never zero.
 bool isLogisticDenominator(Value value) {
   auto sum = value.getDefiningOp<arith::AddFOp>();
   auto positive = [](Value term) {
@@ -32,7 +32,7 @@ bool isLogisticDenominator(Value value) {
   return sum && ((positive(sum.getLhs()) && power(sum.getRhs())) || (positive(sum.getRhs()) && power(sum.getLhs())));
 }
 
-/// Whether finite inputs give finite results, so that what fills up a block never becomes NaN.
+/// Whether finite inputs give finite results, so that the fill of a block never becomes NaN.
 bool staysFinite(GenericOp op) {
   for (mlir::Operation& inner : op.getBody()->without_terminator()) {
     if (mlir::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp,
@@ -73,11 +73,11 @@ class Splitter {
   GenericOp op_;
   llvm::ArrayRef<OperandForm> forms_;
   llvm::SmallVector<int64_t> extents_, filled_;
-  llvm::SmallVector<llvm::SmallVector<int64_t>> cuts_;  ///< per loop: sizes of inner parts
+  llvm::SmallVector<llvm::SmallVector<int64_t>> cuts_;  ///< by loop: sizes of inner parts
 };
 
-/// Whether activations have no cut loop among what is no channel there: of a digit that is a part of space the other
-/// operand keeps all together.
+/// Whether no cut loop indexes a spatial dimension of an activation: a digit that is spatial in another operand must
+/// stay whole.
 bool Splitter::spaceIsWhole() {
   llvm::SmallVector<AffineMap> maps = op_.getIndexingMapsArray();
   for (auto [index, form] : llvm::enumerate(forms_)) {
@@ -93,7 +93,7 @@ bool Splitter::spaceIsWhole() {
   return true;
 }
 
-/// Notes where the block of an activation ends within the digits of the channel number.
+/// Records where the block of an activation ends within the digits of the channel number.
 bool Splitter::cutFor(AffineMap map, const OperandForm& form) {
   if (!form.layout.blocked()) return true;
   int64_t rest = form.layout.block;
@@ -131,12 +131,12 @@ bool Splitter::fillingIsSafe() {
       if (!maps[index].isFunctionOfDim(loop)) continue;
       if (form.kind == OperandForm::kConstant) continue;
       if (form.kind != OperandForm::kActivation) return false;
-      // All activations that vary with the loop must be filled up alike.
+      // All activations that vary with the loop must be filled up to the same size.
       if (filledChannels(form.layout, extents_[loop]) != filled_[loop]) return false;
       if (channelLoops(maps[index], form.channels).size() != 1) return false;
     }
     if (op_.getIteratorTypesArray()[loop] != IteratorType::reduction) continue;
-    // What is added up must be zero: a constant factor is.
+    // The fill of a summed loop must contribute zero, as a zero-filled constant factor does.
     const bool zero = isProduct(op_) && llvm::any_of(llvm::seq<size_t>(0, 2), [&](size_t input) {
                         return forms_[input].kind == OperandForm::kConstant && maps[input].isFunctionOfDim(loop) &&
                                !turnsSign(op_, static_cast<unsigned>(input));
@@ -171,7 +171,7 @@ std::optional<LoopSplits> Splitter::run() {
   return splits;
 }
 
-/// Rebuilds one operation over its split loops.
+/// Rebuilds one operation with its split loops.
 class Rewriter {
  public:
   Rewriter(mlir::OpBuilder& builder, GenericOp op, llvm::ArrayRef<OperandForm> forms, LoopSplits splits)
@@ -185,7 +185,7 @@ class Rewriter {
     bool operator==(const Part&) const = default;
   };
   int64_t extentOf(Part part) const { return splits_[part.loop][part.part]; }
-  /// The parts of an activation's channel number in front of space and behind it.
+  /// Returns the parts of an activation's channel number before and after the spatial dimensions.
   std::pair<llvm::SmallVector<Part>, llvm::SmallVector<Part>> channelParts(unsigned operand);
   void splitPanels(int64_t lanes);
   void orderLoops();
@@ -224,14 +224,14 @@ std::pair<llvm::SmallVector<Rewriter::Part>, llvm::SmallVector<Rewriter::Part>> 
   return {outer, inner};
 }
 
-/// A product that writes channels last reads its constant in panels of one vector, where whole vectors divide them.
+/// A product that writes channels last reads its constant in panels of one vector, if vectors divide the channels.
 void Rewriter::splitPanels(int64_t lanes) {
   const unsigned result = op_.getNumDpsInputs();
   if (!isProduct(op_) || forms_[result].kind != OperandForm::kActivation || !(forms_[result].layout == kChannelsLast)) {
     return;
   }
   const unsigned loop = channelLoops(op_.getIndexingMapsArray()[result], forms_[result].channels).back();
-  // Depthwise, the activation varies with the channel too: there is no panel.
+  // In a depthwise operation the activation varies with the channel too, so there is no panel.
   for (unsigned input = 0; input < result; ++input) {
     if (forms_[input].kind == OperandForm::kActivation && op_.getIndexingMapsArray()[input].isFunctionOfDim(loop))
       return;
@@ -242,7 +242,8 @@ void Rewriter::splitPanels(int64_t lanes) {
   parts = {parts[0] / lanes, lanes};
 }
 
-/// Loops as the first result is walked; then reductions: blocks of channels, windows, channels within a block.
+/// Orders loops as the first result indexes them, then reductions: blocks of channels, windows, channels within a
+/// block.
 void Rewriter::orderLoops() {
   auto add = [&](Part part) {
     if (!llvm::is_contained(order_, part)) order_.push_back(part);
@@ -282,7 +283,7 @@ void Rewriter::orderLoops() {
   for (Part part : last) add(part);
 }
 
-/// An index expression over loops that are not split.
+/// Rewrites an index expression over loops that are not split.
 AffineExpr Rewriter::moved(AffineExpr expression) {
   llvm::SmallVector<AffineExpr> replacement;
   for (unsigned loop = 0; loop < splits_.size(); ++loop) {
@@ -317,7 +318,7 @@ void Rewriter::addActivation(unsigned operand, Value physical) {
   maps_.push_back(AffineMap::get(order_.size(), 0, results, builder_.getContext()));
 }
 
-/// Split dimensions stay where they are.
+/// Split dimensions stay in place.
 void Rewriter::addInPlace(unsigned operand) {
   AffineMap map = op_.getIndexingMapsArray()[operand];
   llvm::SmallVector<AffineExpr> results;
@@ -345,7 +346,7 @@ void Rewriter::addInPlace(unsigned operand) {
   maps_.push_back(AffineMap::get(order_.size(), 0, results, builder_.getContext()));
 }
 
-/// Filled up with zeros and laid out in the order of the loops, the vector loop of the result last.
+/// Fills the constant up with zeros and lays it out in loop order, with the result's vector loop last.
 void Rewriter::addConstant(unsigned operand) {
   AffineMap map = op_.getIndexingMapsArray()[operand];
   Value value = op_->getOperand(operand);
@@ -353,7 +354,7 @@ void Rewriter::addConstant(unsigned operand) {
   llvm::SmallVector<int64_t> shape;
   for (unsigned d = 0; d < map.getNumResults(); ++d) {
     auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
-    if (!loop) return addInPlace(operand);  // a window or a constant index; nothing of it is split
+    if (!loop) return addInPlace(operand);  // a window or a constant index, which is never split
     int64_t filled = 1;
     for (unsigned part = 0; part < splits_[loop.getPosition()].size(); ++part) {
       parts.push_back({loop.getPosition(), part});

@@ -16,7 +16,7 @@ using mlir::linalg::GenericOp;
 
 RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
 
-/// The dimensions of an operand that `loops` index, when they are neighbours in this order at the front or the back.
+/// Returns the dimensions that `loops` index if they are adjacent, in this order, next to the batch or last.
 std::optional<Channels> dimensionsOf(AffineMap map, llvm::ArrayRef<unsigned> loops) {
   for (unsigned first : {1U, map.getNumResults() - static_cast<unsigned>(loops.size())}) {
     if (map.getNumResults() < 1 + loops.size() || first == 0) continue;
@@ -26,7 +26,7 @@ std::optional<Channels> dimensionsOf(AffineMap map, llvm::ArrayRef<unsigned> loo
   return std::nullopt;
 }
 
-/// The same with the loops in any order: a channel shuffle.
+/// Like dimensionsOf(), with the loops in any order: a channel shuffle.
 std::optional<Channels> dimensionsOfAny(AffineMap map, llvm::ArrayRef<unsigned> loops) {
   if (auto channels = dimensionsOf(map, loops)) return channels;
   llvm::SmallVector<unsigned> wanted(loops);
@@ -47,13 +47,13 @@ bool isActivation(Value value) {
          !isKnownAtCompileTime(value);
 }
 
-/// The batch is the first dimension of input and result, and nothing else is in it.
+/// Whether the first dimension is a loop alone: the batch.
 bool startsWithBatch(AffineMap map) {
   return map.getNumResults() > 0 && mlir::isa<mlir::AffineDimExpr>(map.getResult(0));
 }
 
-/// Whether the dimensions of `value` behind its channels that `digits` index are merged with space by all views that
-/// read it, or split off space by the view that made it: [n, C, h, r, w, r] of [n, C, h r, w r].
+/// Whether all views that read `value` merge the dimensions in `digits` with spatial ones, or the view that produced it
+/// split them off spatial ones: [n, C, h, r, w, r] of [n, C, h r, w r].
 bool partsOfSpace(Value value, AffineMap map, Channels channels, llvm::ArrayRef<unsigned> digits) {
   auto belongs = [&](llvm::ArrayRef<mlir::ReassociationIndices> groups) {
     return llvm::all_of(groups, [&](const mlir::ReassociationIndices& group) {
@@ -72,8 +72,8 @@ bool partsOfSpace(Value value, AffineMap map, Channels channels, llvm::ArrayRef<
   });
 }
 
-/// The channels of one operand of a pixel shuffle, of which `digits` are another's: those next to the batch, where the
-/// others are parts of space.
+/// Returns the channels of one operand of a pixel shuffle, where `digits` index the other operand's channels: those
+/// next to the batch, if the others are spatial.
 std::optional<Channels> shuffledChannels(Value value, AffineMap map, llvm::ArrayRef<unsigned> digits) {
   Channels channels{1, 0};
   while (1 + channels.count < map.getNumResults() &&
@@ -84,7 +84,7 @@ std::optional<Channels> shuffledChannels(Value value, AffineMap map, llvm::Array
   return channels;
 }
 
-/// A view from its side with more dimensions and from that with fewer.
+/// A view, described by its side with more dimensions and the one with fewer.
 struct View {
   explicit View(mlir::Operation* op) {
     if (auto expand = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(op)) {
@@ -97,7 +97,7 @@ struct View {
     }
   }
 
-  /// The dimensions of `many` that those of `few` are made of; nothing when the batch is split.
+  /// Maps dimensions of `few` to those of `many`; nothing if the batch is split.
   std::optional<Channels> split(Channels coarse) const {
     if (groups[0].size() != 1) return std::nullopt;
     const auto first = static_cast<unsigned>(groups[coarse.first].front());
@@ -147,7 +147,7 @@ ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {
       continue;
     }
     if (!isChannelwiseWindow(op) || op->getNumResults() != 1 || !isActivation(op.getDpsInputs()[0])) continue;
-    // The one dimension beside the batch that no window slides along.
+    // The only dimension besides the batch without a sliding window.
     const AffineMap map = op.getIndexingMapsArray()[0];
     for (unsigned d : {1U, map.getNumResults() - 1}) {
       if (!mlir::isa<mlir::AffineDimExpr>(map.getResult(d))) continue;
@@ -192,7 +192,7 @@ void ChannelRoles::visitGeneric(GenericOp op) {
   }
 }
 
-/// Views may split and merge channels among themselves and space among itself.
+/// Views may split and merge channels among themselves, and spatial dimensions among themselves.
 void ChannelRoles::visitView(mlir::Operation* op) {
   const View view(op);
   if (auto coarse = of(view.few)) {
@@ -228,12 +228,12 @@ bool ChannelRoles::isAlias(mlir::Operation* op) const {
   auto result = of(op->getResult(0)), source = of(op->getOperand(0));
   if (!result || !source) return false;
   if (mlir::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) {
-    // Not where one side's channels are the other side's space: a convolution's height, transposed, is the next one's
-    // channels.
+    // False if one side's channels are spatial on the other side: a convolution's height, transposed, may be the next
+    // one's channels.
     const View view(op);
     return view.split(*of(view.few)) == of(view.many);
   }
-  // A transpose that moves the channels as a whole and keeps the order of the rest.
+  // A transpose that moves the channels as a whole and keeps the order of the other dimensions.
   llvm::SmallVector<int64_t> permutation = permutationOf(op);
   if (permutation.empty()) return false;
   llvm::SmallVector<int64_t> channels, rest;

@@ -25,17 +25,17 @@ int64_t panelWidth(int64_t columns, int64_t lanes) {
   return 0;
 }
 
-/// The width whose panels are filled up with the fewest zeros; of two that are as good the wider.
+/// Returns the panel width that needs the fewest zeros; the wider one on a tie.
 int64_t filledWidth(int64_t columns, int64_t lanes) { return ceilDiv(columns, lanes) % 2 == 0 ? 2 * lanes : lanes; }
 
-/// The elementwise operation that alone reads `value` and can compute whole panels of it; none: null.
+/// Returns the only reader of `value` if it is elementwise and can compute whole panels; otherwise null.
 GenericOp followerOf(Value value, llvm::ArrayRef<int64_t> whole) {
   auto reader = value.hasOneUse() ? mlir::dyn_cast<GenericOp>(*value.user_begin()) : GenericOp();
   return reader && canComputeWhole(reader, value, whole) ? reader : GenericOp();
 }
 
-/// Microseconds of a product of so many rows, whose weights are read once: `columns` of them, which fill `lanes` of
-/// vectors.
+/// Returns the microseconds of a product with `rows` rows that reads its weights once: `columns` of them, which fill
+/// `lanes` of vectors.
 double productUs(const Chip& chip, int64_t rows, int64_t depth, int64_t columns, int64_t lanes) {
   const double rate = chip.operationsPerSecond() * chip.prices().products().peak_share();
   const double bytes = static_cast<double>(depth * columns) * sizeof(float);
@@ -44,17 +44,16 @@ double productUs(const Chip& chip, int64_t rows, int64_t depth, int64_t columns,
   return std::max(2.0 * static_cast<double>(rows * depth * lanes) / rate, reading) * 1e6;
 }
 
-/// Whether panels of weights filled up with zeros pay, though none, or none but that of half a vector, divides the
-/// columns: there are rows enough for panels to be made at every run otherwise, or for vectors that are half empty to
-/// take longer than the weights' way from memory. What follows computes the whole panels where it can; the result is
-/// then cut to its columns, which costs a pass over it where what reads it cannot do so in place. `width`: of panels
-/// that are not filled up, or 0.
+/// Whether panels filled up with zeros pay if no width, or only half a vector, divides the columns. They pay if there
+/// are many rows: otherwise panels would be packed in every run, or half-empty vectors would take longer than loading
+/// the weights. Following operations compute whole panels where they can. The result is then cut to its columns, which
+/// costs a pass if its readers cannot read in place. `width` is the width of panels without fill, or 0.
 bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, const Chip& chip) {
   const int64_t lanes = chip.vectorBits() / 32;
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType());
   const int64_t rows = type.getNumElements() / columns;
   if (width >= lanes) return false;
-  const int64_t filled = ceilDiv(columns, lanes) * lanes;  // by either width
+  const int64_t filled = ceilDiv(columns, lanes) * lanes;  // for either width
   llvm::SmallVector<int64_t> whole(type.getShape());
   whole.back() = filled;
   Value last = op.getResult(0);
@@ -118,7 +117,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
   shape.push_back(width);
   Value init = refill(builder, op.getDpsInits()[0], shape);
   if (!init) return false;
-  // Loop n becomes the panel; the column within it is a new loop.
+  // Loop n becomes the panel; the column within a panel is a new loop.
   const unsigned column = loops;
   llvm::SmallVector<AffineExpr> out(maps[2].getResults());
   out.push_back(dim(column));
@@ -151,7 +150,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
 
 int packMatmuls(mlir::func::FuncOp main, const Chip& chip) {
   int count = 0;
-  // What follows a product may be made anew with it.
+  // The list is made first, because packing a product may rebuild its followers.
   for (GenericOp op : llvm::to_vector(llvm::make_filter_range(main.getBody().front().getOps<GenericOp>(), isProduct)))
     count += packMatmul(op, chip);
   return count;

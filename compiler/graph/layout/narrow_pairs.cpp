@@ -12,10 +12,10 @@ namespace {
 
 using mlir::linalg::GenericOp;
 
-/// Beyond, steps that are evaluated twice as slowly, and branches that are not foreseen, cost what pairs gain.
+/// Above this share, the slower evaluation of wide pairs and mispredicted branches cost as much as narrow pairs gain.
 constexpr double kMostWide = 0.1;
 
-/// The elements of a signed operand that is known now.
+/// Returns the elements of a signed operand that is known at compile time.
 std::optional<DenseValue> knownSigned(GenericOp op, ConstantEvaluator& constants) {
   const auto readings = narrowProduct(op);
   if (!readings) return std::nullopt;
@@ -47,7 +47,7 @@ bool hasNarrowPairs(GenericOp op, unsigned along, ConstantEvaluator& constants) 
   const auto known = knownSigned(op, constants);
   if (!known || known->width != 1) return false;
   const auto* elements = reinterpret_cast<const int8_t*>(known->data);
-  // [outer, K, inner] -> [outer, K / 4, inner, 4]; the last group is filled up with zeros.
+  // [outer, K, inner] -> [outer, K / 4, inner, 4]; zeros fill up the last group.
   constexpr int64_t kGroup = 4;
   int64_t outer = 1, inner = 1;
   for (auto [d, extent] : llvm::enumerate(known->shape))

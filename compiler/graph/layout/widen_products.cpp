@@ -20,14 +20,14 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// Time of a product over that of multiply-adds: with vectors of bytes taken apart in registers before each of two
-/// vpmaddwd, and with vectors of 16 bits (two vpmaddwd and two additions where four multiply-adds were).
+/// Time relative to multiply-adds: kTakenApart with byte vectors unpacked in registers before each of two vpmaddwd,
+/// kWide with 16-bit vectors (two vpmaddwd and two additions instead of four multiply-adds).
 constexpr double kTakenApart = 0.75, kWide = 0.57;
 
-/// Elements of 8 and of 16 bits in a sum's 32.
+/// 8-bit and 16-bit elements per 32-bit sum.
 constexpr int64_t kGroup = 4, kPair = 2;
 
-/// Whether the chip adds up products of 16-bit integers, and none of 8 bits.
+/// Whether the chip adds products of 16-bit integers but not of 8-bit ones.
 bool multipliesSixteenBits(const Chip& chip) {
   bool any = false;
   for (const DotProduct& each : chip.dotProducts()) {
@@ -44,7 +44,8 @@ Value widenedElement(OpBuilder& b, mlir::Location loc, Value element, const Narr
   return arith::ExtUIOp::create(b, loc, b.getI16Type(), element);
 }
 
-/// `tensor` in 16 bits. Padding and views are repeated behind the conversion, which then joins the producer.
+/// Widens `tensor` to 16 bits. Paddings and views are repeated after the conversion, which can then fuse with the
+/// producer.
 Value widened(OpBuilder& b, mlir::Location loc, Value tensor, const NarrowInput& input) {
   auto type = mlir::cast<RankedTensorType>(tensor.getType()).clone(b.getI16Type());
   if (auto pad = tensor.getDefiningOp<mlir::tensor::PadOp>()) {
@@ -65,7 +66,7 @@ Value widened(OpBuilder& b, mlir::Location loc, Value tensor, const NarrowInput&
   });
 }
 
-/// Whether what the multiplication gains is more than reading twice the weights, and a pass over the activation.
+/// Whether the faster multiplication outweighs reading twice the weight bytes and a pass over the activation.
 bool pays(GenericOp op, unsigned weights, const Chip& chip) {
   const LayoutPrices prices(chip);
   const double saved = (kTakenApart - kWide) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;

@@ -85,7 +85,7 @@ bool BufferPlan::placeConcat(mlir::tensor::ConcatOp concat) {
   return true;
 }
 
-/// The storage of a value within the result of a concatenation, which lives from its first part on.
+/// Returns the storage of a part within a concatenation's result, which is live from its first part on.
 int BufferPlan::storageOfPart(Value part, int step) {
   Place place = part_of_.lookup(part);
   auto whole = storage_of_.find(place.whole);
@@ -113,7 +113,7 @@ int BufferPlan::storageOfPart(Value part, int step) {
 void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<Value> extents) {
   for (auto [step, pending] : llvm::enumerate(steps)) {
     for (Value argument : pending.outlined.arguments) {
-      // A reader of a part keeps everything alive that the part is in.
+      // Reading a part keeps every enclosing result alive.
       for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
         last_use_[root] = static_cast<int>(step);
       }
@@ -126,13 +126,13 @@ void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<
   }
 }
 
-/// The storage of an operand that the only result of an elementwise step may overwrite, or -1.
+/// Returns the storage of an operand that the only result of an elementwise step may overwrite, or -1.
 int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
   if (pending.results.size() != 1) return -1;
   auto generic = pending.results[0].getDefiningOp<mlir::linalg::GenericOp>();
   if (!generic || kindOf(generic) != OpKind::kElementwise) return -1;
   mlir::func::FuncOp function = *pending.outlined.function;
-  // The group must be this one operation: with several phases an early write could meet a late read.
+  // The group must be this single operation: with several phases an early write could precede a late read.
   const auto compute = llvm::count_if(function.getBody().front(), [](mlir::Operation& op) {
     return kindOf(&op) != OpKind::kCloned && !op.hasTrait<mlir::OpTrait::IsTerminator>();
   });
@@ -161,8 +161,8 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
   return -1;
 }
 
-/// The storage of what a product's step adds to its sums, where nobody reads that later and the result may be written
-/// over it; -1: none.
+/// Returns the storage of the operand that a product's step adds to its sums, if no later step reads it and the result
+/// may overwrite it; otherwise -1.
 int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
   if (pending.results.size() != 1 || pending.outlined.chain || pending.loop) return -1;
   const llvm::ArrayRef<Value> arguments = pending.outlined.arguments;
@@ -267,7 +267,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
     place->set_first_step(lifetimes[index].first);
     place->set_last_step(lifetimes[index].last);
   }
-  // Parents come before their parts.
+  // Parents precede their parts.
   for (Storage& storage : storages_) {
     if (storage.parent < 0) continue;
     storage.offset += storages_[storage.parent].offset;

@@ -14,13 +14,13 @@
 namespace tessera::compiler {
 namespace {
 
-/// Bounds compile time of one workload, not a limit anyone meets in practice.
+/// Bounds the compile time of one workload; real models stay below it.
 constexpr size_t kMaxGroupOps = 24;
 
 struct OpenGroup {
-  std::vector<mlir::Operation*> ops;  // program order; empty once absorbed
-  bool heavy = false;                 // has a root that reads its inputs many times, or an opaque one
-  bool closed = false;                // nothing may follow
+  std::vector<mlir::Operation*> ops;  // in program order; empty once absorbed
+  bool heavy = false;                 // has a root that reads its inputs many times, or an opaque operation
+  bool closed = false;                // accepts no further operation
 };
 
 class GroupBuilder {
@@ -29,12 +29,13 @@ class GroupBuilder {
 
  private:
   void visit(mlir::Operation* op, OpKind kind);
-  /// The group of the stage before `op` in a rewritten convolution.
+  /// Returns the group of the stage before `op` in a rewritten convolution.
   llvm::SmallSetVector<int, 4> earlierStage(mlir::Operation* op);
   llvm::SmallSetVector<int, 4> joinable(mlir::Operation* op, OpKind kind);
-  /// Groups of one transpose each that `product` alone reads, through views at most; the views join `ops`.
+  /// Returns the groups of one transpose each that only `product` reads, directly or through views; adds the views to
+  /// `ops`.
   llvm::SmallSetVector<int, 4> packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views);
-  /// Whether every reader of the group's values is `op` or in one of `candidates`.
+  /// Whether only `op` and groups in `candidates` read the group's values.
   bool readOnlyWithin(int group, mlir::Operation* op, const llvm::SmallSetVector<int, 4>& candidates);
 
   std::vector<OpenGroup> groups_;
@@ -44,7 +45,7 @@ class GroupBuilder {
 bool GroupBuilder::readOnlyWithin(int group, mlir::Operation* op, const llvm::SmallSetVector<int, 4>& candidates) {
   for (mlir::Operation* member : groups_[group].ops) {
     for (mlir::Operation* user : member->getUsers()) {
-      // A reader inside a region (a captured tensor) counts as the operation that holds the region.
+      // A reader inside a region (a captured tensor) counts as the operation that owns the region.
       while (user->getBlock() != member->getBlock()) user = user->getParentOp();
       if (user == op) continue;
       auto it = group_of_.find(user);
@@ -55,7 +56,7 @@ bool GroupBuilder::readOnlyWithin(int group, mlir::Operation* op, const llvm::Sm
   return true;
 }
 
-/// Groups whose values `op` reads and that it could join; empty: it starts a group of its own.
+/// Returns the groups that `op` reads and could join; empty: it starts a new group.
 llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind kind) {
   llvm::SmallSetVector<int, 4> candidates;
   int heavy = -1;
@@ -66,11 +67,11 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
     if (!groups_[it->second].heavy) {
       candidates.insert(it->second);
     } else if (same_points) {
-      heavy = std::max(heavy, it->second);  // at most one heavy root: the latest
+      heavy = std::max(heavy, it->second);  // at most one heavy root: the latest one
     }
   };
   if (auto concat = mlir::dyn_cast<mlir::tensor::ConcatOp>(op)) {
-    // Parts that lie one behind the other are placed there by whoever computes them, in any group.
+    // The producers of contiguous parts write them in place, from any group.
     const auto outer = concat.getResultType().getShape().take_front(concat.getDim());
     if (llvm::all_of(outer, [](int64_t extent) { return extent == 1; })) return candidates;
     for (mlir::OpOperand& part : concat->getOpOperands()) {
@@ -88,7 +89,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
       consider(*input, kind == OpKind::kElementwise && isIdentityAccess(linalg_op, input));
     }
   }
-  // A heavy root and its followers must be read here alone; light groups may feed one another.
+  // A heavy root and its followers must have no other reader; light groups may feed each other.
   if (heavy >= 0) {
     llvm::SmallSetVector<int, 4> only;
     only.insert(heavy);
@@ -120,7 +121,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, st
       producer = producer->getOperand(0).getDefiningOp();
     }
     if (!producer || !producer->hasOneUse() || permutationOf(producer).empty()) continue;
-    // The border between two layouts is a step of its own, counted as such.
+    // The transform between two layouts is a separate step and is counted as one.
     if (producer->hasAttr(kLayoutTransform)) continue;
     auto it = group_of_.find(producer);
     if (it == group_of_.end() || groups_[it->second].ops.size() != 1) continue;

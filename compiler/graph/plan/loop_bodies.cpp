@@ -26,7 +26,7 @@ llvm::SmallVector<LoopOp> loopsOf(mlir::func::FuncOp main) {
   return llvm::to_vector(main.getBody().front().getOps<LoopOp>());
 }
 
-/// out[i] = in[i]: a step that gives a value memory of its own.
+/// out[i] = in[i]: a step that gives a value its own memory.
 Value copyOf(mlir::OpBuilder& builder, mlir::Location location, Value value) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
   Value empty = mlir::tensor::EmptyOp::create(builder, location, type.getShape(), type.getElementType());
@@ -41,14 +41,14 @@ Value copyOf(mlir::OpBuilder& builder, mlir::Location location, Value value) {
       .getResult(0);
 }
 
-/// Whether no step writes a value, since whoever reads it makes it or reads more than it.
+/// Whether no step writes the value, because its readers recompute it or read a larger tensor.
 bool hasNoMemory(Value value) {
   mlir::Operation* producer = rootOf(value).getDefiningOp();
   const OpKind kind = producer ? kindOf(producer) : OpKind::kOpaque;
   return kind == OpKind::kSlice || kind == OpKind::kCloned;
 }
 
-/// The operations that make such a value, for a body to make it: those without memory, up to values with.
+/// Collects the operations that compute such a value, back to values with memory, for copying them into a body.
 void collect(Value value, llvm::SetVector<mlir::Operation*>& ops, llvm::SetVector<Value>& sources) {
   mlir::Operation* producer = value.getDefiningOp();
   const OpKind kind = producer ? kindOf(producer) : OpKind::kOpaque;
@@ -61,7 +61,7 @@ void collect(Value value, llvm::SetVector<mlir::Operation*>& ops, llvm::SetVecto
   ops.insert(producer);
 }
 
-/// Makes captured operand `index` of the loop within the body.
+/// Recomputes captured operand `index` of the loop inside the body.
 void moveIn(LoopOp loop, unsigned index, mlir::func::FuncOp body, unsigned argument) {
   llvm::SetVector<mlir::Operation*> ops;
   llvm::SetVector<Value> sources;
@@ -77,7 +77,7 @@ void moveIn(LoopOp loop, unsigned index, mlir::func::FuncOp body, unsigned argum
   block.getArgument(argument).replaceAllUsesWith(mapping.lookup(loop->getOperand(index)));
 }
 
-/// Sees to it that every operand has memory, and that the body knows its constants.
+/// Gives every operand memory, and makes constants part of the body.
 void settleOperands(LoopOp loop, mlir::func::FuncOp body, mlir::func::FuncOp main) {
   const unsigned first = loop.firstCaptured();
   mlir::OpBuilder builder(loop);
@@ -87,7 +87,7 @@ void settleOperands(LoopOp loop, mlir::func::FuncOp body, mlir::func::FuncOp mai
   const unsigned first_argument = block.getNumArguments() - (loop->getNumOperands() - first);
   for (unsigned i = first; i < loop->getNumOperands(); ++i)
     if (hasNoMemory(loop->getOperand(i))) moveIn(loop, i, body, first_argument + i - first);
-  // What nobody reads any more, and what is a weight.
+  // Removes operands without readers, and turns weights into arguments without operands.
   llvm::SmallVector<mlir::Attribute> weights(block.getNumArguments());
   for (unsigned i = loop->getNumOperands(); i-- > first;) {
     const unsigned argument = first_argument + i - first;
@@ -106,7 +106,7 @@ void settleOperands(LoopOp loop, mlir::func::FuncOp body, mlir::func::FuncOp mai
     if (weight) body.setArgAttr(static_cast<unsigned>(argument), kWeight, weight);
 }
 
-/// The body, and those of loops within it, in a module of their own.
+/// Returns the body, with those of nested loops, in a new module.
 ImportedModel modelOf(mlir::func::FuncOp body, const ImportedModel& model) {
   ImportedModel own;
   own.module = mlir::ModuleOp::create(body.getLoc());
@@ -152,7 +152,7 @@ absl::StatusOr<LoopPlans> planLoopBodies(mlir::func::FuncOp main, const Imported
     mlir::func::FuncOp body = loop.body();
     if (!body) return failureStatus(v1::Failure::INTERNAL, "a loop has no body");
     GraphOptions of_body = options;
-    of_body.observer = nullptr;  // it sees models, whose inputs are anything
+    of_body.observer = nullptr;  // it interprets models on arbitrary inputs, which a body may not accept
     of_body.pins.clear();
     for (const v1::Choice& pin : options.pins) {
       if (!absl::StartsWith(pin.place(), prefixOf(loop))) continue;

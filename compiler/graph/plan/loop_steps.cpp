@@ -46,7 +46,7 @@ int LoopWriter::inArena(const LoopMemory& own, int64_t offset, int64_t bytes, co
   return addBuffer(v1::Buffer::ARENA, storage.index, storage.offset + offset, bytes, spec);
 }
 
-/// Where the body's buffers are; fills what `table` says of them.
+/// Returns the buffers of the body in the outer plan, and fills the loop's part of `table`.
 std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body, const LoopMemory& own,
                                           BufferOf buffer_of, v1::StepLoop& table, int loops) {
   const LoopOp::Form form = loop.form();
@@ -54,7 +54,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
   const auto moving = [&](const v1::Buffer& buffer) {
     return addBuffer(v1::Buffer::LOOP, loops, 0, buffer.size_bytes(), buffer.spec());
   };
-  // Of each input and output, whichever buffers have it.
+  // Finds the buffer of each input and output.
   std::map<int, int> inputs, outputs;
   std::vector<int> moved;
   for (const v1::Buffer& buffer : body.plan.buffers()) {
@@ -97,7 +97,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
         moved.push_back(inArena(own, buffer.offset(), buffer.size_bytes(), buffer.spec()));
     }
   }
-  // What the body does not read or write by a step of its own.
+  // Adds buffers for inputs and outputs that no step of the body reads or writes.
   const auto specOfType = [](mlir::Type type) { return specOf("", type); };
   const auto given = [&](std::map<int, int>& of, int index, mlir::Type type) {
     auto [known, fresh] = of.try_emplace(index, -1);

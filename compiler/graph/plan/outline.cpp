@@ -18,7 +18,7 @@ using mlir::OpBuilder;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-/// out[i] = convert(in[i]) over every element; an empty conversion copies.
+/// out[i] = convert(in[i]) for every element; without a conversion, a copy.
 template <typename Convert>
 Value buildMap(OpBuilder& builder, Location location, Value input, RankedTensorType type, Convert convert) {
   Value empty = mlir::tensor::EmptyOp::create(builder, location, type.getShape(), type.getElementType());
@@ -33,7 +33,7 @@ Value buildMap(OpBuilder& builder, Location location, Value input, RankedTensorT
       .getResult(0);
 }
 
-/// Constants and the like, slices, and views of both.
+/// Whether the value is a constant or similar, a slice, or a view of one.
 bool isCopiedIn(Value value) {
   mlir::Operation* producer = value.getDefiningOp();
   while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
@@ -62,7 +62,7 @@ llvm::SetVector<Value> Outliner::valuesReadBy(mlir::Operation* op) {
   return values;
 }
 
-/// Makes `value` available in the function: a clone of what defines it, or an argument.
+/// Makes `value` available in the function: as a clone of its definition, or as an argument.
 void Outliner::map(Value value) {
   if (mapping_.contains(value)) return;
   mlir::Operation* producer = value.getDefiningOp();

@@ -15,8 +15,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Weights that are not uniform, as uniform ones would become constants: a ramp of small numbers in f32, and of
-/// bytes in other types.
+/// Returns weights that are not uniform, since uniform ones would become constants: a ramp of small numbers in f32, and
+/// of bytes in other types.
 std::shared_ptr<std::string> rampOf(mlir::RankedTensorType type) {
   const int64_t width = type.getElementType().isIndex() ? 8 : (type.getElementTypeBitWidth() + 7) / 8;
   auto bytes = std::make_shared<std::string>(type.getNumElements() * width, '\0');
@@ -94,7 +94,7 @@ class PlanPass : public mlir::PassWrapper<PlanPass, mlir::OperationPass<mlir::Mo
   void runOnOperation() override {
     v1::Target target;
     target.mutable_registers()->set_vector_bits(static_cast<int>(lanes_ * 32));
-    target.add_memory()->set_bandwidth_bytes_per_cycle(16);  // one level: no chains
+    target.add_memory()->set_bandwidth_bytes_per_cycle(16);  // one level, so no chains are formed
     absl::StatusOr<PlannedGraph> planned = planGraph(modelOf(getOperation()), target);
     if (!planned.ok()) {
       getOperation().emitError(std::string(planned.status().message()));

@@ -57,7 +57,7 @@ class PlanWriter {
   std::vector<Group> groups_;
   BufferPlan buffers_;
   std::vector<PendingStep> pending_;
-  llvm::SmallVector<Value> extents_;  // roots of the extents of outputs, in the order of model_.extents
+  llvm::SmallVector<Value> extents_;  // roots of the output extents, in the order of model_.extents
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
   llvm::DenseMap<mlir::Operation*, const PlannedGraph*> body_of_;  // of each loop
@@ -66,7 +66,7 @@ class PlanWriter {
   PlannedGraph result_;
 };
 
-/// Decides which results are written in place; the others are copied once all groups have run.
+/// Decides which outputs are written in place; the others are copied after all groups.
 void PlanWriter::assignOutputs() {
   llvm::DenseMap<Value, int> made_by_group;
   for (const Group& group : groups_) {
@@ -81,7 +81,7 @@ void PlanWriter::assignOutputs() {
       made_by_group[root] = 1;
     }
     if (index >= model_.outputs.size()) {
-      extents_.push_back(root);  // read where it is once all steps have run
+      extents_.push_back(root);  // read in place after all steps
       continue;
     }
     if (producer && buffers_.writeToOutput(root, static_cast<int>(index))) continue;
@@ -109,7 +109,7 @@ void PlanWriter::outlineGroups() {
     step.loop = mlir::dyn_cast<LoopOp>(group.ops.front());
     if (step.loop) {
       step.outlined.arguments.assign(step.loop->operand_begin(), step.loop->operand_end());
-      step.results.assign(step.loop->result_begin(), step.loop->result_end());  // all are written
+      step.results.assign(step.loop->result_begin(), step.loop->result_end());  // every result is written
     } else {
       step.outlined = outlineGroup(group);
       step.results.assign(group.results.begin(), group.results.end());
@@ -133,7 +133,7 @@ int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
   buffer->set_offset(storage.offset);
   buffer->set_size_bytes(tensorBytes(type));
   buffer->mutable_spec()->set_name(storage.spec.name());
-  // The model's own type where there is one: MLIR's integers do not know their sign.
+  // Uses the model's type where there is one, because MLIR's integers have no sign.
   const bool named = storage.kind != v1::Buffer::ARENA;
   buffer->mutable_spec()->set_dtype(named ? storage.spec.dtype() : dataTypeOf(type.getElementType()));
   for (int64_t extent : type.getShape()) buffer->mutable_spec()->add_shape(extent);
@@ -169,7 +169,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   return it->second;
 }
 
-/// Of the operand that was added last: of each dimension the rows that lie farthest apart.
+/// Writes the rows of the last added operand: for each set of ranges only those with the largest stride.
 void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
   for (const Rows& rows : all) {
     const auto comes_first = [&](const Rows& other) {
@@ -178,7 +178,7 @@ void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
     };
     if (rows.ranges == 0 || llvm::any_of(all, comes_first)) continue;
     const int first = std::countr_zero(rows.ranges);
-    const int64_t most = -model_.dimensions[static_cast<size_t>(first)].size();  // asked for where there is one range
+    const int64_t most = -model_.dimensions[static_cast<size_t>(first)].size();  // stored only for a single range
     int64_t slack = rows.slack;
     for (int64_t n = 0; rows.needed && n <= most; ++n)
       slack = std::max(slack, (*rows.needed)[static_cast<size_t>(n)] - (n * rows.count + most - 1) / most);
@@ -192,7 +192,7 @@ void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
   }
 }
 
-/// Loops keep what their bodies work on while they run.
+/// Reserves the memory that loop bodies use while the loop runs.
 void PlanWriter::assignLoopMemory() {
   for (auto [step, pending] : llvm::enumerate(pending_)) {
     if (!pending.loop) continue;
@@ -202,7 +202,7 @@ void PlanWriter::assignLoopMemory() {
   }
 }
 
-/// Lifetimes go by pending steps: a loop is one of them, and several in the plan.
+/// Lifetimes are in pending steps, but a loop is one pending step and several steps of the plan.
 void PlanWriter::numberSteps() {
   std::vector<int> begin = {0};  // of each pending step, then the end
   for (const PendingStep& pending : pending_)

@@ -17,11 +17,11 @@
 namespace tessera::compiler {
 namespace {
 
-/// Of stored weights, over what they are computed from: layouts that fill up blocks of channels stay below it.
+/// Stored weights over their sources. Layouts that fill up blocks of channels stay below this ratio.
 constexpr double kMostGrowth = 1.2;
-/// What a step before the first run saves at least, as a part of what is stored: its kernel takes room and time too.
+/// Least saving of a preparation step, as a fraction of the stored bytes: its kernel costs space and time too.
 constexpr int64_t kLeastPart = 1000;
-/// Points of loops that computing one weight may take.
+/// Budget of loop points to compute one weight.
 constexpr int64_t kPoints = int64_t{1} << 33;
 constexpr char kWeight[] = "tessera.weight";
 
@@ -31,7 +31,7 @@ int64_t bytesOf(const Weight& weight) {
   return bytes;
 }
 
-/// Positions in `weights` of those that `main` reads, each once.
+/// Returns the positions in `weights` of those that `main` reads, each once.
 llvm::SetVector<int64_t> readOf(mlir::func::FuncOp main) {
   llvm::SetVector<int64_t> read;
   for (mlir::BlockArgument argument : main.getArguments()) {
@@ -54,7 +54,7 @@ absl::Status compute(Weight& weight, const FoldedMemory& memory) {
   return absl::OkStatus();
 }
 
-/// The steps that compute a weight, as the plan of a model without inputs.
+/// Returns the steps that compute a weight, as the plan of a model without inputs.
 absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const Chip& chip) {
   mlir::func::FuncOp function = weight.derivation->function.get().clone();
   ImportedModel model;
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::fu
                                                                         const FoldedMemory& memory, bool prepare) {
   const llvm::SetVector<int64_t> read = readOf(main);
   int64_t folded = 0;
-  llvm::DenseMap<const char*, int64_t> sources;  // what is stored if everything is computed before the first run
+  llvm::DenseMap<const char*, int64_t> sources;  // weights that are stored if all derived weights are prepared
   for (const int64_t index : read) {
     const Weight& weight = weights[index];
     folded += bytesOf(weight);

@@ -14,7 +14,7 @@ namespace {
 using mlir::RankedTensorType;
 using mlir::linalg::GenericOp;
 
-/// The one operation of the function that reads its operands many times, where all others are elementwise.
+/// Returns the only operation that reads its operands many times, if all others are elementwise.
 GenericOp heavyOf(mlir::func::FuncOp function) {
   GenericOp heavy;
   for (mlir::Operation& op : function.getBody().front().without_terminator()) {
@@ -34,8 +34,8 @@ int64_t stepsOf(GenericOp op) {
   return steps;
 }
 
-/// Bytes between the elements of `operand` that two steps of the sum next to each other read, the nearest ones; 0 where
-/// the operand does not change along the sum.
+/// Returns the least distance in bytes between elements of `operand` that successive steps of the sum read; 0 if the
+/// operand does not vary along the sum.
 int64_t stepBytes(GenericOp op, mlir::OpOperand* operand) {
   auto type = mlir::dyn_cast<RankedTensorType>(operand->get().getType());
   if (!type) return 0;
@@ -53,7 +53,7 @@ int64_t stepBytes(GenericOp op, mlir::OpOperand* operand) {
   return nearest == std::numeric_limits<int64_t>::max() ? 0 : nearest;
 }
 
-/// The loop that the result has innermost; -1: it is one element.
+/// Returns the innermost loop of the result; -1 if it has one element.
 int innermostOf(GenericOp op) {
   const auto extents = op.getStaticLoopRanges();
   for (mlir::AffineExpr expression : llvm::reverse(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())) {

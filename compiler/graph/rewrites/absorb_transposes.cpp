@@ -19,8 +19,8 @@ bool keepsInnermost(llvm::ArrayRef<int64_t> permutation) {
   return permutation.back() == static_cast<int64_t>(permutation.size()) - 1;
 }
 
-/// Whether `product` can read an operand in any order at no loss: code generation packs what a matrix product reads
-/// across its vectors. A convolution reads neighbours, and its layout is chosen by its operands'.
+/// Whether `product` can read an operand in any order without loss: code generation packs a matrix product's operands.
+/// A convolution reads neighbours, and its layout is assigned together with its operands'.
 bool readsAnyOrder(GenericOp product) {
   return llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); });
 }
@@ -64,7 +64,7 @@ bool absorbResult(GenericOp product) {
   return true;
 }
 
-/// Whether `operand` of a product is a merge of dimensions (batch and heads, say) of something transposed.
+/// Whether `operand` of a product merges dimensions (batch and heads, say) of a transpose.
 bool mergesTransposed(mlir::OpOperand* operand) {
   auto product = mlir::dyn_cast<GenericOp>(operand->getOwner());
   auto merge = operand->get().getDefiningOp<mlir::tensor::CollapseShapeOp>();
@@ -75,7 +75,7 @@ bool mergesTransposed(mlir::OpOperand* operand) {
          merge.getReassociationIndices().back().size() == 1;
 }
 
-/// Gives products the loops of what was merged, so that the transpose is next to them.
+/// Gives products the loops before the merge, so that the transpose is next to them.
 void splitMergedLoops(mlir::func::FuncOp main) {
   mlir::RewritePatternSet patterns(main.getContext());
   mlir::linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, mergesTransposed);

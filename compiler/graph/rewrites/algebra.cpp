@@ -33,13 +33,13 @@ Value makeConstant(PatternRewriter& r, Value like, const APFloat& number) {
   return arith::ConstantOp::create(r, like.getLoc(), r.getFloatAttr(like.getType(), number));
 }
 
-/// The operand of a negation, or null.
+/// Returns the operand of a negation, or null.
 Value negated(Value value) {
   auto negation = value.getDefiningOp<arith::NegFOp>();
   return negation ? negation.getOperand() : Value();
 }
 
-/// For a commutative operation with one constant operand: the other operand and the constant.
+/// For a commutative operation with one constant operand: returns the other operand and the constant.
 template <typename Op>
 std::optional<std::pair<Value, APFloat>> withConstant(Op op) {
   if (auto number = constantOf(op.getRhs())) return std::pair(op.getLhs(), *number);
@@ -101,7 +101,7 @@ Value subNegated(arith::SubFOp op, PatternRewriter& r) {
   return b ? Value(arith::AddFOp::create(r, op.getLoc(), op.getLhs(), b)) : Value();
 }
 
-/// x / c -> x * (1 / c) where 1 / c is exact: powers of two.
+/// x / c -> x * (1 / c) if 1 / c is exact: powers of two.
 Value divByPowerOfTwo(arith::DivFOp op, PatternRewriter& r) {
   auto divisor = constantOf(op.getRhs());
   if (!divisor) return {};

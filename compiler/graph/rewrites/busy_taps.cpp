@@ -19,16 +19,17 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// Part of the time that has to be saved: two prices of one kind differ less than that from what is measured.
+/// Least saving: prices of one kind of code differ from measurements by about this fraction relative to each other.
 constexpr double kWorthwhile = 0.1;
-/// Of the time of a direct 3x3 convolution with stride 1, in Winograd's domain (README.md): whole windows may stay.
+/// Time in Winograd's domain relative to a direct 3x3 convolution with stride 1. Whole windows may be better kept for
+/// it.
 constexpr double kInWinogradsDomain = 0.5;
-/// Blocks of output channels that are looked at; all ways to divide them are tried.
+/// Most blocks of output channels; all ways to divide them are tried.
 constexpr int64_t kMostBlocks = 256;
-/// Points of loops visited to know weights, which are mostly known as they are.
+/// Budget of loop points to evaluate weights, most of which are already known.
 constexpr int64_t kPoints = int64_t{1} << 24;
 
-/// The taps in use, along each dimension of a window; none where all weights are zeros.
+/// The used taps along each dimension of a window; nothing if all weights are zeros.
 using Box = std::optional<llvm::SmallVector<Taps>>;
 
 Box joined(const Box& a, const Box& b) {
@@ -40,15 +41,15 @@ Box joined(const Box& a, const Box& b) {
   return both;
 }
 
-/// A convolution with weights that are known, all of whose inputs meet all of its outputs.
+/// A convolution with known weights in which every input channel reaches every output channel.
 struct Windows {
   GenericOp op;
   unsigned image = 0, filter = 1;  ///< inputs
   unsigned outputs = 0;            ///< loop
-  unsigned in_filter = 0;          ///< dimensions along which that walks
+  unsigned in_filter = 0;          ///< dimensions of the filter that this loop indexes
   unsigned in_result = 0;
   llvm::SmallVector<Walk> walks = {};
-  llvm::SmallVector<unsigned> taps_in_filter = {};  ///< dimensions, for each walk
+  llvm::SmallVector<unsigned> taps_in_filter = {};  ///< dimensions of the filter, for each walk
 };
 
 std::optional<Windows> windowsOf(GenericOp op) {
@@ -69,7 +70,7 @@ std::optional<Windows> windowsOf(GenericOp op) {
   for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
     if (op.getIteratorTypesArray()[loop] != mlir::utils::IteratorType::parallel || !filter.isFunctionOfDim(loop))
       continue;
-    if (image.isFunctionOfDim(loop)) return std::nullopt;  // a group
+    if (image.isFunctionOfDim(loop)) return std::nullopt;  // grouped convolution
     windows.outputs = loop;
     ++channels;
   }
@@ -90,7 +91,7 @@ std::optional<Windows> windowsOf(GenericOp op) {
   return whole && !windows.walks.empty() ? std::optional(windows) : std::nullopt;
 }
 
-/// The taps in use of each block of output channels.
+/// Finds the used taps of each block of output channels.
 class Weighed {
  public:
   Weighed(const Windows& windows, const DenseValue& weights)
@@ -150,11 +151,11 @@ class Divider {
     for (const Walk& walk : windows.walks) all_.push_back({.first = 0, .last = extents_[walk.tap] - 1});
   }
 
-  /// The parts that take the least time; none where leaving the convolution as it is takes about as long.
+  /// Returns the parts with the least time; nothing if the convolution as it is takes about as long.
   std::vector<Part> divide(const Weighed& weighed) const;
 
  private:
-  /// Seconds of a part; a product that only multiplies by zeros is left one tap.
+  /// Returns the seconds of a part. A part whose weights are all zeros keeps one tap.
   double price(const Part& part) const {
     double points = static_cast<double>(part.count);
     for (unsigned loop = 0; loop < extents_.size(); ++loop) {
@@ -172,7 +173,7 @@ class Divider {
     return square && llvm::all_of(windows_.walks, [](const Walk& walk) { return walk.stride == 1; }) &&
            mlir::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(GenericOp(windows_.op).getResult(0).getType()));
   }
-  /// Seconds that putting parts behind one another takes: they are copied where another dimension is outside.
+  /// Returns the seconds to concatenate the parts, which are copied if another dimension is outside the channels.
   double joining() const {
     auto type = mlir::cast<RankedTensorType>(GenericOp(windows_.op).getResult(0).getType());
     const auto before = type.getShape().take_front(windows_.in_result);
@@ -197,7 +198,7 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
     idle |= boxes.back() != Box(all_);
   }
   if (!idle) return {};
-  // The best parts of the blocks before each, by their last part.
+  // The best division of the blocks before each position, by its last part.
   struct Best {
     double seconds = 0;
     Part last;
@@ -223,7 +224,7 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
   return then < (1 - kWorthwhile) * now ? parts : std::vector<Part>();
 }
 
-/// The convolution of a part.
+/// Builds the convolution of a part.
 Value convolved(mlir::OpBuilder& b, const Windows& windows, const Part& part) {
   GenericOp op = windows.op;
   const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();

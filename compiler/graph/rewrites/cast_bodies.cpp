@@ -1,4 +1,4 @@
-// Conversions within the body of one operation.
+// Rules for conversions within the body of one operation.
 #include "compiler/graph/facts/counted_pattern.h"
 #include "compiler/graph/rewrites/cast_rules.h"
 #include "llvm/ADT/APFloat.h"
@@ -17,7 +17,7 @@ using mlir::PatternRewriter;
 using mlir::Type;
 using mlir::Value;
 
-/// Converts between floating-point types of which one holds the other; null where neither does.
+/// Converts between floating-point types if one represents all values of the other; otherwise null.
 Value convertFloat(PatternRewriter& r, Value value, Type to) {
   if (value.getType() == to) return value;
   if (holds(to, value.getType())) return arith::ExtFOp::create(r, value.getLoc(), to, value);
@@ -25,7 +25,7 @@ Value convertFloat(PatternRewriter& r, Value value, Type to) {
   return {};
 }
 
-/// trunc(ext x): the widening changed nothing, so one conversion, or none, does both.
+/// trunc(ext x): the widening is exact, so one conversion, or none, replaces both.
 Value truncOfExt(arith::TruncFOp op, PatternRewriter& r) {
   auto ext = op.getIn().getDefiningOp<arith::ExtFOp>();
   return ext ? convertFloat(r, ext.getIn(), op.getType()) : Value();
@@ -47,21 +47,21 @@ Value truncOfIntegerExt(arith::TruncIOp op, PatternRewriter& r) {
   return arith::ExtUIOp::create(r, op.getLoc(), op.getType(), x);
 }
 
-/// The integer that `value` converts without loss, and whether it is unsigned.
+/// Returns the integer that `value` converts exactly, and whether it is unsigned.
 std::pair<Value, bool> exactInteger(Value value) {
   auto type = mlir::dyn_cast<FloatType>(value.getType());
   mlir::Operation* op = value.getDefiningOp();
   if (!type || !op || !mlir::isa<arith::SIToFPOp, arith::UIToFPOp>(op)) return {};
   const bool is_unsigned = mlir::isa<arith::UIToFPOp>(op);
   const unsigned bits = op->getOperand(0).getType().getIntOrFloatBitWidth();
-  // A signed integer of n bits has n - 1 bits of magnitude, or is a power of two; f16 overflows before that.
+  // A signed integer of n bits has n - 1 bits of magnitude or is a power of two; f16 overflows earlier.
   const unsigned magnitude = is_unsigned ? bits : bits - 1;
   if (magnitude > type.getFPMantissaWidth() || (type.isF16() && magnitude > 15)) return {};
   return {op->getOperand(0), is_unsigned};
 }
 
-/// Integer -> float -> integer. Where the result cannot hold the value, the instruction is undefined; the importer
-/// guards it, so here it may give anything.
+/// Integer -> float -> integer. If the result type cannot represent the value, the instruction is undefined; the
+/// importer guards it, so any result is allowed here.
 template <typename Op>
 Value integerRoundTrip(Op op, PatternRewriter& r) {
   auto [x, is_unsigned] = exactInteger(op.getIn());
@@ -73,7 +73,7 @@ Value integerRoundTrip(Op op, PatternRewriter& r) {
   return arith::ExtSIOp::create(r, op.getLoc(), op.getType(), x);
 }
 
-/// A value that was an integer is not NaN.
+/// A converted integer is never NaN.
 Value nanOfInteger(arith::CmpFOp op, PatternRewriter& r) {
   using P = arith::CmpFPredicate;
   if (op.getLhs() != op.getRhs() || (op.getPredicate() != P::UNE && op.getPredicate() != P::UNO)) return {};
@@ -83,7 +83,8 @@ Value nanOfInteger(arith::CmpFOp op, PatternRewriter& r) {
   return arith::ConstantOp::create(r, op.getLoc(), r.getBoolAttr(false));
 }
 
-/// `value` in the narrower type `type`: what it was widened from, or a constant that `type` holds; or null.
+/// Returns `value` in the narrower `type`: the operand of its widening, or a constant that `type` represents; otherwise
+/// null.
 Value narrowSource(PatternRewriter& r, Value value, Type type) {
   if (auto ext = value.getDefiningOp<arith::ExtFOp>()) return ext.getIn().getType() == type ? ext.getIn() : Value();
   APFloat number(0.0);
@@ -145,7 +146,7 @@ void addCastRules(mlir::RewritePatternSet& patterns, int& count) {
   addCounted<arith::FPToSIOp>(patterns, count, {integerRoundTrip<arith::FPToSIOp>});
   addCounted<arith::FPToUIOp>(patterns, count, {integerRoundTrip<arith::FPToUIOp>});
   addCounted<arith::CmpFOp>(patterns, count, {nanOfInteger, narrowComparison});
-  // What the range of an integer decides: comparisons, then the selects behind them.
+  // Folds comparisons that an integer's range decides, then the selects that use them.
   arith::CmpFOp::getCanonicalizationPatterns(patterns, patterns.getContext());
   arith::SelectOp::getCanonicalizationPatterns(patterns, patterns.getContext());
 }

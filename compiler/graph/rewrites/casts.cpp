@@ -23,7 +23,7 @@ using mlir::linalg::GenericOp;
 unsigned bitsOf(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
 Type elementOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()).getElementType(); }
 
-/// A linalg.generic that converts each element of its only input by one instruction; null for anything else.
+/// Returns the linalg.generic that converts each element of its only input by one instruction; otherwise null.
 GenericOp castOf(Value value) {
   auto op = value.getDefiningOp<GenericOp>();
   if (!op || kindOf(op) != OpKind::kElementwise || op.getNumDpsInputs() != 1 || op->getNumResults() != 1) return {};
@@ -34,7 +34,7 @@ GenericOp castOf(Value value) {
   return body->getTerminator()->getOperand(0) == cast.getResult(0) ? op : GenericOp();
 }
 
-/// Whether the conversion loses nothing and makes elements larger.
+/// Whether the conversion is exact and makes elements larger.
 bool isWidening(GenericOp cast) {
   return mlir::isa<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(cast.getBody()->front());
 }
@@ -42,7 +42,7 @@ bool isNarrowing(GenericOp cast) {
   return bitsOf(elementOf(cast.getResult(0))) < bitsOf(elementOf(cast.getDpsInputs()[0]));
 }
 
-/// The conversion `cast` does, of another value.
+/// Applies the conversion of `cast` to another value.
 Value applyCast(PatternRewriter& r, GenericOp cast, Value value) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
   auto to = RankedTensorType::get(type.getShape(), elementOf(cast.getResult(0)));
@@ -62,7 +62,7 @@ bool movesElements(mlir::Operation* op) {
   return kind == OpKind::kView || kind == OpKind::kSlice || !permutationOf(op).empty();
 }
 
-/// What `op`, which moves elements, does, of another value with other elements.
+/// Applies the movement of `op` to another value with other element type.
 Value applyMove(PatternRewriter& r, mlir::Operation* op, Value value) {
   if (auto permutation = permutationOf(op); !permutation.empty()) return transpose(r, op->getLoc(), value, permutation);
   mlir::Operation* moved = r.clone(*op);
@@ -86,12 +86,12 @@ Value narrowEarlier(GenericOp op, PatternRewriter& r) {
   if (castOf(op.getResult(0)) != op || !isNarrowing(op)) return {};
   mlir::Operation* move = op.getDpsInputs()[0].getDefiningOp();
   if (!movesElements(move) || !move->hasOneUse()) return {};
-  // A slice may be a small part of what would be converted.
+  // A slice may be a small part, so converting before it would be more work.
   if (kindOf(move) == OpKind::kSlice) return {};
   return applyMove(r, move, applyCast(r, op, move->getOperand(0)));
 }
 
-/// cast(widen x): the second conversion reads x, so that the first may vanish even where others read it too.
+/// cast(widen x): the second conversion reads x, so that the first one may become dead even if it has other readers.
 Value skipWidening(GenericOp op, PatternRewriter& r) {
   GenericOp cast = castOf(op.getResult(0));
   GenericOp widening = cast ? castOf(cast.getDpsInputs()[0]) : GenericOp();
@@ -100,7 +100,7 @@ Value skipWidening(GenericOp op, PatternRewriter& r) {
   mlir::Operation& second = cast.getBody()->front();
   const Type from = elementOf(x), to = elementOf(cast.getResult(0));
   mlir::Operation& first = widening.getBody()->front();
-  // Both of one family: float to float, or integer to integer with the sign treated alike.
+  // Both must be of one family: float to float, or integer to integer with the same signedness.
   const bool floats = mlir::isa<arith::ExtFOp>(first) && mlir::isa<arith::TruncFOp, arith::ExtFOp>(second);
   const bool integers =
       !mlir::isa<arith::ExtFOp>(first) && (mlir::isa<arith::TruncIOp>(second) || first.getName() == second.getName());

@@ -17,7 +17,7 @@ using mlir::Value;
 
 thread_local int64_t compared = 0;
 
-/// Hashes values defined inside the operation by position, all other values by identity.
+/// Hashes values defined inside the operation by position, other values by identity.
 class Hasher {
  public:
   llvm::hash_code of(Operation* op) {
@@ -54,7 +54,7 @@ class Merger {
   bool run(mlir::Block& block) {
     const size_t outer = order_.size();
     for (Operation& op : llvm::make_early_inc_range(block)) visit(&op);
-    // Values of a body are not visible after it.
+    // Values of a body are out of scope after it.
     for (; order_.size() > outer; order_.pop_back()) {
       auto& equals = known_[order_.back()];
       equals.pop_back();
@@ -71,7 +71,7 @@ class Merger {
       changed_ = true;
       return;
     }
-    // Bodies first: equal bodies have equal hashes only once their own duplicates are gone.
+    // Bodies come first: equal bodies have equal hashes only after their own duplicates are merged.
     for (mlir::Region& region : op->getRegions())
       if (region.hasOneBlock()) run(region.front());
     if (!mlir::isMemoryEffectFree(op) || op->getNumResults() == 0) return;

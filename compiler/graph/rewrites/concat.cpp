@@ -17,13 +17,13 @@ bool isLastOfChain(InsertSliceOp insert) {
   });
 }
 
-/// Parts in order and the dimension they lie along; empty if the chain is anything else.
+/// Returns the parts in order and their dimension; empty if the chain has another form.
 std::pair<llvm::SmallVector<mlir::Value>, int64_t> partsOf(InsertSliceOp last) {
   auto shape = last.getType().getShape();
   llvm::SmallVector<InsertSliceOp> chain;
   mlir::Value dest = last.getResult();
   while (auto insert = dest.getDefiningOp<InsertSliceOp>()) {
-    // Someone else reading a half-filled destination needs the chain as it is.
+    // Another reader of a partially filled destination needs the chain.
     if (insert != last && !insert->hasOneUse()) return {};
     chain.push_back(insert);
     dest = insert.getDest();
@@ -85,10 +85,10 @@ int nestConcats(mlir::func::FuncOp main) {
     mlir::Value result;
   };
   int count = 0;
-  std::unordered_map<size_t, Whole> known;  // by a hash of dimension and parts
+  std::unordered_map<size_t, Whole> known;  // keyed by a hash of dimension and parts
   for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {
     const llvm::SmallVector<mlir::Value> parts(concat.getInputs());
-    llvm::SmallVector<size_t> hashes;  // of the dimension and the first parts, one more each
+    llvm::SmallVector<size_t> hashes;  // of the dimension and the first n parts, for each n
     llvm::hash_code hash = llvm::hash_value(concat.getDim());
     for (mlir::Value part : parts) {
       hash = llvm::hash_combine(hash, part.getAsOpaquePointer());

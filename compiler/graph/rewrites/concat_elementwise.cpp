@@ -13,10 +13,10 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::tensor::ConcatOp;
 
-/// More parts than this would make more steps than the pass over the whole costs.
+/// With more parts, the additional steps cost more than the pass over the whole.
 constexpr size_t kMaxParts = 8;
 
-/// The part [offset, offset + size) of `value` along `dim`.
+/// Returns the part [offset, offset + size) of `value` along `dim`.
 Value partOf(mlir::OpBuilder& b, mlir::Location location, Value value, int64_t dim, int64_t offset, int64_t size) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
   llvm::SmallVector<mlir::OpFoldResult> offsets(type.getRank(), b.getIndexAttr(0)), sizes,
@@ -27,8 +27,8 @@ Value partOf(mlir::OpBuilder& b, mlir::Location location, Value value, int64_t d
   return mlir::tensor::ExtractSliceOp::create(b, location, value, offsets, sizes, strides);
 }
 
-/// Whether the concatenation's own work is to gather what operations have computed for it alone: then each of them
-/// can do the elementwise operation as well.
+/// Whether operations compute all parts for the concatenation alone, so that each can do the elementwise operation as
+/// well.
 bool joinsFreshParts(ConcatOp concat) {
   return concat->hasOneUse() && concat.getInputs().size() <= kMaxParts &&
          llvm::all_of(concat.getInputs(), [](Value part) {
@@ -52,7 +52,7 @@ bool split(GenericOp op) {
   }
   if (!concat) return false;
   const auto dim = static_cast<unsigned>(concat.getDim());
-  // Where each other operand varies along the concatenation; -1: it does not.
+  // The dimension of each other operand that varies along the concatenation; -1: none.
   llvm::SmallVector<int64_t> positions;
   for (auto [index, input] : llvm::enumerate(op.getDpsInputs())) {
     int64_t position = -1;
@@ -97,7 +97,7 @@ bool split(GenericOp op) {
 
 int splitElementwiseOfConcat(mlir::func::FuncOp main) {
   int count = 0;
-  // Program order: what follows a split operation finds the new concatenation.
+  // In program order, so that operations after a split one see the new concatenation.
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) count += split(op);
   return count;
 }

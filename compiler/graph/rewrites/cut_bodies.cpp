@@ -25,13 +25,13 @@ using Values = llvm::SetVector<Value>;
 
 constexpr char kCutChoice[] = "cut";
 
-/// Made anew wherever it is read, in no register meanwhile: constants are operands in memory.
+/// Whether the value needs no register: constants are memory operands, and indices are recomputed at each use.
 bool isFree(Operation* op) {
   return op->hasTrait<mlir::OpTrait::ConstantLike>() || mlir::isa<mlir::linalg::IndexOp>(op);
 }
 bool isFree(Value value) { return value.getDefiningOp() && isFree(value.getDefiningOp()); }
 
-/// A body as a line of operations; those that are free belong to whoever reads them.
+/// A body as a sequence of operations; free operations are recomputed by each reader.
 class Body {
  public:
   explicit Body(GenericOp op) : op_(op) {
@@ -45,7 +45,7 @@ class Body {
     auto yielded = op_.getBody()->getTerminator()->getOperands();
     return {yielded.begin(), yielded.end()};
   }
-  /// What operations from `end` on read of what those before it make.
+  /// Returns the values that operations before `end` define and later ones read.
   Values crossing(int end) const {
     Values made;
     for (Operation* op : part(0, end)) made.insert(op->result_begin(), op->result_end());
@@ -54,7 +54,7 @@ class Body {
     read.remove_if([&](Value value) { return !made.contains(value); });
     return read;
   }
-  /// Operands of the whole that operations of a part read, or it passes on.
+  /// Returns the operands that operations of a part read or return.
   Values arguments(int first, int end) const {
     Values read;
     for (Operation* op : part(first, end))
@@ -66,7 +66,7 @@ class Body {
     return read;
   }
 
-  /// Values alive at once in a part that ends with `results`, which wait for their stores.
+  /// Returns the number of values live at once in a part that ends with `results`, which stay live until their stores.
   int live(int first, int end, const Values& results) const {
     LiveValues line;
     for (Operation* op : part(first, end)) {
@@ -87,17 +87,17 @@ class Body {
   std::vector<Operation*> line_;
 };
 
-/// Where to cut, and what that costs.
+/// A position to cut, and its cost.
 struct Cut {
   int at = 0;       ///< operations of the first part
   Values crossing;  ///< stored by the first part, loaded by the second
   int again = 0;    ///< operands that both parts load
-  int live = 0;     ///< of the part with more
+  int live = 0;     ///< of the part with more live values
   int moved() const { return 2 * static_cast<int>(crossing.size()) + again; }
 };
 
-/// The cut with fewest values crossing of those behind which both parts fit into the registers; where there is none, of
-/// those behind which least is alive.
+/// Returns the cut with the fewest crossing values such that both parts fit into the registers; if there is none, the
+/// cut with the fewest live values.
 std::optional<Cut> bestCut(const Body& body, int registers) {
   std::optional<Cut> best;
   auto rank = [&](const Cut& cut) {
@@ -122,11 +122,11 @@ std::optional<Cut> bestCut(const Body& body, int registers) {
 bool isBody(GenericOp op) {
   if (kindOf(op) != OpKind::kElementwise || op.getNumDpsInits() != 1) return false;
   for (mlir::BlockArgument argument : op.getBody()->getArguments().drop_front(op.getNumDpsInputs()))
-    if (!argument.use_empty()) return false;  // reads what was there before
+    if (!argument.use_empty()) return false;  // reads the previous contents
   return llvm::all_of(*op.getBody(), [](Operation& inner) { return inner.getNumRegions() == 0; });
 }
 
-/// The operation that runs `part`, ending with `results`, on operands of `op` and what `made` says.
+/// Builds the operation that runs `part` and returns `results`, on operands of `op` and on the values in `made`.
 GenericOp partOf(GenericOp op, llvm::ArrayRef<Operation*> part, const Values& arguments, const Values& results,
                  llvm::ArrayRef<std::pair<Value, Value>> made, mlir::ValueRange inits) {
   mlir::OpBuilder builder(op);

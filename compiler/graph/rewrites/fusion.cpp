@@ -10,18 +10,18 @@ namespace {
 
 using mlir::linalg::GenericOp;
 
-/// Merging copies the whole body each time: the cap keeps a chain of n operations from costing n^2.
+/// Merging copies the whole body each time: the limit keeps a chain of n operations from costing n^2.
 constexpr size_t kMaxBodyOps = 48;
 
 size_t bodySize(GenericOp op) { return op.getBody()->getOperations().size(); }
 
-/// An operation that was merged lingers without readers until the rewriter removes it.
+/// A merged operation stays without readers until the rewriter removes it.
 bool hasOneLiveReader(mlir::Operation* op) {
   return llvm::count_if(op->getUsers(),
                         [](mlir::Operation* user) { return !mlir::isa<GenericOp>(user) || !user->use_empty(); }) == 1;
 }
 
-/// Whether a product or the like is among what feeds `op` through elementwise operations; looks a few back.
+/// Whether a product or similar operation feeds `op` through at most `depth` elementwise operations.
 bool followsHeavy(mlir::Operation* op, int depth = 4) {
   return llvm::any_of(op->getOperands(), [&](mlir::Value operand) {
     mlir::Operation* producer = operand.getDefiningOp();
@@ -40,11 +40,11 @@ bool shouldFuse(mlir::OpOperand* operand) {
   const OpKind kind = kindOf(consumer);
   if (kind != OpKind::kElementwise && kind != OpKind::kReduction) return false;
   mlir::AffineMap map = consumer.getMatchingIndexingMap(operand);
-  // Read once per point, or cheap enough to repeat at each point.
+  // The operand must be read once per point, or be cheap to repeat.
   if (!map.isPermutation() && !isCheapToRepeat(producer)) return false;
   if (!producer->hasOneUse()) return false;
-  // What follows a contraction at the same points becomes its epilogue; a transposed read would lose that.
-  // So would a reduction's.
+  // An elementwise operation after a contraction at the same points becomes its epilogue, which a transposed read or a
+  // reduction would prevent.
   return !followsHeavy(producer) || (map.isIdentity() && kind == OpKind::kElementwise);
 }
 

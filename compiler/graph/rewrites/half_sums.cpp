@@ -26,7 +26,7 @@ using mlir::linalg::GenericOp;
 bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 Type elementOf(Value value) { return mlir::getElementTypeOrSelf(value.getType()); }
 
-/// One conversion instruction applied to each element.
+/// Applies one conversion instruction to each element.
 template <typename Op>
 Value convert(OpBuilder& b, mlir::Location loc, Value value, Type to) {
   return eachElement(b, loc, value, to, [to](OpBuilder& inner, mlir::Location at, Value element) -> Value {
@@ -34,7 +34,7 @@ Value convert(OpBuilder& b, mlir::Location loc, Value value, Type to) {
   });
 }
 
-/// Whether some half result of the reduction is made by more than choosing among its terms.
+/// Whether a 16-bit result of the reduction is computed other than by choosing among its terms.
 bool roundsHalves(GenericOp op) {
   mlir::Operation* yield = op.getBody()->getTerminator();
   return llvm::any_of(yield->getOperands(), [](Value value) {
@@ -44,12 +44,12 @@ bool roundsHalves(GenericOp op) {
   });
 }
 
-/// The body's operations on values of f32 in place of halves.
+/// Rebuilds the body's operations in f32.
 class WidenedBody {
  public:
   WidenedBody(OpBuilder& b, mlir::Location loc, mlir::IRMapping& values) : b_(b), loc_(loc), values_(values) {}
 
-  /// Arguments and what is captured come as halves, or, sums, as f32 already.
+  /// Maps arguments and captured values, which are 16-bit, or f32 for sums.
   void add(Value half, Value value) { values_.map(half, isHalf(value.getType()) ? extended(value) : value); }
   Value of(Value value) {
     if (Value known = values_.lookupOrNull(value)) return known;
@@ -60,7 +60,7 @@ class WidenedBody {
   }
 
   void clone(mlir::Operation& op) {
-    const bool rounds = mlir::isa<arith::TruncFOp>(op);  // what is rounded on purpose stays rounded
+    const bool rounds = mlir::isa<arith::TruncFOp>(op);  // an explicit rounding stays
     if (auto wide = mlir::dyn_cast<arith::ExtFOp>(op); wide && isHalf(wide.getIn().getType())) {
       Value in = of(wide.getIn());
       values_.map(wide.getResult(), wide.getType().isF32() ? in : b_.clone(op, values_)->getResult(0));
@@ -146,7 +146,7 @@ void sumInSingle(GenericOp op) {
   op.erase();
 }
 
-/// The operation that widens each element of a half tensor to f32 and does nothing else; null for any other.
+/// Returns the operation that only widens a 16-bit tensor to f32; null for any other.
 GenericOp wideningOf(Value value) {
   auto op = value.getDefiningOp<GenericOp>();
   if (!op || kindOf(op) != OpKind::kElementwise || op.getNumDpsInputs() != 1 || op->getNumResults() != 1) return {};
@@ -157,7 +157,8 @@ GenericOp wideningOf(Value value) {
   return isHalf(wide.getIn().getType()) && wide.getType().isF32() ? op : GenericOp();
 }
 
-/// move(widen x) -> widen(move x), also where others read what is widened: it is widened where it is loaded.
+/// move(widen x) -> widen(move x), also if the widened value has other readers: elements are widened as they are
+/// loaded.
 template <typename Op>
 Value moveFirst(Op op, PatternRewriter& r) {
   GenericOp widening = wideningOf(op->getOperand(0));

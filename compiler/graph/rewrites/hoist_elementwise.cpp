@@ -24,14 +24,14 @@ using mlir::tensor::CollapseShapeOp;
 using mlir::tensor::ExpandShapeOp;
 using mlir::tensor::ExtractSliceOp;
 
-/// Elements of another operand, repeated for every digit that it does not vary along.
+/// Most elements of another operand, which is repeated for each digit along which it does not vary.
 constexpr int64_t kFewElements = int64_t{1} << 16;
-/// Part of what is computed that a slice may cut off.
+/// Largest fraction of the computed elements that a slice may discard.
 constexpr double kMostCut = 0.25;
 
 RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
-/// Whether what `op` makes ends with a product, with elementwise operations and concatenations behind it.
+/// Whether `op` ends a product with its elementwise operations and concatenations.
 bool endsProduct(mlir::Operation* op) {
   for (; op && op->hasOneUse(); op = op->getNumOperands() > 0 ? op->getOperand(0).getDefiningOp() : nullptr) {
     const OpKind kind = kindOf(op);
@@ -41,7 +41,7 @@ bool endsProduct(mlir::Operation* op) {
   return false;
 }
 
-/// Other operands on the way up: a constant that varies along some dimensions of what is moved, in their order.
+/// Another operand during the move: a constant that varies along some dimensions of the moved value, in their order.
 struct Constant {
   Value value;
   llvm::SmallVector<int64_t> dims;  ///< ascending
@@ -61,11 +61,11 @@ class Hoister {
 
   GenericOp op_;
   OpBuilder b_;
-  unsigned moved_ = 0;                             ///< the input that is moved
-  llvm::SmallVector<mlir::Operation*> movements_;  ///< from the operation up
+  unsigned moved_ = 0;                             ///< the input through which the operation moves
+  llvm::SmallVector<mlir::Operation*> movements_;  ///< from the operation to the product
 };
 
-/// The input that a chain of movements of a product's result leads to.
+/// Finds the input that comes from a product through a chain of movements.
 bool Hoister::findMovement() {
   if (kindOf(op_) != OpKind::kElementwise || op_->getNumResults() != 1 || op_.hasIndexSemantics() ||
       !tensorType(op_.getResult(0)).hasStaticShape() || op_.payloadUsesValueFromOperand(op_.getDpsInitOperand(0))) {
@@ -79,7 +79,7 @@ bool Hoister::findMovement() {
     ++moved;
   }
   if (moved != 1 || !op_.getIndexingMapsArray()[moved_].isIdentity()) return false;
-  // What is wider afterwards is moved while it is narrow.
+  // An operation that widens elements stays after the movement, which then moves fewer bytes.
   if (bytesPerElement(tensorType(op_.getResult(0)).getElementType()) >
       bytesPerElement(tensorType(op_.getDpsInputs()[moved_]).getElementType())) {
     return false;
@@ -102,7 +102,7 @@ bool Hoister::findMovement() {
   return turns && endsProduct(movement);
 }
 
-/// An operand as it varies along the dimensions of the result.
+/// Returns an operand as a constant along the dimensions of the result.
 std::optional<Constant> Hoister::constantOf(unsigned input) {
   const AffineMap map = op_.getIndexingMapsArray()[input];
   Value value = op_.getDpsInputs()[input];
@@ -116,7 +116,7 @@ std::optional<Constant> Hoister::constantOf(unsigned input) {
   return Constant{.value = value, .dims = std::move(dims)};
 }
 
-/// Dimensions that were made of one: what varies along some of them varies along that one.
+/// Before an expansion: several dimensions were one, so the operand varies along that one.
 bool Hoister::aboveExpansion(Constant& constant, ExpandShapeOp view) {
   llvm::SmallVector<int64_t> all, few;  // dimensions of the view, of its source
   for (auto [d, group] : llvm::enumerate(view.getReassociationIndices())) {
@@ -153,7 +153,7 @@ bool Hoister::aboveExpansion(Constant& constant, ExpandShapeOp view) {
   return true;
 }
 
-/// The operand as it varies in front of a movement.
+/// Rewrites the operand for the position before a movement.
 bool Hoister::above(Constant& constant, mlir::Operation* movement) {
   if (auto slice = mlir::dyn_cast<ExtractSliceOp>(movement)) {
     return llvm::all_of(

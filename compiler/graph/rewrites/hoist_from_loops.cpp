@@ -27,7 +27,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 
 RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
-/// What decides a value of a body, from what costs nothing to what waits for the iteration before.
+/// What a value of a body depends on, in ascending order: nothing, values outside, a part of a scanned tensor, or the
+/// previous iteration.
 enum class Depends { kNothing, kOutside, kPart, kPartReversed, kState };
 
 Depends both(Depends a, Depends b) {
@@ -40,7 +41,7 @@ Depends both(Depends a, Depends b) {
 
 bool isOfPart(Depends depends) { return depends == Depends::kPart || depends == Depends::kPartReversed; }
 
-/// One loop, and what of its body is to leave it.
+/// Hoists operations out of one loop.
 class LoopHoister {
  public:
   explicit LoopHoister(LoopOp loop) : loop_(loop), body_(loop.body()), form_(loop.form()) {}
@@ -76,13 +77,13 @@ class LoopHoister {
     for (mlir::Operation& op : block().without_terminator()) {
       Depends depends = Depends::kNothing;
       for (Value operand : operandsOf(&op)) depends = both(depends, of(operand));
-      // A loop within the body is never copied: each loop has a body of its own.
+      // Nested loops are never copied: each loop must have its own body.
       if (mlir::isa<LoopOp>(op)) depends = Depends::kState;
       for (Value result : op.getResults()) depends_[result] = depends;
     }
   }
 
-  /// Those of its regions included.
+  /// Returns the operands, including values that its regions capture.
   static llvm::SmallVector<Value> operandsOf(mlir::Operation* op) {
     llvm::SetVector<Value> operands(op->operand_begin(), op->operand_end());
     for (mlir::Region& region : op->getRegions()) mlir::getUsedValuesDefinedAbove(region, operands);
@@ -99,7 +100,7 @@ class LoopHoister {
     if (depends == Depends::kOutside) return true;
     if (!isOfPart(depends) || form_.most < 0) return false;
     auto product = mlir::dyn_cast<GenericOp>(op);
-    // Only a product with a value that all iterations share has something to gain.
+    // Only a product with a loop-invariant value gains.
     if (!product || !isProduct(product) || tensorBytes(op->getResult(0).getType()) > kMostBytes / form_.most)
       return false;
     if (llvm::none_of(product.getDpsInputs(), [&](Value input) { return of(input) == Depends::kOutside; }))
@@ -107,7 +108,7 @@ class LoopHoister {
     return stacks(op);
   }
 
-  /// Whether an operation on a part can be one on all parts, and so those before it.
+  /// Whether an operation on a part can run on all parts at once, and so can the operations that it depends on.
   bool stacks(mlir::Operation* op) {
     if (auto known = stacks_.find(op); known != stacks_.end()) return known->second;
     bool possible = mlir::isa<ExpandShapeOp, CollapseShapeOp>(op);
@@ -128,9 +129,9 @@ class LoopHoister {
     return stacks_[op] = possible;
   }
 
-  // Making values outside.
+  // Building values outside the loop.
 
-  /// The value outside: for what depends on a part the one with all parts.
+  /// Returns the outer value; for a value that depends on a part, the tensor of all parts.
   Value outside(Value value) {
     if (Value known = outside_.lookup(value)) return known;
     mlir::OpBuilder builder(loop_);
@@ -156,7 +157,7 @@ class LoopHoister {
 
   Value stacked(mlir::OpBuilder& builder, mlir::Operation* op) {
     if (auto generic = mlir::dyn_cast<GenericOp>(op)) {
-      // Rows of all parts below each other: a product of two matrices stays one.
+      // Stacks the rows of all parts, so that a product of two matrices stays one.
       if (Value rows = stackedRows(builder, generic)) return rows;
       return stackedGeneric(builder, generic);
     }
@@ -192,7 +193,7 @@ class LoopHoister {
     return made;
   }
 
-  /// A product [m, n] of a part [m, k]: of all parts [most m, k]. Null where it is another one.
+  /// Turns a product [m, n] of a part [m, k] into a product of all parts [most m, k]; null if it has another form.
   Value stackedRows(mlir::OpBuilder& builder, GenericOp op) {
     mlir::MLIRContext* context = op.getContext();
     const auto maps = op.getIndexingMapsArray();
@@ -212,7 +213,7 @@ class LoopHoister {
     return ExpandShapeOp::create(builder, op.getLoc(), withParts(type), made.getResult(0), groups);
   }
 
-  /// The same loops with one around them, over the parts.
+  /// Builds the same loops with an outer loop over the parts.
   Value stackedGeneric(mlir::OpBuilder& builder, GenericOp op) {
     mlir::MLIRContext* context = op.getContext();
     llvm::SmallVector<mlir::AffineMap> maps;
@@ -240,7 +241,7 @@ class LoopHoister {
     (isOfPart(of(result)) ? parts_ : captured_).push_back(result);
   }
 
-  /// The loop with further operands for what was hoisted, as far as the body still reads it.
+  /// Rebuilds the loop with additional operands for hoisted values that the body still reads.
   void rebuild() {
     const size_t first_scanned = loop_.firstCaptured() - form_.scanned_reversed.size();
     llvm::SmallVector<Value> operands(loop_->getOperands().take_front(loop_.firstCaptured()));
@@ -287,7 +288,7 @@ class LoopHoister {
   llvm::DenseMap<Value, Depends> depends_;
   llvm::DenseMap<mlir::Operation*, bool> stacks_;
   llvm::DenseMap<Value, Value> outside_;
-  llvm::SmallVector<Value> parts_, captured_;  // what was hoisted
+  llvm::SmallVector<Value> parts_, captured_;  // hoisted values
 };
 
 }  // namespace

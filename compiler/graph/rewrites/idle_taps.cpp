@@ -21,13 +21,13 @@ using mlir::linalg::GenericOp;
 using mlir::tensor::PadOp;
 using Extents = llvm::SmallVector<int64_t>;
 
-/// Of an operand whose extents are known.
+/// Whether the padding is with zeros and its operand has static extents.
 bool padsWithZeros(PadOp pad) {
   return pad && isPlainPad(pad) && mlir::matchPattern(pad.getConstantPaddingValue(), mlir::m_AnyZeroFloat()) &&
          pad.getSourceType().hasStaticShape();
 }
 
-/// The taps that meet an element of what is padded at some place of the window; nothing where none does.
+/// Returns the taps that read an unpadded element at some position of the window; nothing if none does.
 std::optional<Taps> busyTaps(const Walk& walk, PadOp pad, llvm::ArrayRef<int64_t> extents) {
   const int64_t low = pad.getStaticLow()[walk.dimension];
   const int64_t end = low + pad.getSourceType().getDimSize(walk.dimension);
@@ -45,9 +45,10 @@ std::optional<Taps> busyTaps(const Walk& walk, PadOp pad, llvm::ArrayRef<int64_t
   return busy;
 }
 
-/// Elements [first, first + count) of a padded value along one dimension: no more padding than that takes.
+/// Returns elements [first, first + count) of a padded value along one dimension, with only the padding that this range
+/// needs.
 Value partOf(OpBuilder& b, PadOp pad, unsigned dimension, int64_t first, int64_t count) {
-  const int64_t begin = first - pad.getStaticLow()[dimension];  // in what is padded
+  const int64_t begin = first - pad.getStaticLow()[dimension];  // in the unpadded operand
   const int64_t extent = pad.getSourceType().getDimSize(dimension);
   const int64_t from = std::clamp<int64_t>(begin, 0, extent), to = std::clamp<int64_t>(begin + count, from, extent);
   Extents low(pad.getStaticLow()), high(pad.getStaticHigh()), shape(pad.getResultType().getShape());
@@ -62,7 +63,7 @@ Value partOf(OpBuilder& b, PadOp pad, unsigned dimension, int64_t first, int64_t
                        mlir::getAsIndexOpFoldResult(b.getContext(), high), pad.getConstantPaddingValue());
 }
 
-/// Leaves the operation these taps of a walk.
+/// Restricts the operation to these taps of a window.
 void keep(GenericOp op, const Walk& walk, Taps taps, llvm::ArrayRef<std::pair<unsigned, unsigned>> along) {
   OpBuilder b(op);
   const Extents extents = op.getStaticLoopRanges();

@@ -20,7 +20,8 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// Position at which `map` reads loop `loop` and nothing else; -1 if it does not, or not like this.
+/// Returns the position of a dimension of `map` that is exactly loop `loop`; -1 if there is none or the loop occurs
+/// elsewhere.
 int64_t positionOf(AffineMap map, unsigned loop) {
   for (auto [position, result] : llvm::enumerate(map.getResults())) {
     if (result == mlir::getAffineDimExpr(loop, map.getContext())) return static_cast<int64_t>(position);
@@ -37,7 +38,7 @@ bool sameBody(GenericOp a, GenericOp b) {
                                                           mlir::OperationEquivalence::Flags::IgnoreLocations);
 }
 
-/// Types that differ at most in the extent of dimension `dim`.
+/// Whether the types differ at most in the extent of dimension `dim`.
 bool sameBut(mlir::Type a, mlir::Type b, int64_t dim) {
   auto x = mlir::dyn_cast<RankedTensorType>(a);
   auto y = mlir::dyn_cast<RankedTensorType>(b);
@@ -48,11 +49,11 @@ bool sameBut(mlir::Type a, mlir::Type b, int64_t dim) {
   return true;
 }
 
-/// The column loop of a product [.., columns] = left [.., k] x right: in the right operand and the result, not in
-/// the left operand; or -1.
+/// Returns the column loop of a product [.., columns] = left [.., k] x right, which indexes the right operand and the
+/// result but not the left operand; -1 if there is none.
 int columnLoop(GenericOp product) {
   if (!isProduct(product) || mlir::failed(mlir::linalg::inferContractionDims(product))) return -1;
-  // A convolution has such dimensions too, but reads neighbours, and its channels have a layout of their own.
+  // A convolution has such dimensions too, but it reads neighbours and its channels have their own layout.
   if (!llvm::all_of(product.getIndexingMapsArray(), [](AffineMap map) { return map.isProjectedPermutation(); })) {
     return -1;
   }
@@ -64,7 +65,7 @@ int columnLoop(GenericOp product) {
   return static_cast<int>(loop);
 }
 
-/// The operation that reads `value` alone, if it is elementwise and reads it at its own points.
+/// Returns the only reader of `value` if it is elementwise and reads it at the same points.
 GenericOp epilogueOf(Value value) {
   if (!value.hasOneUse()) return {};
   mlir::OpOperand& use = *value.use_begin();
@@ -74,14 +75,14 @@ GenericOp epilogueOf(Value value) {
   return reader;
 }
 
-/// Products, or their epilogues, one per member, in program order.
+/// One product, or its epilogue, per member, in program order.
 using Row = llvm::SmallVector<GenericOp>;
 
 class Merger {
  public:
   Merger(Row products, int loop)
       : anchor_(products.front()), row_(std::move(products)), loop_(loop), builder_(anchor_) {}
-  /// Whether nothing is lost by merging: what follows each product now would follow the common one.
+  /// Whether merging loses no epilogue: the operations after the products can follow the merged product.
   bool keepsEpilogues();
   void run();
 
@@ -91,14 +92,14 @@ class Merger {
   Value joined(llvm::ArrayRef<Value> parts, int64_t dim);
   GenericOp rebuild(const Row& row, llvm::ArrayRef<Value> inputs, Value init);
 
-  mlir::Operation* anchor_;  // the first product: all that is built stands before it
+  mlir::Operation* anchor_;  // the first product; everything new is inserted before it
   Row row_;
-  unsigned loop_;  // of row_: the columns
+  unsigned loop_;  // of row_: the loop over columns
   mlir::OpBuilder builder_;
   Value merged_;
 };
 
-/// The parts behind one another along `dim`; they are known at compile time.
+/// Concatenates the parts along `dim`; they are known at compile time.
 Value Merger::joined(llvm::ArrayRef<Value> parts, int64_t dim) {
   for (Value part : parts) moveBefore(part, anchor_);
   llvm::SmallVector<mlir::Location> locations;
@@ -116,8 +117,8 @@ GenericOp Merger::rebuild(const Row& row, llvm::ArrayRef<Value> inputs, Value in
   return merged;
 }
 
-/// Whether the epilogues `next` are one operation on joined operands: the same arithmetic and accesses, and every
-/// other operand either the same value that does not vary by column, or known at compile time.
+/// Whether the epilogues `next` can be one operation on concatenated operands: equal arithmetic and access functions,
+/// and each other operand either the same value, independent of the column, or known at compile time.
 bool Merger::canFollow(Row next) {
   GenericOp first = next.front();
   if (!first || first.hasIndexSemantics()) return false;
@@ -132,7 +133,7 @@ bool Merger::canFollow(Row next) {
       if (chain_a) continue;
       const AffineMap map = first.getIndexingMapsArray()[i];
       if (!map.isFunctionOfDim(column)) {
-        // Defined after the first member, it would have to be moved, which only constants can.
+        // A value defined after the first member would have to move before it, which only constants can.
         mlir::Operation* producer = a.getDefiningOp();
         if (a != b || (producer && !isKnownAtCompileTime(a) && !producer->isBeforeInBlock(anchor_))) return false;
         continue;
@@ -196,7 +197,7 @@ void Merger::run() {
     auto element = resultType(epilogue).getElementType();
     Value empty = mlir::tensor::EmptyOp::create(builder_, epilogue.getLoc(), shape, element);
     merged_ = rebuild(next, inputs, empty).getResult(0);
-    // An elementwise operation's loops are the dimensions of its result.
+    // The loops of an elementwise operation are the dimensions of its result.
     loop_ = static_cast<unsigned>(column);
     row_ = next;
     dead.push_back(next);
@@ -215,7 +216,7 @@ void Merger::run() {
   }
 }
 
-/// Whether both may be members of one product as far as the products themselves go.
+/// Whether the products alone allow merging both.
 bool isSibling(GenericOp a, GenericOp b, int loop) {
   auto maps = a.getIndexingMapsArray();
   auto fill = [](GenericOp op) { return op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>(); };
@@ -225,14 +226,14 @@ bool isSibling(GenericOp a, GenericOp b, int loop) {
          sameBut(a.getResult(0).getType(), b.getResult(0).getType(), positionOf(maps[2], loop));
 }
 
-/// The largest power of two up to 32 that divides the columns: how wide panels of the weights may be.
+/// Returns the largest power of two up to 32 that divides the columns: the possible width of weight panels.
 int64_t alignmentOf(int64_t columns) {
   int64_t alignment = 32;
   while (columns % alignment != 0) alignment /= 2;
   return alignment;
 }
 
-/// Whether the common product can be packed as well as each of its members.
+/// Whether the merged product can be packed as well as each of its members.
 bool keepsPanels(llvm::ArrayRef<GenericOp> row, int loop) {
   int64_t total = 0;
   int64_t best = 1;
@@ -244,7 +245,7 @@ bool keepsPanels(llvm::ArrayRef<GenericOp> row, int loop) {
   return alignmentOf(total) >= best;
 }
 
-/// Whether what follows both is the same arithmetic: then it can be merged as well, or there is nothing.
+/// Whether both epilogues have the same arithmetic, so that they can be merged, or neither product has one.
 bool hasSameEpilogue(GenericOp a, GenericOp b) {
   GenericOp x = epilogueOf(a.getResult(0));
   GenericOp y = epilogueOf(b.getResult(0));

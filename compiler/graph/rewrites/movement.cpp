@@ -1,4 +1,4 @@
-// Slices, concatenations and paddings of each other.
+// Rules for slices, concatenations and paddings of each other.
 #include "compiler/graph/rewrites/movement.h"
 
 #include "compiler/graph/facts/counted_pattern.h"
@@ -19,7 +19,7 @@ using mlir::tensor::ExtractSliceOp;
 using mlir::tensor::PadOp;
 using Extents = llvm::SmallVector<int64_t>;
 
-/// A slice at fixed places that keeps the rank.
+/// Whether the slice has fixed offsets and keeps the rank.
 bool isPlain(ExtractSliceOp slice) {
   return slice && kindOf(slice) == OpKind::kSlice && slice.getSourceType().getRank() == slice.getResultType().getRank();
 }
@@ -44,7 +44,7 @@ Value sliceOfSlice(ExtractSliceOp op, PatternRewriter& r) {
   return sliceOf(r, op, inner.getSource(), offsets, strides);
 }
 
-/// Index of the first and behind the last element that a slice takes along `dim`.
+/// Returns the first and one past the last element that a slice takes along `dim`.
 std::pair<int64_t, int64_t> rangeOf(ExtractSliceOp slice, int64_t dim) {
   const int64_t first = slice.getStaticOffsets()[dim];
   return {first, first + (slice.getStaticSizes()[dim] - 1) * slice.getStaticStrides()[dim] + 1};
@@ -68,7 +68,7 @@ Value sliceOfConcat(ExtractSliceOp op, PatternRewriter& r) {
   return {};
 }
 
-/// A slice of what was padded, none of it padding.
+/// A slice of a padded value without any of the padding.
 Value sliceOfPad(ExtractSliceOp op, PatternRewriter& r) {
   auto pad = op.getSource().getDefiningOp<PadOp>();
   if (!pad || !isPlain(op) || !pad.getLow().empty() || !pad.getHigh().empty()) return {};
@@ -96,7 +96,7 @@ Value concatOfConcat(ConcatOp op, PatternRewriter& r) {
   return ConcatOp::create(r, op.getLoc(), op.getResultType(), op.getDim(), parts);
 }
 
-/// Neighbouring slices of one tensor, joined again, are one slice.
+/// A concatenation of neighbouring slices of one tensor is one slice.
 Value concatOfSlices(ConcatOp op, PatternRewriter& r) {
   const auto dim = static_cast<int64_t>(op.getDim());
   llvm::SmallVector<Value> parts;

@@ -1,4 +1,4 @@
-// Transposes that meet, cancel, or move out of the way.
+// Rules for transposes that meet, cancel, or move past other operations.
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/facts/channel_block.h"
 #include "compiler/graph/facts/counted_pattern.h"
@@ -34,8 +34,8 @@ Value transposeOfTranspose(GenericOp op, PatternRewriter& r) {
   return transpose(r, op.getLoc(), sourceOf(op.getDpsInputs()[0]), both);
 }
 
-/// Groups of dimensions with one extent above one each; the others go with the one before, leading ones with the
-/// first.
+/// Groups dimensions so that each group has at most one extent above one. Unit dimensions join the group before them;
+/// leading ones join the first.
 llvm::SmallVector<mlir::ReassociationIndices> groupUnitDimensions(llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<mlir::ReassociationIndices> groups;
   mlir::ReassociationIndices pending;
@@ -49,7 +49,7 @@ llvm::SmallVector<mlir::ReassociationIndices> groupUnitDimensions(llvm::ArrayRef
   return groups;
 }
 
-/// A transpose that keeps the order of all dimensions with more than one element moves nothing.
+/// A transpose that keeps the order of all dimensions with more than one element moves no bytes.
 Value transposeAsReshape(GenericOp op, PatternRewriter& r) {
   const Permutation permutation = compiler::permutationOf(op);
   if (permutation.empty()) return {};
@@ -72,7 +72,7 @@ Value transposeAsReshape(GenericOp op, PatternRewriter& r) {
   return mlir::tensor::ExpandShapeOp::create(r, op.getLoc(), to, flat, after);
 }
 
-/// transpose(collapse(transpose x)): the outer one moves before the merge, whose groups it keeps whole.
+/// transpose(collapse(transpose x)): the outer transpose moves before the merge, keeping merged groups together.
 Value transposeThroughMerge(GenericOp op, PatternRewriter& r) {
   const Permutation outer = compiler::permutationOf(op);
   if (outer.empty()) return {};
@@ -93,7 +93,7 @@ Value transposeThroughMerge(GenericOp op, PatternRewriter& r) {
       r, merge.getLoc(), mlir::cast<RankedTensorType>(op.getResult(0).getType()), moved, regrouped);
 }
 
-/// transpose(expand(transpose x)): the inner one moves behind the split.
+/// transpose(expand(transpose x)): the inner transpose moves after the split.
 Value splitThroughTranspose(mlir::tensor::ExpandShapeOp op, PatternRewriter& r) {
   const Permutation inner = permutationOf(op.getSrc());
   if (inner.empty() || !op.getSrc().hasOneUse() || !op->hasOneUse()) return {};
@@ -117,7 +117,7 @@ Value splitThroughTranspose(mlir::tensor::ExpandShapeOp op, PatternRewriter& r) 
   return transpose(r, op.getSrc().getLoc(), expanded, spread);
 }
 
-/// elementwise(transpose x, v) -> transpose(elementwise(x, v)), where no other operand would be read out of order.
+/// elementwise(transpose x, v) -> transpose(elementwise(x, v)) if no other operand would then be read out of order.
 Value transposeBehindElementwise(GenericOp op, PatternRewriter& r) {
   if (kindOf(op) != OpKind::kElementwise || op->getNumResults() != 1 || op.hasIndexSemantics()) return {};
   if (!compiler::permutationOf(op).empty() || !op.getDpsInits()[0].getDefiningOp<mlir::tensor::EmptyOp>()) return {};
@@ -135,13 +135,13 @@ Value transposeBehindElementwise(GenericOp op, PatternRewriter& r) {
     inputs.back() = sourceOf(input);
   }
   if (permutation.empty()) return {};
-  // A conversion to a wider type belongs behind what moves elements: the transpose moves the narrow ones.
+  // A widening conversion belongs after data movement, so that the transpose moves the narrow elements.
   auto bits = [](Value value) -> unsigned {
     mlir::Type element = mlir::cast<RankedTensorType>(value.getType()).getElementType();
     return element.isIndex() ? 64 : element.getIntOrFloatBitWidth();
   };
   if (op.getNumDpsInputs() == 1 && bits(op.getResult(0)) > bits(inputs[0])) return {};
-  // Loop d, which walked dimension d of the transposed operand, is loop permutation[d] now.
+  // Loop d indexed dimension d of the transposed operand and becomes loop permutation[d].
   llvm::SmallVector<mlir::AffineExpr> renamed;
   for (int64_t source : permutation) renamed.push_back(r.getAffineDimExpr(static_cast<unsigned>(source)));
   const auto loops = static_cast<unsigned>(permutation.size());

@@ -14,7 +14,7 @@ using mlir::tensor::CollapseShapeOp;
 using mlir::tensor::ExpandShapeOp;
 using mlir::tensor::PadOp;
 
-/// The type without dimensions of extent one that stay so when the larger one is padded.
+/// Returns the type without the unit dimensions that the padding keeps.
 RankedTensorType without(llvm::ArrayRef<bool> left_out, RankedTensorType type) {
   llvm::SmallVector<int64_t> shape;
   for (int64_t d = 0; d < type.getRank(); ++d)
@@ -22,7 +22,7 @@ RankedTensorType without(llvm::ArrayRef<bool> left_out, RankedTensorType type) {
   return RankedTensorType::get(shape, type.getElementType());
 }
 
-/// Whether the view is `narrow` on its narrower side.
+/// Whether `narrow` is the type of the view's side with fewer dimensions.
 bool narrowsTo(mlir::Operation* view, RankedTensorType narrow) {
   if (auto expand = mlir::dyn_cast_or_null<ExpandShapeOp>(view)) return expand.getSrcType() == narrow;
   if (auto collapse = mlir::dyn_cast_or_null<CollapseShapeOp>(view)) return collapse.getResultType() == narrow;

@@ -22,13 +22,13 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// The loop that a dimension of an operand walks by itself, or nothing.
+/// Returns the loop that alone indexes a dimension of an operand, or nothing.
 std::optional<unsigned> loopOf(mlir::AffineExpr expression) {
   auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(expression);
   return dim ? std::optional(dim.getPosition()) : std::nullopt;
 }
 
-/// Whether an expression adds up loops, each times a constant.
+/// Whether an expression is a sum of loops with constant factors.
 bool isSumOfLoops(mlir::AffineExpr expression) {
   using Kind = mlir::AffineExprKind;
   if (expression.getKind() == Kind::DimId || expression.getKind() == Kind::Constant) return true;
@@ -37,11 +37,11 @@ bool isSumOfLoops(mlir::AffineExpr expression) {
          isSumOfLoops(binary.getRHS());
 }
 
-/// Whether `value` depends on weights and constants alone. An operation in `seen` is not asked again.
+/// Whether `value` depends on weights and constants alone. Operations in `seen` were already found to.
 bool isKnown(Value value, llvm::SmallPtrSetImpl<mlir::Operation*>& seen) {
   mlir::Operation* op = value.getDefiningOp();
   if (!op || isKnownAtCompileTime(value)) return isKnownAtCompileTime(value);
-  if (!seen.insert(op).second) return true;  // what is not known has ended the search
+  if (!seen.insert(op).second) return true;  // an unknown operation would have ended the search
   return op->getNumOperands() > 0 && op->getNumRegions() <= 1 && llvm::all_of(op->getOperands(), [&](Value operand) {
            auto* producer = operand.getDefiningOp();
            return (producer && mlir::isa<mlir::tensor::EmptyOp>(producer)) || isKnown(operand, seen);
@@ -52,7 +52,7 @@ bool isKnown(Value value) {
   return isKnown(value, seen);
 }
 
-/// Signs in which an instruction takes the operands of a product.
+/// The signedness that an instruction requires of a product's operands.
 struct Signs {
   bool first = false, second = false;
 };
@@ -67,8 +67,8 @@ class Narrower {
         extents_(op.getStaticLoopRanges()),
         operands_{x, w} {}
 
-  /// Turns sign bits so that the operands are as one of `wanted`, in their order or the other; the fewest that matter.
-  /// Under `any` only where that costs no more than the signs they have.
+  /// Flips sign bits so that the operands, in either order, match one of `wanted`, with the fewest corrections. With
+  /// `any`, only if that costs no more than the present signs.
   bool adopt(llvm::ArrayRef<Signs> wanted, bool any) {
     std::optional<std::pair<int, Signs>> best;
     const Signs own{operands_[0].is_signed, operands_[1].is_signed};
@@ -80,7 +80,7 @@ class Narrower {
         if (price && (!best || *price < best->first)) best = {*price, signs};
       }
     if (!best || !priceOf(best->second)) return false;
-    // In floats the exact sum is scaled once.
+    // For floats, the scales must be applicable to the exact sum.
     for (int i : {0, 1})
       if (operands_[i].scale && operands_[i].scale->tensor && !isParallel(i, operands_[i].scale->map)) return false;
     signs_ = best->second;
@@ -93,7 +93,7 @@ class Narrower {
       if (!turn[i]) continue;
       operands_[i].zero.constant += operands_[i].is_signed ? 128 : -128;
       operands_[i].is_signed = !operands_[i].is_signed;
-      // Weights are turned now, activations where they are loaded.
+      // Weights are flipped at compile time, activations as they are loaded.
       flipped_[i] = !isKnown(operands_[i].elements);
       if (!flipped_[i])
         operands_[i].elements = eachElement(b_, op_.getLoc(), operands_[i].elements, b_.getI8Type(), turnedSign);
@@ -116,7 +116,7 @@ class Narrower {
     return !zero.tensor && zero.constant + by == 0;
   }
 
-  /// How much work the corrections are; nothing where they cannot be.
+  /// Returns the cost of the corrections; nothing if they are impossible.
   std::optional<int> priceOf(const Signs& signs) const {
     int price = 0;
     for (int i : {0, 1}) {
@@ -124,13 +124,13 @@ class Narrower {
       if (turned(i, signs) && !known) ++price;
       if (zeroWith(i, signs)) continue;
       if (!canSum(1 - i) || !zeroIsParallel(i)) return std::nullopt;
-      // The other operand is summed up, at run time where it is not known.
+      // The other operand must be summed, at run time if it is unknown.
       price += isKnown(operands_[1 - i].elements) ? 1 : 4;
     }
     return price;
   }
 
-  /// Whether the sum over all steps of operand `i` is one over its own dimensions, or over windows that slide along
+  /// Whether the sum over all steps of operand `i` is a sum over its own dimensions, or over windows that slide along
   /// them.
   bool canSum(int i) const {
     if (!llvm::all_of(maps_[i].getResults(), isSumOfLoops)) return false;
@@ -142,7 +142,7 @@ class Narrower {
     return true;
   }
 
-  /// Whether operand `i` has a dimension that is summed up by itself.
+  /// Whether a dimension of operand `i` is indexed by a reduction loop alone.
   bool sumsAlone(int i, unsigned dimension) const {
     const auto loop = loopOf(maps_[i].getResult(dimension));
     if (!loop || kinds_[*loop] != IteratorType::reduction) return false;
@@ -150,7 +150,7 @@ class Narrower {
            1;
   }
 
-  /// Whether the zero point of operand `i` is one for all steps of a sum.
+  /// Whether the zero point of operand `i` is constant along the sum.
   bool zeroIsParallel(int i) const { return !operands_[i].zero.tensor || isParallel(i, operands_[i].zero.map); }
 
   bool isParallel(int i, AffineMap map) const {
@@ -162,14 +162,14 @@ class Narrower {
     });
   }
 
-  /// The dimension of the result that a loop walks.
+  /// Returns the dimension of the result that a loop indexes.
   std::optional<unsigned> placeOf(unsigned loop) const {
     for (auto [d, expression] : llvm::enumerate(maps_[2].getResults()))
       if (loopOf(expression) == loop) return static_cast<unsigned>(d);
     return std::nullopt;
   }
 
-  /// Element of operand `i` in 32 bits.
+  /// Returns an element of operand `i` in 32 bits.
   Value widened(OpBuilder& b, mlir::Location at, int i, Value element) const {
     if (flipped_[i]) element = turnedSign(b, at, element);
     return extended(b, at, element, operands_[i].is_signed);
@@ -198,7 +198,7 @@ class Narrower {
         .getResult(0);
   }
 
-  /// A tensor and the map from the result's dimensions to its own.
+  /// A tensor, and the map from the result's dimensions to the tensor's.
   using Placed = std::pair<Value, AffineMap>;
 
   AffineMap resultMap(llvm::ArrayRef<unsigned> loops) {
@@ -207,10 +207,10 @@ class Narrower {
     return AffineMap::get(maps_[2].getNumResults(), 0, places, b_.getContext());
   }
 
-  /// Operand `i` added up over the steps of a sum: dimensions that are walked alone, then the windows of what is left.
+  /// Sums operand `i` over the steps of the sum: first dimensions indexed by one loop, then windows.
   Placed sumOf(int i) {
     llvm::SmallVector<IteratorType> kinds;
-    llvm::SmallVector<mlir::AffineExpr> results, left;  // dimensions that stay, and how loops walk them
+    llvm::SmallVector<mlir::AffineExpr> results, left;  // remaining dimensions, and their access expressions
     llvm::SmallVector<int64_t> shape;
     const auto type = mlir::cast<RankedTensorType>(operands_[i].elements.getType());
     for (auto [d, expression] : llvm::enumerate(maps_[i].getResults())) {
@@ -237,8 +237,8 @@ class Narrower {
     return windowSums(sum.getResult(0), left);
   }
 
-  /// The sums over the windows in which loops walk the dimensions of `tensor`. The window itself is an operand without
-  /// data, as linalg's pools have it.
+  /// Returns the sums over the windows in which `walked` indexes the dimensions of `tensor`. The window itself is an
+  /// operand without data, as in linalg's pools.
   Placed windowSums(Value tensor, llvm::ArrayRef<mlir::AffineExpr> walked) {
     llvm::SmallVector<unsigned> kept, summed;
     for (unsigned loop = 0; loop < kinds_.size(); ++loop)
@@ -277,7 +277,7 @@ class Narrower {
     return mlir::linalg::FillOp::create(b_, op_.getLoc(), zero, empty).getResult(0);
   }
 
-  /// A tensor over dimensions of operand `i`.
+  /// Places a tensor over dimensions of operand `i`.
   Placed placed(int i, Value tensor, AffineMap map) {
     llvm::SmallVector<mlir::AffineExpr> places;
     for (mlir::AffineExpr expression : map.getResults()) {
@@ -287,7 +287,7 @@ class Narrower {
     return {tensor, AffineMap::get(maps_[2].getNumResults(), 0, places, b_.getContext())};
   }
 
-  /// The exact sum times both scales.
+  /// Multiplies the exact sum by both scales.
   Value scaled(Value sum) {
     auto type = mlir::RankedTensorType::get(mlir::cast<RankedTensorType>(sum.getType()).getShape(), b_.getF32Type());
     llvm::SmallVector<Value> inputs = {sum};
@@ -305,7 +305,8 @@ class Narrower {
                              [&](OpBuilder& b, mlir::Location at, mlir::ValueRange v) {
                                Value real = arith::SIToFPOp::create(b, at, b.getF32Type(), v[0]);
                                unsigned next = 1;
-                               // One after the other: the product of two small scales could be none.
+                               // One scale after the other, because the product of two small scales could underflow to
+                               // zero.
                                for (int i : {0, 1}) {
                                  Value scale = operands_[i].scale->tensor ? v[next++] : constantScale(b, at, i);
                                  real = arith::MulFOp::create(b, at, real, scale);
@@ -318,7 +319,7 @@ class Narrower {
     return arith::ConstantOp::create(b, at, b.getF32FloatAttr(operands_[i].scale->constant));
   }
 
-  /// The product less what the zero points added to it.
+  /// Subtracts the zero points' contribution from the product.
   Value corrected(Value product) {
     auto type = mlir::cast<RankedTensorType>(product.getType());
     llvm::SmallVector<Value> inputs = {product};
@@ -328,7 +329,7 @@ class Narrower {
       maps.push_back(placed.second);
       return static_cast<int>(inputs.size()) - 1;
     };
-    int zero[] = {-1, -1}, sum[] = {-1, -1};  // of operand i: its zero point, the other's sum
+    int zero[] = {-1, -1}, sum[] = {-1, -1};  // of operand i: its zero point, and the sum of the other operand
     for (int i : {0, 1}) {
       if (operands_[i].zero.isZero()) continue;
       sum[i] = add(sumOf(1 - i));
@@ -380,7 +381,7 @@ class Narrower {
   Signs signs_;
 };
 
-/// Whether an exact sum takes its place: it starts from zero and cannot leave 32 bits.
+/// Whether the sum starts from zero and cannot overflow 32 bits, so that an exact sum can replace it.
 bool startsFromZero(GenericOp op) {
   auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
   return fill && mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat());
@@ -398,8 +399,7 @@ bool writesEachOnce(GenericOp op) {
   return out.isProjectedPermutation() && out.getNumResults() == op.getNumParallelLoops();
 }
 
-/// Whether rows, columns and the sum, each along one loop, take at least half a tile: with less, vectors take less
-/// time.
+/// Whether rows, columns and the sum, each along one loop, fill at least half a tile; otherwise vectors are faster.
 bool fills(GenericOp op, const TileProduct& tile) {
   const auto maps = op.getIndexingMapsArray();
   int64_t own[2] = {0, 0}, sum = 0;
@@ -410,7 +410,7 @@ bool fills(GenericOp op, const TileProduct& tile) {
     for (int i : {0, 1})
       if (kind == IteratorType::parallel && reads[i] && !reads[1 - i]) own[i] = std::max(own[i], extent);
   }
-  // Which operand's are the rows is the instruction's to say.
+  // The instruction decides which operand supplies the rows.
   return 2 * std::min(own[0], own[1]) >= std::max(tile.rows, tile.columns) && 2 * sum >= tile.depth;
 }
 
@@ -428,7 +428,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
-  const bool any = chip.multipliesPairs();  // whatever the signs, by halves
+  const bool any = chip.multipliesPairs();  // supports any signs, in two halves
   if (any) signs.push_back({.first = false, .second = true});
   int count = 0;
   for (GenericOp op : products) {

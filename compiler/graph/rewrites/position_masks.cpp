@@ -17,28 +17,29 @@ namespace arith = mlir::arith;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// Smaller ones are read faster than positions are compared.
+/// Reading a smaller mask is faster than comparing positions.
 constexpr int64_t kLeastElements = 256;
 constexpr int64_t kBudget = int64_t{1} << 30;
 
-/// `inside` where -below <= column - row <= above, `outside` elsewhere.
+/// A matrix with `inside` where -below <= column - row <= above, and `outside` elsewhere.
 struct Band {
   const char *inside = nullptr, *outside = nullptr;
   std::optional<int64_t> below, above;
 };
 
-/// The matrix of `rows` x `columns` elements as a band; nothing where it is none, or where it is uniform.
+/// Returns a matrix of `rows` x `columns` elements as a band; nothing if it is none, or if it is uniform.
 std::optional<Band> bandOf(const char* data, int64_t width, int64_t rows, int64_t columns) {
   auto at = [&](int64_t row, int64_t column) { return data + (row * columns + column) * width; };
   auto same = [&](const char* a, const char* b) { return std::memcmp(a, b, width) == 0; };
-  // The diagonals at which the value changes, from the rows in which it does.
+  // Finds the diagonals at which the value changes, row by row.
   Band band;
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t column = 1; column < columns; ++column) {
       if (same(at(row, column - 1), at(row, column))) continue;
       const int64_t diagonal = column - row;
       if (!band.inside) {
-        // The first change is that of the uppermost row that has one: its left end is inside, unless a window begins.
+        // The first change is in the uppermost row that has one. Left of it is inside, unless it is the start of a
+        // window.
         band = {at(row, column - 1), at(row, column), std::nullopt, diagonal - 1};
       } else if (band.above == diagonal - 1 || (band.below && *band.below == -diagonal)) {
         continue;
@@ -59,8 +60,8 @@ std::optional<Band> bandOf(const char* data, int64_t width, int64_t rows, int64_
   return band;
 }
 
-/// Whether `value` is a constant, or made of constants by a few operations (a triangle of ones that is large, and made
-/// of next to nothing, is not folded).
+/// Whether `value` is a constant or a few operations on constants: a large triangle of ones computed from small
+/// operands is not folded.
 bool madeOfConstants(Value value, int depth = 8) {
   if (isKnownAtCompileTime(value)) return true;
   mlir::Operation* op = value.getDefiningOp();
@@ -100,7 +101,7 @@ class MaskReplacer {
   }
 
  private:
-  /// The loops that walk rows and columns of an operand whose other dimensions have extent 1.
+  /// Returns the loops that index rows and columns of an operand whose other dimensions have extent 1.
   static std::optional<std::pair<unsigned, unsigned>> loopsOf(GenericOp op, unsigned number) {
     auto type = mlir::dyn_cast<mlir::RankedTensorType>(op.getDpsInputs()[number].getType());
     if (!type || type.getNumElements() < kLeastElements) return std::nullopt;
@@ -133,7 +134,7 @@ class MaskReplacer {
     llvm::SmallVector<mlir::AffineMap> maps(op.getIndexingMapsArray());
     inputs.erase(inputs.begin() + number);
     maps.erase(maps.begin() + number);
-    // A loop that only the mask walked, or that a map no longer names, has no extent.
+    // Fails if a loop occurs in no other operand's map, since its extent would be unknown.
     if (!mlir::inversePermutation(mlir::concatAffineMaps(maps, op.getContext()))) return nullptr;
     auto replaced = GenericOp::create(
         builder, op.getLoc(), op->getResultTypes(), inputs, op.getDpsInits(), maps, op.getIteratorTypesArray(),
@@ -152,7 +153,8 @@ class MaskReplacer {
 
   static Value choose(mlir::OpBuilder& b, mlir::Location loc, std::pair<unsigned, unsigned> loops, const Band& band,
                       mlir::TypedAttr inside, mlir::TypedAttr outside) {
-    auto position = [&](unsigned loop) -> Value {  // half the width of an index: twice as many in a vector
+    auto position = [&](unsigned loop) -> Value {  // 32 bits instead of an index's 64, so that a vector holds twice as
+                                                   // many
       return arith::IndexCastOp::create(b, loc, b.getI32Type(), mlir::linalg::IndexOp::create(b, loc, loop));
     };
     auto constant = [&](int64_t value) -> Value {

@@ -51,8 +51,8 @@ class Rounder {
     op.erase();
   }
 
-  /// What else reads an activation that is rounded reads what is stored, each reader on its own: a conversion that many
-  /// share would be a copy.
+  /// Other readers of a rounded activation read the stored bf16 value, each through its own conversion: a shared
+  /// conversion would be a copy.
   void shareRounded() {
     for (auto& [value, half] : activations_) {
       mlir::Operation* rounding = half.getDefiningOp();
@@ -70,7 +70,7 @@ class Rounder {
   }
 
  private:
-  /// `value` in bf16, rounded where it is computed: before what only moves it.
+  /// Returns `value` in bf16, rounded by its producer, before data movement.
   Value rounded(Value value) {
     if (Value known = rounded_.lookup(value)) return known;
     Value result = moved(value);
@@ -85,7 +85,7 @@ class Rounder {
     return rounded_[value] = result;
   }
 
-  /// What a view, a slice, a transpose or a padding with zeros makes of its operand rounded; null for others.
+  /// Returns a view, slice, transpose or zero padding of the rounded operand; null for other operations.
   Value moved(Value value) {
     mlir::Operation* op = value.getDefiningOp();
     if (!op) return {};
@@ -126,7 +126,7 @@ class Rounder {
 
   OpBuilder builder_;
   llvm::DenseMap<Value, Value> rounded_;
-  llvm::SmallVector<std::pair<Value, Value>> activations_;  ///< computed by the model, and rounded
+  llvm::SmallVector<std::pair<Value, Value>> activations_;  ///< values computed by the model, and their rounded forms
 };
 
 }  // namespace

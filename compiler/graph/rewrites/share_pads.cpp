@@ -20,7 +20,7 @@ mlir::Attribute constantOf(PadOp pad) {
   return constant;
 }
 
-/// Whether `large` pads at least as much as `small`, with the same.
+/// Whether `large` pads at least as much as `small` on every side, with the same constant.
 bool covers(PadOp large, PadOp small) {
   if (constantOf(large) != constantOf(small)) return false;
   for (int64_t d = 0; d < large.getResultType().getRank(); ++d) {
@@ -31,7 +31,7 @@ bool covers(PadOp large, PadOp small) {
   return true;
 }
 
-/// The part of `pad`'s result from `margin` elements before the source on, with extents `shape`.
+/// Returns the part of `pad`'s result from `margin` elements before the source on, with extents `shape`.
 Value insideOf(PadOp pad, llvm::ArrayRef<int64_t> margin, llvm::ArrayRef<int64_t> shape) {
   mlir::OpBuilder b(pad->getContext());
   b.setInsertionPointAfter(pad);
@@ -58,13 +58,13 @@ int share(Value value) {
   }
   if (pads.empty() || pads.size() + others < 2) return 0;
   auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
-  if (llvm::is_contained(shape, 0)) return 0;  // there is no inside to read
+  if (llvm::is_contained(shape, 0)) return 0;  // nothing inside to read
   PadOp largest = pads.front();
   for (PadOp pad : pads) {
     if (covers(pad, largest)) largest = pad;
   }
   largest->moveAfter(value.getDefiningOp());
-  // Others may read its constant further up: it moves only where it stands behind.
+  // Other operations may use its constant earlier, so it moves only if it comes later.
   if (mlir::Operation* with = largest.getConstantPaddingValue().getDefiningOp();
       with && with->getBlock() == largest->getBlock()) {
     moveBefore(with->getResult(0), value.getDefiningOp());

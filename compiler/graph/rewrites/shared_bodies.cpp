@@ -20,13 +20,13 @@ using mlir::OperationEquivalence;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// A number that a body reads: where, and its value.
+/// A number in a body: its use and its value.
 struct Number {
   mlir::OpOperand* use;
   mlir::FloatAttr value;
 };
 
-/// What a body reads as numbers, in the order of its operations, and a hash of all else.
+/// The numbers that a body reads, in the order of its operations, and a hash of everything else.
 struct Shape {
   size_t hash = 0;
   std::vector<Number> numbers;
@@ -45,7 +45,7 @@ Shape shapeOf(GenericOp op) {
       OperationEquivalence::IgnoreLocations);
   for (mlir::BlockArgument argument : op.getBody()->getArguments()) places.try_emplace(argument, places.size());
   for (mlir::Operation& inner : *op.getBody()) {
-    // Numbers count where they are read.
+    // Numbers are compared at their uses.
     if (inner.getNumResults() == 1 && numberOf(inner.getResult(0))) continue;
     hash = llvm::hash_combine(hash, OperationEquivalence::computeHash(&inner, OperationEquivalence::ignoreHashValue,
                                                                       OperationEquivalence::ignoreHashValue,
@@ -71,7 +71,7 @@ bool mayShare(GenericOp op) {
          llvm::all_of(*op.getBody(), [](mlir::Operation& inner) { return inner.getNumRegions() == 0; });
 }
 
-/// Reads `numbers` (some of the body's) from scalar operands, one each: members of a class stay equal.
+/// Replaces `numbers` of the body by scalar operands, one each, so that all bodies of a class stay equal.
 void readFromOperands(GenericOp op, llvm::ArrayRef<Number> numbers,
                       llvm::function_ref<Value(mlir::FloatAttr)> operandOf) {
   if (numbers.empty()) return;

@@ -19,10 +19,10 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// Views, slices and paddings that are followed; each is made again for the product.
+/// Most views, slices and paddings to trace through; each is rebuilt for the product.
 constexpr int kLongestWay = 16;
 
-/// An argument of a body in 32 bits, extended from 8.
+/// An 8-bit argument of a body, extended to 32 bits.
 struct Extended {
   mlir::BlockArgument argument;
   bool is_signed = false;
@@ -36,7 +36,7 @@ std::optional<Extended> extendedOf(Value value) {
   return Extended{argument, mlir::isa<arith::ExtSIOp>(op)};
 }
 
-/// The one value of all elements of a tensor of 8 bits, if it is known.
+/// Returns the common value of all elements of an 8-bit tensor, if it is known.
 std::optional<int64_t> uniformValue(Value tensor, bool is_signed, ConstantEvaluator& constants) {
   int64_t budget = 1 << 20;
   const auto known = constants.evaluate(tensor, budget);
@@ -47,7 +47,7 @@ std::optional<int64_t> uniformValue(Value tensor, bool is_signed, ConstantEvalua
                    : static_cast<int64_t>(static_cast<uint8_t>(known->data[0]));
 }
 
-/// scale * real(value): the value, and the scale as an argument of the body or a constant.
+/// scale * real(value), where the scale is an argument of the body or a constant.
 struct Scaled {
   Value value;
   mlir::BlockArgument argument;  ///< or null
@@ -68,7 +68,7 @@ std::optional<Scaled> scaledValue(Value yielded) {
   return std::nullopt;
 }
 
-/// The operation that extends elements, subtracts the zero point and scales, and nothing else.
+/// Matches an operation that only extends elements, subtracts the zero point and scales.
 std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) {
   if (kindOf(op) != OpKind::kElementwise || op->getNumResults() != 1 || op.getNumDpsInputs() > 3) return std::nullopt;
   Value yielded = op.getBody()->getTerminator()->getOperand(0);
@@ -104,7 +104,7 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
   if (!source || !isInput(*source) || (zero && (!isInput(*zero) || zero->argument == source->argument)))
     return std::nullopt;
   if (!maps[source->argument.getArgNumber()].isIdentity()) return std::nullopt;
-  // Floats do not wrap: the integers that stand for them must be differences of 8-bit values.
+  // Floats do not wrap, so the difference must be one of 8-bit values.
   if (shifted.scale) {
     const int64_t low = source->is_signed ? -128 : 0, high = source->is_signed ? 127 : 255;
     if (shifted.zero.constant < low || shifted.zero.constant > high) return std::nullopt;
@@ -124,7 +124,7 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
   return shifted;
 }
 
-/// Each element plus or minus the one zero point that is found at run time, modulo 256.
+/// Adds or subtracts a run-time zero point from each element, modulo 256.
 template <typename Op>
 Value moveByZero(mlir::OpBuilder& b, mlir::Location loc, Value elements, Value zero) {
   const auto type = mlir::cast<RankedTensorType>(elements.getType());
@@ -141,8 +141,8 @@ Value moveByZero(mlir::OpBuilder& b, mlir::Location loc, Value elements, Value z
       .getResult(0);
 }
 
-/// The same padding, of elements, with their zero point. One that is found at run time is subtracted before and added
-/// behind a padding with zero: modulo 256 that changes no element, and the border becomes the zero point.
+/// Pads elements with their zero point. A run-time zero point is subtracted before a zero padding and added after it:
+/// modulo 256 this changes no element, and the padding becomes the zero point.
 Value padElements(mlir::OpBuilder& b, mlir::tensor::PadOp pad, const ShiftedOperand& inner) {
   const Value with = pad.getConstantPaddingValue();
   if (!with || (inner.zero.tensor && (inner.zero.constant != 0 || inner.zero.is_signed != inner.is_signed))) return {};
@@ -169,7 +169,7 @@ std::optional<ShiftedOperand> follow(mlir::OpBuilder& b, Value value, ConstantEv
     auto inner = follow(b, op->getOperand(0), constants, depth + 1);
     if (!inner) return std::nullopt;
     inner->elements = transpose(b, op->getLoc(), inner->elements, permutation);
-    // Dimension d of what is moved stands at the place where the permutation names it.
+    // Dimension d of the operand is at the position where the permutation names it.
     llvm::SmallVector<mlir::AffineExpr> places(permutation.size());
     for (auto [place, source] : llvm::enumerate(permutation)) places[source] = b.getAffineDimExpr(place);
     auto move = [&](AffineMap& map) { map = map.replaceDimsAndSymbols(places, {}, permutation.size(), 0); };

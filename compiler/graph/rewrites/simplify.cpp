@@ -36,13 +36,14 @@ int dropUnitBroadcasts(mlir::func::FuncOp main) {
       auto type = mlir::dyn_cast<mlir::RankedTensorType>(op.getDpsInputs()[index].getType());
       if (!type || type.getRank() < 2 || type.getNumElements() == 0) continue;
       if (maps[index].getNumResults() == maps[index].getNumDims()) continue;  // a transpose, not a broadcast
-      // Row statistics, read by the leading loops, never hinder; a view would part them from their reduction.
+      // Row statistics, indexed by the leading loops, prevent nothing, and a view would separate them from their
+      // reduction.
       bool leading = true;
       for (auto [d, result] : llvm::enumerate(maps[index].getResults()))
         leading &= result == builder.getAffineDimExpr(d);
       if (leading) continue;
       llvm::SmallVector<mlir::AffineExpr> kept;
-      // Each kept dimension takes the unit dimensions around it.
+      // Each kept dimension absorbs its adjacent unit dimensions.
       llvm::SmallVector<mlir::ReassociationIndices> groups;
       mlir::ReassociationIndices pending;
       for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -77,7 +78,7 @@ int removeDeadCode(mlir::func::FuncOp main) {
   const int before = countWork(main);
   llvm::SmallVector<mlir::Operation*> ops;
   for (mlir::Operation& op : main.getBody().front().without_terminator()) ops.push_back(&op);
-  // Readers first, so that a chain goes as a whole.
+  // Readers come first, so that a whole chain is removed.
   for (mlir::Operation* op : llvm::reverse(ops)) {
     if (mlir::isOpTriviallyDead(op)) op->erase();
   }
@@ -86,7 +87,8 @@ int removeDeadCode(mlir::func::FuncOp main) {
 
 int eliminateDuplicates(mlir::func::FuncOp main) {
   const int before = countWork(main);
-  // A body with a constant of its own differs from one that reads the same constant from outside.
+  // Hoists constants from bodies: a body with a constant of its own differs from one that reads the same constant from
+  // outside.
   llvm::SmallVector<mlir::arith::ConstantOp> inner;
   mlir::Block& entry = main.getBody().front();
   main.walk([&](mlir::arith::ConstantOp op) {
@@ -101,7 +103,7 @@ absl::Status canonicalizeGraph(mlir::func::FuncOp main, Canonicalizer& canonical
   bool changed = false;
   const bool canonical = canonicalizer.run(main, changed);
   const bool merged = mergeCommonValues(main);
-  // That leaves duplicates' users in a form that folds further.
+  // Merging may enable further folding of the duplicates' users.
   if (merged || !canonical) canonicalizer.run(main, changed);
   if ((changed || merged) && mlir::failed(mlir::verify(main))) {
     return failureStatus(v1::Failure::INTERNAL, "canonicalization of the graph failed");

@@ -9,7 +9,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Whether `operand` of an elementwise operation is a view of what a root has just computed for it alone.
+/// Whether `operand` of an elementwise operation is a view of a result that a root computed for it alone.
 bool viewsFreshResult(mlir::OpOperand* operand) {
   auto consumer = mlir::dyn_cast<mlir::linalg::GenericOp>(operand->getOwner());
   if (!consumer || kindOf(consumer) != OpKind::kElementwise || consumer->getNumResults() != 1) return false;
@@ -40,7 +40,7 @@ int sinkViews(mlir::func::FuncOp main) {
   const int before = countViewedLoops(main);
   if (before == 0) return 0;
   mlir::RewritePatternSet patterns(main.getContext());
-  // A producer's collapse_shape expands the loops of its reader, an expand_shape collapses them.
+  // A collapse_shape before an operation expands its loops; an expand_shape collapses them.
   mlir::linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, viewsFreshResult);
   mlir::linalg::populateFoldReshapeOpsByCollapsingPatterns(patterns, viewsFreshResult);
   (void)mlir::applyPatternsGreedily(main, std::move(patterns));

@@ -35,18 +35,18 @@ using mlir::utils::IteratorType;
 
 constexpr char kSplitChoice[] = "split", kWhole[] = "whole";
 
-/// A sum that can be cut, and what is known of it.
+/// A sum that can be split, with its properties.
 struct Sum {
   GenericOp op;
-  Operation* combiner = nullptr;  ///< of its body: adds a step to what is there
-  mlir::TypedAttr neutral = {};   ///< what changes nothing
-  unsigned loop = 0;              ///< is cut
-  int64_t steps = 0;              ///< of that loop
+  Operation* combiner = nullptr;  ///< operation of the body that adds a step to the accumulator
+  mlir::TypedAttr neutral = {};   ///< neutral element of the combiner
+  unsigned loop = 0;              ///< the loop that is split
+  int64_t steps = 0;              ///< iterations of that loop
   int64_t results = 1;
   bool product = false;
 };
 
-/// out = combiner(out, step), and nothing else of the body reads out.
+/// Returns the operation of out = combiner(out, step), if the body reads out nowhere else.
 Operation* combinerOf(GenericOp op) {
   Operation* combiner = op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
   mlir::BlockArgument out = op.getBody()->getArguments().back();
@@ -60,7 +60,7 @@ Operation* combinerOf(GenericOp op) {
              : nullptr;
 }
 
-/// Whether every operand is read several times, as a product's of two matrices, not of a matrix and a vector.
+/// Whether every operand is read several times: true for a product of two matrices, not for a matrix and a vector.
 bool reusesAll(GenericOp op) {
   int64_t points = 1;
   for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
@@ -85,7 +85,7 @@ std::optional<Sum> sumOf(GenericOp op) {
   for (auto [loop, extent] : llvm::enumerate(extents)) {
     const auto position = static_cast<unsigned>(loop);
     if (op.getIteratorTypesArray()[loop] != IteratorType::reduction || extent <= sum.steps) continue;
-    // A dimension of whatever it walks, never a part of a window.
+    // The loop must be a dimension of each operand, never part of a window.
     const bool alone = llvm::all_of(op.getDpsInputOperands(), [&](mlir::OpOperand* input) {
       return llvm::all_of(op.getMatchingIndexingMap(input).getResults(), [&](AffineExpr expression) {
         return mlir::isa<mlir::AffineDimExpr>(expression) || !expression.isFunctionOfDim(position);
@@ -98,7 +98,7 @@ std::optional<Sum> sumOf(GenericOp op) {
   return sum.steps > 1 && sum.results > 0 ? std::optional(sum) : std::nullopt;
 }
 
-/// Whether what it reads most of lies along its sum, so that each lane sums a part.
+/// Whether its largest operand is contiguous along the sum, so that each lane sums a part.
 bool sumsAlongVectors(GenericOp op) {
   mlir::OpOperand* widest = *llvm::max_element(op.getDpsInputOperands(), [](mlir::OpOperand* a, mlir::OpOperand* b) {
     return tensorBytes(a->get().getType()) < tensorBytes(b->get().getType());
@@ -109,11 +109,11 @@ bool sumsAlongVectors(GenericOp op) {
   return innermost && op.getIteratorTypesArray()[innermost.getPosition()] == IteratorType::reduction;
 }
 
-/// Additions one after another, in single precision: their errors are up to as many halves of the last place, and reach
-/// it where what is added is much alike (the pixels of a channel in front of a normalization).
+/// Most successive additions in single precision. The error is up to half an ulp per addition, and comes close to that
+/// if all terms are similar (the pixels of a channel before a normalization).
 constexpr int64_t kMostAdditions = 16384, kAdditions = 1024;
 
-/// Into how many parts a sum is cut so that none adds too many one after another; 1: it does not.
+/// Returns the number of parts that keeps successive additions below the limit; 1: the sum is short enough.
 int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
   GenericOp op = sum.op;
   if (!mlir::isa<arith::AddFOp>(sum.combiner) || sum.product || !sum.neutral.getType().isF32()) return 1;
@@ -128,10 +128,10 @@ int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
   return least;
 }
 
-/// Vectors of a product's results side by side, so that what is loaded serves two.
+/// Adjacent vectors of a product's results that share a loaded operand.
 constexpr int64_t kOfProduct = 2;
 
-/// Times of a sum as a whole and in parts, in microseconds of the slowest core.
+/// Prices of a sum as a whole and in parts, in microseconds of the slowest core.
 class SplitPrices {
  public:
   SplitPrices(const Sum& sum, const Chip& chip) : sum_(sum), chip_(chip), op_(sum.op) {
@@ -141,17 +141,17 @@ class SplitPrices {
                               chip.operationsPerSecond();
     const Chip::Level& level = chip.levelHolding(bytes);
     work_us_ = 1e6 * std::max(arithmetic, bytes / chip.bytesPerSecond(level));
-    // Additions to one vector wait for each other: fewer of them read less than there is to be had.
+    // Additions to one vector depend on each other, so few vectors do not use the full bandwidth.
     const double alone = static_cast<double>(4 * chip.lanes()) / chip.multiplyAddLatency();
     pieces_ = piecesOf(std::clamp<int64_t>(static_cast<int64_t>(std::ceil(level.bytes_per_cycle / alone)), 1,
                                            std::max<int64_t>(1, chip.prices().tiles().sums())));
   }
 
-  /// Pieces of the results that cores can share without losing lanes.
+  /// Pieces of the results that cores can share without leaving lanes idle.
   int64_t pieces() const { return pieces_; }
   double whole() const { return work_us_ * busiest(pieces()); }
   double inParts(int64_t parts) const { return work_us_ * busiest(pieces() * parts) + costOf(parts); }
-  /// Phases and partial results.
+  /// The cost of phases and partial results.
   double costOf(int64_t parts) const {
     const double bytes = static_cast<double>(parts * tensorBytes(op_.getResult(0).getType()));
     const double passes = chip_.prices().memory().written_passes() + 1;
@@ -160,7 +160,7 @@ class SplitPrices {
     return phases * 1e6 * chip_.seconds(chip_.prices().steps().phase_cycles()) +
            passes * bytes / rate * busiest(ceilDiv(sum_.results, chip_.lanes()));
   }
-  /// The number of parts that takes least; 1: none.
+  /// Returns the number of parts with the least time; 1: not split.
   int64_t best() const {
     const int64_t shortest = 4 * chip_.lanes();
     int64_t best = 1;
@@ -172,18 +172,18 @@ class SplitPrices {
     }
     return best;
   }
-  /// What cores that wait would have done is worth more than twice what the parts cost.
+  /// The idle cores' time must be worth more than twice the cost of the parts.
   bool pays(int64_t parts) const {
     return parts > 1 && work_us_ * (busiest(pieces()) - busiest(pieces() * parts)) > 2 * costOf(parts);
   }
 
  private:
-  /// Of a sum along its vectors one a result, else as many vectors as keep a core busy.
+  /// For a sum along its vectors one piece per result, otherwise as many vectors as keep a core busy.
   int64_t piecesOf(int64_t vectors) const {
     if (sumsAlongVectors(op_) && !sum_.product) return sum_.results;
     return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
   }
-  /// The busiest core's share of equal pieces.
+  /// Returns the busiest core's share of equal pieces.
   double busiest(int64_t pieces) const { return dealtUnevenly(pieces, chip_.cores()) / chip_.cores(); }
 
   const Sum& sum_;
@@ -207,7 +207,7 @@ class Writer {
   }
 
  private:
-  /// An operand's steps from `first` on, so many; what does not walk the loop as it is.
+  /// Returns `count` steps of an operand from `first` on, or the whole operand if the loop does not index it.
   Value stepsOf(mlir::OpOperand* input, int64_t first, int64_t count) {
     Value value = input->get();
     auto type = mlir::cast<RankedTensorType>(value.getType());
@@ -241,7 +241,7 @@ class Writer {
                              });
   }
 
-  /// p[s, i] = sum over q of f(x[i, s Q + q]): the loop of parts in front of all others.
+  /// p[s, i] = sum over q of f(x[i, s Q + q]): the loop of parts is outermost.
   Value partialResults(int64_t parts, int64_t each) {
     llvm::SmallVector<Value> inputs;
     llvm::SmallVector<AffineMap> maps;
@@ -282,7 +282,7 @@ class Writer {
     return copied(inputs, filled(shape), maps, kinds).getResult(0);
   }
 
-  /// The steps from `first` on, added to `init`.
+  /// Adds the steps from `first` on to `init`.
   Value rest(int64_t first, Value init) {
     llvm::SmallVector<Value> inputs;
     for (mlir::OpOperand* input : op_.getDpsInputOperands())

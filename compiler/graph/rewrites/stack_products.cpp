@@ -21,14 +21,14 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::tensor::ExtractSliceOp;
 
-/// A product [rows, columns] = slice [rows, k] x weights, with the slice it reads.
+/// A product [rows, columns] = slice [rows, k] x weights, and its slice.
 struct Member {
   GenericOp product;
   ExtractSliceOp slice;
-  int64_t dim = 0;  ///< of the slice's source: the one that is cut
+  int64_t dim = 0;  ///< the dimension of the source that the slice cuts
 };
 
-/// The only dimension `slice` cuts, if it takes neighbours of it and leaves the last dimension whole.
+/// Returns the only dimension that `slice` cuts, if its elements are adjacent and the last dimension is whole.
 std::optional<int64_t> dimensionCut(ExtractSliceOp slice) {
   const RankedTensorType source = slice.getSourceType();
   if (!slice.getOffsets().empty() || !slice.getSizes().empty() || !slice.getStrides().empty()) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<int64_t> dimensionCut(ExtractSliceOp slice) {
   return cut;
 }
 
-/// Whether the operands are [m, k] and the result [m, n], in this order; the weights may lie either way.
+/// Whether the operands are [m, k] and the result [m, n], in this order; the weights may be transposed.
 bool isPlainProduct(GenericOp op) {
   if (!isProduct(op)) return false;
   auto dims = mlir::linalg::inferContractionDims(op);
@@ -68,7 +68,8 @@ std::optional<Member> memberOf(GenericOp op, int64_t most_rows) {
   auto slice = mlir::dyn_cast_or_null<ExtractSliceOp>(producer);
   if (!slice || isKnownAtCompileTime(slice.getSource())) return std::nullopt;
   const auto cut = dimensionCut(slice);
-  // Rows of the product are rows of the slice when both end in the reduced dimension: views keep the order.
+  // Views keep the order of elements, so rows of the product are rows of the slice if both end in the reduced
+  // dimension.
   const auto left = mlir::cast<RankedTensorType>(op.getDpsInputs()[0].getType());
   const RankedTensorType source = slice.getSourceType();
   if (!cut || left.getShape().back() != source.getShape().back() || left.getDimSize(0) >= most_rows)
@@ -86,7 +87,7 @@ bool together(const Member& a, const Member& b) {
                                                           mlir::OperationEquivalence::Flags::IgnoreLocations);
 }
 
-/// Extent of the dimension that is cut which the members read, and whether that is worth the whole.
+/// Whether the members read most of the cut dimension, so that computing all of it pays.
 bool coversMost(llvm::ArrayRef<Member> row) {
   const Member& first = row.front();
   ExtractSliceOp slice = first.slice;
@@ -99,7 +100,7 @@ bool coversMost(llvm::ArrayRef<Member> row) {
   return 4 * llvm::count(read, true) >= 3 * extent;
 }
 
-/// All dimensions but the last as one.
+/// Groups all dimensions except the last.
 llvm::SmallVector<mlir::ReassociationIndices> rowsAndColumns(int64_t rank) {
   mlir::ReassociationIndices rows;
   for (int64_t d = 0; d + 1 < rank; ++d) rows.push_back(d);

@@ -21,13 +21,13 @@ using mlir::tensor::ExtractSliceOp;
 
 constexpr int64_t kSplitFanOut = 32;
 
-/// One of the equal parts of its source along a dimension, all of it along the others.
+/// One of the equal parts of its source along a dimension; it has the other dimensions whole.
 struct Part {
   int64_t dim = -1, size = 0;
   bool operator<(const Part& other) const { return std::pair(dim, size) < std::pair(other.dim, other.size); }
 };
 
-/// Nothing where the slice is anything else.
+/// Returns nothing if the slice has another form.
 std::optional<Part> partOf(ExtractSliceOp slice) {
   if (kindOf(slice) != OpKind::kSlice || !slice.hasUnitStride()) return std::nullopt;
   Part part;
@@ -46,7 +46,7 @@ void setOffset(ExtractSliceOp slice, Value source, const Part& part, int64_t off
   slice.getSourceMutable().assign(source);
 }
 
-/// The part [offset, offset + size) of `source` along the dimension, in memory of its own.
+/// Copies the part [offset, offset + size) of `source` along the dimension into its own memory.
 Value copyOf(mlir::OpBuilder& b, mlir::Location location, Value source, int64_t dim, int64_t offset, int64_t size) {
   const auto whole = mlir::cast<RankedTensorType>(source.getType());
   llvm::SmallVector<int64_t> offsets(whole.getRank(), 0), sizes(whole.getShape()), strides(whole.getRank(), 1);
@@ -66,7 +66,7 @@ Value copyOf(mlir::OpBuilder& b, mlir::Location location, Value source, int64_t 
       .getResult(0);
 }
 
-/// Lets slices, by their offsets in `source`, read from copies of it.
+/// Makes slices, keyed by their offsets in `source`, read from copies of it.
 void cut(mlir::OpBuilder& b, Value source, const Part& part, const std::multimap<int64_t, ExtractSliceOp>& slices) {
   const int64_t extent = mlir::cast<RankedTensorType>(source.getType()).getDimSize(part.dim);
   int64_t span = part.size * kSplitFanOut;

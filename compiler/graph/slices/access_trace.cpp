@@ -42,7 +42,7 @@ absl::Status AccessTrace::need(Value value, Subscripts subscripts, Operation* re
   return notFollowed(reader->getName().getStringRef().str(), " and others read a value in ways that no slice serves");
 }
 
-/// The loops of a window, and of what it slides over in small steps, are one piece.
+/// The loops of a window, and those it slides over in small steps, must not be cut separately.
 void AccessTrace::keepWindowsWhole(LinalgOp op, mlir::AffineExpr expression, int iteration) {
   expression.walk([&](mlir::AffineExpr inner) {
     auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(inner);
@@ -74,7 +74,7 @@ absl::Status AccessTrace::visitLinalg(LinalgOp op, int written) {
     if (!mlir::isa<RankedTensorType>(input->get().getType())) continue;
     Subscripts read;
     for (mlir::AffineExpr expression : op.getMatchingIndexingMap(input).getResults()) {
-      // Loops may have been split since: the present ones.
+      // Substitutes the present loops, since some may have been split meanwhile.
       auto subscript = LoopSpace::substitute(expression, space_.at(iteration));
       if (!subscript) return notFollowed("an access function is not linear");
       if (!mlir::isa<mlir::AffineDimExpr>(expression)) keepWindowsWhole(op, expression, iteration);
@@ -116,7 +116,7 @@ absl::Status AccessTrace::visit(Operation* op) {
   auto type = mlir::dyn_cast<RankedTensorType>(op->getResult(0).getType());
   if (!type) return notFollowed("an operation gives no tensor");
   if (!needed_.contains(op->getResult(0))) {
-    // Nobody inside reads it: the result.
+    // No operation inside reads it, so it is the result.
     if (op != ops_.back()) return notFollowed("there are two results");
     Subscripts loops;
     for (int64_t extent : type.getShape()) {
@@ -135,7 +135,7 @@ absl::Status AccessTrace::visit(Operation* op) {
 void AccessTrace::findCuts() {
   const Subscripts& result = space_.at(needed_.lookup(ops_.back()->getResult(0)));
   for (auto [dimension, subscript] : llvm::enumerate(result)) {
-    // A dimension that a view splits is a loop over runs and one within them, which stays whole.
+    // A dimension split by a view has an outer loop, and an inner one that stays whole.
     const auto at =
         std::ranges::find_if(subscript, [&](const fusion::Term& term) { return space_.cuttable(term.loop); });
     if (at == subscript.end()) continue;

@@ -20,7 +20,7 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::LinalgOp;
 
-/// Bounds the search: shorter loops are not cut.
+/// Limits the search: shorter loops are not cut.
 constexpr int64_t kShort = 64;
 
 template <typename... Parts>
@@ -40,7 +40,7 @@ double pointsOf(LinalgOp op) {
 
 bool isMember(Operation* op) { return kindOf(op) == OpKind::kHeavy; }
 
-/// Whether slices only move what they need of `value` from outside: transposes, paddings and views of it.
+/// Whether slices only move elements of `value` from outside, by transposes, paddings and views.
 bool isMoved(const AccessTrace& trace, Value value) {
   if (!trace.made(value)) return true;
   Operation* op = value.getDefiningOp();
@@ -50,7 +50,7 @@ bool isMoved(const AccessTrace& trace, Value value) {
 }
 bool isReduction(Operation* op) { return kindOf(op) == OpKind::kReduction; }
 
-/// From the trace of all operations: members forward.
+/// Builds a chain from the trace of all operations, first member first.
 class ChainBuilder {
  public:
   ChainBuilder(const AccessTrace& trace, std::span<const Group* const> groups, const Chip& chip)
@@ -87,14 +87,14 @@ class ChainBuilder {
   const AccessTrace& trace_;
   const Chip& chip_;
   GroupChain result_;
-  const Group* before_ = nullptr;       ///< moves what the first member reads
-  const Group* behind_ = nullptr;       ///< moves what the last one writes
-  const Group* normalizing_ = nullptr;  ///< works on whole rows of what the last one writes: a member of its own
+  const Group* before_ = nullptr;       ///< moves the first member's operand
+  const Group* behind_ = nullptr;       ///< moves the last member's result
+  const Group* normalizing_ = nullptr;  ///< normalizes whole rows of the last result: an additional member
   llvm::SmallPtrSet<Operation*, 32> rows_;
   llvm::DenseMap<Operation*, int> member_of_;
 };
 
-/// The last member that `value` depends on, -1 for none.
+/// Returns the last member that `value` depends on, -1 for none.
 int ChainBuilder::memberBehind(Value value) const {
   Operation* op = value.getDefiningOp();
   if (!op || !trace_.made(value)) return -1;
@@ -124,7 +124,7 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
       member.inputs.push_back(result_.chain.members[behind].output);
     } else if (trace_.made(input->get())) {
       member.inputs.push_back(
-          addTensor(input->get(), trace_.needed(input->get())));  // prepared by what stands before the product
+          addTensor(input->get(), trace_.needed(input->get())));  // prepared by operations before the product
     }
   }
   member.output = addTensor(op->getResult(0), trace_.needed(op->getResult(0)));
@@ -133,7 +133,7 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
   return absl::OkStatus();
 }
 
-/// All that is done to the rows as one member: in memory are what it starts from and what it ends with.
+/// Adds all operations on the rows as one member: in memory are only its initial operand and its final result.
 void ChainBuilder::addNormalization() {
   fusion::Member member;
   const auto index = static_cast<int>(result_.chain.members.size());
@@ -162,7 +162,7 @@ void ChainBuilder::addNormalization() {
   result_.chain.members.push_back(std::move(member));
 }
 
-/// Whether somebody outside reads `value`, through views or not.
+/// Whether an operation outside reads `value`, directly or through views.
 bool ChainBuilder::leaves(Value value) const {
   return llvm::any_of(value.getUsers(), [&](Operation* user) {
     if (kindOf(user) == OpKind::kView) return leaves(user->getResult(0));
@@ -170,7 +170,8 @@ bool ChainBuilder::leaves(Value value) const {
   });
 }
 
-/// Results before the last one, and the dimensions along which slices of these fall apart as those of the last one do.
+/// Finds results before the last one that are read outside, and the dimensions along which they can be sliced like the
+/// last one.
 void ChainBuilder::findLeft() {
   for (Operation* op : trace_.ops()) {
     if (op == trace_.ops().back() || kindOf(op) == OpKind::kView || !leaves(op->getResult(0))) continue;
@@ -188,7 +189,7 @@ void ChainBuilder::findLeft() {
   }
 }
 
-/// What is done to intermediates outside of members' own groups: passes over them and arithmetic.
+/// Counts passes over intermediates and arithmetic of operations outside the members' own groups.
 void ChainBuilder::countBetween() {
   llvm::SetVector<Value> passing;
   for (Operation* op : trace_.ops()) {
@@ -197,7 +198,7 @@ void ChainBuilder::countBetween() {
     const double points = pointsOf(linalg_op);
     result_.between.flops += vectorWork(linalg_op);
     if (!rows_.contains(op)) continue;
-    // Within a group of rows a row stays in the cache: what counts is what enters and leaves the group.
+    // Within a group of rows a row stays in the cache, so only values that enter and leave the group count.
     auto whole = [&](Value value) {
       auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
       return type && static_cast<double>(type.getNumElements()) == points;
@@ -214,7 +215,7 @@ void ChainBuilder::countBetween() {
   result_.between.passes = static_cast<double>(passing.size());
 }
 
-/// Whether a group changes the order of elements: what is read along vectors is not written along them.
+/// Whether a group changes the order of elements, so that contiguous reads are not contiguous writes.
 bool turns(const Group& group) {
   return llvm::any_of(group.ops, [](Operation* op) {
     auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
@@ -224,12 +225,12 @@ bool turns(const Group& group) {
 
 void ChainBuilder::countMoved() {
   const fusion::Member &first = result_.chain.members.front(), &last = result_.chain.members.back();
-  // What is made before the first member is the first of its operands.
+  // The value made before the first member is its first operand.
   if (before_) result_.between.moved.push_back({first.inputs[0], turns(*before_)});
   if (behind_) result_.between.moved.push_back({last.output, turns(*behind_)});
 }
 
-/// What comes from outside is read by a member, or by what stands behind one.
+/// An outer value is an operand of a member, or of an operation after one.
 void ChainBuilder::addReads() {
   for (const AccessTrace::Read& read : trace_.reads()) {
     const auto own = member_of_.find(read.reader);

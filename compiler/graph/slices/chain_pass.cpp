@@ -13,8 +13,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Decides chains and regions of @main for a machine given by options, prints every decision, and puts each group
-/// beside @main as a function with its slices as an attribute.
+/// Decides chains and regions of @main for a machine given by options, prints every decision, and outlines each group
+/// next to @main with its slices as an attribute.
 class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationPass<mlir::ModuleOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseChainsPass)

@@ -16,9 +16,9 @@
 namespace tessera::compiler {
 namespace {
 
-/// Where all that is possible is taken, also what loses (fusion::Merging::kWhereverItCan).
+/// Gain assumed for candidates that lose, with fusion::Merging::kWhereverItCan.
 constexpr double kNextToNothing = 1e-9;
-/// Of all gains: what rounding leaves of a difference.
+/// Fraction of all gains below which a difference is a rounding error.
 constexpr double kLeastTold = 1e-6;
 
 bool isRegion(const FusionOffer& offer) { return offer.decision.kind() == kRegionChoice; }
@@ -78,7 +78,7 @@ class FusionChooser {
   GraphChoices& choices_;
   std::vector<FusionOffer> offers_;
   std::vector<int> taken_by_;  // by group
-  std::vector<bool> goes_on_;  // by group: a chain that may be taken has it in front of its last one
+  std::vector<bool> goes_on_;  // by group: an available candidate contains it before its last group
   std::optional<v1::Decision> summary_;
 };
 
@@ -94,12 +94,13 @@ void FusionChooser::takePinned() {
   }
 }
 
-/// Whether the rows that it ends with go on in another chain: what lies between is gone there as well.
+/// Whether another candidate continues from the normalized rows at the end of this one: fusing that one removes the
+/// rows.
 bool FusionChooser::waits(const FusionOffer& offer) const {
   return offer.stops_at_rows && goes_on_[offer.groups.back()];
 }
 
-/// Positions of those that may still be taken; `waiting`: of those alone that wait, or do not.
+/// Returns positions of candidates that are still available; with `waiting`, only those with waits() == *waiting.
 std::vector<int> FusionChooser::openOffers(std::optional<bool> waiting) const {
   std::vector<int> open;
   for (size_t i = 0; i < offers_.size(); ++i) {
@@ -110,14 +111,14 @@ std::vector<int> FusionChooser::openOffers(std::optional<bool> waiting) const {
   return open;
 }
 
-/// The best of them together; what it takes are positions in `open`.
+/// Selects the best of them; the result's positions refer to `open`.
 fusion::Selection FusionChooser::select(const std::vector<int>& open) const {
   std::vector<fusion::Offer> offers;
   for (const int i : open) offers.push_back({offers_[i].groups, std::max(offers_[i].gain_us, kNextToNothing)});
   return fusion::select(offers);
 }
 
-/// Returns the gain.
+/// Takes the best selection and returns its gain.
 double FusionChooser::takeBest(bool waiting) {
   const std::vector<int> open = openOffers(waiting);
   const fusion::Selection best = select(open);
@@ -125,8 +126,9 @@ double FusionChooser::takeBest(bool waiting) {
   return best.gain;
 }
 
-/// How far what was taken may be behind the best of all `together`: some waited, or there were too many to look at all.
-/// Where it is the best there is nothing to say, so that a plan of which all is pinned reports the same.
+/// Reports by how much the taken candidates may fall short of the best selection `together`, because some waited or the
+/// selection was not exact. Reports nothing if they are optimal, so that a plan with all choices pinned has the same
+/// report.
 void FusionChooser::summarize(const fusion::Selection& together, double gain) {
   const double missed = together.gain + together.missed - gain;
   if (missed <= kLeastTold * together.gain) return;
@@ -145,8 +147,8 @@ void FusionChooser::summarize(const fusion::Selection& together, double gain) {
                       taken, gain, together.largest, missed));
 }
 
-/// Of the forms of one site what was taken, else what is pinned, else the best. Of regions that are neither, those are
-/// told that would gain most together, beside what was taken and told.
+/// Selects the candidates to report. Of the forms of one site: the taken one, else the pinned one, else the best. Of
+/// other regions: those with the largest total gain besides the taken and reported ones.
 std::vector<bool> FusionChooser::toTell() const {
   std::vector<bool> told(offers_.size(), false), covered(groups_.size(), false);
   std::vector<int> others;
@@ -179,14 +181,14 @@ std::vector<bool> FusionChooser::toTell() const {
   return told;
 }
 
-/// Before any is settled, which moves operations.
+/// Call before selections are applied, which moves operations.
 std::string FusionChooser::subjectOf(const FusionOffer& offer) const {
   std::vector<mlir::Operation*> operations;
   for (const int group : offer.groups) llvm::append_range(operations, groups_[group].ops);
   return operationsText(operations);
 }
 
-/// Of one that could be taken.
+/// For a candidate that could be taken.
 std::string FusionChooser::whyNot(const FusionOffer& offer) const {
   std::set<int> others;
   for (const int group : offer.groups)
@@ -198,7 +200,7 @@ std::string FusionChooser::whyNot(const FusionOffer& offer) const {
              : absl::StrCat(": parts of it belong to ", others.size(), " others that gain more together");
 }
 
-/// Fusing what was left apart ends what was taken in its place.
+/// Fusing a rejected candidate removes those that were taken instead.
 void FusionChooser::addPrices(int at, v1::Choice& made) const {
   const FusionOffer& offer = offers_[at];
   const v1::FusionProfit& profit = offer.decision.profit();

@@ -26,17 +26,17 @@ using mlir::Operation;
 
 constexpr int kMostRowGroups = 2;  ///< between two products
 constexpr int kMostProducts = 8;
-constexpr int kAlwaysPriced = 3;  ///< products; of more where the chain so far gains, or is to be tried
+constexpr int kAlwaysPriced = 3;  ///< products; longer chains only if the chain so far gains or is requested
 constexpr char kOneSlice[] = "one slice would run on one core";
 
-/// Rows of a register tile: a slice of a multiple of them leaves no rest of one or three rows, whose few sums would
-/// wait for each other. 8 x 3, 12 x 2 and 6 x 4 of 32 registers, 4 x 3 and 6 x 2 of 16.
+/// Rows of a register tile. A slice with a multiple of these rows leaves no remainder of one or three rows, whose few
+/// sums would wait for each other. 8 x 3, 12 x 2 and 6 x 4 of 32 registers, 4 x 3 and 6 x 2 of 16.
 int64_t registerRows(int registers) { return registers >= 32 ? 8 : 4; }
 
 struct Candidate {
   std::vector<int> groups;
   std::vector<Operation*> views;
-  std::string place = {}, pinned = {}, refusal = {};  // of decide()
+  std::string place = {}, pinned = {}, refusal = {};  // set by decide()
 };
 
 struct Decided {
@@ -87,8 +87,8 @@ class ChainFinder {
   std::vector<FusionOffer> offers_;
 };
 
-/// The products together with what moves the first one's operand, the last one's result, or both: slices of these stay
-/// near as well.
+/// Returns the forms of the products with the movement of the first operand, of the last result, or of both: slices
+/// keep these in the cache as well.
 std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) const {
   std::vector<Candidate> all;
   if (const GroupLink link = links_.linkOf(candidate.groups.back()); links_.heavy(candidate.groups.back()) &&
@@ -110,8 +110,8 @@ std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) con
   return all;
 }
 
-/// Chains that begin with the product `from`: two products and more, and each with what normalizes the last one's rows,
-/// or pools them.
+/// Finds chains that begin with the product `from`: two or more products, each also with the normalization of the last
+/// one's rows, or a pool.
 void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
   bool goes_on = true;  // to another product
@@ -135,7 +135,7 @@ void ChainFinder::find(int from) {
       return;
     }
     if (ends && (!goes_on || ++products > kMostProducts)) return;
-    // A pool has its place in regions; behind two convolutions it ends their chain.
+    // A pool normally belongs to regions; after two convolutions it ends their chain.
     const bool pooled = !ends && products > 1 && links_.pools(link.reader);
     const bool priced = (ends || normalized || pooled) && !in_blocks;
     const bool gains = priced && decide(candidate);
@@ -163,8 +163,8 @@ void ChainFinder::decline(const Candidate& candidate, std::string reason) {
   offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
 }
 
-/// Slices of rows would need the convolution done directly: more arithmetic, for at most the way of what lies between
-/// to memory and back.
+/// Slices of rows would need the direct convolution: more arithmetic, to save at most one round trip of the
+/// intermediate to memory.
 void ChainFinder::declineWinograd(const Candidate& candidate) {
   double saved_by_blocks = 0, between = 0;
   for (int group : candidate.groups) {
@@ -187,7 +187,7 @@ void ChainFinder::declineWinograd(const Candidate& candidate) {
   offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
 }
 
-/// What a chain is decided by, as text.
+/// Returns everything that decides a chain, as text.
 std::string keyOf(const GroupChain& built) {
   std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
                                  built.between.row_bytes, " ", built.between.running);
@@ -201,7 +201,8 @@ std::string keyOf(const GroupChain& built) {
   return key;
 }
 
-/// Elements of a vector, where what a member writes lies side by side along the loop: slices are of whole ones. Else 1.
+/// Returns the elements of a vector if a member's result is contiguous along the loop, so that slices must be whole
+/// vectors; otherwise 1.
 int64_t vectorAlong(const fusion::Chain& chain, int loop, const Chip& chip) {
   int64_t elements = 1;
   for (const fusion::Member& member : chain.members) {
@@ -214,7 +215,7 @@ int64_t vectorAlong(const fusion::Chain& chain, int loop, const Chip& chip) {
   return elements;
 }
 
-/// INVALID_ARGUMENT, and why, where there is no price.
+/// INVALID_ARGUMENT with the reason if there is no price.
 absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   llvm::SmallVector<const Group*> groups;
   for (int group : candidate.groups) groups.push_back(&groups_[group]);
@@ -226,7 +227,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
     cut.push_back(at.loop);
     if (facts_) built.chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
   }
-  // Rows of products come in register tiles; batches and heads, and rows of images, one by one.
+  // Rows of products are cut in register tiles; batches, heads and rows of images one by one.
   if (!built.windows && !fusion::separates(built.chain, cut.back())) built.chain.loops[cut.back()].multiple = rows_;
   for (const int loop : cut) {
     int64_t& multiple = built.chain.loops[loop].multiple;
@@ -246,7 +247,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
 
 bool isSliced(const fusion::ChainDecision& decision) { return decision.slices && decision.slices->slices > 1; }
 
-/// Why a chain that is wanted cannot be.
+/// Returns why a requested chain is impossible.
 std::string whyApart(const absl::StatusOr<Decided>& decided) {
   return decided.ok() ? kOneSlice : std::string(decided.status().message());
 }
@@ -282,7 +283,7 @@ v1::ChainTiling tilingOf(const Decided& decided) {
     for (const AccessTrace::Cut& cut : decided.chain.cuts) {
       if (cut.loop != loop) continue;
       const int64_t tile = slices.tiles[loop] * cut.stride;
-      if (slices.part > 1 && loop == slices.order.back()) {  // the parts, and the slices that follow each other in them
+      if (slices.part > 1 && loop == slices.order.back()) {  // parts, and the successive slices in each
         tiling.add_order(absl::StrCat("d", cut.dimension));
         tiling.add_tile(slices.part * tile);
       }
@@ -333,7 +334,7 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   offer.merged.results.insert(offer.merged.results.end(), decided.chain.left.begin(), decided.chain.left.end());
 }
 
-/// Whether the products alone would be taken, or are no dearer in slices than apart.
+/// Decides the chain. Returns whether the products alone are taken, or cost no more in slices than separately.
 bool ChainFinder::decide(Candidate candidate) {
   ask(candidate);
   absl::StatusOr<Decided> alone = price(candidate);
@@ -374,7 +375,7 @@ std::vector<FusionOffer> ChainFinder::run() {
 
 std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                      fusion::Merging merging, const RowFacts* rows) {
-  if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
+  if (chip.levels().size() < 2) return {};  // there is no nearer memory
   return ChainFinder(groups, chip, choices, merging, rows).run();
 }
 

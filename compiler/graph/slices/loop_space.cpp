@@ -70,11 +70,11 @@ void LoopSpace::replace(int loop, const Subscript& by) {
       for (const Term& term : by) addTerm(subscript, {term.loop, term.stride * stride});
     }
   }
-  loops_[loop].extent = 1;  // nobody's any more
+  loops_[loop].extent = 1;  // no longer used
 }
 
 bool LoopSpace::unite(int held, const Subscripts& other) {
-  // A copy by position: `replace` below changes what is held, and `other` must follow.
+  // Holds `other` by position, because `replace` below changes held subscripts and `other` must follow.
   const int copy = hold(other);
   if (held_[held].size() != other.size()) return false;
   for (size_t d = 0; d < other.size(); ++d) {
@@ -92,7 +92,7 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
     }
     const bool plain = a.size() == 1 && b.size() == 1 && a[0].stride == 1 && b[0].stride == 1;
     if (!plain || loops_[a[0].loop].extent != loops_[b[0].loop].extent) return false;
-    // Read point by point and along the whole dimension: one loop, never cut.
+    // Read point by point and along the whole dimension: one loop that is never cut.
     const int kept = std::min(a[0].loop, b[0].loop), gone = std::max(a[0].loop, b[0].loop);
     cuttable_[kept] = false;
     replace(gone, {{kept, 1}});

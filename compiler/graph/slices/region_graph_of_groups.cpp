@@ -21,7 +21,7 @@ using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-/// Sums over more than one dimension: a feature map, not a row.
+/// Whether the operation sums over more than one dimension: a feature map, not a row.
 bool reducesMaps(Operation* op) {
   if (kindOf(op) != OpKind::kReduction) return false;
   auto linalg_op = mlir::cast<mlir::linalg::LinalgOp>(op);
@@ -51,7 +51,7 @@ class GraphWriter {
   }
 
  private:
-  /// Whether a reader, or a view's reader, is the caller.
+  /// Whether a reader, or a view's reader, is the function's return.
   static bool leaves(Operation* user) {
     if (user->hasTrait<mlir::OpTrait::IsTerminator>()) return true;
     return kindOf(user) == OpKind::kView &&
@@ -93,7 +93,7 @@ class GraphWriter {
       work += kindOf(op) == OpKind::kHeavy ? static_cast<double>(flopsOf(linalg_op)) : vectorWork(linalg_op);
     }
     node.name = nodeNames(locations);
-    // Further results are found under the first: whoever reads one of them waits for this node.
+    // Further results share the tensor of the first: their readers depend on this node.
     node.output = tensorOf(group.results[0]);
     const auto type = mlir::cast<RankedTensorType>(group.results[0].getType());
     for (int64_t d = 0; rows_ && d < type.getRank(); ++d)
@@ -122,7 +122,7 @@ class GraphWriter {
   bool follow(const Group& group, fusion::GraphNode& node) {
     if (group.results.size() != 1 || group.chain || llvm::any_of(group.ops, reducesMaps)) return false;
     if (llvm::any_of(group.ops, [](Operation* op) { return op->hasAttr(kAlgorithm); })) return false;
-    // Left to their instructions, which prices of regions do not know.
+    // The prices of regions do not model products that are left to instructions.
     if (llvm::any_of(group.ops, [](Operation* op) {
           auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
           return generic && isLeftToInstruction(generic);
@@ -135,7 +135,7 @@ class GraphWriter {
     for (const AccessTrace::Read& read : trace->reads()) {
       if (bytesBehind(read.value) != read.value) return false;  // a slice
       const int tensor = tensorOf(read.value);
-      // A further result of a group, found under its first, may have another shape.
+      // A further result of a group, represented by the first, may have another shape.
       if (!llvm::equal(graph_.tensors[tensor].shape, shapeOf(read.value))) return false;
       fusion::GraphNode::Input input{tensor, {}};
       for (const fusion::Subscript& subscript : trace->space().at(read.held)) {
@@ -154,7 +154,7 @@ class GraphWriter {
       if (cut == trace.cuts().end()) {
         access.window += term.stride * (trace.space().loops()[term.loop].extent - 1);
       } else if (access.output_dim >= 0 || cut->stride > 1) {
-        return {};  // two loops, or runs of a split dimension: all of it
+        return {};  // two loops, or runs of a split dimension: the whole dimension
       } else {
         access.output_dim = cut->dimension;
         access.stride = term.stride;

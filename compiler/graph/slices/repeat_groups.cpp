@@ -17,7 +17,7 @@ namespace {
 using mlir::Operation;
 
 constexpr char kRepeatChoice[] = "repeat";
-constexpr size_t kMostOps = 24;  // of one group, as formGroups() has it
+constexpr size_t kMostOps = 24;  // of one group, as in formGroups()
 
 bool allOf(const Group& group, std::initializer_list<OpKind> kinds) {
   return llvm::all_of(group.ops, [&](Operation* op) {
@@ -25,7 +25,7 @@ bool allOf(const Group& group, std::initializer_list<OpKind> kinds) {
   });
 }
 
-/// How often each element of `value` is computed where the group computes it itself.
+/// Returns how often each element of `value` is computed if the group computes it itself.
 double timesIn(const Group& reader, mlir::Value value) {
   double points = 0;
   for (Operation* op : reader.ops) {
@@ -52,7 +52,8 @@ class Repeater {
  private:
   std::vector<int> readersOf(int group) const;
   void consider(int group, const std::vector<int>& readers);
-  /// With what lies in the nearest level that holds it, and arithmetic that is not all multiply-adds.
+  /// Returns the machine with the bandwidth of the nearest level that holds the value, and with arithmetic below the
+  /// peak of multiply-adds.
   fusion::PeakMachine likelyMachine(mlir::Value value) const;
 
   std::vector<Group>& groups_;
@@ -60,11 +61,11 @@ class Repeater {
   const Chip& chip_;
   GraphChoices& choices_;
   std::vector<v1::Decision> decisions_;
-  llvm::DenseMap<Operation*, int> group_of_;  // the first group that has it
+  llvm::DenseMap<Operation*, int> group_of_;  // the first group that contains it
   std::set<int> outputs_;
 };
 
-/// None where a reader cannot compute the group's result itself.
+/// Returns nothing if a reader cannot compute the group's result itself.
 std::vector<int> Repeater::readersOf(int group) const {
   const Group& made = groups_[group];
   if (made.ops.empty() || made.chain || made.results.size() != 1 || !allOf(made, {OpKind::kElementwise})) return {};
@@ -140,7 +141,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
 }
 
 std::vector<v1::Decision> Repeater::run() {
-  // The figures are those of the groups as they came: a reader that was changed is left alone.
+  // The figures describe the original groups, so a changed reader is not changed again.
   std::vector<bool> changed(groups_.size());
   for (size_t group = 0; group < groups_.size(); ++group) {
     const std::vector<int> readers = readersOf(static_cast<int>(group));

@@ -11,15 +11,15 @@ namespace {
 using mlir::Value;
 using mlir::linalg::LinalgOp;
 
-/// What an operand is another shape of.
+/// Returns the operand without its views.
 Value operand(LinalgOp op, int64_t number) { return rootOf(op.getDpsInputOperand(number)->get()); }
 
-/// The graph's operations, for findSoftmaxSteps.
+/// Adapts the graph's operations for findSoftmaxSteps.
 struct Operations {
   using Value = mlir::Value;
   using Node = LinalgOp;
 
-  /// The operation with `inputs` operands and one result that makes `value`, with so many loops that sum.
+  /// Returns the operation that computes `value` if it has `inputs` operands, one result and `sums` reduction loops.
   static std::optional<LinalgOp> madeBy(Value value, int64_t inputs, unsigned sums, SoftmaxBody body) {
     auto op = value.getDefiningOp<LinalgOp>();
     if (!op || op.getNumDpsInputs() != inputs || op.getNumDpsInits() != 1 || op.getNumReductionLoops() != sums ||

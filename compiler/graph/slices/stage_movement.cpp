@@ -25,20 +25,20 @@ using mlir::Value;
 /// Rows that a slice of a 3x3 convolution reads beyond its own.
 constexpr double kHalo = 2;
 
-/// The stages of a convolution and what surrounds them.
+/// The stages of a convolution and the groups around them.
 struct Surroundings {
-  int stages = 0, before = -1, behind = -1;  ///< groups; -1: there is none
+  int stages = 0, before = -1, behind = -1;  ///< groups; -1: none
   std::vector<Operation*> views_before = {}, views_behind = {};
   int64_t slice_rows = 0;  ///< of the stages' result; 0: no slices
-  int rows = 0;            ///< the dimension of the stages' result that they are cut along
-  int rows_behind = -1;    ///< the one of what follows; -1: there is none
+  int rows = 0;            ///< dimension of the stages' result along which slices are cut
+  int rows_behind = -1;    ///< the corresponding dimension of the following group; -1: none
 };
 
 struct Form {
   bool before = false, behind = false;
 };
 
-/// Seconds of moving in steps of their own and in slices.
+/// Seconds of the movement in separate steps and in slices.
 struct Price {
   double apart = 0, slices = 0;
 };
@@ -51,13 +51,13 @@ int64_t sliceRowsOf(const Group& stages) {
   return 0;
 }
 
-/// Nothing but operations on elements, in whatever order: what a slice of rows can do to a slice of rows.
+/// Whether the group has only elementwise operations and views, which a slice of rows can apply to its rows.
 bool onElements(const Group& group) {
   return llvm::all_of(group.ops,
                       [](Operation* op) { return kindOf(op) == OpKind::kElementwise || kindOf(op) == OpKind::kView; });
 }
 
-/// Whether what is contiguous in one place is not in the other.
+/// Whether the contiguous dimensions of input and output differ.
 bool turns(const Group& group) {
   return llvm::any_of(group.ops, [](Operation* op) {
     auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
@@ -66,8 +66,8 @@ bool turns(const Group& group) {
   });
 }
 
-/// The dimension of the last result of `ops` that goes over dimension `rows` of `stages`, from its first on and in the
-/// same steps; -1 where none does. What is cut out of whole blocks is read at the rows that are left.
+/// Returns the dimension of the last result of `ops` that corresponds to dimension `rows` of `stages`, from its start
+/// and with the same steps; -1 if there is none. Rows that a slice removes from whole blocks are skipped.
 int rowsBehind(std::vector<Operation*> ops, Value stages, int rows) {
   Value read = stages;
   std::erase_if(ops, [&](Operation* op) {
@@ -114,7 +114,7 @@ class StageMovement {
   FusionOffer offer(const Surroundings& at, const Form& form);
   void decline(const Surroundings& at, const std::string& reason);
   Price price(const Surroundings& at, const Form& form) const;
-  /// Cycles of one element, moved in a step of its own or within a slice.
+  /// Returns the cycles per element, in a separate step or within a slice.
   double cycles(bool turned, bool in_slices) const;
   std::string namesOf(const std::vector<int>& groups) const;
 
@@ -162,7 +162,8 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
   const RankedTensorType made = typeOf(groups_[at.stages].results[0]);
   const auto rows = static_cast<double>(at.slice_rows);
   const auto slices = static_cast<double>(made.getDimSize(0) * ceilDiv(made.getDimSize(at.rows), at.slice_rows));
-  // Elements are turned in squares of a vector's size, in slices line by line: the last square of a line is not full.
+  // Transposes work in squares of a vector's size; in slices they work line by line, so the last square of a line is
+  // partial.
   const int64_t line = made.getDimSize(at.rows + 1);
   const double full = static_cast<double>(ceilDiv(line, chip_.lanes()) * chip_.lanes()) / static_cast<double>(line);
   Price price;
@@ -180,7 +181,7 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
   }
   if (form.behind) {
     add(groups_[at.behind], 1);
-    // A slice's part of each plane, which is what comes before the rows, is a run apart from the others.
+    // A slice's part of each plane (the dimensions before the rows) is a separate run of memory.
     const RankedTensorType written = typeOf(groups_[at.behind].results[0]);
     double planes = 1;
     for (int d = 1; d < at.rows_behind; ++d) planes *= static_cast<double>(written.getDimSize(d));
@@ -259,7 +260,7 @@ FusionOffer StageMovement::offer(const Surroundings& at, const Form& form) {
   return offer;
 }
 
-/// Both, what is behind, what is before: each also where another one is refused.
+/// Offers both movements, the following one, and the preceding one; each also if another one is refused.
 void StageMovement::offerFormsOf(int stages) {
   Surroundings at = surroundingsOf(stages);
   if (at.before < 0 && at.behind < 0) return;
@@ -283,7 +284,7 @@ void StageMovement::offerFormsOf(int stages) {
 
 std::vector<FusionOffer> stageMovementOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                              fusion::Merging merging) {
-  if (chip.levels().size() < 2) return {};  // nothing is nearer than anything else
+  if (chip.levels().size() < 2) return {};  // there is no nearer memory
   return StageMovement(groups, chip, choices, merging).run();
 }
 

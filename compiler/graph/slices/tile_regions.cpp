@@ -22,7 +22,7 @@ namespace {
 
 using mlir::Operation;
 
-/// A core's largest own memory, and beyond it the level that holds the largest tensors.
+/// Returns a core's largest own memory, and the farther level that holds the largest tensors.
 std::optional<fusion::RegionLevels> levelsFor(const Chip& chip, const fusion::RegionGraph& graph) {
   const std::optional<size_t> own = chip.ownLevel();
   if (!own) return std::nullopt;
@@ -49,7 +49,7 @@ class RegionPricer {
     for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) alone_.push_back(*plans.of({node}));
   }
 
-  /// None where one after another is no dearer.
+  /// Returns nothing if separate execution costs no more.
   std::optional<FusionOffer> offer(const fusion::Region& region);
 
  private:
@@ -60,21 +60,21 @@ class RegionPricer {
   const Chip& chip_;
   GraphChoices& choices_;
   fusion::Merging merging_;
-  std::vector<fusion::Region> alone_;  // every group from the farther memory
+  std::vector<fusion::Region> alone_;  // each group alone, from the farther memory
 };
 
 absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double apart) const {
   llvm::SetVector<Operation*> own, ops;
   for (int node : region.nodes) own.insert(groups_[node].ops.begin(), groups_[node].ops.end());
   for (int node : region.nodes) {
-    // Views of what the region makes belong to it; views of what it reads stay outside.
+    // Views of inner values belong to the region; views of its operands stay outside.
     for (Operation* view : viewsBefore(groups_[node])) {
       Operation* source = view->getOperand(0).getDefiningOp();
       if (source && (own.contains(source) || ops.contains(source))) ops.insert(view);
     }
     ops.insert(groups_[node].ops.begin(), groups_[node].ops.end());
   }
-  // Views of what lies between count as readers too: what another reads of them has to be in memory as a whole.
+  // Views of intermediates count as readers: if an outer operation reads them, the whole value must be in memory.
   const std::vector<mlir::Value>& results = groups_[region.nodes.back()].results;
   for (Operation* op : ops) {
     for (mlir::Value value : op->getResults()) {
@@ -95,7 +95,9 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   std::vector<size_t> dimensions;
   for (size_t d = 0; d < shape.size(); ++d)
     if (static_cast<int>(d) != region.following) dimensions.push_back(d);
-  if (region.following >= 0) dimensions.push_back(static_cast<size_t>(region.following));  // slices that follow: last
+  if (region.following >= 0)
+    dimensions.push_back(static_cast<size_t>(region.following));  // the dimension of
+                                                                  // successive slices is last
   for (const size_t d : dimensions) {
     if (region.slice[d] >= shape[d]) continue;
     const auto cut = std::ranges::find(trace.cuts(), static_cast<int>(d), &AccessTrace::Cut::dimension);
@@ -157,7 +159,7 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
                                                    region.recomputed_flops / 1e6, more));
   }
   const double gain = 1 - region.seconds / apart;
-  // By moving less, too: these prices know less of a node than those of chains.
+  // The region must also move less, because these prices model less of a node than those of chains.
   const double least = chip_.prices().gains().regions_share();
   const bool pays = gain >= least && region.traffic_bytes < bytes;
   offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;

@@ -1,5 +1,5 @@
-// Plans an ONNX model, prints the plan, and what interpreting it after each step found.
-// A development tool: it proves plans of real networks independently of code generation.
+// Plans an ONNX model, interprets it after each step, and prints the plan and the results of these checks. A
+// development tool: it verifies plans of real networks independently of code generation.
 #include <chrono>
 #include <cstdio>
 

@@ -11,7 +11,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Seeded bytes of a weight: floating point in [-1, 1], integers in [0, 3].
+/// Returns seeded bytes of a weight: floating point in [-1, 1], integers in [0, 3].
 std::string seededBytes(const v1::TensorSpec& spec, uint64_t seed) {
   const llvm::SmallVector<int64_t> shape(spec.shape().begin(), spec.shape().end());
   interpreter::Array array = interpreter::randomArray(verification::elementOf(spec), shape, {seed, -1, 1, 0, 3});
@@ -22,7 +22,7 @@ std::string seededBytes(const v1::TensorSpec& spec, uint64_t seed) {
 
 constexpr char kWeight[] = "tessera.weight";
 
-/// Gives seeded bytes to the weight that an argument is; arguments of several functions may be one weight.
+/// Gives seeded bytes to the weight of an argument; arguments of several functions may be the same weight.
 void addWeight(ImportedModel& model, mlir::func::FuncOp function, unsigned argument, v1::TensorSpec spec,
                uint64_t seed) {
   auto weight = function.getArgAttrOfType<mlir::IntegerAttr>(argument, kWeight);
@@ -55,7 +55,7 @@ ImportedModel PlanTest::parse(const std::string& text) {
     if (!main.getArgAttr(i, kWeight)) model.inputs.push_back(spec);
     addWeight(model, main, i, std::move(spec), 100 + i);
   }
-  // Bodies of loops name weights as well.
+  // Bodies of loops have weights as well.
   for (auto body : model.module->getOps<mlir::func::FuncOp>()) {
     for (unsigned i = 0; body != main && i < body.getNumArguments(); ++i) {
       const std::string name = body.getSymName().str() + ".arg" + std::to_string(i);

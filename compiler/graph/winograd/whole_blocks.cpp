@@ -16,7 +16,7 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::tensor::ExtractSliceOp;
 
-/// Of a stage's result from its first row and column on, for one reader.
+/// Whether the slice takes a stage's result from its first row and column on, and the result has no other reader.
 bool cutsWholeBlocks(ExtractSliceOp slice) {
   mlir::Operation* stage = slice.getSource().getDefiningOp();
   return stage && stage->hasAttr(kStageOf) && stage->hasOneUse() && slice->hasOneUse() && slice.hasZeroOffset() &&
@@ -24,8 +24,8 @@ bool cutsWholeBlocks(ExtractSliceOp slice) {
          slice.getType().hasStaticShape();
 }
 
-/// Whether all who read it read in place what is cut out of something larger: a concatenation and the caller would copy
-/// it, which is the pass that is to be saved.
+/// Whether all readers can read a slice of a larger tensor in place. A concatenation and the caller would copy it,
+/// which is the pass to be saved.
 bool readInPlace(Value value) {
   return llvm::all_of(value.getUsers(), [](mlir::Operation* user) {
     if (auto view = mlir::dyn_cast<mlir::tensor::ExpandShapeOp>(user)) return readInPlace(view.getResult());
@@ -52,7 +52,7 @@ int cutBehindFollowers(mlir::func::FuncOp main) {
 int alignSlices(mlir::func::FuncOp main) {
   int count = 0;
   for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<mlir::tensor::PadOp>())) {
-    // The stage that computes what is padded, through operations at the same points.
+    // Finds the stage that computes the padded value, through operations at the same points.
     mlir::Operation* producer = pad.getSource().getDefiningOp();
     for (int steps = 0; producer && !producer->hasAttr(kStageOf) && steps < 4; ++steps) {
       auto follower = mlir::dyn_cast<GenericOp>(producer);

@@ -36,17 +36,16 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
 
-/// A convolution that could be rewritten. Where all channels are in one block, neither access functions nor loops know
-/// of blocks.
+/// An eligible convolution. If all channels are in one block, neither access functions nor loops have blocks.
 struct Candidate {
   GenericOp op;
   ConvolutionShape shape;
   int64_t input_block = 0, output_block = 0;
-  bool input_blocks = false, output_blocks = false;  ///< whether there is a loop over them
-  int64_t fewest = 0;                                ///< images of a run
+  bool input_blocks = false, output_blocks = false;  ///< whether there is a loop over blocks
+  int64_t fewest = 0;                                ///< least images of a run
 };
 
-/// Of f32, or of halves, and known at compile time.
+/// Returns the type if it has static extents and elements of f32, f16 or bf16.
 std::optional<RankedTensorType> plainType(Value value) {
   auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
   if (!type || !type.hasStaticShape()) return std::nullopt;
@@ -57,8 +56,8 @@ std::optional<RankedTensorType> plainType(Value value) {
 /// [N, C/c, H, W, c], or [N, H, W, c].
 constexpr int kBlocksRank = 5, kOneBlockRank = 4;
 
-/// Recognizes the access functions that assignLayouts gives a 3x3 convolution with stride 1 and one dilation, loops in
-/// any order.
+/// Matches the access functions that assignLayouts gives a 3x3 convolution with stride 1 and one dilation, with loops
+/// in any order.
 std::optional<Candidate> candidateOf(GenericOp op) {
   if (op.getNumDpsInputs() != 2 || !isProduct(op)) return std::nullopt;
   auto input = plainType(op.getDpsInputs()[0]), filter = plainType(op.getDpsInputs()[1]);
@@ -74,12 +73,12 @@ std::optional<Candidate> candidateOf(GenericOp op) {
   if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat())) return std::nullopt;
   const llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   if (!maps[1].isProjectedPermutation() || !maps[2].isProjectedPermutation()) return std::nullopt;
-  // [K/k, C/c, 3, 3, c, k] and [N, K/k, H, W, k] name the loops; the input must agree.
+  // [K/k, C/c, 3, 3, c, k] and [N, K/k, H, W, k] identify the loops; the input must agree.
   const unsigned taps = filter->getRank() - 4, rows = rowsOf(*output);
   auto r = maps[1].getResult(taps), s = maps[1].getResult(taps + 1), inner_c = maps[1].getResult(taps + 2),
        inner_k = maps[1].getResult(taps + 3);
   auto n = maps[2].getResult(0), y = maps[2].getResult(rows), x = maps[2].getResult(rows + 1);
-  // Two dilations more than results are read.
+  // The input has two dilations more rows and columns than the result.
   const int64_t height = input->getDimSize(rowsOf(*input)), width = input->getDimSize(rowsOf(*input) + 1);
   const int64_t dilation = (height - output->getDimSize(rows)) / 2;
   llvm::SmallVector<AffineExpr> result = {n, y, x, inner_k}, read = {n, y + r * dilation, x + s * dilation, inner_c};
@@ -108,11 +107,11 @@ std::optional<Candidate> candidateOf(GenericOp op) {
   return candidate;
 }
 
-/// What loops of the stages go over: positions in Winograd's domain, blocks of channels, images, the plain convolutions
-/// of a dilated one, blocks of the image, channels within a block, rows and columns within a block, taps.
+/// Loops of the stages: positions in Winograd's domain, blocks of channels, images, the plain convolutions of a dilated
+/// one, blocks of the image, channels within a block, rows and columns within a block, taps.
 enum class Over { kP, kQ, kK, kC, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerK, kInnerC, kI, kJ, kR, kS };
 
-/// The blocks of one convolution, and the operations that compute them.
+/// Builds the stages of one convolution.
 class Writer {
  public:
   Writer(const Candidate& candidate, const WinogradAlgorithm& algorithm, int64_t slice_rows, int64_t number)
@@ -124,18 +123,18 @@ class Writer {
         b_(candidate.op),
         down_(candidate.shape.blocksDown(algorithm.results)),
         across_(candidate.shape.blocksAcross(algorithm.results)) {}
-  /// `saved_us`: what the rewriting is priced to gain.
+  /// `saved_us`: the predicted gain.
   void run(double saved_us);
 
  private:
-  /// Those that there are of this convolution.
+  /// Returns the loops of `wanted` that this convolution has.
   llvm::SmallVector<Over> loops(std::initializer_list<Over> wanted) const;
   int64_t extentOf(Over loop) const;
-  /// Access functions of a stage with these loops.
+  /// Returns an access function of a stage with these loops.
   llvm::SmallVector<AffineExpr> access(llvm::ArrayRef<Over> of, std::initializer_list<Over> wanted);
   llvm::SmallVector<int64_t> extents(std::initializer_list<Over> wanted) const;
   AffineExpr dim(llvm::ArrayRef<Over> of, Over loop) { return b_.getAffineDimExpr(llvm::find(of, loop) - of.begin()); }
-  /// The row (or column) of an image that is the `within`-th of a block.
+  /// Returns the row (or column) of the image that is number `within` of a block.
   AffineExpr place(llvm::ArrayRef<Over> of, Over block, Over within, Over apart);
   Value matrix(llvm::ArrayRef<float> entries, int64_t rows) {
     auto type = RankedTensorType::get({rows, static_cast<int64_t>(entries.size()) / rows}, b_.getF32Type());
@@ -149,7 +148,7 @@ class Writer {
   GenericOp op_;
   const Candidate& c_;
   const WinogradAlgorithm& algorithm_;
-  int64_t slice_rows_;  ///< of blocks; 0: no slices
+  int64_t slice_rows_;  ///< in blocks; 0: no slices
   int64_t number_;
   OpBuilder b_;
   int64_t down_, across_;  ///< blocks
@@ -212,7 +211,7 @@ AffineExpr Writer::place(llvm::ArrayRef<Over> of, Over block, Over within, Over 
   return d == 1 ? first : first + dim(of, apart);
 }
 
-/// out += product of the inputs; the first `parallel` loops are kept, the others summed over.
+/// out += product of the inputs; the first `parallel` loops are parallel, the others are summed over.
 GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps, unsigned parallel, unsigned reductions) {
   Value init = zeros(shape);
@@ -223,7 +222,7 @@ GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> 
   return GenericOp::create(b_, op_.getLoc(), mlir::TypeRange{init.getType()}, mlir::ValueRange(inputs),
                            mlir::ValueRange{init}, access, loops,
                            [](OpBuilder& inner, Location at, mlir::ValueRange operands) {
-                             // Halves are widened where they are loaded.
+                             // 16-bit operands are widened as they are loaded.
                              auto single = [&](Value factor) -> Value {
                                if (factor.getType().isF32()) return factor;
                                return arith::ExtFOp::create(inner, at, inner.getF32Type(), factor);
@@ -238,7 +237,7 @@ GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> 
                            });
 }
 
-/// The input with whole blocks to read: zeros beyond the last row and column where m does not divide the result.
+/// Pads the input to whole blocks: zeros after the last row and column if m does not divide the result.
 Value Writer::paddedInput() {
   const Value input = op_.getDpsInputs()[0];
   auto type = mlir::cast<RankedTensorType>(input.getType());
@@ -247,7 +246,8 @@ Value Writer::paddedInput() {
   shape[rows] = c_.shape.dilation * (down_ * algorithm_.results + 2);
   shape[rows + 1] = c_.shape.dilation * (across_ * algorithm_.results + 2);
   if (type.getShape() == llvm::ArrayRef<int64_t>(shape)) return input;
-  // One padding, not a padding of another; one block of channels is seen without its dimension.
+  // Extends an existing padding instead of padding its result; with one block of channels, looks through the view that
+  // drops its dimension.
   auto view = input.getDefiningOp<mlir::tensor::CollapseShapeOp>();
   if (view && (view.getSrcType().getRank() != kBlocksRank || rowsOf(view.getSrcType()) != rows + 1 ||
                view.getSrcType().getDimSize(1) != 1 || view.getSrcType().getDimSize(0) != type.getDimSize(0)))
@@ -359,11 +359,11 @@ std::string nameOf(Location location) {
   return {};
 }
 
-/// The ways to compute one convolution: times in microseconds at the greatest number of images, and how many times the
-/// best one's time each takes where it compares worst.
+/// The forms of one convolution: times in microseconds at the largest number of images, and the worst ratio of each
+/// form's time to the best one's over all numbers of images.
 struct Comparison {
   double direct = 0, direct_worst = 1;
-  std::vector<WinogradPrice> prices;  ///< of each algorithm
+  std::vector<WinogradPrice> prices;  ///< by algorithm
   std::vector<double> worst;
 };
 
@@ -387,8 +387,8 @@ Comparison compare(const Candidate& candidate, const WinogradPrices& prices, dou
   }
 }
 
-/// Microseconds that slices which a direct convolution shares with its neighbours could gain at most: what it reads and
-/// what it writes stays near. In Winograd's domain it has slices of its own.
+/// Returns a bound of the microseconds that slices shared with neighbours could save for a direct convolution: keeping
+/// its input and output near. In Winograd's domain it has its own slices.
 double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   const ConvolutionShape& shape = candidate.shape;
   double gain_us = 0;
@@ -399,17 +399,17 @@ double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   return gain_us;
 }
 
-/// A convolution that could be rewritten, and what becomes of it.
+/// An eligible convolution, and the decision about it.
 struct Way {
   Candidate candidate;
   Comparison all;
   size_t best = 0;      ///< algorithm
   std::string name;     ///< of the node
-  std::string place;    ///< that pins know it by
+  std::string place;    ///< its name in pins
   std::string subject;  ///< its operations
   bool contested = false;
   bool taken = false;    ///< in Winograd's domain
-  Settled settled = {};  ///< of one that was contested
+  Settled settled = {};  ///< outcome of the selection, if contested
   const WinogradAlgorithm& algorithm() const { return winogradAlgorithms()[best]; }
   const WinogradPrice& price() const { return all.prices[best]; }
 };
@@ -471,11 +471,11 @@ std::string acceptedAlgorithms() {
   return text;
 }
 
-/// Those of `main`, in its order, with what pins and prices alone decide.
+/// Returns the convolutions of `main`, in order, with the decisions that pins and prices alone determine.
 std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
   const WinogradPrices prices(chip, static_cast<double>(weightsBytes(main)));
   const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
-  // Direct convolutions of bf16 take an instruction that adds up groups, if there is one.
+  // Direct convolutions of bf16 use an instruction that adds groups, if there is one.
   const double most = 1 - chip.prices().gains().winograd_share();
   const auto tiles = LayoutPrices(chip).tilesOf(16);
   const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
@@ -498,7 +498,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
     if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
       choices.refuse(kAlgorithmChoice, way.place, "no such algorithm", acceptedAlgorithms());
     const bool pays = pinned.empty() && worst[way.best] < most * way.all.direct_worst;
-    // Where slices with the neighbours cannot gain as much, whatever they are, there is nothing to settle.
+    // If no slices with neighbours can gain as much, the convolution needs no selection.
     way.contested = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
     way.taken = wanted != algorithms.end() || (pays && !way.contested);
   }

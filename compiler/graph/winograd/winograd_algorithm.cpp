@@ -5,8 +5,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// The matrices for m + 1 finite points and the one at infinity: evaluation of the filter and the results' polynomials
-/// at the points, and interpolation, transposed (Blahut, "Fast Algorithms for Signal Processing", chapter 5).
+/// Returns the matrices for m + 1 finite points and infinity: evaluation of the polynomials of filter and results at
+/// the points, and interpolation, transposed (Blahut, "Fast Algorithms for Signal Processing", chapter 5).
 WinogradAlgorithm atPoints(const char* name, llvm::ArrayRef<double> points, double input_cycles, double output_cycles) {
   WinogradAlgorithm algorithm;
   algorithm.name = name;

@@ -38,7 +38,7 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   const auto positions = static_cast<double>(algorithm.positions());
   const auto blocks = static_cast<double>(shape.batch * shape.blocks(algorithm.results));
   const auto inputs = static_cast<double>(shape.inputs), outputs = wholeVectors(shape.outputs);
-  // With fewer blocks than a register tile has rows the tile is smaller and reads more for each multiplication.
+  // With fewer blocks than rows of a register tile, the tile is smaller and loads more per multiplication.
   const auto rows = static_cast<double>(chip_.prices().products().full_tile_rows());
   const double share = std::min(1.0, blocks / rows);
   WinogradPrice price;
@@ -47,9 +47,9 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   const double cycles = blocks *
                         (wholeVectors(shape.inputs) * algorithm.input_cycles + outputs * algorithm.output_cycles) /
                         static_cast<double>(chip_.lanes());
-  // What lies between two stages.
+  // Bytes between the stages.
   const double between = 4 * positions * blocks * (inputs + outputs);
-  const double passes = chip_.prices().memory().written_passes() + 1;  // and read once
+  const double passes = chip_.prices().memory().written_passes() + 1;  // plus one read
   price.transforms = 2 * phaseUs() + cycles / cyclesPerUs() + passes * between / bytesPerUs(between);
   considerSlices(shape, algorithm, price);
   return price;
@@ -61,11 +61,11 @@ double WinogradPrices::idleFactor(int64_t images, int64_t rows, int64_t slice) c
                        [&](int64_t slices) { return (slices / each * rows) + std::min(slices % each * slice, rows); });
 }
 
-/// What lies between the stages is then written and read at the private cache's rate; in exchange the filters are
-/// read for each slice, and cores that get fewer of them wait.
+/// Intermediates are then written and read at the private cache's rate. In exchange the filters are read for each
+/// slice, and cores with fewer slices wait.
 void WinogradPrices::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
                                     WinogradPrice& price) const {
-  if (shape.dilation > 1) return;  // a row of results belongs to another image than the next one
+  if (shape.dilation > 1) return;  // successive rows of results belong to different plain convolutions
   const Chip::Level& cache = chip_.level(chip_.ownLevel().value_or(0));
   const auto capacity = static_cast<double>(cache.capacity_bytes);
   const auto positions = static_cast<double>(algorithm.positions());
