@@ -1,4 +1,5 @@
-// Dimensions of inputs that are ranges: what says how much of them counts, be it that they follow from others.
+// Input dimensions that are ranges: adds the arguments with their sizes, and computes the sizes that follow from
+// others.
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +11,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// An integer that the module computes, divided by a number.
+/// An integer of the module, divided by a constant.
 struct Quotient {
   Tensor above;
   int64_t below = 1;
@@ -31,7 +32,7 @@ Tensor rounded(Emitter& e, const Quotient& x, bool up) {
   });
 }
 
-/// `sizeOf`: the size of a dimension, by position among the names.
+/// Emits the formula of a derived dimension. `size_of` returns the size of a dimension by its position among the names.
 mlir::Value followedCount(Emitter& e, const DimensionFormula& formula, llvm::function_ref<Tensor(size_t)> size_of) {
   using Kind = DimensionFormula::Kind;
   std::vector<Quotient> stack;
@@ -66,7 +67,7 @@ mlir::Value followedCount(Emitter& e, const DimensionFormula& formula, llvm::fun
            below};
     }
   }
-  Tensor count = rounded(e, stack.back(), false);  // a run of a fraction is refused
+  Tensor count = rounded(e, stack.back(), false);  // a run with a fraction is refused
   if (may_be_negative) {
     count = e.elementwise(v1::DATA_TYPE_I64, {count},
                           [](const Scalars& s, mlir::ValueRange v) { return s.max(v[0], s.integer(0)); });
@@ -129,7 +130,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
     const v1::DimensionBinding& range = result_.dimensions[static_cast<size_t>(d)];
     if (range.size() >= 0) continue;
     const DimensionFormula* formula = dimensions_.formulaOf(range.name());
-    // What is the same in every run has nothing behind it.
+    // A dimension with one size in every run has no extent.
     if (formula ? dimensions_.followsSizes(range.name()) : range.size() == -1) continue;
     const mlir::Value count = formula ? followedCount(e, *formula, sizeOf) : counts.at(range.name());
     TESSERA_RETURN_IF_ERROR(markRange(d, count, inputs, scope));

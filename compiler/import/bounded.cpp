@@ -103,8 +103,8 @@ void setExtent(Tensor& tensor, int64_t dim, const Tensor& extent) {
 absl::Status extentsByLowering(Node&, Emitter&, std::vector<Tensor>&) { return absl::OkStatus(); }
 
 absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
-  std::map<int64_t, std::pair<int, mlir::Value>> from_last;  // dimension counted from the last -> input, extent
-  // The last element of what has any, say, beside what has more.
+  std::map<int64_t, std::pair<int, mlir::Value>> from_last;  // dimension, counted from the last -> input, extent
+  // Whether x is broadcast along the dimension: it has one element, the result more.
   const auto isSpread = [&](const Tensor& x, int64_t dim) {
     if (x.shape[dim] != 1) return false;
     const auto has_more = [&](const Tensor& other) {
@@ -189,13 +189,14 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
   for (const auto& [dim, extent] : x.extents) {
     const int64_t bound = x.shape[dim];
     const int64_t before = elementCount({x.shape.begin(), x.shape.begin() + dim});
-    // The result's dimension that begins where this one does: behind as many elements, and not a 1 in front of it.
+    // Finds the result's dimension with the same start: the same number of elements after it, and no dimension of 1
+    // before it.
     std::vector<int64_t> candidates;
     int64_t passed = 1;
     for (int64_t d = 0; d < y.rank() && passed <= before; passed *= y.shape[d++]) {
       if (passed == before && (y.shape[d] > 1 || bound == 1)) candidates.push_back(d);
     }
-    if (wanted && candidates.size() > 1) {  // a bound of 1: the shape must say which one it is
+    if (wanted && candidates.size() > 1) {  // the bound is 1: only the requested shape tells which one it is
       std::erase_if(candidates, [&](int64_t d) { return (*wanted)[d] != -1; });
     }
     if (candidates.size() != 1) return refuseExtent(n, 0, dim, "the new shape does not keep it apart");
@@ -205,7 +206,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
       return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", (*wanted)[to], " there"));
     }
     if (size % bound == 0) {
-      // Merged with the dimensions behind it, or the first part of one, which must be dense.
+      // The dimension is merged with those after it, or is the first part of one; the extent then stays dense.
       int64_t merged = bound;
       for (int64_t d = dim + 1; merged < size; ++d) {
         if (d >= x.rank() || x.extents.contains(d)) return refuseExtent(n, 0, dim, "it is merged with another one");

@@ -1,4 +1,4 @@
-// Checking: the import of a model that goes on after a problem, so that one pass finds them all.
+// Checking: an import that continues after a problem, so that one pass finds all problems.
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +15,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// Extents tried for unbound dimensions. 1 suits nearly every batch and sequence; an image must be larger than the
-/// windows that run over it.
+/// Sizes assumed for unbound dimensions. 1 suits nearly every batch and sequence; an image must be larger than the
+/// windows on it.
 constexpr int64_t kStandIns[] = {1, 224, 64};
 
 std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -48,7 +48,7 @@ absl::Status GraphImporter::tolerate(absl::Status status) {
   return absl::OkStatus();
 }
 
-/// After a fault in the imports or functions: the nearest version there is, so that the nodes can still be looked at.
+/// After an error in the imports or functions, uses the nearest known version, so that the nodes can still be checked.
 void GraphImporter::readOpsetsLeniently() {
   opsets_ = lenientImports(model_->opset_import());
   opsets_.emplace("", kNewestOpset);
@@ -59,7 +59,7 @@ void GraphImporter::readOpsetsLeniently() {
   }
 }
 
-/// The static types that the model itself gives its values.
+/// Reads the static types that the model declares for its values.
 void GraphImporter::readDeclaredTypes(const onnx::GraphProto& graph) {
   const auto read = [&](const onnx::ValueInfoProto& info) {
     const auto& type = info.type().tensor_type();
@@ -78,7 +78,7 @@ void GraphImporter::readDeclaredTypes(const onnx::GraphProto& graph) {
   for (const auto& info : graph.output()) read(info);
 }
 
-/// Declarations may be stale (a model exported at another batch size): one that is wrong makes all worthless.
+/// Declarations may be stale (a model exported at another batch size): one wrong declaration discards all.
 void GraphImporter::compareWithDeclared(const std::string& name, const Tensor& value) {
   if (declared_.empty() || value.unknown || function_depth_ > 0 || !(value.value || value.constant)) return;
   auto declared = declared_.find(name);
@@ -99,7 +99,7 @@ std::optional<Tensor> GraphImporter::declaredValue(const std::string& name) {
   return Emitter::wrap(main_.getBody().front().addArgument(type, e.loc), spec.dtype());
 }
 
-/// What reads the results of a node that was not lowered goes on with their declared types, or not at all.
+/// Gives the results of a failed node their declared types, or marks them as unknown.
 void GraphImporter::standInForResults(const onnx::NodeProto& proto, Scope& scope) {
   for (const std::string& output : proto.output()) {
     if (output.empty()) continue;
@@ -108,7 +108,7 @@ void GraphImporter::standInForResults(const onnx::NodeProto& proto, Scope& scope
   }
 }
 
-/// A lowering stops at the first subgraph with a problem; a branch behind it may have problems of its own.
+/// A lowering stops at the first subgraph with a problem; this checks the remaining ones.
 void GraphImporter::checkOtherBranches(const onnx::NodeProto& proto, Scope& scope) {
   for (const auto& attribute : proto.attribute()) {
     if (!attribute.has_g() || attribute.g().input_size() > 0 || entered_.contains(&attribute.g())) continue;
@@ -153,7 +153,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
   Scope scope;
   scope.opsets = &opsets_;
   check_->setPosition(ModelCheck::kBeforeNodes);
-  // While a model is checked these answer OK, whatever they find, unless nothing more can be looked at.
+  // While a model is checked these return OK even after problems, unless the check cannot continue.
   absl::Status status = readInitializers(graph, scope);
   if (status.ok()) status = bindInputs(graph, scope);
   for (const v1::TensorSpec& input : result_.inputs) {
@@ -166,7 +166,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
 
   check_->setPosition(ModelCheck::kAfterNodes);
   if (graph.output_size() == 0) check_->add(bindOutputs(graph, scope));
-  // Nodes that a cycle keeps from being ordered: the cycle is reported, so its values are not missed.
+  // Values of nodes on a cycle count as known, because the cycle itself is reported.
   for (const auto& node : graph.node()) {
     for (const auto& output : node.output()) {
       if (!scope.find(output)) scope.values[output].unknown = true;

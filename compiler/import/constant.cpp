@@ -59,7 +59,7 @@ int64_t Constant::integerAt(int64_t index) const {
     case v1::DATA_TYPE_BOOL:
       return load<uint8_t>(*this, index) != 0;
     default: {
-      // A cast of a value outside the integer's range would be undefined; NaN becomes 0.
+      // Casting a value outside the integer's range would be undefined; NaN becomes 0.
       const double value = realAt(index);
       if (!(value > -9.2e18)) return value < 0 ? INT64_MIN : 0;
       return value < 9.2e18 ? static_cast<int64_t>(value) : INT64_MAX;
@@ -108,7 +108,7 @@ ConstantPtr integerConstant(const std::vector<int64_t>& values) {
 
 namespace {
 
-/// A number as an integer of `bits` bits: towards zero, the nearest there is where it does not fit, 0 for no number.
+/// Converts a number to an integer of `bits` bits: toward zero, saturating, NaN to 0.
 llvm::APSInt integerOf(double value, unsigned bits, bool is_signed) {
   llvm::APSInt integer(bits, !is_signed);
   bool exact = false;
@@ -118,7 +118,7 @@ llvm::APSInt integerOf(double value, unsigned bits, bool is_signed) {
 
 }  // namespace
 
-/// Of any element type.
+/// Returns a constant of any element type.
 ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<double>& values) {
   std::string bytes;
   bytes.reserve(values.size() * elementBytes(dtype));
@@ -140,7 +140,7 @@ ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<doub
         const int64_t size = elementBytes(dtype);
         const llvm::APSInt integer = integerOf(value, static_cast<unsigned>(8 * size), !isUnsigned(dtype));
         const uint64_t bits = integer.getZExtValue();
-        bytes.append(reinterpret_cast<const char*>(&bits), size);  // little-endian, as everything stored here
+        bytes.append(reinterpret_cast<const char*>(&bits), size);  // little-endian, as all constants
       }
     }
   }

@@ -1,12 +1,13 @@
-// Inputs with a default value: initializers that the graph lists as inputs too.
+// Inputs with a default value: initializers that the graph also lists as inputs.
 //
-// Before IR version 4 every initializer had to be listed, and is a constant: so ONNX Runtime takes them. From version 4
-// on a run may give such an input another value, or leave it out. Two kinds are constants all the same, since what they
-// decide is decided when the model is compiled:
-// - Weights that an exporter listed by habit (keep_initializers_as_inputs): more than kDefaultInputs of them, or one of
-//   more than kFixedInputBytes. As inputs they could be neither folded nor packed. They are no inputs of the artifact.
-// - Short lists of integers and bools (shapes, axes, counts, modes), and all others where the model is not compiled
-//   without their values. These are fixed inputs: a run may leave them out, and giving another value is an error.
+// Before IR version 4 every initializer had to be listed, and ONNX Runtime treats all of them as constants. From
+// version 4 on a run may give such an input another value, or omit it. Two kinds are constants nevertheless, because
+// compilation depends on their value:
+// - Weights that an exporter lists by default (keep_initializers_as_inputs): more than kDefaultInputs of them, or one
+//   of more than kFixedInputBytes. As inputs they could be neither folded nor packed. The artifact does not have them
+//   as inputs.
+// - Short lists of integers and bools (shapes, axes, counts, modes), and all others if the model does not compile
+//   without their values. These are fixed inputs: a run may omit them, and any other value is an error.
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/limits.h"
 #include "onnx/onnx.pb.h"
@@ -15,16 +16,16 @@ namespace tessera::compiler {
 namespace {
 
 constexpr int kFirstWithDefaults = 4;     // IR version
-constexpr size_t kDefaultInputs = 16;     // more are an exporter's habit
-constexpr int64_t kStructuralValues = 8;  // integers that decide a shape are as many as a tensor has dimensions
+constexpr size_t kDefaultInputs = 16;     // more suggest an exporter's habit
+constexpr int64_t kStructuralValues = 8;  // an integer list that decides a shape has one value per dimension
 
-/// Whether the value probably decides shapes, axes or modes, rather than being an operand of arithmetic.
+/// Whether the value probably decides shapes, axes or modes, instead of being an operand of arithmetic.
 bool isStructural(const Constant& value) {
   return !isFloat(value.dtype) && value.shape.size() <= 1 && value.elements() <= kStructuralValues;
 }
 
-/// Whether the input is declared as the tensor that the initializer is. Where sizes are left open, others than the
-/// default's may be bound, which it would not fit.
+/// Whether the declaration matches the initializer exactly. If it leaves sizes open, the caller may bind other sizes,
+/// which the default would not fit.
 bool declaredAs(const onnx::ValueInfoProto& info, const Constant& value) {
   return elementType(info.type().tensor_type().elem_type()) == value.dtype && declaredShape(info) == value.shape;
 }
@@ -38,7 +39,7 @@ void GraphImporter::findDefaults(const onnx::GraphProto& graph, Scope& scope) {
     const auto known = scope.values.find(input.name());
     if (known == scope.values.end()) continue;
     const ConstantPtr& value = known->second.constant;
-    if (!value) continue;  // with a problem, while a model is checked
+    if (!value) continue;  // has a problem; only while a model is checked
     const auto bytes = static_cast<int64_t>(value->bytes.size());
     if (bytes > limits::kFixedInputBytes) return;
     if (!isNarrow(value->dtype) && declaredAs(input, *value)) found.emplace(input.name(), value);
@@ -55,7 +56,7 @@ void GraphImporter::fixDefaults() {
       ++known;
       continue;
     }
-    fixed_.emplace(name, value);  // the user's value stays
+    fixed_.emplace(name, value);  // keeps the user's value, if there is one
     known = defaults_.erase(known);
   }
 }

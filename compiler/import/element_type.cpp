@@ -36,7 +36,7 @@ std::optional<v1::DataType> elementType(int32_t onnx_type) {
       return v1::DATA_TYPE_U64;
     case onnx::TensorProto::BOOL:
       return v1::DATA_TYPE_BOOL;
-    case 17:  // numbers newer than the schema this is compiled with
+    case 17:  // numbers newer than the compiled schema
       return kF8E4M3FN;
     case 18:
       return kF8E4M3FNUZ;
@@ -135,7 +135,7 @@ absl::Status checkShape(std::span<const int64_t> shape, v1::DataType type, const
                    {.found = shapeText(shape), .accepted = "dimensions of 0 and more"});
     }
     empty |= dim == 0;
-    // Saturates: beyond the limit the exact product does not matter, and 16 dims of 2^63 cannot overflow.
+    // Stops at the limit: larger products need not be exact, and 16 dimensions of 2^63 cannot overflow.
     if (dim > 0 && count <= limits::kTensorElements) count *= dim;
   }
   if (empty) count = 0;

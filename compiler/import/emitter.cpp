@@ -19,7 +19,7 @@ using mlir::utils::IteratorType;
 
 std::optional<Shape> broadcastShape(const Shape& x, const Shape& y) {
   Shape result(std::max(x.size(), y.size()));
-  for (size_t i = 0; i < result.size(); ++i) {  // from the innermost dimension
+  for (size_t i = 0; i < result.size(); ++i) {  // starts at the innermost dimension
     const int64_t dx = i < x.size() ? x[x.size() - 1 - i] : 1;
     const int64_t dy = i < y.size() ? y[y.size() - 1 - i] : 1;
     if (dx != dy && dx != 1 && dy != 1) return std::nullopt;
@@ -78,7 +78,7 @@ Tensor Emitter::generic(v1::DataType dtype, ArrayRef<int64_t> shape, ArrayRef<Ac
 }
 
 Access Emitter::broadcastAccess(const Tensor& x, const Shape& shape) {
-  // Broadcast dimensions are dropped from the operand, so that every map is a projected permutation.
+  // Drops broadcast dimensions from the operand, so that every map is a projected permutation.
   Shape kept;
   SmallVector<AffineExpr> results;
   const size_t lead = shape.size() - x.shape.size();
@@ -151,7 +151,7 @@ Tensor Emitter::reshape(const Tensor& x, Shape shape) {
     }
     return wrap(mlir::tensor::ExpandShapeOp::create(b, loc, to, x.value, *groups), x.dtype);
   }
-  // No grouping of dimensions leads from one shape to the other: go through one dimension.
+  // No grouping of dimensions maps one shape to the other, so it goes through one dimension.
   const Shape flat = {x.elements()};
   return reshape(reshape(x, flat), std::move(shape));
 }
@@ -184,7 +184,7 @@ Tensor Emitter::pad(const Tensor& x, ArrayRef<int64_t> low, ArrayRef<int64_t> hi
 
 namespace {
 
-/// Calls `visit` with the place in an array of shape `whole` of each element of a region, in order.
+/// Calls `visit` with the position of each element of a region, in order, in an array of shape `whole`.
 void forEachPlace(const Shape& whole, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
                   llvm::function_ref<void(int64_t place)> visit) {
   const int64_t count = elementCount(std::span(sizes.data(), sizes.size()));
@@ -197,7 +197,7 @@ void forEachPlace(const Shape& whole, ArrayRef<int64_t> offsets, ArrayRef<int64_
   }
 }
 
-/// Small constants are moved at once: what control flow and sequences take apart and put together may decide a shape.
+/// Small constants are moved at import, because a value that control flow or sequences rearrange may decide a shape.
 bool isSmall(int64_t elements) { return elements <= limits::kSmallFold; }
 
 }  // namespace
@@ -210,7 +210,7 @@ Tensor Emitter::slice(const Tensor& x, ArrayRef<int64_t> offsets, ArrayRef<int64
                  [&](int64_t place) { bytes.append(x.constant->bytes.substr(place * size, size)); });
     return wrap(makeConstant(x.dtype, Shape(sizes.begin(), sizes.end()), std::move(bytes)));
   }
-  // MLIR wants offsets within x, which has none where an extent is zero.
+  // MLIR requires offsets within x, which has none if an extent is zero.
   if (elementCount(std::span(sizes.data(), sizes.size())) == 0) return wrap(empty(x.dtype, sizes), x.dtype);
   SmallVector<OpFoldResult> o, n, s;
   for (size_t d = 0; d < x.shape.size(); ++d) {
@@ -251,7 +251,7 @@ Tensor Emitter::concat(ArrayRef<Tensor> parts, int64_t axis) {
     }
     return wrap(makeConstant(parts[0].dtype, shape, std::move(bytes)));
   }
-  // One destination, filled slice by slice: bufferization lets each producer write its slice in place.
+  // Fills one destination slice by slice: bufferization lets each producer write its slice in place.
   Value result = empty(parts[0].dtype, shape);
   int64_t at = 0;
   for (const Tensor& part : parts) {

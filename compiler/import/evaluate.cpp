@@ -15,7 +15,7 @@ using llvm::SmallVector;
 using mlir::Attribute;
 using mlir::Value;
 
-/// A tensor under evaluation. An element without a value is null: reading it is a failure.
+/// A tensor under evaluation. Null elements have no value; reading one fails.
 struct Elements {
   Shape shape;
   std::vector<Attribute> values;
@@ -49,7 +49,7 @@ class Evaluator {
  public:
   explicit Evaluator(int64_t& steps) : steps_(steps) {}
 
-  /// All but the terminator, whose operands have values then.
+  /// Evaluates all operations except the terminator, whose operands then have values.
   bool run(mlir::Block& block) {
     for (mlir::Operation& op : block) {
       if (op.hasTrait<mlir::OpTrait::IsTerminator>()) break;
@@ -187,7 +187,7 @@ class Evaluator {
     return define(pad.getResult(), std::move(result.values));
   }
 
-  /// The element that known indices lead to; -1 when one is unknown or out of range.
+  /// Returns the position for known indices; -1 if one is unknown or out of range.
   int64_t offset(const Elements& elements, mlir::ValueRange indices) const {
     SmallVector<int64_t> at;
     for (Value coordinate : indices) {
@@ -211,7 +211,7 @@ class Evaluator {
     const int64_t at = into ? offset(*into, insert.getIndices()) : -1;
     Attribute element = scalars_.lookup(insert.getScalar());
     if (at < 0 || !element) return false;
-    // Loops write one element after another: the tensor is not copied where nothing reads it any more.
+    // A loop inserts one element at a time, so the tensor is modified in place after its last use.
     const bool last_use = llvm::all_of(insert.getDest().getUsers(), [&](mlir::Operation* user) {
       return user == insert || (user->getBlock() == insert->getBlock() && user->isBeforeInBlock(insert));
     });
@@ -231,7 +231,7 @@ class Evaluator {
     SmallVector<int64_t> bounds = op.getStaticLoopRanges();
     SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
     mlir::Block& body = op->getRegion(0).front();
-    SmallVector<ElementsPtr> operands;  // null: a scalar
+    SmallVector<ElementsPtr> operands;  // null for scalars
     for (const auto& [i, operand] : llvm::enumerate(op->getOperands())) {
       ElementsPtr tensor = find(operand);
       if (!tensor && !(i < num_inputs && scalars_.contains(operand))) return false;
@@ -271,7 +271,7 @@ class Evaluator {
     return true;
   }
 
-  /// Binds `to` to what `from` is, tensor or scalar.
+  /// Gives `to` the value of `from`, tensor or scalar.
   bool bind(Value to, Value from) {
     if (ElementsPtr tensor = find(from)) {
       tensors_[to] = std::move(tensor);
@@ -292,7 +292,7 @@ class Evaluator {
       if (--steps_ < 0) return false;
       scalars_[loop.getInductionVar()] = mlir::IntegerAttr::get(loop.getInductionVar().getType(), i);
       if (!run(*loop.getBody())) return false;
-      // All are read before the first is overwritten: a body may exchange them.
+      // Reads all values before overwriting the first, because a body may exchange them.
       SmallVector<std::pair<ElementsPtr, Attribute>> now;
       for (Value yielded : loop.getYieldedValues()) {
         now.emplace_back(find(yielded), scalars_.lookup(yielded));
@@ -313,7 +313,7 @@ class Evaluator {
   bool foldScalar(mlir::Operation& op) {
     if (op.getNumResults() != 1 || op.getNumRegions() != 0) return false;
     SmallVector<mlir::OpFoldResult> results;
-    // A folder may rewrite the operation in place (operands change sides) before it gives a result.
+    // A folder may first rewrite the operation in place (swapping operands) without giving a result.
     for (int attempt = 0; attempt < 3 && results.empty(); ++attempt) {
       SmallVector<Attribute> operands;
       for (Value operand : op.getOperands()) operands.push_back(scalars_.lookup(operand));
@@ -328,7 +328,7 @@ class Evaluator {
   }
 
   int64_t& steps_;
-  SmallVector<int64_t> point_;  ///< of the structured operation around
+  SmallVector<int64_t> point_;  ///< of the enclosing structured operation
   llvm::DenseMap<Value, ElementsPtr> tensors_;
   llvm::DenseMap<Value, Attribute> scalars_;
 };

@@ -6,7 +6,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Failure's fields are proto3 strings, which must be UTF-8; the model's may hold anything.
+/// Failure's fields are proto3 strings and must be UTF-8, but text of the model may be any bytes.
 std::string cleaned(std::string_view text, size_t limit) {
   std::string_view head = text.substr(0, limit);
   bool control = false;

@@ -1,5 +1,5 @@
-// Inputs whose value is given for compilation since shapes depend on it: they are constants of the import, and stay
-// inputs of the model. And the other direction: which inputs to fix, when a shape turns out to depend on one.
+// Inputs whose value is fixed for compilation because shapes depend on it: constants of the import that remain inputs
+// of the model. Also finds the inputs to fix when a shape turns out to depend on one.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kWalkedOperations = 20'000;  // when looking for the inputs behind a value
+constexpr size_t kWalkedOperations = 20'000;  // when searching the inputs of a value
 
 }  // namespace
 
@@ -55,7 +55,7 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
                   .accepted = absl::StrCat("up to ", limits::kFixedInputBytes, " bytes, inline")});
   }
   const auto declared = elementType(info.type().tensor_type().elem_type());
-  // NumPy has no bfloat16: its bits come as u16, as outputs of it are written.
+  // NumPy has no bfloat16: its bits come as u16, as for outputs.
   const bool bits_of_bf16 = declared == v1::DATA_TYPE_BF16 && spec.dtype() == v1::DATA_TYPE_U16;
   if (declared && *declared != spec.dtype() && !bits_of_bf16) {
     return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
@@ -73,7 +73,7 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
       std::any_of(given.data().begin(), given.data().end(), [](char byte) { return byte != 0 && byte != 1; })) {
     return invalid("has a bool that is neither 0 nor 1", "another byte", "0 or 1");
   }
-  // One number may be meant as a scalar or as a list of one: the model says which.
+  // One number may mean a scalar or a list of one; the declaration decides.
   const auto wanted = declaredShape(info);
   if (wanted && elementCount(shape) == 1 &&
       std::all_of(wanted->begin(), wanted->end(), [](int64_t extent) { return extent == 1; })) {
@@ -122,7 +122,7 @@ std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const 
   for (size_t i = 0; i < reached.size(); ++i) {
     if (reached.size() > kWalkedOperations) return {};
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(reached[i])) {
-      // Inputs come first; an argument behind them is a weight.
+      // Inputs come first; later arguments are weights.
       if (argument.getOwner() != &body || argument.getArgNumber() >= result_.inputs.size()) continue;
       const v1::TensorSpec& spec = result_.inputs[argument.getArgNumber()];
       const int64_t bytes = elementCount(Shape(spec.shape().begin(), spec.shape().end())) * elementBytes(spec.dtype());
@@ -133,7 +133,7 @@ std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const 
       names.push_back(spec.name());
       continue;
     }
-    // Bodies of structured operations read tensors around them.
+    // Bodies of structured operations may read outer tensors.
     reached[i].getDefiningOp()->walk([&](mlir::Operation* op) {
       for (mlir::Value operand : op->getOperands()) reached.insert(operand);
     });
@@ -150,7 +150,7 @@ std::optional<int64_t> GraphImporter::valueCompared(const Tensor& condition) con
     mlir::Operation* op = reached[i].getDefiningOp();
     if (!op) continue;
     std::optional<int64_t> value;
-    bool decides = true;  // nothing but the comparison
+    bool decides = true;  // only the comparison decides
     op->walk([&](mlir::Operation* inner) {
       mlir::APInt known;
       auto compare = mlir::dyn_cast<mlir::arith::CmpIOp>(inner);
@@ -176,7 +176,7 @@ void GraphImporter::suggestFixing(const Tensor& condition) {
     if (spec.name() != names[0] || !one || !isInteger(spec.dtype())) continue;
     would_fix_.emplace();
     *would_fix_->mutable_spec() = spec;
-    // Little-endian, as all targets are: the first bytes are the value in a shorter type.
+    // Little-endian, as on all targets: the first bytes are the value in a shorter type.
     std::string bytes(sizeof(*value), '\0');
     std::memcpy(bytes.data(), &*value, sizeof(*value));
     would_fix_->set_data(bytes.substr(0, static_cast<size_t>(elementBytes(spec.dtype()))));

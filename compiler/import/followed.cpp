@@ -17,16 +17,16 @@ namespace {
 
 constexpr size_t kMostOperations = 2000;
 constexpr int64_t kMostElements = 1024;
-constexpr int64_t kMostNear = 64;       // sizes at each end of the ranges together
-constexpr int64_t kMostTried = 1024;    // sizes of a range in search of what they have to be multiples of
-constexpr int64_t kLeastMultiples = 4;  // of what is found
+constexpr int64_t kMostNear = 64;       // sizes at each end, over all ranges together
+constexpr int64_t kMostTried = 1024;    // sizes of a range when searching for a common multiple
+constexpr int64_t kLeastMultiples = 4;  // least number of accepted sizes for a multiple
 constexpr int64_t kSteps = 1 << 16;     // scalar operations for one example
-constexpr int64_t kMostAlike = 256;     // operations compared before two counts are taken for different ones
+constexpr int64_t kMostAlike = 256;     // operations compared before two extents count as different
 
-/// Whether a block is @main or the body of a loop, and not a part of an operation there.
+/// Whether a block is @main or a loop body, and not a region of an operation inside.
 bool isFunction(mlir::Block* block) { return mlir::isa_and_nonnull<mlir::func::FuncOp>(block->getParentOp()); }
 
-/// Whether equal operations on equal values compute both; what was found to be equal is in `matched`.
+/// Whether both values come from equal operations on equal values. `matched` caches values found equal.
 bool computedAlike(mlir::Value a, mlir::Value b, llvm::DenseMap<mlir::Value, mlir::Value>& matched,
                    int64_t& operations) {
   if (a == b || matched.lookup(a) == b) return true;
@@ -44,7 +44,7 @@ std::vector<std::vector<int64_t>> FollowedValues::examples(const Ranges& ranges)
   std::vector<int64_t> greatest;
   for (const RangeOf& range : ranges) greatest.push_back(range.most);
   std::vector<std::vector<int64_t>> examples = {greatest};
-  // Every remainder by what heads and blocks usually are, at both ends of a range.
+  // Covers every remainder modulo usual numbers of heads and block sizes, at both ends of a range.
   const auto count = static_cast<int64_t>(ranges.size());
   const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(count, 1), 2, 16);
   for (int64_t r = 0; r < count; ++r) {
@@ -57,7 +57,7 @@ std::vector<std::vector<int64_t>> FollowedValues::examples(const Ranges& ranges)
       examples.back()[r] = size * unit;
     }
   }
-  // All at once: equally small, and of different sizes.
+  // Varies all ranges together: equally small, and with different sizes.
   for (int64_t first = 0; first == 0 || (count > 1 && first <= 4); ++first) {
     examples.push_back(greatest);
     for (int64_t r = 0; r < count; ++r)
@@ -88,7 +88,7 @@ std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(ml
       if (is_count || (owner != body && !isFunction(owner))) continue;
       return std::nullopt;
     }
-    // Of the function around the body of a loop constants alone.
+    // In the function around a loop's body, only constants count.
     if (op->getBlock() != body && isFunction(op->getBlock()) && !op->hasTrait<mlir::OpTrait::ConstantLike>())
       return std::nullopt;
     if ((op->getBlock() != body && !isFunction(op->getBlock())) || !operations.insert(op)) continue;
@@ -145,7 +145,7 @@ mlir::Value FollowedValues::addExtent(mlir::Value count, int64_t most) {
       return extents_[count] = other;
   }
   by_data_.insert({count, most});
-  known_by_data_.clear();  // of what was no function of counts before
+  known_by_data_.clear();  // values that were no shape values before
   return count;
 }
 
@@ -185,11 +185,11 @@ std::optional<int64_t> FollowedValues::alwaysOf(mlir::Value extent) {
   const int64_t number = known->front()->integerAt(0);
   const auto isNumber = [&](const ConstantPtr& example) { return example->integerAt(0) == number; };
   if (!std::all_of(known->begin(), known->end(), isNumber)) return std::nullopt;
-  // Other examples leave 0 out, where what counts images or blocks is seldom told apart from what it is elsewhere.
+  // Other examples omit 0, because an extent of images or blocks at 0 usually differs from its formula elsewhere.
   std::vector<int64_t> greatest, least;
   for (const RangeOf& range : ranges_) {
     greatest.push_back(range.most);
-    least.push_back(range.most == 1 ? 1 : 0);  // a range up to 1 is exact
+    least.push_back(range.most == 1 ? 1 : 0);  // a range with bound 1 is covered exactly
   }
   std::vector<std::vector<int64_t>> sizes = {least};
   for (size_t r = 0; r < ranges_.size(); ++r) {
@@ -204,7 +204,7 @@ std::optional<int64_t> FollowedValues::alwaysOf(mlir::Value extent) {
 std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir::Value b) const {
   const RangeOf& range = ranges_[r];
   std::vector<std::vector<int64_t>> sizes;
-  // Above the greatest size, too: a coincidence at a few small ones is no rule.
+  // Also tests sizes above the bound: equality at a few small sizes may be a coincidence.
   for (int64_t size = range.multiple; size <= kMostTried; size += range.multiple) {
     sizes.emplace_back();
     for (const RangeOf& other : ranges_) sizes.back().push_back(other.most);
@@ -262,7 +262,7 @@ bool FollowedValues::same(mlir::Value a, mlir::Value b) {
   if (a == b) return true;
   std::optional<std::vector<ConstantPtr>> of_a, of_b;
   if (rangesByData(a) || rangesByData(b)) {
-    // At the same examples: those of all counts behind either.
+    // Compares at common examples, which vary all extents that either depends on.
     Ranges by_data;
     auto behind_a = operationsBehind(a, &by_data), behind_b = operationsBehind(b, &by_data);
     if (!behind_a || !behind_b) return false;

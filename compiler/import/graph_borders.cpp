@@ -1,4 +1,4 @@
-// What a graph gets and gives: operator set versions, initializers, inputs with their shapes, outputs.
+// The interface of a graph: operator set versions, initializers, inputs with their shapes, outputs.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/import/graph_importer.h"
@@ -24,7 +24,7 @@ absl::Status checkName(const std::string& name, const std::string& what) {
 
 std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-/// What to do about operators that are not compiled, by the domain they are of.
+/// Advice for unsupported operators, by domain.
 struct Remedy {
   const char* domain;
   const char* fix;
@@ -58,7 +58,7 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
   std::map<std::string, int64_t> versions;
   for (const auto& entry : imports) {
     const std::string domain = domainOf(entry.domain());
-    // Once as "" and once as "ai.onnx", say, is no contradiction.
+    // Importing "" and "ai.onnx" in the same version is no contradiction.
     if (const auto known = versions.emplace(domain, entry.version()).first; known->second != entry.version()) {
       return fault(v1::Failure::INVALID_MODEL,
                    absl::StrCat("operator set '", printable(domain), "' is imported in two versions"),
@@ -84,7 +84,7 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
 
 std::optional<int64_t> importedVersion(const std::map<std::string, int64_t>& opsets, const std::string& domain) {
   if (const auto known = opsets.find(domain); known != opsets.end()) return known->second;
-  // ONNX Runtime's own tools leave out the import of its domain, which has one version.
+  // ONNX Runtime's own tools omit the import of its domain, which has one version.
   return domain == kMicrosoft ? std::optional<int64_t>(1) : std::nullopt;
 }
 
@@ -97,7 +97,7 @@ absl::Status GraphImporter::readOpsets() {
                   .accepted = "the version its operators are meant in",
                   .fix = "the file may be cut off: compare it with its source"});
   }
-  opsets_.emplace("", 1);  // models older than IR version 3 import nothing and mean version 1
+  opsets_.emplace("", 1);  // models before IR version 3 import nothing and mean version 1
   for (const auto& function : model_->functions()) {
     const std::string key = absl::StrCat(domainOf(function.domain()), ":", function.name());
     if (!functions_.emplace(key, &function).second) {
@@ -111,7 +111,7 @@ absl::Status GraphImporter::readOpsets() {
 
 void GraphImporter::visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit,
                                std::set<std::string>& entered) const {
-  // Functions wait in a list: a model may chain more of them than the stack has room for.
+  // Functions are kept in a list, because a chain of calls may be deeper than the stack allows.
   std::vector<std::string> waiting;
   visitWithSubgraphs(node, index, opsets_, visit, waiting);
   while (!waiting.empty()) {
@@ -305,7 +305,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
                                              {.attribute = input.name(), .accepted = "each value defined once"})));
       continue;
     }
-    // An initializer that is listed as an input as well and is no default (default_inputs.cpp) is a constant.
+    // An initializer that is also listed as an input and is no default (default_inputs.cpp) is a constant.
     if (!scope.values.contains(input.name())) inputs.push_back(&input);
   }
   for (const auto& [name, shape] : options_.input_shapes) {
@@ -317,7 +317,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   }
   TESSERA_RETURN_IF_ERROR(tolerate(readFixedInputs(graph, scope)));
   fixDefaults();
-  // A symbolic dimension bound in one input is bound in all: inputs with given shapes come first.
+  // Binding a symbolic dimension in one input binds it in all, so inputs with given shapes come first.
   DimensionSizes dim_params = options_.dimensions;
   std::list<onnx::ValueInfoProto> renamed;
   TESSERA_RETURN_IF_ERROR(tolerate(applyStatedFormulas(dim_params, inputs, renamed)));
@@ -330,7 +330,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     const auto& dims = input->type().tensor_type().shape().dim();
     return std::any_of(dims.begin(), dims.end(),
                        [&](const auto& dim) { return dimensions_.formulaOf(dim.dim_param()); })
-               ? 2  // follows from the others
+               ? 2  // derived from the others
                : 1;
   };
   for (const int pass : {0, 1, 2}) {
@@ -342,7 +342,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     }
   }
   for (const std::string& name : dimensions_.names()) {
-    if (!dim_params.contains(name)) continue;  // of an input with another problem, while a model is checked
+    if (!dim_params.contains(name)) continue;  // from an input with another problem; only while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
     binding.set_name(name);
     const absl::StatusOr<int64_t> size = dimensions_.bound(name, dim_params);
@@ -403,7 +403,7 @@ absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, cons
          .fix = tensor->sequence ? "export with one output for each element, or with their concatenation as the output"
                                  : "export without this output"});
   }
-  // Declared shapes may be stale (a model exported at another batch size); the computed one is right.
+  // Declared shapes may be stale (a model exported at another batch size); the computed one is used.
   const auto declared = elementType(output.type().tensor_type().elem_type());
   if (declared && *declared != tensor->dtype) {
     return fault(v1::Failure::INVALID_MODEL,
@@ -441,12 +441,13 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   values.append(extents);
   mlir::func::ReturnOp::create(e.b, e.loc, values);
 
-  // Constants met on the way became arguments; only now is the function's type known.
+  // Constants found during lowering became arguments, so the function's type is known only now.
   mlir::Block& body = main_.getBody().front();
   llvm::SmallVector<mlir::Type> results;
   for (mlir::Value value : values) results.push_back(value.getType());
   main_.setFunctionType(b.getFunctionType(body.getArgumentTypes(), results));
-  // All at once: setArgAttr() makes a new array of all arguments' attributes each time, which the context keeps.
+  // Sets all attributes at once: setArgAttr() builds a new array of all arguments' attributes each time, which the
+  // context keeps.
   auto only = [&](const char* name, mlir::Attribute value) { return b.getDictionaryAttr(b.getNamedAttr(name, value)); };
   llvm::SmallVector<mlir::DictionaryAttr> of_arguments, of_results;
   for (const v1::TensorSpec& spec : result_.inputs)

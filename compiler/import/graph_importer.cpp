@@ -33,7 +33,7 @@ GraphImporter::GraphImporter(mlir::MLIRContext& context, std::shared_ptr<const o
 
 namespace {
 
-/// Elements of a value that is known at import; nothing when some of it is computed by the module.
+/// Returns the number of elements of a value known at import; nothing if the module computes some of it.
 std::optional<int64_t> knownElements(const Tensor& tensor) {
   if (tensor.value || tensor.unknown) return std::nullopt;
   if (!tensor.sequence) return tensor.constant ? tensor.elements() : 0;
@@ -146,13 +146,13 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
          .op_type = proto.op_type()});
   }
   std::vector<Tensor> inputs;
-  // Names left empty at the end are inputs that are not there.
+  // Trailing empty names are absent inputs.
   int given = proto.input_size();
   while (given > 0 && proto.input(given - 1).empty()) --given;
   for (int i = 0; i < given; ++i) {
     const std::string& name = proto.input(i);
     const Tensor* value = name.empty() ? nullptr : scope.find(name);
-    // A value that nothing defines is met by a check only, which has said so.
+    // Only a check reaches an undefined value, and has reported it.
     inputs.push_back(value ? *value : Tensor{.unknown = !name.empty()});
   }
   const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
@@ -163,7 +163,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.read_tensor = [this](const onnx::AttributeProto& attribute) {
     return readTensor(attribute.t(), model_, external_);
   };
-  // What is in a branch or an iteration may count in no run.
+  // A node in a branch or an iteration may not run at all.
   const bool perhaps = (proto.op_type() == "If" && !inputs.empty() && !inputs[0].constant) || proto.op_type() == "Loop";
   environment.inline_graph = [this, &scope, perhaps](const onnx::GraphProto& graph,
                                                      const std::vector<Tensor>& arguments) {
@@ -197,7 +197,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node));
   } else {
     const Operator* op = findOperator(domain, proto.op_type(), node.opset());
-    if (!op && check_) return dependsOnProblem();  // reported with all the others
+    if (!op && check_) return dependsOnProblem();  // reported together with all others
     if (std::any_of(node.inputs().begin(), node.inputs().end(), [](const Tensor& input) { return input.unknown; })) {
       if (scope.outer == nullptr && function_depth_ == 0) check_->countUnchecked();
       return dependsOnProblem();
@@ -287,11 +287,11 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   absl::StatusOr<std::vector<Tensor>> of_whole = applied();
   if (of_whole.ok()) return of_whole;
   node.exchangeInputs(inputs);
-  return results;  // which says more
+  return results;  // its error says more
 }
 
 absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {
-  // A subgraph's nodes fold one by one where they are inlined.
+  // The nodes of a subgraph fold individually when they are inlined.
   if (node.hasSubgraph()) return std::nullopt;
   int64_t elements = 0, bytes = 0;
   for (const Tensor& input : node.inputs()) {
@@ -300,7 +300,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     elements += *known;
     if (!input.sequence && *known > 0) bytes += *known * elementBytes(input.dtype);
   }
-  // What decides shapes is small, and has steps of its own: no large table can use them up.
+  // Values that decide shapes are small and have a budget of their own, which large tables cannot exhaust.
   int64_t& budget = elements <= limits::kSmallFold ? small_fold_steps_ : fold_steps_;
   if (elements > limits::kFoldedElements || budget <= 0) return std::nullopt;
 
@@ -321,8 +321,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     if (result.sequence && !knownElements(result)) return std::nullopt;
     if (!result.value) continue;
     if (result.elements() > limits::kFoldedElements) return std::nullopt;
-    // Weights that would grow stay as they are stored: dequantized, they need not be made at all. Integers may decide
-    // shapes, and so may how many of them there are.
+    // Weights that would grow stay in their stored form: dequantized, they may never be needed. Integers may decide
+    // shapes, and so may tensors with extents.
     if (elements > limits::kSmallFold && isFloat(result.dtype) && result.extents.empty() &&
         result.elements() * elementBytes(result.dtype) > bytes)
       return std::nullopt;
@@ -349,7 +349,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
 
 Emitter GraphImporter::emitter(const std::string& label) {
   mlir::OpBuilder b = mlir::OpBuilder::atBlockEnd(block_);
-  // Places end up in messages, which must be valid text; names of the model may hold anything.
+  // Node names appear in messages, which must be valid text, but the model's names may be any bytes.
   return Emitter(b, mlir::NameLoc::get(b.getStringAttr(printable(label))),
                  [this](Emitter& e, const ConstantPtr& constant) { return materialize(e, constant); });
 }
@@ -362,7 +362,7 @@ mlir::Value inlineConstant(Emitter& e, const Constant& constant) {
     for (char byte : constant.bytes) bits.push_back(byte != 0);
     value = mlir::DenseElementsAttr::get(type, bits);
   } else {
-    // The copy is aligned for every element type; bytes inside a file need not be.
+    // The copy is aligned for every element type; bytes inside a file may not be.
     const std::vector<char> bytes(constant.bytes.begin(), constant.bytes.end());
     value = mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
   }
@@ -375,7 +375,7 @@ mlir::Value GraphImporter::materialize(Emitter& e, const ConstantPtr& constant) 
   kept_.push_back(constant);
   const auto bytes = static_cast<int64_t>(constant->bytes.size());
   const bool small = bytes <= limits::kInlineConstantBytes;
-  // A block is straight-line code that only grows at its end, so a value made here serves every later node of it.
+  // A block is straight-line code that grows only at its end, so later nodes can use a value made here.
   value = small ? inlineConstant(e, *constant) : weightArgument(e, constant);
   return value;
 }

@@ -19,7 +19,7 @@ std::string named(const onnx::GraphProto& graph, int index) {
   return absl::StrCat("'", printable(node.name()), "' (", printable(node.op_type()), ")");
 }
 
-/// Names that subgraphs of a node refer to; some are their own, some ours. Recursion is bounded by limits.h.
+/// Collects the names that subgraphs of a node use, including their own. limits.h bounds the recursion.
 void collectCaptures(const onnx::NodeProto& node, std::vector<const std::string*>& names) {
   auto visit = [&](const onnx::GraphProto& graph) {
     for (const auto& inner : graph.node()) {
@@ -123,7 +123,7 @@ class Order {
     return live;
   }
 
-  /// Every node left waiting depends on another one left waiting; following those ends in a cycle.
+  /// Every waiting node depends on another waiting node, so following these dependencies ends in a cycle.
   absl::Status cycle(const std::vector<int>& waiting) const {
     int node = 0;
     while (waiting[node] == 0) ++node;
@@ -151,7 +151,7 @@ class Order {
                    "", "an acyclic graph");
   }
 
-  /// An error, or none when errors are collected.
+  /// Returns an error, or OK if errors are collected.
   absl::Status invalid(int node, const std::string& message, const std::string& value,
                        const std::string& accepted) const {
     absl::Status status = fault(v1::Failure::INVALID_MODEL, message,

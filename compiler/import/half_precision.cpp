@@ -9,9 +9,10 @@
 namespace tessera::compiler {
 namespace {
 
-/// Operators all of whose results have the type of their first input. Normalizations with statistics of another type
-/// (BatchNormalization, LayerNormalization) choose their own; what only moves, selects or rounds once is not here,
-/// unless an attribute decides or scales: it is an f32, which a half need not hold.
+/// Operators whose results all have the type of their first input. Normalizations with statistics of another type
+/// (BatchNormalization, LayerNormalization) choose their arithmetic themselves. Operators that only move, select or
+/// round once are not listed, unless an attribute decides or scales: it is an f32, which f16 and bf16 may not
+/// represent.
 constexpr std::string_view kInSinglePrecision[] = {"AveragePool",
                                                    "BiasGelu",
                                                    "Celu",
@@ -72,7 +73,7 @@ bool isHalf(const Tensor& x) { return !x.sequence && (x.dtype == v1::DATA_TYPE_F
 
 Tensor inSingle(Emitter& e, const Tensor& x) {
   if (!isHalf(x) || (!x.value && !x.constant)) return x;
-  // Weights stay in their type, and are converted where they are read.
+  // Large constants stay in their type and are converted where they are read.
   if (x.constant && static_cast<int64_t>(x.constant->bytes.size()) <= limits::kInlineConstantBytes) {
     std::vector<double> values(x.elements());
     for (int64_t i = 0; i < x.elements(); ++i) values[i] = x.constant->realAt(i);

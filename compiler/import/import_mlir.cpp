@@ -1,4 +1,4 @@
-// MLIR text as a front door: parse, check, lower tosa, make large constants weights.
+// Imports MLIR text: parses, checks, lowers tosa, and makes large constants weights.
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::string_view kDialects[] = {"builtin", "func", "linalg", "tensor", "arith", "math", "affine", "scf"};
 
-// The first error MLIR reports, with its place in the text.
+// Captures the first error that MLIR reports, with its place in the text.
 class FirstError {
  public:
   explicit FirstError(mlir::MLIRContext& context)
@@ -89,7 +89,7 @@ std::string nameOr(Attribute attribute, const std::string& otherwise) {
   return attribute ? attribute.getValue().str() : otherwise;
 }
 
-// The module's one function, renamed to main, the only public symbol.
+// Returns the module's only function, renamed to main and the only public symbol.
 absl::StatusOr<mlir::func::FuncOp> soleFunction(mlir::ModuleOp module) {
   auto functions = llvm::to_vector(module.getOps<mlir::func::FuncOp>());
   if (functions.size() != 1 || functions[0].isExternal()) {
@@ -130,7 +130,7 @@ absl::Status checkOperations(mlir::func::FuncOp main) {
   return status;
 }
 
-// Constants too large to stand in the code become weight arguments.
+// Turns constants that are too large for code into weight arguments.
 void hoistConstants(mlir::func::FuncOp main, ImportedModel& model) {
   llvm::SmallVector<mlir::arith::ConstantOp> large;
   main.walk([&](mlir::arith::ConstantOp constant) {

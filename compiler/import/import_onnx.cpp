@@ -22,7 +22,7 @@ absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::
     if (with_constants.ok()) return with_constants;
   }
   if (!importer.wouldFix()) return imported;
-  // Only runs that give this value fit: the others are refused as those of a value that was asked for.
+  // Only runs with this value fit; other values are refused like those of a fixed input.
   ImportOptions fixed = options;
   if (!fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) return imported;
   absl::StatusOr<ImportedModel> again = importOnnx(context, path, fixed);

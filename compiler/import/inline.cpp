@@ -1,4 +1,4 @@
-// Subgraphs and model-local functions, lowered in the place of the node that holds or calls them.
+// Lowers subgraphs and model-local functions at the node that holds or calls them.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/graph_importer.h"
 #include "compiler/import/limits.h"
@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                                 "' is defined by nothing"),
                    {.attribute = output.name(), .accepted = "a value of the subgraph or around it"});
     }
-    if (value->unknown) return dependsOnProblem();  // no lowering could work with it
+    if (value->unknown) return dependsOnProblem();  // no lowering could use it
     results.push_back(*value);
   }
   return results;
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::Fu
   for (int i = 0; i < function.input_size(); ++i) {
     scope.values[function.input(i)] = i < call.numInputs() ? call.in(i) : Tensor{};
   }
-  // A function body is a graph without types; orderNodes wants one.
+  // A function body is a graph without types; orderNodes requires a graph.
   onnx::GraphProto body;
   *body.mutable_node() = function.node();
   for (const std::string& output : function.output()) body.add_output()->set_name(output);

@@ -1,4 +1,4 @@
-// Loops that stay loops: the body is lowered into a function of its own.
+// Loops that stay loops: their body is lowered to a separate function.
 #include "compiler/import/loop_body.h"
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,7 @@ bool isWithin(Value value, mlir::func::FuncOp function) {
 
 Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
 
-/// Booleans are i8 at the borders of a body.
+/// Booleans are i8 in a body's arguments and results.
 v1::DataType borderType(v1::DataType type) { return type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : type; }
 Tensor toBorder(Emitter& e, const Tensor& x) {
   Tensor plain = x.dtype == v1::DATA_TYPE_BOOL ? e.cast(x, v1::DATA_TYPE_I8) : Emitter::wrap(e.value(x), x.dtype);
@@ -33,7 +33,7 @@ Tensor fromBorder(Emitter& e, Value value, v1::DataType type) {
   return type == v1::DATA_TYPE_BOOL ? e.cast(plain, type) : plain;
 }
 
-/// Whether an operation is made again in the body rather than computed outside of it: constants and what has no memory.
+/// Whether an operation is copied into the body instead of captured: constants and operations without memory.
 bool isCopiedIn(mlir::Operation* op) {
   if (op->getNumRegions() > 0) return false;
   if (op->hasTrait<mlir::OpTrait::ConstantLike>() || mlir::isa<mlir::tensor::EmptyOp>(op)) return true;
@@ -53,8 +53,8 @@ Value copiedIn(mlir::OpBuilder& builder, Value outer, mlir::func::FuncOp body, l
   return inner.lookup(outer);
 }
 
-/// Values around the body that it reads become its arguments, behind all others. Answers them in that order; booleans
-/// are to be handed over as i8.
+/// Turns outer values that the body reads into its last arguments. Returns these values in order; booleans must be
+/// passed as i8.
 llvm::SmallVector<Value> captureOuterValues(mlir::Location loc, mlir::func::FuncOp body) {
   mlir::Block& block = body.getBody().front();
   llvm::SetVector<Value> outer;
@@ -116,14 +116,14 @@ absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitt
   mlir::Block* const around = block_;
   const int64_t nodes = nodes_;
   const size_t derived = derived_.size();
-  ModelCheck* const check = std::exchange(check_, nullptr);  // what does not work here may work written out
+  ModelCheck* const check = std::exchange(check_, nullptr);  // unrolling may work where this fails
   block_ = &body.getBody().front();
   BodyBorder border;
   absl::Status status = fillLoopBody(node, request, build, body, border);
   block_ = around;
   check_ = check;
   derived_.resize(derived);
-  // What was made there serves nobody else.
+  // Values made in the body are invalid outside.
   std::erase_if(materialized_, [&](const auto& known) { return isWithin(known.second, body); });
   if (!status.ok()) {
     nodes_ = nodes;
@@ -156,7 +156,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
   const LoopYield& yield = border.yield;
   TESSERA_RETURN_IF_ERROR(checkLoopYield(node, request, yield, body));
 
-  e = emitter(node.label());  // behind all that was lowered
+  e = emitter(node.label());  // after all lowered operations
   llvm::SmallVector<Value> results;
   border.has_condition = yield.condition || request.condition;
   if (border.has_condition) {
@@ -164,7 +164,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
     results.push_back(toBorder(e, e.reshape(goes_on, {})).value);
   }
   for (size_t k = 0; k < request.carried.size(); ++k) {
-    // What each iteration hands on as it was is no state: the body reads what was there before the loop.
+    // A carried value that each iteration returns unchanged is no state: the body captures its initial value.
     border.carried[k].changes = !yield.carried[k].value || yield.carried[k].value != arguments.carried[k].value;
     if (border.carried[k].changes) results.push_back(toBorder(e, yield.carried[k]).value);
   }
@@ -185,7 +185,7 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
   if (request.trip_count) operands.push_back(outer.value(outer.reshape(*request.trip_count, {})));
   if (form.has_condition)
     operands.push_back(toBorder(outer, outer.reshape(request.condition.value_or(alwaysTrue()), {})).value);
-  std::vector<Value> before;  // what is carried, before the loop
+  std::vector<Value> before;  // initial values of carried tensors
   for (const Tensor& carried : request.carried) before.push_back(toBorder(outer, carried).value);
   for (size_t k = request.carried.size(); k-- > 0;) {
     if (border.carried[k].changes) continue;
@@ -228,7 +228,7 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
   return found;
 }
 
-/// What a body gives must fit to what the next iteration takes, whatever that computes.
+/// Checks that the results of an iteration match the inputs of the next one in type and size.
 absl::Status GraphImporter::checkLoopYield(const Node& node, const LoopRequest& request, const LoopYield& yield,
                                            mlir::func::FuncOp body) {
   const auto outside = [&](const Tensor& tensor) {

@@ -13,7 +13,7 @@ namespace arith = mlir::arith;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-/// The operation whose body yields one `Op` of its arguments, in their order.
+/// Returns the operation whose body yields one `Op` of its arguments, in order.
 template <typename Op>
 GenericOp bodyOf(Value value) {
   auto generic = value.getDefiningOp<GenericOp>();
@@ -27,7 +27,7 @@ GenericOp bodyOf(Value value) {
   return generic;
 }
 
-/// Whether `conditions`, along one dimension, hold for the positions in front of the extent.
+/// Whether `conditions`, along one dimension, are true exactly before the extent.
 bool isBelow(const Node& node, Value conditions, Value extent) {
   auto generic = conditions.getDefiningOp<GenericOp>();
   if (!generic || generic.getNumLoops() != 1) return false;
@@ -60,7 +60,7 @@ bool isMaskedSoftmax(const Node& node, const Tensor& x) {
   const int64_t last = x.rank() - 1;
   const auto extent = x.extents.find(last);
   if (extent == x.extents.end() || !x.value) return false;
-  // Without any column there is no row either.
+  // If there is no column, there is no row either.
   const bool has_one = llvm::any_of(x.extents, [&](const auto& other) {
     return other.first != last && node.sameExtent(other.second, extent->second);
   });

@@ -15,7 +15,7 @@ bool isDependence(const absl::Status& status) { return absl::IsCancelled(status)
 void ModelCheck::add(const absl::Status& status) {
   if (status.ok() || isDependence(status)) return;
   v1::Failure failure = failureOf(status);
-  // One external file holds many tensors, and a loop's body is lowered once for each iteration.
+  // One missing external file affects many tensors, and a loop's body may be lowered many times.
   const std::string identity = failure.reason() == v1::Failure::MISSING_BLOB
                                    ? absl::StrCat("missing ", failure.found())
                                    : absl::StrCat(failure.node(), "\n", failure.message());
@@ -38,7 +38,7 @@ int64_t ModelCheck::assume(const std::string& input, const std::string& dimensio
 }
 
 void ModelCheck::write(v1::CheckReport& report) const {
-  std::vector<std::pair<int, size_t>> order;  // position, then as found
+  std::vector<std::pair<int, size_t>> order;  // by position, then in the order found
   for (const Problem& problem : problems_) order.emplace_back(problem.position, order.size());
   std::sort(order.begin(), order.end());
   for (const auto& [position, index] : order) *report.add_problems() = problems_[index].failure;

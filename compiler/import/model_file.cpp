@@ -51,7 +51,7 @@ absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& w
 
 namespace {
 
-/// Converters write -1 where an extent is not known; nothing else needs to know that there are two ways to say so.
+/// Converters write -1 for an unknown size; removing it leaves one representation.
 void forgetNegativeSizes(onnx::ValueInfoProto& info) {
   if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) return;
   for (auto& dim : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {

@@ -55,7 +55,7 @@ absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const
   std::vector<DimensionFormula::Bounds> bounds;
   std::vector<int64_t> exact;
   std::vector<std::string> given;
-  int64_t least = 0;  // a range has room for 1
+  int64_t least = 0;  // a range contains at least 1
   for (size_t i = 0; i < names_.size(); ++i) {
     const auto known = sizes.find(names_[i]);
     exact.push_back(known == sizes.end() ? 0 : known->second);
@@ -84,7 +84,7 @@ absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const Di
   if (!follows(name, sizes)) return own;
   const std::vector<std::string> read = namesIn(formulas_.at(name));
   const bool ranges = std::any_of(read.begin(), read.end(), [&](const std::string& each) { return isRange(each); });
-  if (!ranges && !isRange(name)) return own;  // whoever gives every size may know better than the name
+  if (!ranges && !isRange(name)) return own;  // a caller who gives every size may override the name
   TESSERA_ASSIGN_OR_RETURN(const int64_t greatest, followed(name, sizes));
   if (size == greatest && ranges) return -size;
   return fault(v1::Failure::INVALID_INPUT,

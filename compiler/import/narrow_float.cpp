@@ -15,11 +15,11 @@ constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 constexpr int kF32Mantissa = 23, kF32Bias = 127;
 constexpr int64_t kF32Infinity = 0x7f800000;
 
-/// Codes are bits without the sign. An `infinity` of -1: there is none.
+/// Codes are bits without the sign. `infinity` is -1 if the format has none.
 struct Format {
   int bits, mantissa, bias;
   int64_t largest, infinity, nan;
-  bool unsigned_zero;  ///< the code of -0 is NaN
+  bool unsigned_zero;  ///< the code of -0 means NaN
 };
 
 Format formatOf(v1::DataType type) {
@@ -27,7 +27,7 @@ Format formatOf(v1::DataType type) {
   if (type == kF8E4M3FNUZ) return {8, 3, 8, 0x7f, -1, 0x80, true};
   if (type == kF8E5M2) return {8, 2, 15, 0x7b, 0x7c, 0x7e, false};
   if (type == kF8E5M2FNUZ) return {8, 2, 16, 0x7f, -1, 0x80, true};
-  return {4, 1, 1, 0x7, -1, 0x0, false};  // f4e2m1, which has no NaN either: see encodeNarrow()
+  return {4, 1, 1, 0x7, -1, 0x0, false};  // f4e2m1 has no NaN either: see encodeNarrow()
 }
 
 Value shiftLeft(const Scalars& i, Value x, int64_t by) { return arith::ShLIOp::create(i.b, i.loc, x, i.integer(by)); }
@@ -54,7 +54,7 @@ Value encodePower(const Scalars& s, Value x, NarrowRounding rounding) {
   Value bits = masked(i, asBits(s, x), INT32_MAX);
   Value exponent = shiftRight(i, bits, kF32Mantissa);
   Value rest = masked(i, bits, (1 << kF32Mantissa) - 1);
-  // A number below f32's smallest power holds its leading bit in the mantissa: half of the range is 2^-127.
+  // A number below f32's smallest power of two has its leading bit in the mantissa: half of the range is 2^-127.
   const int64_t half = 1 << (kF32Mantissa - 1);
   Value tiny = isEqual(i, exponent, 0);
   Value up;
@@ -106,12 +106,12 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   const Format format = formatOf(to);
   Value all = asBits(s, x);
   Value bits = masked(i, all, INT32_MAX);
-  // Half of the last place, less one where that place is even, carries into the digits that stay.
+  // Rounds half to even: half of the last place, minus one if that place is even, carries into the remaining digits.
   const int dropped = kF32Mantissa - format.mantissa;
   Value odd = masked(i, shiftRight(i, bits, dropped), 1);
   Value rounded = shiftRight(i, i.add(bits, i.add(odd, i.integer((1 << (dropped - 1)) - 1))), dropped);
   Value normal = i.sub(rounded, i.integer(static_cast<int64_t>(kF32Bias - format.bias) << format.mantissa));
-  // A number whose last place is that of the smallest ones: adding to it rounds there.
+  // Adding this number, whose last place is that of the smallest ones, rounds there.
   const double anchor = std::ldexp(1.0, kF32Mantissa + 1 - format.bias - format.mantissa);
   Value moved = asBits(s, f.add(asFloat(s, bits), f.constant(anchor)));
   Value small = i.sub(moved, asBits(s, f.constant(anchor)));
@@ -122,7 +122,7 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   code = i.select(isAbove(i, code, format.largest), i.integer(beyond), code);
   code = i.select(isAbove(i, bits, kF32Infinity), i.integer(format.nan), code);
   Value negative = i.compare(Relation::kLess, all, i.integer(0));
-  // Of four bits: ONNX's cases and reference make a NaN zero, of the other sign.
+  // In four bits, ONNX's cases and reference turn a NaN into a zero of the opposite sign.
   if (format.bits == 4) negative = i.logicalXor(negative, isAbove(i, bits, kF32Infinity));
   if (format.unsigned_zero) negative = i.logicalAnd(negative, i.compare(Relation::kNotEqual, code, i.integer(0)));
   Value with_sign = arith::OrIOp::create(s.b, s.loc, code, i.integer(int64_t{1} << (format.bits - 1)));

@@ -79,7 +79,7 @@ absl::StatusOr<double> Node::real(const std::string& name, std::optional<double>
   const AttributeProto* attribute = find(name);
   if (!attribute) {
     if (!fallback) return missing(name);
-    return static_cast<float>(*fallback);  // what the standard writes as 0.01 is the attribute that is left out, an f32
+    return static_cast<float>(*fallback);  // the standard's default 0.01, say, means the nearest f32
   }
   if (attribute->type() != AttributeProto::FLOAT) return wrongType(*attribute, "FLOAT");
   return attribute->f();
@@ -221,7 +221,7 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
 }
 
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
-  TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // an operator whose older versions have fewer
+  TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // older versions of the operator have fewer inputs
   if (inputs_[index].constant) return inputs_[index].constant;
   const auto* examples = environment_.examples_by_data ? environment_.examples_by_data(inputs_[index]) : nullptr;
   const auto equal = [&](const ConstantPtr& other) { return other->bytes == examples->front()->bytes; };
@@ -260,7 +260,7 @@ absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
     for (size_t i = 0; i < list.most.size(); ++i)
       if (other->integerAt(static_cast<int64_t>(i)) != list.most[i]) list.follows[i] = true;
   }
-  // Shapes are made for the greatest sizes, and extents count from 0.
+  // Shapes use the bounds of all ranges, and extents are not negative.
   for (const ConstantPtr& other : *examples) {
     for (size_t i = 0; i < list.most.size(); ++i) {
       const int64_t size = other->integerAt(static_cast<int64_t>(i));
@@ -304,7 +304,7 @@ std::optional<std::pair<int64_t, int64_t>> Node::bounds(const Tensor& extent) co
 std::optional<int64_t> Node::mostOf(const Tensor& extent) const {
   const auto* examples = environment_.examples ? environment_.examples(extent) : nullptr;
   if (!examples) return std::nullopt;
-  const int64_t most = examples->front()->integerAt(0);  // all ranges at their greatest
+  const int64_t most = examples->front()->integerAt(0);  // all ranges at their bounds
   const bool grows = std::all_of(examples->begin(), examples->end(),
                                  [&](const ConstantPtr& example) { return example->integerAt(0) <= most; });
   return grows ? std::optional(most) : std::nullopt;
@@ -393,7 +393,7 @@ FunctionAttributes Node::resolvedAttributes() {
 absl::Status Node::checkAllUsed() const {
   for (const AttributeProto& attribute : proto_.attribute()) {
     if (used_.contains(attribute.name())) continue;
-    // ONNX's operators have the attributes of their version; other domains add some without a new one.
+    // ONNX's operators have exactly the attributes of their version; other domains add some without a new version.
     if (!domain().empty()) {
       return unsupported(absl::StrCat("attribute '", printable(attribute.name()), "' is not compiled"),
                          {.attribute = attribute.name(),

@@ -58,7 +58,7 @@ std::vector<v1::OperatorInfo> operatorTable() {
 }
 
 std::string operatorTableMarkdown() {
-  // Types that models only store are none of the API's: they are named in this page alone.
+  // Storage-only types are not part of the API; only this page names them.
   std::set<std::tuple<std::string, std::string, int>> narrow;
   for (const Operator& op : allOperators()) {
     if (contains(op.types, kI4)) narrow.emplace(op.domain, op.name, op.since);

@@ -1,4 +1,4 @@
-// import_operators: prints the page of documentation on what is imported.
+// import_operators: prints the documentation page of the importer's operators.
 //   build/release/bin/import_operators > compiler/import/OPERATORS.md
 #include <iostream>
 

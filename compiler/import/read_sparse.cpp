@@ -12,7 +12,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Places of the values in row-major order; nothing when they are none of `shape`, or do not ascend.
+/// Returns the row-major positions of the values; nothing if one is outside `shape`, or if they do not ascend.
 std::optional<std::vector<int64_t>> placesOf(const Constant& indices, const Shape& shape) {
   const bool by_coordinate = indices.shape.size() == 2;
   const std::vector<int64_t> numbers = indices.integers();

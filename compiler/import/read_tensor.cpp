@@ -1,5 +1,5 @@
-// Reading TensorProto: where its bytes may be (raw_data, a typed field, an external file) and whether
-// there are exactly as many as its shape needs.
+// Reads TensorProto: locates its bytes (raw_data, a typed field, an external file) and checks that there are exactly as
+// many as its shape needs.
 #include <limits>
 #include <optional>
 
@@ -24,7 +24,7 @@ absl::Status wrongLength(const onnx::TensorProto& proto, const Constant& shape, 
                {.attribute = absl::StrCat(printable(proto.name()), ".", field), .found = found, .accepted = accepted});
 }
 
-/// Appends each value as a little-endian T; false when one does not fit T.
+/// Appends each value as a little-endian T; false if one does not fit T.
 template <typename T, typename Field>
 bool narrow(const Field& field, std::string& bytes) {
   bytes.reserve(field.size() * sizeof(T));
@@ -47,10 +47,10 @@ bool readInt32(const onnx::TensorProto& proto, std::string& bytes) {
   return narrow<T>(proto.int32_data(), bytes);
 }
 
-/// Bytes in a file: elements of less than a byte are packed, the first in the lowest bits.
+/// Returns the bytes in a file: elements of less than a byte are packed, the first in the lowest bits.
 int64_t storedBytes(int64_t elements, v1::DataType type) { return (elements * elementBits(type) + 7) / 8; }
 
-/// A byte for each element of a packed type.
+/// Unpacks to one byte per element.
 ConstantPtr unpacked(const Constant& packed) {
   const int64_t bits = elementBits(packed.dtype), count = packed.elements();
   if (bits >= 8) return std::make_shared<const Constant>(packed);
@@ -64,7 +64,7 @@ ConstantPtr unpacked(const Constant& packed) {
   return makeConstant(packed.dtype, packed.shape, std::move(bytes));
 }
 
-/// Which field holds the elements of which type, as onnx.proto says.
+/// Returns the field that holds the elements of a type, by onnx.proto.
 TypedField typedField(const onnx::TensorProto& proto, v1::DataType dtype) {
   if (isNarrow(dtype)) return {"int32_data", proto.int32_data_size(), readInt32<uint8_t>};
   switch (dtype) {
@@ -166,7 +166,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
     constant.bytes = proto.raw_data();
     return unpacked(constant);
   }
-  // A number of the typed field holds a byte of a packed type, else an element.
+  // A number of the typed field holds one byte of a packed type, otherwise one element.
   const int64_t entries = elementBits(*dtype) < 8 ? need : count;
   if (field.count != entries) {
     return wrongLength(proto, constant, field.name, absl::StrCat(field.count, " elements"),

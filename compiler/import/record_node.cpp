@@ -1,4 +1,4 @@
-// What the model's own nodes were, for whoever explains what became of them.
+// Records the model's nodes with the operations they became, for reports.
 #include <set>
 
 #include "compiler/import/graph_importer.h"
@@ -16,7 +16,7 @@ v1::TensorSpec specOf(const std::string& name, const Tensor& tensor) {
   return spec;
 }
 
-/// Names that a node reads, those of its subgraphs included.
+/// Collects the names that a node reads, including those of its subgraphs.
 void collectReads(const onnx::NodeProto& node, std::set<std::string>& seen, std::vector<std::string>& names) {
   for (const std::string& name : node.input()) {
     if (!name.empty() && seen.insert(name).second) names.push_back(name);
@@ -39,7 +39,7 @@ void GraphImporter::recordNode(const onnx::NodeProto& proto, int index, const Sc
   std::vector<std::string> names;
   collectReads(proto, seen, names);
   for (const std::string& name : names) {
-    // What a subgraph defines for itself is not known out here.
+    // Names that a subgraph defines itself are unknown here.
     if (const Tensor* value = scope.find(name)) node.inputs.push_back(specOf(name, *value));
   }
   for (const std::string& name : proto.output()) {

@@ -10,7 +10,8 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int64_t kFirstLook = 256;  // sizes; windows are mostly smaller, and their images grow with the size
+constexpr int64_t kFirstLook = 256;  // Sizes to examine first: windows are mostly smaller, and their images grow with
+                                     // the size.
 
 class Finder {
  public:
@@ -34,7 +35,7 @@ class Finder {
     }
   }
 
-  /// Whether larger sizes than those looked at may be refused as well.
+  /// Whether sizes beyond the examined ones may be refused as well.
   bool goesOn() const {
     return std::any_of(found_.begin(), found_.end(), [&](const v1::RefusedSizes& sizes) {
       return sizes.last() == upto_ && series_.most(sizes.dimension()) > upto_;

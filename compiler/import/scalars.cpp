@@ -72,7 +72,7 @@ Value Scalars::mul(Value x, Value y) const {
 
 Value Scalars::div(Value x, Value y) const {
   if (isFloat(type)) return arith::DivFOp::create(b, loc, x, y);
-  // The processor traps on x / 0 and on INT_MIN / -1: divide by 1 there and put the result right after.
+  // The processor traps on x / 0 and on INT_MIN / -1: divides by 1 instead and corrects the result.
   Value zero = integer(0);
   Value one = integer(1);
   Value by_zero = compare(Relation::kEqual, y, zero);
@@ -93,7 +93,7 @@ Value Scalars::remainder(Value x, Value y) const {
   if (isUnsigned(type)) {
     return select(by_zero, zero, arith::RemUIOp::create(b, loc, x, select(by_zero, integer(1), y)));
   }
-  // x % -1 and x % 0 are both 0 here, which is x % 1.
+  // x % -1 and x % 0 are both 0 here, the value of x % 1.
   Value unsafe = arith::OrIOp::create(b, loc, by_zero, compare(Relation::kEqual, y, integer(-1)));
   return arith::RemSIOp::create(b, loc, x, select(unsafe, integer(1), y));
 }
@@ -162,8 +162,8 @@ Value Scalars::narrowed(Value x) const {
 }
 
 Value Scalars::floatToInteger(Value x, v1::DataType to) const {
-  // Out of range the instruction's result is undefined, so it only ever sees values in range.
-  // Both bounds are powers of two, hence exact in every floating-point type.
+  // The instruction's result is undefined out of range, so its operand is clamped first. Both bounds are powers of two,
+  // hence exact in every floating-point type.
   const int bits = static_cast<int>(elementBits(to)) - (isUnsigned(to) ? 0 : 1);
   const Scalars target = as(to);
   const Scalars wide = elementBytes(type) == 2 ? as(v1::DATA_TYPE_F32) : *this;

@@ -56,7 +56,7 @@ std::string bindingHint(const GraphInputs& inputs, const onnx::ValueInfoProto& i
                                            : known->second);
   }
   const std::string whole = absl::StrCat("--shape ", shellWord(absl::StrCat(printable(input.name()), "=", shape)));
-  // A dimension without a name can be bound by position only.
+  // A dimension without a name can only be bound by position.
   if (dims.empty() || nameless || !input.type().tensor_type().has_shape()) return absl::StrCat("bind it: ", whole);
   return absl::StrCat("bind it: ", dims, " (several sizes, as in --dim N=1,4, become variants), or ", whole);
 }

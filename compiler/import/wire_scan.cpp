@@ -132,7 +132,7 @@ class Scanner {
     return false;
   }
 
-  /// "graph.node.attribute": the fields that lead to where the scan stands.
+  /// Returns "graph.node.attribute": the fields that lead to the scan's position.
   std::string place() const {
     return absl::StrCat("model", absl::StrJoin(stack_, "", [](std::string* out, const Frame& frame) {
                           if (frame.via) absl::StrAppend(out, ".", std::string(frame.via->name()));

@@ -14,7 +14,7 @@ namespace {
 
 int64_t floorDiv(int64_t x, int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); }
 
-// x op y; false when it overflows or divides by 0.
+// Computes x op y; false if it overflows or divides by 0.
 bool apply(const std::string& op, int64_t x, int64_t y, int64_t& result) {
   if (op == "+") return !__builtin_add_overflow(x, y, &result);
   if (op == "-") return !__builtin_sub_overflow(x, y, &result);
@@ -36,7 +36,7 @@ struct Read {
 void collectReads(const Node& node, bool guarded, std::vector<Read>& reads) {
   if (node.kind == Kind::kAccess) {
     reads.push_back({&node, guarded});
-    return;  // no reads within subscripts: dense computations only (thesis, definition 1)
+    return;  // no reads inside subscripts: dense computations only (thesis, definition 1)
   }
   for (size_t i = 0; i < node.children.size(); ++i) {
     collectReads(*node.children[i], guarded || (node.kind == Kind::kCondition && i > 0), reads);
@@ -51,7 +51,7 @@ void collectVariables(const Node& node, const Constants& constants, std::vector<
   for (const NodePtr& child : node.children) collectVariables(*child, constants, order);
 }
 
-// Values an integer expression takes while variables run through their extents.
+// The range of an integer expression over all values of its variables.
 struct Interval {
   int64_t low = 0, high = 0;
 };
@@ -162,13 +162,13 @@ class Inference {
     return absl::OkStatus();
   }
 
-  // One round: every variable that is the only unknown one of some sum gets the least of its bounds.
+  // One round: each variable that is the only unknown one of a sum gets the least of its bounds.
   absl::StatusOr<bool> boundsOfSums() {
     std::map<std::string, int64_t> found;
     for (const Read& read : reads_) {
       for (size_t d = 0; !read.guarded && d < read.access->children.size(); ++d) {
         TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, analyse(*read.access->children[d], constants_));
-        // The subscript's range so far, without the unknown.
+        // The subscript's range without the unknown variable.
         std::string unknown;
         int unknowns = 0;
         bool fits = true;
@@ -186,7 +186,7 @@ class Inference {
         }
         if (unknowns != 1) continue;
         const int64_t factor = subscript.factors.at(unknown), size = shapes_.at(read.access->name)[d];
-        // What the unknown may add in steps of its factor before it leaves the tensor.
+        // The number of steps that the unknown variable may take before the subscript leaves the tensor.
         int64_t room = low, step = factor, extent = 0;
         if (factor > 0) {
           fits = fits && apply("-", size - 1, high, room);
@@ -224,7 +224,7 @@ class Inference {
     }
     TESSERA_ASSIGN_OR_RETURN(const Interval y, intervalOf(*node.children[1]));
     if (node.name == "%") {
-      // x % y is in [0, y), and x itself when x already is.
+      // x % y is in [0, y), and is x if x is already in that range.
       if (x.low >= 0 && x.high < y.low) return x;
       return Interval{0, y.high - 1};
     }

@@ -1,4 +1,4 @@
-// A text of tensor expressions as a module: inputs become arguments, each statement one linalg.generic.
+// Imports a text of tensor expressions: inputs become arguments, each statement becomes one linalg.generic.
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -52,7 +52,7 @@ class ProgramImport {
   }
 
  private:
-  // Names that stand for an extent and are no param: what --dim binds.
+  // Binds names that are extents and no params, by --dim.
   absl::Status bindDimensions(const Program& program) {
     for (const Input& input : program.inputs) {
       for (const NodePtr& extent : input.shape) {
@@ -67,7 +67,7 @@ class ProgramImport {
     return absl::OkStatus();
   }
 
-  // A shape that could be given for the input: 4 for what is not known.
+  // Returns an example shape for the input; 4 for unknown extents.
   std::string exampleShape(const Input& input) const {
     return absl::StrJoin(input.shape, "x", [this](std::string* out, const NodePtr& extent) {
       const auto value = evaluate(*extent, constants_);
@@ -75,7 +75,7 @@ class ProgramImport {
     });
   }
 
-  // Extents are integers, params, or names that --dim or --shape gives a value.
+  // Declares inputs. Extents are integers, params, or names with a value from --dim or --shape.
   absl::Status declareInputs(const Program& program) {
     TESSERA_RETURN_IF_ERROR(bindDimensions(program));
     for (const Input& input : program.inputs) {

@@ -7,7 +7,7 @@
 namespace tessera::compiler::expression {
 namespace {
 
-// Longer symbols first: the first that fits is taken.
+// Longer symbols come first, because the first match is taken.
 constexpr std::string_view kSymbols[] = {"<=", ">=", "==", "!=", "&&", "||", "+=", "*=", "(", ")", "[", "]", ",", ";",
                                          ":",  "?",  "=",  "<",  ">",  "+",  "-",  "*",  "/", "%", "!", "&", "|"};
 
@@ -66,7 +66,7 @@ class Lexer {
     }
   }
 
-  // 12, 1.5, .5, 1e-3
+  // Reads a number: 12, 1.5, .5, 1e-3
   void number() {
     while (absl::ascii_isdigit(peek()) || peek() == '.') advance();
     if (peek() != 'e' && peek() != 'E') return;

@@ -17,8 +17,8 @@ using mlir::AffineMap;
 using mlir::Value;
 using mlir::utils::IteratorType;
 
-// A value of the body and its type; conditions are DATA_TYPE_BOOL. Literals and constant integers take the
-// type of their neighbour: until then `literal` points to their node and there is a number, but no value.
+// A value of the body and its type; conditions are DATA_TYPE_BOOL. Literals and constant integers take the type of the
+// other operand: until then `literal` points to their node, and there is a number but no value.
 struct Typed {
   Value value = {};
   v1::DataType dtype = v1::DATA_TYPE_UNSPECIFIED;
@@ -77,7 +77,7 @@ class StatementLowering {
       iterators.push_back(loop.reduction ? IteratorType::reduction : IteratorType::parallel);
     }
     const auto rank = static_cast<unsigned>(loops_.size());
-    // Not getMajorSubMap(), which gives no map at all for a result of rank 0.
+    // Does not use getMajorSubMap(), which returns no map for a result of rank 0.
     llvm::SmallVector<AffineExpr> kept;
     for (unsigned i = 0; i < shape.size(); ++i) kept.push_back(e_.b.getAffineDimExpr(i));
     const AffineMap result = AffineMap::get(rank, 0, kept, e_.b.getContext());
@@ -92,7 +92,7 @@ class StatementLowering {
                                  if (value.ok()) value = settle(typed, *value, dtype);
                                  if (!value.ok()) {
                                    status = value.status();
-                                   return typed.constant(0);  // never used: the whole import fails
+                                   return typed.constant(0);  // never used, since the import fails
                                  }
                                  return start ? accumulate(typed, arguments.back(), value->value) : value->value;
                                });
@@ -101,7 +101,7 @@ class StatementLowering {
   }
 
  private:
-  // Reads that can be operands: linear, never negative, under no condition.
+  // Finds reads that can be operands: linear, never negative, unconditional.
   void findOperands(const Node& node, bool guarded) {
     if (node.kind == Kind::kAccess) {
       if (!guarded) addOperand(node);
@@ -112,7 +112,7 @@ class StatementLowering {
     }
   }
 
-  // A guarded read with the very subscripts of an operand is that operand: B = A >= 0 ? A : 0 reads A once.
+  // A conditional read with exactly an operand's subscripts uses that operand: B = A >= 0 ? A : 0 reads A once.
   std::optional<AffineMap> accessMap(const Node& access) {
     llvm::SmallVector<AffineExpr> results;
     for (const NodePtr& child : access.children) {
@@ -137,7 +137,7 @@ class StatementLowering {
     operand_names_.push_back(access.name);
   }
 
-  /// What a loop that is shorter than the dimension it walks alone reads of it: linalg wants extents to be equal there.
+  /// Slices a tensor to the loops that index it alone, because linalg requires their extents to be equal.
   Tensor readPart(const Tensor& tensor, AffineMap map) {
     Shape sizes = tensor.shape;
     for (auto [d, subscript] : llvm::enumerate(map.getResults()))
@@ -153,8 +153,8 @@ class StatementLowering {
     return -1;
   }
 
-  // linalg takes a loop's extent from an operand that is subscripted by the loop alone; where there is none
-  // (a pooling window), an operand without contents stands in for it.
+  // linalg takes a loop's extent from an operand that the loop alone indexes. If there is none (a pooling window), an
+  // operand without contents provides it.
   void addExtentOperands() {
     for (size_t i = statement_.indices.size(); i < loops_.size(); ++i) {
       const AffineExpr dim = e_.b.getAffineDimExpr(static_cast<unsigned>(i));
@@ -201,7 +201,7 @@ class StatementLowering {
                    "a cast, e.g. f32(x)");
   }
 
-  // A number, or arithmetic on integers and params alone: 1/2 is 0 here, as everywhere among integers.
+  // Whether the node is a number, or arithmetic on integers and params: 1/2 is 0 here, as for all integers.
   bool isConstant(const Node& node) const {
     if (node.kind == Kind::kNumber) return true;
     if (node.kind == Kind::kName) return constants_.contains(node.name);
@@ -212,7 +212,7 @@ class StatementLowering {
                        [&](const NodePtr& child) { return isConstant(*child) && !child->real; });
   }
 
-  // The type an expression has by itself; UNSPECIFIED for literals. Index variables and params are i64.
+  // Returns an expression's type without context; UNSPECIFIED for literals. Index variables and params are i64.
   absl::StatusOr<v1::DataType> bareTypeOf(const Node& node) const {
     switch (node.kind) {
       case Kind::kNumber:
@@ -245,7 +245,7 @@ class StatementLowering {
     return type == v1::DATA_TYPE_UNSPECIFIED ? v1::DATA_TYPE_F32 : type;
   }
 
-  // Gives a literal the type its place asks for.
+  // Gives a literal the type that its context requires.
   absl::StatusOr<Typed> settle(const Scalars& s, const Typed& x, v1::DataType dtype) const {
     if (!x.literal) return x.dtype == dtype ? absl::StatusOr<Typed>(x) : mixed(*statement_.value, x.dtype, dtype);
     if (x.literal->real && !isFloat(dtype)) {
@@ -276,7 +276,7 @@ class StatementLowering {
     }
   }
 
-  // An operand's element, or an element fetched in the body.
+  // Returns an operand's element, or one that the body extracts.
   absl::StatusOr<Typed> read(const Scalars& s, const Node& node, mlir::ValueRange arguments) {
     const Tensor& tensor = tensors_.at(node.name);
     if (const auto map = accessMap(node)) {
@@ -294,7 +294,7 @@ class StatementLowering {
     return Typed{e_.extract(s.as(tensor.dtype), e_.value(tensor), indices), tensor.dtype};
   }
 
-  // An integer expression as a value of index type. bounds.cpp has checked its form.
+  // Emits an integer expression as an index value. bounds.cpp has checked its form.
   Value index(const Scalars& s, const Node& node) {
     if (node.kind == Kind::kName && isVariable(node, constants_)) {
       const auto loop =

@@ -21,7 +21,7 @@ constexpr TypeName kTypes[] = {
     {"u8", v1::DATA_TYPE_U8},   {"u16", v1::DATA_TYPE_U16}, {"u32", v1::DATA_TYPE_U32}, {"u64", v1::DATA_TYPE_U64},
 };
 
-// Binary operators from loosest to tightest; all associate to the left. & and | are the thesis' spelling.
+// Binary operators from loosest to tightest; all are left-associative. & and | are the thesis' spelling.
 constexpr std::array<std::array<std::string_view, 4>, 6> kLevels = {
     {{"||", "|"}, {"&&", "&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}};
 
@@ -98,7 +98,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // input A[M, K], B[K, N]: f32  -- a type holds for the tensors since the last one.
+  // input A[M, K], B[K, N]: f32  -- a type applies to the tensors since the last type.
   absl::Status inputs(Program& program) {
     const size_t first = program.inputs.size();
     TESSERA_RETURN_IF_ERROR(list([&]() -> absl::Status {
@@ -147,7 +147,7 @@ class Parser {
         bound.at = peek().at;
         TESSERA_ASSIGN_OR_RETURN(bound.variable, name("an index variable"));
         TESSERA_RETURN_IF_ERROR(expect("<"));
-        TESSERA_ASSIGN_OR_RETURN(bound.extent, level(4));  // an arithmetic expression, no comparison
+        TESSERA_ASSIGN_OR_RETURN(bound.extent, level(4));  // an arithmetic expression, not a comparison
         result.bounds.push_back(std::move(bound));
         return absl::OkStatus();
       }));
@@ -166,7 +166,8 @@ class Parser {
     return take("=") ? absl::OkStatus() : unexpected("one of = += *= max= min=");
   }
 
-  // sum(x), sum(x, axis = k), max(x, axis = (r, s)) around the whole right side; max(x, y) is a function.
+  // Removes a reduction around the whole right side: sum(x), sum(x, axis = k), max(x, axis = (r, s)). max(x, y) is a
+  // function.
   absl::Status unwrapReduction(Statement& result) {
     Node& value = *result.value;
     if (value.kind != Kind::kCall || reduction_axes_.empty()) return absl::OkStatus();
@@ -208,7 +209,7 @@ class Parser {
   absl::StatusOr<NodePtr> level(size_t at) {
     if (at == kLevels.size()) return unary();
     TESSERA_ASSIGN_OR_RETURN(NodePtr left, level(at + 1));
-    // A long chain makes a deep tree, which later steps walk recursively.
+    // Limits the chain, because it makes a deep tree that later steps walk recursively.
     int chain = 0;
     while (peek().kind == TokenKind::kSymbol &&
            std::find(kLevels[at].begin(), kLevels[at].end(), peek().text) != kLevels[at].end()) {
@@ -291,7 +292,7 @@ class Parser {
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;
-  std::vector<std::vector<std::string>> reduction_axes_;  // of the calls of this statement, the outermost last
+  std::vector<std::vector<std::string>> reduction_axes_;  // of the calls in this statement; the outermost is last
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Running sums and products.
+// Cumulative sums and products.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
@@ -7,7 +7,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// x moved by `by` elements along `axis`, towards the end or, `backwards`, the start; `fill` moves in.
+/// Shifts x by `by` elements along `axis`, towards the end or (`backwards`) the start, and fills with `fill`.
 Tensor shifted(Emitter& e, const Tensor& x, int64_t axis, int64_t by, bool backwards, double fill) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1), low(x.rank(), 0), high(x.rank(), 0);
   sizes[axis] -= by;
@@ -16,9 +16,9 @@ Tensor shifted(Emitter& e, const Tensor& x, int64_t axis, int64_t by, bool backw
   return e.pad(e.slice(x, offsets, sizes, strides), low, high, e.scalars(x.dtype).constant(fill));
 }
 
-/// Hillis and Steele's scan: after step k each element is the sum of the 2^k before and including it. It takes
-/// n log n additions where a loop would take n, but every step is elementwise, hence vectorized and parallel,
-/// and rounding errors grow with log n only.
+/// Hillis and Steele's scan: after step k each element is the sum of the last 2^k elements up to it. It takes n log n
+/// additions instead of a loop's n, but every step is elementwise, hence vectorized and parallel, and rounding errors
+/// grow only with log n.
 template <bool kProduct>
 Results lowerCumulative(Node& n, Emitter& e) {
   constexpr double kNeutral = kProduct ? 1 : 0;
@@ -33,7 +33,7 @@ Results lowerCumulative(Node& n, Emitter& e) {
   }
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.normalizeAxis(axes[0], x.rank(), "axis"));
   if (x.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, x.shape, ""))}};
-  // Forward, what lies beyond an extent reaches nothing before it.
+  // In forward direction, padding follows all used elements and does not affect them.
   if (reverse && x.extents.contains(axis))
     x = masked(e, x, axis, [&](const Scalars& s) { return s.constant(kNeutral); });
   if (exclusive && x.shape[axis] == 1) {

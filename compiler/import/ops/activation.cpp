@@ -13,7 +13,7 @@ using mlir::Value;
 using mlir::ValueRange;
 namespace math = mlir::math;
 
-/// max(x, bound) that keeps a NaN in x: written so, it is one instruction on x86 where arith.maximumf is three.
+/// max(x, bound) that keeps a NaN in x. In this form it is one instruction on x86, where arith.maximumf takes three.
 Value atLeast(const Scalars& s, Value x, Value bound) {
   return s.select(s.compare(Relation::kLess, x, bound), bound, x);
 }
@@ -23,7 +23,7 @@ Value atMost(const Scalars& s, Value x, Value bound) {
 
 Value expMinusOne(const Scalars& s, Value x) { return s.math<math::ExpM1Op>(x); }
 
-/// One attribute `alpha` and a body of (s, x, alpha).
+/// Lowers an operator with one attribute `alpha` and a body of (s, x, alpha).
 template <auto kBody, double kDefault>
 Results withAlpha(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", kDefault));
@@ -71,7 +71,7 @@ Results lowerClip(Node& n, Emitter& e) {
 
 Results lowerPRelu(Node& n, Emitter& e) {
   std::vector<Tensor> operands = {n.in(0), n.in(1)};
-  // Version 6 and before: one slope per channel, whatever the rank.
+  // Versions up to 6: one slope per channel, whatever the rank.
   if (n.opset() < 7 && n.in(1).rank() == 1 && n.in(0).rank() > 1 && n.in(1).elements() != 1) {
     Shape shape(n.in(0).rank() - 1, 1);
     shape[0] = n.in(1).shape[0];
@@ -156,7 +156,7 @@ Results lowerImageScaler(Node& n, Emitter& e) {
                          [=](const Scalars& s, ValueRange v) { return s.add(s.mul(v[0], s.constant(scale)), v[1]); })}};
 }
 
-/// ONNX Runtime wants both.
+/// ONNX Runtime requires both attributes.
 Results lowerScaledTanh(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha"));
   TESSERA_ASSIGN_OR_RETURN(const double beta, n.real("beta"));
@@ -177,7 +177,8 @@ Results lowerShrink(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double lambd, n.real("lambd", 0.5));
   TESSERA_ASSIGN_OR_RETURN(const double bias, n.real("bias", 0.0));
   const v1::DataType dtype = n.in(0).dtype;
-  // Integers in f64: the bounds may be fractions, and no unsigned number is below a negative one.
+  // Integers are clamped in f64: the bounds may be fractions, and comparing an unsigned number with a negative one must
+  // work.
   const v1::DataType wide = isFloat(dtype) ? dtype : v1::DATA_TYPE_F64;
   return {{e.elementwise(dtype, {n.in(0)}, [=](const Scalars& scalars, ValueRange v) {
     const Scalars s = scalars.as(wide);
@@ -232,7 +233,7 @@ Value thresholdedRelu(const Scalars& s, Value x, Value alpha) {
 /// x * sigmoid(alpha * x)
 Value swish(const Scalars& s, Value x, Value alpha) { return s.mul(x, logistic(s, s.mul(x, alpha))); }
 
-/// Microsoft's: the tanh form, after an optional bias.
+/// Microsoft's operator: the tanh form, after an optional bias.
 Results lowerFastGelu(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.broadcastAll().status());
   return {{e.elementwise(n.in(0).dtype, n.inputs(), [](const Scalars& s, ValueRange v) {
@@ -255,7 +256,7 @@ std::vector<Operator> activationOperators() {
           {"Relu", 1, 1, 1, lowerRelu, kNumbers},
           {"LeakyRelu", 1, 1, 1, withAlpha<leakyRelu, 0.01>, kFloats},
           {"ThresholdedRelu", 1, 1, 1, withAlpha<thresholdedRelu, 1.0>, kFloats},
-          // Never part of a released operator set, but written by converters of CoreML and Windows ML.
+          // In no released operator set, but written by converters of CoreML and Windows ML.
           {"Affine", 1, 1, 1, lowerAffine, kFloats},
           {"Scale", 1, 1, 1, lowerScale, kFloats},
           {"ImageScaler", 1, 1, 1, lowerImageScaler, kFloats},

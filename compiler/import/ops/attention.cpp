@@ -1,4 +1,4 @@
-// Attention as ONNX has it since version 23.
+// ONNX's Attention, since version 23.
 #include "compiler/import/ops/attention.h"
 
 #include "absl/strings/str_cat.h"
@@ -74,8 +74,7 @@ namespace {
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
-/// Scores with what is not allowed taken out. A position is that of a key; queries have positions as well.
-/// `queries`: how many there are.
+/// Masks the scores. Positions are those of keys; queries have positions as well. `queries` is the number of queries.
 Tensor maskedScores(Emitter& e, const Tensor& scores, const Tensor& queries, const AttentionOptions& o) {
   std::vector<Tensor> operands = {scores};
   auto operand = [&](const std::optional<Tensor>& tensor) {
@@ -108,8 +107,8 @@ Tensor maskedScores(Emitter& e, const Tensor& scores, const Tensor& queries, con
   });
 }
 
-/// Softmax along the last dimension, with `sink` as one more element that is left out. `guarded`: a row of -infinity is
-/// a row of zeros.
+/// Softmax along the last dimension, with `sink` as an additional element whose weight is dropped. `guarded`: a row of
+/// -infinity gives a row of zeros.
 Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded, const Tensor* sink) {
   const std::vector<int64_t> last = {x.rank() - 1};
   Tensor most = reduceKeepingDims(e, x, last, Reduction::kMax);
@@ -166,7 +165,7 @@ absl::Status checkAttention(Node& n, const Tensor& q, const Tensor& k, const Ten
   return absl::OkStatus();
 }
 
-/// What meets has the same extents.
+/// Checks that dimensions that are combined have equal extents.
 absl::Status checkExtents(const Node& n, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, q, 0, k, 0, "batches of query and key"));
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 0, v, 0, "batches of key and value"));
@@ -206,7 +205,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   TESSERA_RETURN_IF_ERROR(checkExtents(n, query, key, value, o));
   const bool counted = key.extents.contains(2) && !o.keys_counted;
   const Tensor q = withoutExtents(query), k = withoutExtents(key);
-  // Beyond the extent stands anything, which no weight of zero makes zero.
+  // Elements beyond the extent may be NaN or infinite, which a weight of zero does not cancel.
   const Tensor v = withoutExtents(counted ? zeroed(e, value, 2) : value);
   const int64_t batch = q.shape[0], heads = q.shape[1], rows = q.shape[2], keys = k.shape[2], groups = k.shape[1];
   const Shape shape = {batch, heads, rows, keys};
@@ -232,7 +231,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
     result.masked = masked(e, result.masked, 3, [](const Scalars& s) { return s.lowest(); });
   }
   const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
-  // Causal alone leaves each query its own position at least.
+  // With a causal mask alone each query sees at least its own position.
   const bool guarded = counted || o.change_scores || o.bias || o.keep || o.lengths || o.left || o.right;
   std::optional<Tensor> sink;
   if (o.sink) sink = e.cast(*o.sink, precision);
@@ -259,7 +258,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
 
 namespace {
 
-/// A mask shorter than the keys disallows those behind it.
+/// Extends a mask that is shorter than the keys: keys beyond it are masked.
 Tensor maskForKeys(Emitter& e, const Tensor& mask, int64_t keys) {
   if (mask.rank() == 0 || mask.shape.back() == 1 || mask.shape.back() >= keys) return mask;
   std::vector<int64_t> low(mask.rank(), 0), high(mask.rank(), 0);

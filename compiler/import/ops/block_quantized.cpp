@@ -1,8 +1,8 @@
-// Microsoft's operators on weights quantized in blocks. A byte holds one element of 8 bits, two of 4 or four of 2,
-// the first in its lowest bits; an element q stands for (q - zero point) * scale, one of each for a block.
+// Microsoft's operators on weights quantized in blocks. A byte holds one 8-bit element, two 4-bit or four 2-bit ones,
+// the first in the lowest bits. An element q means (q - zero point) * scale, with one zero point and scale per block.
 //
-// Weights stay packed in the model that is compiled: the operation that widens them carries kStoredPacked, and what
-// folds constants leaves it alone. N: columns of the result, K: terms of its sums, P: elements in a byte.
+// Weights stay packed in the compiled model: the operation that unpacks them carries kStoredPacked, so constant folding
+// does not evaluate it. N: columns of the result, K: terms of its sums, P: elements in a byte.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
@@ -24,20 +24,19 @@ constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 constexpr v1::DataType kU8 = v1::DATA_TYPE_U8;
 
-/// With so few rows a product reads its weights as they are stored, each element once for each row; with more it is
-/// cheaper to widen them all first.
+/// With few rows a product unpacks each weight once per row; with more rows it is cheaper to unpack all weights first.
 constexpr int64_t kFewRows = 3;
 
 struct Blocks {
-  int64_t rows = 0, count = 0, size = 0;  ///< blocks of a row, and elements of a block
+  int64_t rows = 0, count = 0, size = 0;  ///< blocks per row, and elements per block
   int64_t bits = 0;
 
   int64_t perByte() const { return 8 / bits; }
-  int64_t bytes() const { return size / perByte(); }  ///< of a block
+  int64_t bytes() const { return size / perByte(); }  ///< per block
 };
 
-/// The elements of each block in an order in which those of one bit position lie side by side: byte j of a block has
-/// the elements j, j + bytes, j + 2 bytes, ... from its lowest bits on.
+/// Reorders the elements of each block so that those at one bit position are adjacent: byte j of a block has the
+/// elements j, j + bytes, j + 2 bytes, ... from its lowest bits on.
 ConstantPtr bitPlanes(const Constant& stored, const Blocks& blocks) {
   const int64_t per = blocks.perByte(), width = blocks.bytes();
   const unsigned mask = (1U << blocks.bits) - 1;
@@ -53,15 +52,15 @@ ConstantPtr bitPlanes(const Constant& stored, const Blocks& blocks) {
   return makeConstant(kU8, {blocks.rows, blocks.count, width}, std::move(bytes));
 }
 
-/// Weights are rearranged when the model is read.
+/// Weights are reordered at import, so they must be constants.
 absl::StatusOr<ConstantPtr> knownWeights(Node& n, int input, const char* what) {
   if (n.in(input).constant) return n.in(input).constant;
   return n.unsupported(absl::StrCat(what, " that are computed at run time"),
                        {.attribute = absl::StrCat("input ", input), .accepted = "constants"});
 }
 
-/// Zero points as numbers, rows x blocks: packed as the elements are, each row from a byte of its own on; of the
-/// scales' type; or, when absent, the middle of the range.
+/// Returns zero points as numbers, rows x blocks. They are packed like the elements, with each row starting at a byte;
+/// or of the scales' type; or, if absent, the middle of the range.
 absl::StatusOr<Tensor> zeroPoints(Node& n, int input, const Blocks& blocks, v1::DataType scales) {
   const int64_t each = (blocks.count + blocks.perByte() - 1) / blocks.perByte();
   if (!n.has(input)) return Emitter::wrap(realConstant(kF32, {}, {static_cast<double>(1 << (blocks.bits - 1))}));
@@ -90,13 +89,13 @@ absl::StatusOr<Tensor> zeroPoints(Node& n, int input, const Blocks& blocks, v1::
 
 struct PackedWeights {
   Blocks blocks;
-  Tensor elements;      ///< rows x blocks x bytes, as bitPlanes() has them
-  Tensor scales, zero;  ///< f32, rows x blocks; zero may be one number
+  Tensor elements;      ///< rows x blocks x bytes, in the order of bitPlanes()
+  Tensor scales, zero;  ///< f32, rows x blocks; zero may be a single number
 
   bool oneZero() const { return zero.rank() == 0; }
 };
 
-/// Element `plane` of a byte as f32; `plane` is an i32.
+/// Returns element `plane` of a byte as f32; `plane` is an i32.
 Value elementOf(const Scalars& s, Value byte, Value plane, const Blocks& blocks) {
   const Scalars whole = s.as(kI32);
   Value wide = s.as(kU8).cast(byte, kI32);
@@ -112,7 +111,7 @@ Value zeroOf(const Scalars& s, const PackedWeights& w, Value operand) {
   return w.oneZero() ? s.as(kF32).constant(w.zero.constant->realAt(0)) : operand;
 }
 
-/// rows x (blocks * size) in f32.
+/// Unpacks the weights: rows x (blocks * size) in f32.
 Tensor widened(Emitter& e, const PackedWeights& w) {
   const Blocks& blocks = w.blocks;
   auto d = [&](unsigned dim) { return e.b.getAffineDimExpr(dim); };
@@ -133,13 +132,13 @@ Tensor widened(Emitter& e, const PackedWeights& w) {
   return e.reshape(wide, {blocks.rows, blocks.count * blocks.size});
 }
 
-/// x w' for few rows of x (rows x (blocks * size), f32), of weights as they are stored.
+/// Returns x w' for few rows of x (rows x (blocks * size), f32), reading packed weights.
 Tensor productOfStored(Emitter& e, const Tensor& x, const PackedWeights& w) {
   const Blocks& blocks = w.blocks;
   const Shape split = {x.shape[0], blocks.count, blocks.perByte(), blocks.bytes()};
   auto d = [&](unsigned dim) { return e.b.getAffineDimExpr(dim); };
   auto map = [&](llvm::ArrayRef<mlir::AffineExpr> results) { return AffineMap::get(4, 0, results, e.b.getContext()); };
-  // Loops: row, column, block, byte. The elements of one byte meet as many elements of x, which lie apart.
+  // Loops: row, column, block, byte. The elements of one byte multiply as many elements of x, which are not adjacent.
   std::vector<Access> inputs = {{w.elements, map({d(1), d(2), d(3)})}, {w.scales, map({d(1), d(2)})}};
   const Tensor parts = e.reshape(x, split);
   for (int64_t plane = 0; plane < blocks.perByte(); ++plane) {
@@ -174,7 +173,7 @@ absl::Status checkBlockSize(Node& n, int64_t bits, int64_t size) {
   return unknownQuantization(n, "block_size", size, "powers of two, 16 and above");
 }
 
-/// The weights of a node: elements, scales and zero points by their inputs' positions.
+/// Reads the weights of a node: elements, scales and zero points by input positions.
 absl::StatusOr<PackedWeights> readWeights(Node& n, Emitter& e, const Blocks& blocks, int elements, int scales,
                                           int zero) {
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr stored, knownWeights(n, elements, "quantized weights"));
@@ -197,7 +196,7 @@ absl::StatusOr<PackedWeights> readWeights(Node& n, Emitter& e, const Blocks& blo
   return w;
 }
 
-/// Where the group of each term of the sums is given, only the one that blocks of equal size have.
+/// If group indices are given, accepts only those of blocks of equal size.
 absl::Status checkGroups(Node& n, int input, const Blocks& blocks, int64_t k) {
   if (!n.has(input)) return absl::OkStatus();
   TESSERA_ASSIGN_OR_RETURN(const auto groups, n.constantIntegers(input, "groups"));
@@ -207,7 +206,7 @@ absl::Status checkGroups(Node& n, int input, const Blocks& blocks, int64_t k) {
   return n.unsupported("groups in another order", {.attribute = "g_idx", .accepted = "k / block_size for each k"});
 }
 
-/// A (.. x K) times weights quantized along K, plus a bias.
+/// Multiplies A (.. x K) by weights quantized along K and adds a bias.
 Results lowerMatMulNBits(Node& n, Emitter& e) {
   constexpr int kElements = 1, kScales = 2, kZero = 3, kGroups = 4, kBias = 5;
   TESSERA_ASSIGN_OR_RETURN(const int64_t k, n.integer("K"));
@@ -215,7 +214,7 @@ Results lowerMatMulNBits(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(blocks.rows, n.integer("N"));
   TESSERA_ASSIGN_OR_RETURN(blocks.bits, n.integer("bits", 4));
   TESSERA_ASSIGN_OR_RETURN(blocks.size, n.integer("block_size"));
-  n.ignore("accuracy_level");  // what may be given up, not what is asked for
+  n.ignore("accuracy_level");  // permits a loss of accuracy, does not require it
   TESSERA_ASSIGN_OR_RETURN(const int64_t prepacked, n.integer("weight_prepacked", 0));
   if (prepacked != 0) return unknownQuantization(n, "weight_prepacked", prepacked, "0");
   TESSERA_RETURN_IF_ERROR(checkBlockSize(n, blocks.bits, blocks.size));
@@ -241,7 +240,7 @@ Results lowerMatMulNBits(Node& n, Emitter& e) {
   const int64_t rows = a.elements() / k, whole = blocks.count * blocks.size;
   TESSERA_RETURN_IF_ERROR(n.checkResult({rows, whole}, kF32));
   Tensor x = e.cast(e.reshape(a, {rows, k}), kF32);
-  // What the last block has too much meets zeros.
+  // The padding of the last block is multiplied by zeros.
   if (whole > k) x = e.pad(x, {0, 0}, {0, whole - k}, e.scalars(kF32).constant(0));
   Tensor y;
   if (rows <= kFewRows) {
@@ -257,7 +256,7 @@ Results lowerMatMulNBits(Node& n, Emitter& e) {
   return {{e.reshape(e.cast(y, a.dtype), shape)}};
 }
 
-/// Rows of a table of quantized elements, widened when they have been read.
+/// Gathers rows of a table of quantized elements and unpacks only these.
 Results lowerGatherBlockQuantized(Node& n, Emitter& e) {
   constexpr int kIndices = 1, kScales = 2, kZero = 3;
   Blocks blocks;

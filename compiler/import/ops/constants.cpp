@@ -60,9 +60,9 @@ Results lowerConstantOfShape(Node& n, Emitter& e) {
 }
 
 Results lowerRange(Node& n, Emitter& e) {
-  n.ignore("stash_type");  // no element is computed in less than single precision
+  n.ignore("stash_type");  // elements are computed in at least single precision
   std::vector<ConstantPtr> bounds;
-  Tensor extent, begin;  // where the limit follows a range, and where start does
+  Tensor extent, begin;  // for a limit that varies with a range, and for such a start
   if (n.in(0).dtype == v1::DATA_TYPE_I64 && n.in(2).constant && n.in(2).constant->integerAt(0) == 1) {
     TESSERA_ASSIGN_OR_RETURN(const SizeList start, n.sizes(0, "start"));
     TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
@@ -73,7 +73,7 @@ Results lowerRange(Node& n, Emitter& e) {
       const Tensor count = e.elementwise(v1::DATA_TYPE_I64, {end, begin}, [](const Scalars& s, ValueRange v) {
         return s.max(s.sub(v[0], v[1]), s.integer(0));
       });
-      // As many elements for every size, perhaps: numbers that begin later.
+      // If both vary alike, the number of elements is constant and only the first one varies.
       const int64_t all = std::max<int64_t>(limit.most[0] - start.most[0], 0);
       const bool same = n.sameExtent(scaledExtent(e, begin, 1, all).value, end.value);
       const std::optional<int64_t> most = same ? all : n.mostOf(count);
@@ -108,7 +108,7 @@ Results lowerRange(Node& n, Emitter& e) {
   __int128 count = 0;
   if (real) {
     const double steps = std::ceil((bounds[1]->realAt(0) - bounds[0]->realAt(0)) / bounds[2]->realAt(0));
-    // Also false for NaN: a step of 0, or bounds that are no numbers.
+    // Also false for NaN: a step of 0, or bounds that are NaN.
     if (!(steps < 9e18)) return n.invalid("the range has no end", {.attribute = "delta", .found = "0 or NaN"});
     count = steps > 0 ? static_cast<__int128>(steps) : 0;
   } else {

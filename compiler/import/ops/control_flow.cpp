@@ -1,6 +1,6 @@
-// Control flow. A branch that is known is taken. Where the condition is known only at run time, both sides are computed
-// and the result is selected; that is right since no operator has an effect or can trap. Loops of many iterations stay
-// loops (repeated_loop.h), all others are written out in place, iteration by iteration.
+// Control flow. A branch with a known condition is inlined. With a run-time condition both branches are computed and
+// one result is selected, which is correct because no operator has side effects or traps. Loops of many iterations stay
+// loops (repeated_loop.h); all others are unrolled.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +26,7 @@ absl::Status checkScalar(Node& n, int input, const char* name, v1::DataType type
        .accepted = absl::StrCat("one element of ", typeName(type))});
 }
 
-/// x with zeros behind its elements along every dimension that is shorter than in `shape`.
+/// Pads x with zeros to `shape`.
 Tensor filledUp(Emitter& e, const Tensor& x, const Shape& shape) {
   std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
   for (int64_t d = 0; d < x.rank(); ++d) high[d] = shape[d] - x.shape[d];
@@ -34,8 +34,8 @@ Tensor filledUp(Emitter& e, const Tensor& x, const Shape& shape) {
   return e.pad(x, low, high, e.scalars(x.dtype).constant(0));
 }
 
-/// condition ? x : y, of one type and rank. Where they differ in size, the result is as large as the larger one, and
-/// the size of the chosen one is its extent (bounded.h).
+/// Returns condition ? x : y, of one type and rank. If sizes differ, the result has the larger one, and the chosen size
+/// is its extent (bounded.h).
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
   if (x.constant && y.constant && x.dtype == y.dtype && x.shape == y.shape && x.constant->bytes == y.constant->bytes)
     return x;
@@ -75,7 +75,8 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
   return result;
 }
 
-/// The error when only one branch fits the sizes; `fits` is the condition that selects it. A fixed input can select it.
+/// Returns the error for an If with only one branch that fits the sizes; `fits` is the condition that selects it.
+/// Fixing an input can select it.
 absl::Status otherBranch(const Node& n, bool fits, const absl::Status& of_other) {
   const std::string fix = n.fixOf(n.in(0), fits);
   v1::Failure failure = failureOf(of_other);
@@ -119,7 +120,7 @@ Results lowerIf(Node& n, Emitter& e) {
   return results;
 }
 
-/// Tensors of one shape along a new dimension.
+/// Stacks tensors of one shape along a new dimension.
 absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int64_t axis) {
   for (Tensor& part : parts) {
     if (isBounded(part)) {
@@ -145,7 +146,7 @@ absl::StatusOr<Tensor> stack(Node& n, Emitter& e, std::vector<Tensor> parts, int
   return parts.size() == 1 ? parts[0] : e.concat(parts, axis);
 }
 
-/// The most iterations a loop makes; an absent count is no bound. Reading it at run time would need a bound as well.
+/// Returns the trip count; an absent one is no bound. A run-time trip count would need a bound as well.
 absl::StatusOr<int64_t> readTripCount(Node& n) {
   if (!n.has(0)) return INT64_MAX;
   TESSERA_RETURN_IF_ERROR(checkScalar(n, 0, "M", v1::DATA_TYPE_I64));
@@ -153,7 +154,7 @@ absl::StatusOr<int64_t> readTripCount(Node& n) {
   return count->integerAt(0);
 }
 
-/// Whether a node of the body reads the number of the iteration.
+/// Whether a node of the body reads the iteration number.
 bool readsFirstInput(const onnx::GraphProto& body) {
   if (body.input_size() == 0) return false;
   return std::any_of(body.node().begin(), body.node().end(), [&](const onnx::NodeProto& node) {
@@ -171,11 +172,11 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     active = e.reshape(n.in(1), {});
   }
   std::vector<Tensor> carried(n.inputs().begin() + std::min(2, n.numInputs()), n.inputs().end());
-  // What the body is given: an iteration counts only if all before it do, so its state is what they left, whatever
-  // their conditions were. A number that the body counts up stays known, and may be what ends the loop.
+  // An iteration counts only if all earlier ones do, so its input state is their result regardless of their conditions.
+  // A counter that the body increments thus stays known, and may end the loop.
   std::vector<Tensor> state = carried;
   std::vector<std::vector<Tensor>> scans(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(carried.size()), 0));
-  // Of the rows that are stacked: an iteration whose condition does not hold adds one that does not count.
+  // The number of stacked rows: an iteration whose condition is false appends a row that does not count.
   Tensor rows = scalarI64(0);
   const bool counts_iterations = readsFirstInput(*body);
   bool may_end = true;
@@ -206,7 +207,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
       }
       state[k] = next;
     }
-    // The last results may have no output of the node, and are dropped.
+    // The last results may have no output of the node; these are dropped.
     const size_t stacked = std::min(scans.size(), results.size() - 1 - carried.size());
     for (size_t k = 0; k < stacked; ++k) scans[k].push_back(results[1 + carried.size() + k]);
     if (active.constant && rows.constant) {
@@ -227,7 +228,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
                  : e.elementwise(boolean, {active, next},
                                  [](const Scalars& s, ValueRange v) { return s.logicalAnd(v[0], v[1]); });
   }
-  std::vector<Tensor> never;  // what an iteration would give, if there is none to show how large its rows are
+  std::vector<Tensor> never;  // results of an iteration, to find the sizes of rows if there is no iteration
   if (!scans.empty() && scans[0].empty()) {
     std::vector<Tensor> arguments = {asDeclared(e, *body, 0, scalarI64(0)), asDeclared(e, *body, 1, active)};
     arguments.insert(arguments.end(), carried.begin(), carried.end());
@@ -272,7 +273,7 @@ Results lowerLoop(Node& n, Emitter& e) {
   return writtenOutLoop(n, e);
 }
 
-/// What a Scan reads and writes along: an axis and a direction (1: backwards) for each scanned input and output.
+/// Axis and direction (1: backwards) of each scanned input and output of a Scan.
 struct ScanPlan {
   int64_t states, inputs, outputs;
   std::vector<int64_t> input_axes, output_axes, input_directions, output_directions;
@@ -289,7 +290,7 @@ absl::StatusOr<std::vector<int64_t>> scanList(Node& n, const std::string& name, 
                     .accepted = absl::StrCat(count, flags ? " values, each 0 or 1" : " axes")});
 }
 
-/// x with dimension `from` at place `to`, all others in their order.
+/// Moves dimension `from` of x to position `to`; the others keep their order.
 Tensor moved(Emitter& e, const Tensor& x, int64_t from, int64_t to) {
   if (from == to) return x;
   std::vector<int64_t> order(static_cast<size_t>(x.rank()));
@@ -299,7 +300,7 @@ Tensor moved(Emitter& e, const Tensor& x, int64_t from, int64_t to) {
   return e.transpose(x, order);
 }
 
-/// Runs the body along the scanned inputs, which come last in `inputs`.
+/// Runs the body along the scanned inputs, which are last in `inputs`.
 Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& plan,
              const std::vector<Tensor>& inputs) {
   std::vector<Tensor> states(inputs.begin(), inputs.begin() + plan.states);
@@ -383,7 +384,7 @@ Results lowerScan(Node& n, Emitter& e) {
   return scan(n, e, *body, plan, n.inputs());
 }
 
-/// Version 8: every input has a leading batch dimension, and each element of the batch is scanned by itself.
+/// Version 8: every input has a leading batch dimension, and each batch element is scanned separately.
 Results lowerBatchedScan(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, "iterations are written out"));
   if (n.has(0)) {

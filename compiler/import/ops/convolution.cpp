@@ -15,7 +15,7 @@ using mlir::AffineMap;
 using mlir::Value;
 using mlir::utils::IteratorType;
 
-/// Any rank, any grouping: out[n, g, f, o...] += x[n, g, c, o * stride + k * dilation...] * w[g, f, c, k...].
+/// Any rank, any groups: out[n, g, f, o...] += x[n, g, c, o * stride + k * dilation...] * w[g, f, c, k...].
 Tensor convolveGeneric(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window,
                        const Tensor& start) {
   const auto s = static_cast<unsigned>(window.rank());

@@ -18,7 +18,7 @@ Value clampedCoordinate(const Scalars& s, Value position, int64_t dim) {
 }
 
 Value isInside(const Scalars& s, Value position, int64_t dim) {
-  // Unsigned: a negative position is a large one.
+  // Compares as unsigned: a negative position is then large.
   return s.as(v1::DATA_TYPE_U64).compare(Relation::kLess, position, s.as(v1::DATA_TYPE_I64).integer(dim));
 }
 

@@ -1,5 +1,5 @@
-// Operators whose results have as many elements as the data say. The results are as large as they can get; how much
-// of them is meant is counted by the loop that fills them (compiler/import/bounded.h).
+// Operators whose number of results depends on the data. Results have their largest size; the loop that fills them
+// counts the used elements (compiler/import/bounded.h).
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
 #include "compiler/import/limits.h"
@@ -26,7 +26,7 @@ Value place(const Scalars& s, Value position) {
   return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), position);
 }
 
-/// Whether a coordinate lies within the extent of a dimension that may be bounded.
+/// Returns `hit` and whether a coordinate is within the extent of a dimension that may be bounded.
 Value within(Emitter& e, const Scalars& s, const Tensor& x, int64_t dim, Value coordinate, Value hit) {
   auto extent = x.extents.find(dim);
   if (extent == x.extents.end()) return hit;
@@ -52,7 +52,7 @@ Tensor nonZeroOf(const Constant& x, const Shape& shape) {
   return Emitter::wrap(reshaped(integerConstant(all), result));
 }
 
-/// How many of one element count: 1 if it is not 0 and lies within its dimensions, all of which are 1 at most.
+/// Returns 1 if the single element is not 0 and lies within its dimensions, which have a bound of 1; otherwise 0.
 Tensor countOfOne(Emitter& e, const Tensor& x, const std::map<int64_t, Value>& extents) {
   Tensor count = e.elementwise(kI64, {e.reshape(x, {})}, [](const Scalars& s, ValueRange v) {
     return s.as(v1::DATA_TYPE_BOOL).cast(s.compare(Relation::kNotEqual, v[0], s.constant(0)), kI64);
@@ -64,7 +64,7 @@ Tensor countOfOne(Emitter& e, const Tensor& x, const std::map<int64_t, Value>& e
   return count;
 }
 
-/// Coordinates of the elements other than 0, in row-major order, one column each. A scalar counts as a list of one.
+/// Returns the coordinates of nonzero elements in row-major order, one column each. A scalar counts as a list of one.
 Results lowerNonZero(Node& n, Emitter& e) {
   const Tensor x = n.in(0).rank() == 0 ? e.reshape(n.in(0), {1}) : n.in(0);
   const int64_t most = x.elements();
@@ -85,8 +85,8 @@ Results lowerNonZero(Node& n, Emitter& e) {
                     const Scalars s(b, loc, x.dtype), wide = s.as(kI64);
                     Value hit = s.compare(Relation::kNotEqual, e.extract(s, source, point), s.constant(0));
                     for (int64_t d = 0; d < x.rank(); ++d) hit = within(e, s, x, d, point[d], hit);
-                    // Written whether it is one or not: the next one goes to the same place if it is not. The count is
-                    // below `most` here, since every element before this one counted at most once.
+                    // Writes the coordinates in any case: the next element overwrites them if this one is zero. The
+                    // count is below `most`, because earlier elements counted at most once each.
                     Value count = e.extract(wide, now[1], ValueRange{});
                     Value column = place(s, count), coordinates = now[0];
                     for (int64_t d = 0; d < x.rank(); ++d) {
@@ -102,7 +102,8 @@ Results lowerNonZero(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Indices i with condition[i], i below `limit`, in order: a list of up to `limit` (all known: just those).
+/// Returns indices i with condition[i] and i < `limit`, in order: a list of up to `limit`, or exactly those if all is
+/// known.
 Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t axis, int64_t limit) {
   if (condition.constant && limit <= limits::kFoldedElements && !x.extents.contains(axis)) {
     std::vector<int64_t> indices;
@@ -114,7 +115,7 @@ Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t ax
   if (limit == 1) {
     auto extents = condition.extents;
     if (auto extent = x.extents.find(axis); extent != x.extents.end()) extents[1] = extent->second;
-    if (condition.shape[0] != 1) extents.erase(0);  // then the extent may be above 1
+    if (condition.shape[0] != 1) extents.erase(0);  // the extent may then be above 1
     Tensor first = Emitter::wrap(e.value(Emitter::wrap(integerConstant({0}))), kI64);
     setExtent(first, 0, countOfOne(e, e.take(condition, 0, 0), extents));
     return first;
@@ -137,8 +138,8 @@ Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t ax
   return indices;
 }
 
-/// The slices along an axis (without one: the elements) whose condition holds. A condition may be shorter than the
-/// axis; what is beyond either is left out.
+/// Returns the slices along an axis (without one: the elements) whose condition is true. A condition may be shorter
+/// than the axis; elements beyond either are dropped.
 Results lowerCompress(Node& n, Emitter& e) {
   Tensor x = n.in(0);
   const Tensor& condition = n.in(1);

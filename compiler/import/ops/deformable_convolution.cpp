@@ -1,5 +1,5 @@
-// DeformConv: a convolution whose taps are moved by an offset each, and weighed by a mask. The moved taps of all places
-// become channels of an image of the result's size; what is left is a convolution with a kernel of one element.
+// DeformConv: a convolution with an offset and a mask weight for each tap. The displaced taps of all positions become
+// channels of an image of the result's size; the rest is a convolution with a 1x1 kernel.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/convolution.h"
@@ -15,20 +15,20 @@ using mlir::ValueRange;
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
-/// Sizes of a two-dimensional deformable convolution. An offset group is a run of channels that share their offsets.
+/// Sizes of a two-dimensional deformable convolution. An offset group is a range of channels with common offsets.
 struct Taps {
   int64_t height, width;  ///< of the kernel
   int64_t count;          ///< height * width
   int64_t channels;       ///< of one offset group
 };
 
-/// Two neighbours along a dimension, with the weight of each; one outside of it weighs nothing.
+/// Two neighbours along a dimension with their weights; one outside the dimension has weight 0.
 struct Pair {
   std::array<Value, 2> coordinate, weight;
 };
 
 Pair neighbours(const Scalars& s, Value at, int64_t dim) {
-  // Further outside there is nothing either; what is infinite gets a finite place.
+  // Positions further outside also have weight 0; clamping keeps infinite ones finite.
   at = s.min(s.max(at, s.constant(-1)), s.constant(static_cast<double>(dim)));
   Value below = s.math<mlir::math::FloorOp>(at);
   Value place = s.cast(below, kI64), above = s.sub(at, below);
@@ -43,7 +43,7 @@ Pair neighbours(const Scalars& s, Value at, int64_t dim) {
   return pair;
 }
 
-/// x at the taps of all places: [N, C * taps, output...].
+/// Returns x at the taps of all positions: [N, C * taps, output...].
 Tensor movedTaps(Node& n, Emitter& e, const Taps& taps, const Window& window) {
   const Tensor& x = n.in(0);
   const v1::DataType real = elementBytes(x.dtype) == 2 ? v1::DATA_TYPE_F32 : x.dtype;

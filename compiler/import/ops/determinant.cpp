@@ -10,11 +10,11 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-/// Each column to eliminate is code of its own.
+/// Each eliminated column is separate code.
 constexpr int64_t kLargestMatrix = 64;
 
 /// One step of Gaussian elimination with partial pivoting: the matrices (batch x size x size) without their first
-/// column and pivot row, and the factor (batch) that the step adds to the determinant.
+/// column and pivot row, and the factor (batch) of this step.
 struct Elimination {
   Tensor rest, factor;
 };
@@ -25,7 +25,7 @@ Elimination eliminate(Emitter& e, const Tensor& x) {
   Tensor magnitude = e.elementwise(x.dtype, {column}, [](const Scalars& s, ValueRange v) { return s.abs(v[0]); });
   Value pivots = e.value(argMax(e, magnitude, 1, /*maximum=*/true, /*last=*/false));
   Value source = e.value(x);
-  // A column of NaN has no maximum, and its pivot is no row.
+  // A column of NaN has no maximum, and its pivot index is out of range.
   auto pivotRow = [&](const Scalars& s, Value b) { return clampedCoordinate(s, e.extract(s, pivots, {b}), size); };
   auto index = [](const Scalars& s, int64_t at) {
     return clampedCoordinate(s, s.as(v1::DATA_TYPE_I64).integer(at), at + 1);
@@ -42,7 +42,7 @@ Elimination eliminate(Emitter& e, const Tensor& x) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value row = pivotRow(s, at[0]);
     Value i = wide.add(position(s, at[1]), wide.integer(1));
-    // The first row takes the pivot row's place.
+    // The first row moves to the pivot row's position.
     Value swapped = wide.compare(Relation::kEqual, i, position(s, row));
     Value from = clampedCoordinate(s, wide.select(swapped, wide.integer(0), i), size);
     Value j = clampedCoordinate(s, wide.add(position(s, at[2]), wide.integer(1)), size);

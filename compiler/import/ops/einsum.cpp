@@ -1,4 +1,4 @@
-// Einsum: sums of products over named dimensions. Two operands at a time become one contraction.
+// Einsum: sums of products over labelled dimensions. Two operands at a time become one contraction.
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -18,7 +18,7 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// A letter, or kEllipsis + k for the dimension that the ellipsis has k places before its last one.
+/// A letter, or kEllipsis + k for the dimension of the ellipsis with k more after it.
 using Label = int;
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 256;
@@ -33,7 +33,7 @@ bool contains(const Labels& labels, Label label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
 
-/// One operand's labels; the ellipsis stands for `ellipsis` dimensions.
+/// Reads one operand's labels; the ellipsis means `ellipsis` dimensions.
 absl::StatusOr<Labels> readTerm(const Node& n, std::string_view term, int64_t ellipsis) {
   Labels labels;
   bool seen = false;
@@ -52,7 +52,8 @@ absl::StatusOr<Labels> readTerm(const Node& n, std::string_view term, int64_t el
   return labels;
 }
 
-/// Labels of the result when the equation has none: the ellipsis, then letters that occur once, in their order.
+/// Returns the result's labels if the equation has none: the ellipsis, then letters that occur once, in alphabetical
+/// order.
 Labels implicitResult(const Equation& equation) {
   std::map<Label, int> counts;
   for (const Labels& operand : equation.operands) {
@@ -126,13 +127,13 @@ absl::StatusOr<Equation> readEquation(Node& n) {
 struct Operand {
   Tensor tensor;
   Labels labels;
-  Labels zeroed = {};  ///< zeros stand beyond these labels' extents
+  Labels zeroed = {};  ///< elements beyond these labels' extents are zeros
 };
 
-/// The input that a name's extent is of, and the extent.
+/// The extent of a label, and the input that has it.
 using LabelledExtents = std::map<Label, std::pair<int, mlir::Value>>;
 
-/// Drops the dimensions of size 1 that broadcast against a larger one of their name.
+/// Drops dimensions of size 1 that broadcast against a larger one of the same label.
 Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, const Equation& equation) {
   Operand operand;
   Shape kept;
@@ -145,7 +146,7 @@ Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, con
   return operand;
 }
 
-/// The product of the operands, summed over every dimension that `result` does not name, as far as its extent goes.
+/// Multiplies the operands and sums over every dimension that is not in `result`, up to its extent.
 absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Operand>& operands, Labels result,
                                  const Equation& equation, const LabelledExtents& extents) {
   Labels loops = result;
@@ -179,7 +180,7 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
     Value next = v.size() == 3 ? s.fma(v[0], v[1], v[2]) : s.add(v[0], v[1]);
     for (size_t loop = result.size(); loop < loops.size(); ++loop) {
       const auto extent = extents.find(loops[loop]);
-      // Zeros of one factor alone are not enough: zero times infinity is none.
+      // Zeroing one factor is not enough: zero times infinity is NaN.
       if (extent == extents.end() || are_zeros(loops[loop])) continue;
       const Scalars wide = s.as(v1::DATA_TYPE_I64);
       Value place = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(),
@@ -195,7 +196,7 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   return Operand{std::move(sum), std::move(result), std::move(zeroed)};
 }
 
-/// Extents by name: all dimensions of a name have the same one, or are 1 and broadcast.
+/// Returns extents by label: all dimensions of a label have the same one, or are 1 and broadcast.
 absl::StatusOr<LabelledExtents> extentsOf(const Node& n, const Equation& equation) {
   LabelledExtents extents;
   for (int i = 0; i < n.numInputs(); ++i) {
@@ -251,7 +252,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
     const Operand next = operand(i);
     Labels kept = equation.result;
     if (i + 1 < n.numInputs()) {
-      // What the result or a later operand still names.
+      // The labels of the result and of later operands.
       kept.clear();
       for (const Labels& labels : {sum.labels, next.labels}) {
         for (Label label : labels) {

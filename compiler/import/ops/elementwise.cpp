@@ -1,4 +1,4 @@
-// Arithmetic, comparison and logic, element by element with NumPy's broadcasting.
+// Elementwise arithmetic, comparison and logic with NumPy's broadcasting.
 #include "compiler/import/ops/elementwise.h"
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +44,7 @@ Results variadic(Node& n, Emitter& e) {
   for (const Tensor& input : n.inputs()) {
     if (input.dtype != n.in(0).dtype) return n.invalid("inputs have different element types");
   }
-  // 16 operands at a time, in the same order: compiling a kernel takes time quadratic in its operands.
+  // Combines 16 operands at a time, in order, because compile time is quadratic in a kernel's operands.
   constexpr size_t kMost = 16;
   std::vector<Tensor> operands = {n.in(0)};
   for (int i = 1; i < n.numInputs(); ++i) {
@@ -67,7 +67,7 @@ Results lowerMean(Node& n, Emitter& e) {
                          [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
 }
 
-/// x to the power of a non-negative y by squaring; six squarings reach every result that does not overflow.
+/// Raises x to a non-negative power y by squaring; six squarings reach every result that does not overflow.
 Value integerPower(const Scalars& s, Value x, Value y) {
   Value one = s.integer(1);
   Value result = one;
@@ -78,7 +78,7 @@ Value integerPower(const Scalars& s, Value x, Value y) {
     square = s.mul(square, square);
   }
   if (isUnsigned(s.type)) return result;
-  // A negative exponent leaves 1 / x^|y| truncated: 0 but for x = 1 and x = -1, whose powers depend on parity.
+  // A negative exponent gives 1 / x^|y| truncated: 0 except for x = 1 and x = -1, whose powers depend on parity.
   Value odd = s.compare(Relation::kNotEqual, arith::AndIOp::create(s.b, s.loc, y, one), s.integer(0));
   Value sign = s.select(odd, s.integer(-1), one);
   Value inverse = s.select(s.compare(Relation::kEqual, x, one), one,
@@ -98,7 +98,7 @@ Results lowerPow(Node& n, Emitter& e) {
       const Scalars wide = s.as(v1::DATA_TYPE_F64);
       Value x = s.cast(v[0], v1::DATA_TYPE_F64);
       Value y = s.as(exponent).cast(v[1], v1::DATA_TYPE_F64);
-      // Powers of integers are often integers, which a result some ulp below would miss when it is cut off.
+      // Powers of integers are often integers; a result a few ulps below one would be truncated to the next lower one.
       Value power = wide.math<math::PowFOp>(x, y);
       Value nearest = wide.math<math::RoundEvenOp>(power);
       Value distance = wide.abs(wide.sub(power, nearest));
@@ -106,12 +106,12 @@ Results lowerPow(Node& n, Emitter& e) {
       return wide.cast(wide.select(close, nearest, power), base);
     }
     if (!isFloat(base)) return integerPower(s, v[0], s.as(exponent).cast(v[1], base));
-    // The powers that models use most are cheaper and more exact as arithmetic.
+    // The most common powers are cheaper and more exact as arithmetic.
     if (known == 1.0) return v[0];
     if (known == 2.0) return s.mul(v[0], v[0]);
     if (known == 3.0) return s.mul(s.mul(v[0], v[0]), v[0]);
     if (known == 0.5) return s.math<math::SqrtOp>(v[0]);
-    // An exponent that its type tells from a whole number stays none: of a negative base there is no power then.
+    // An exponent that differs from a whole number in its type stays fractional: a negative base then has no power.
     const bool half = base == v1::DATA_TYPE_F16 || base == v1::DATA_TYPE_BF16;
     const bool doubles = exponent == v1::DATA_TYPE_F64;
     const v1::DataType within = doubles ? exponent : half && exponent != base ? v1::DATA_TYPE_F32 : base;
@@ -139,7 +139,7 @@ Results lowerBitShift(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(auto operands, binaryOperands(n, e));
   const bool left = direction == "LEFT";
   return {{e.elementwise(operands[0].dtype, operands, [left](const Scalars& s, ValueRange v) -> Value {
-    // Shifting by the width or more is undefined for the machine; all bits are gone by then.
+    // Shifting by the width or more is undefined in hardware; the result is 0.
     Value width = s.integer(8 * elementBytes(s.type));
     Value in_range = s.compare(Relation::kLess, v[1], width);
     Value amount = s.select(in_range, v[1], s.integer(0));
@@ -173,7 +173,7 @@ Results castTo(Node& n, Emitter& e, v1::DataType to) {
                                    : NarrowRounding::kNearest;
   TESSERA_RETURN_IF_ERROR(n.checkResult(n.in(0).shape, to));
   const v1::DataType from = n.in(0).dtype;
-  // What is beyond an integer of 2 or 4 bits keeps its lowest bits, as from an integer.
+  // A value outside an integer of 2 or 4 bits keeps its lowest bits, as when converting from an integer.
   if (isNarrow(to) && isInteger(to) && !isInteger(from)) return {{e.cast(e.cast(n.in(0), v1::DATA_TYPE_I32), to)}};
   if (!isNarrowFloat(to) || from == to) return {{e.cast(n.in(0), to)}};
   return {{e.elementwise(to, {n.in(0)}, [&](const Scalars& s, ValueRange v) {
@@ -188,7 +188,7 @@ Results lowerCast(Node& n, Emitter& e) {
 
 Results lowerCastLike(Node& n, Emitter& e) { return castTo(n, e, n.in(1).dtype); }
 
-/// The same bits as another type.
+/// Reinterprets the bits as another type.
 Results lowerBitCast(Node& n, Emitter& e) {
   const v1::DataType from = n.in(0).dtype;
   TESSERA_ASSIGN_OR_RETURN(const v1::DataType to, n.dataType("to", std::nullopt));
@@ -200,9 +200,9 @@ Results lowerBitCast(Node& n, Emitter& e) {
   }
   return {{e.elementwise(to, {n.in(0)}, [&](const Scalars& s, ValueRange v) -> Value {
     if (from == v1::DATA_TYPE_BOOL) return s.cast(v[0], to);
-    // A byte that is neither 0 nor 1 is no bool: what is not 0 is true.
+    // A byte other than 0 and 1 is no bool; any nonzero byte is true.
     if (to == v1::DATA_TYPE_BOOL) return s.cast(v[0], to);
-    // Of less than 8 bits the storage differs: signed ones fill their byte with the sign.
+    // Storage of less than 8 bits differs: signed elements are sign-extended in their byte.
     if (elementBits(to) < 8) return from == to ? v[0] : s.as(storageType(from)).lowBits(v[0], to);
     const Scalars target = s.as(to);
     if (target.mlirType() == s.mlirType()) return v[0];
@@ -236,7 +236,7 @@ Results logic(Node& n, Emitter& e) {
   return predicate<[](const Scalars& s, ValueRange v) { return (s.*kCombine)(v[0], v[1]); }>(n, e);
 }
 
-/// And, Or: where one operand is known to decide, the result is known, as the end of a loop may be.
+/// And, Or: if one operand alone decides, the result is known, such as the end of a loop.
 template <auto kCombine, bool kDecides>
 Results junction(Node& n, Emitter& e) {
   for (const Tensor& x : n.inputs()) {
@@ -263,7 +263,7 @@ Results mathFunction(Node& n, Emitter& e) {
 Value sign(const Scalars& s, ValueRange v) {
   Value zero = s.constant(0);
   Value negative = isUnsigned(s.type) ? zero : s.constant(-1);
-  Value other = s.select(s.compare(Relation::kEqual, v[0], zero), zero, v[0]);  // -0 has the sign 0, NaN stays
+  Value other = s.select(s.compare(Relation::kEqual, v[0], zero), zero, v[0]);  // -0 has the sign 0; NaN stays
   Value result = s.select(s.compare(Relation::kLess, v[0], zero), negative, other);
   return s.select(s.compare(Relation::kGreater, v[0], zero), s.constant(1), result);
 }

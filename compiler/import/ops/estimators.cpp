@@ -1,4 +1,4 @@
-// Linear estimators and support vectors of ai.onnx.ml: products with coefficients that are attributes.
+// Linear estimators and support vectors of ai.onnx.ml: products with coefficients from attributes.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/ops/machine_learning.h"
 #include "compiler/import/ops/matmul.h"
@@ -15,7 +15,7 @@ namespace math = mlir::math;
 
 constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 
-/// x times the transposed matrix of `values` (rows x features) plus `offsets`, one for each row of the matrix.
+/// Returns x times the transposed matrix of `values` (rows x features) plus `offsets`, one per row of the matrix.
 absl::StatusOr<Tensor> linear(Node& n, Emitter& e, const Tensor& x, const std::string& attribute,
                               const std::vector<double>& values, const std::vector<double>& offsets, int64_t rows) {
   const int64_t features = x.shape[1];
@@ -23,7 +23,7 @@ absl::StatusOr<Tensor> linear(Node& n, Emitter& e, const Tensor& x, const std::s
     return differentCounts(n, attribute, values.size(), static_cast<size_t>(rows) * features);
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult({x.shape[0], rows}, x.dtype));
-  // Features in the first place, so that the product reads its second operand as it is.
+  // Features become the first dimension, so that the product reads its second operand in order.
   std::vector<double> columns(values.size());
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t k = 0; k < features; ++k) columns[k * rows + row] = values[row * features + k];
@@ -48,7 +48,7 @@ Results lowerLinearRegressor(Node& n, Emitter& e) {
     return differentCounts(n, "intercepts", intercepts.size(), targets);
   }
   TESSERA_ASSIGN_OR_RETURN(Tensor scores, linear(n, e, x, "coefficients", coefficients, intercepts, targets));
-  // As ONNX Runtime has it, a score alone is nothing but a probit.
+  // As in ONNX Runtime, a single score is transformed only by probit.
   if (targets > 1 || transform == PostTransform::kProbit) scores = transformed(e, scores, transform);
   return {{e.cast(scores, kF32)}};
 }
@@ -59,7 +59,7 @@ Results lowerLinearClassifier(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto coefficients, n.reals("coefficients"));
   TESSERA_ASSIGN_OR_RETURN(const auto intercepts, n.reals("intercepts"));
   TESSERA_ASSIGN_OR_RETURN(const PostTransform transform, postTransform(n));
-  n.ignore("multi_class");  // says how the coefficients were found
+  n.ignore("multi_class");  // describes the training
   const size_t scored = intercepts.size(), classes = labels.values.size();
   if (scored != classes && !(scored == 1 && classes == 2)) return differentCounts(n, "intercepts", scored, classes);
   TESSERA_ASSIGN_OR_RETURN(const Tensor scores,
@@ -77,7 +77,7 @@ Results lowerLinearClassifier(Node& n, Emitter& e) {
   return {{labelOf(e, labels, chosen), e.cast(scoresOfBoth(e, scores, true, transform), kF32)}};
 }
 
-/// Each row of x with each support vector: rows x vectors.
+/// Returns the kernel of each row of x with each support vector: rows x vectors.
 absl::StatusOr<Tensor> kernels(Node& n, Emitter& e, const Tensor& x, int64_t vectors) {
   TESSERA_ASSIGN_OR_RETURN(const std::string kernel, n.text("kernel_type", "LINEAR"));
   TESSERA_ASSIGN_OR_RETURN(const auto parameters, n.reals("kernel_params", std::vector<double>{}));
@@ -90,7 +90,7 @@ absl::StatusOr<Tensor> kernels(Node& n, Emitter& e, const Tensor& x, int64_t vec
   TESSERA_ASSIGN_OR_RETURN(Tensor dots, linear(n, e, x, "support_vectors", support, {}, vectors));
   if (kernel == "LINEAR") return dots;
   if (kernel == "RBF") {
-    // |x - v|^2 element by element: by products, the difference of near vectors would be lost.
+    // x - v|^2 element by element: computed by products, the difference of close vectors would cancel.
     TESSERA_RETURN_IF_ERROR(n.checkResult({x.shape[0], vectors, x.shape[1]}, x.dtype));
     const Tensor table = Emitter::wrap(realConstant(x.dtype, {1, vectors, x.shape[1]}, support));
     const Tensor differences = e.elementwise(x.dtype, {e.reshape(x, {x.shape[0], 1, x.shape[1]}), table},

@@ -1,4 +1,4 @@
-// Transforms of features of ai.onnx.ml: scaling, imputation, encodings by tables of numbers.
+// Feature transforms of ai.onnx.ml: scaling, imputation, encodings by tables of numbers.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,7 +19,7 @@ using mlir::ValueRange;
 
 constexpr v1::DataType kF32 = v1::DATA_TYPE_F32, kI64 = v1::DATA_TYPE_I64;
 
-/// One number for all features, or one for each: a tensor that broadcasts along the last dimension.
+/// Returns one number for all features, or one for each, as a tensor that broadcasts along the last dimension.
 absl::StatusOr<Tensor> perFeature(Node& n, const std::string& attribute, const std::vector<double>& values,
                                   v1::DataType dtype) {
   const Shape& shape = n.in(0).shape;
@@ -40,7 +40,7 @@ Results lowerScaler(Node& n, Emitter& e) {
                          [](const Scalars& s, ValueRange v) { return s.mul(s.sub(v[0], v[1]), v[2]); })}};
 }
 
-/// Rows divided by their greatest element, by their sum of magnitudes or by their length; zeros stay.
+/// Divides rows by their greatest element, their sum of magnitudes or their length; zero rows stay.
 Results lowerNormalizer(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const std::string norm, n.text("norm", "MAX"));
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1, 2));
@@ -92,7 +92,7 @@ Results lowerImputer(Node& n, Emitter& e) {
   })}};
 }
 
-/// Columns of the last dimension by their numbers; of a vector, one row.
+/// Selects columns of the last dimension; a vector counts as one row.
 Results lowerArrayFeatureExtractor(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 1));
@@ -150,7 +150,7 @@ Results lowerFeatureVectorizer(Node& n, Emitter& e) {
   return {{e.concat(parts, 1)}};
 }
 
-/// 1 for the category that an element is, in one more dimension; an element that is none has zeros.
+/// One-hot encoding in an additional dimension; an unknown category gives zeros.
 Results lowerOneHotEncoder(Node& n, Emitter& e) {
   if (n.hasAttribute("cats_strings")) {
     return n.unsupported("categories that are strings", {.attribute = "cats_strings",
@@ -158,7 +158,7 @@ Results lowerOneHotEncoder(Node& n, Emitter& e) {
                                                          .fix = "encode the categories as integers before export"});
   }
   TESSERA_ASSIGN_OR_RETURN(const auto categories, n.integers("cats_int64s"));
-  // With zeros = 0 an unknown category is an error of the run, which a kernel does not have: it gives zeros as well.
+  // With zeros = 0 an unknown category should fail the run, which a kernel cannot do: it gives zeros as well.
   TESSERA_RETURN_IF_ERROR(n.flag("zeros", true).status());
   const auto count = static_cast<int64_t>(categories.size());
   if (count == 0) return n.invalid("there are no categories", {.attribute = "cats_int64s"});
@@ -173,7 +173,7 @@ Results lowerOneHotEncoder(Node& n, Emitter& e) {
   })}};
 }
 
-/// Numbers of a LabelEncoder, in one of the attributes that versions have for them; `suffix` is "s" for lists.
+/// Returns the numbers of a LabelEncoder from the attribute of its version; `suffix` is "s" for lists.
 absl::StatusOr<ConstantPtr> encoderNumbers(Node& n, const std::string& what) {
   if (n.hasAttribute(what + "s_strings") || n.hasAttribute("classes_strings")) {
     return n.unsupported("labels that are strings",
@@ -190,7 +190,7 @@ absl::StatusOr<ConstantPtr> encoderNumbers(Node& n, const std::string& what) {
   return realConstant(kF32, {static_cast<int64_t>(values.size())}, values);
 }
 
-/// A search in sorted keys without branches; of equal keys the first one of the model counts.
+/// Searches sorted keys without branches; among equal keys the first one of the model counts.
 Results lowerLabelEncoder(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr keys, encoderNumbers(n, "key"));
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr values, encoderNumbers(n, "value"));
@@ -214,7 +214,7 @@ Results lowerLabelEncoder(Node& n, Emitter& e) {
   }
   const bool real_keys = isFloat(from);
   std::vector<int64_t> order;
-  int64_t of_nan = -1;  // the place of a NaN among the keys
+  int64_t of_nan = -1;  // the position of NaN among the keys
   for (int64_t i = 0; i < count; ++i) {
     if (!real_keys || !std::isnan(keys->realAt(i))) {
       order.push_back(i);
@@ -240,7 +240,7 @@ Results lowerLabelEncoder(Node& n, Emitter& e) {
     namespace arith = mlir::arith;
     const Scalars target = s.as(to);
     auto index = [&](int64_t at) { return arith::ConstantIndexOp::create(s.b, s.loc, at).getResult(); };
-    // The last place whose key is not above the element, by halving steps.
+    // Finds the last key that is not above the element, by halving steps.
     Value place = index(0);
     for (auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(last))); step > 0; step /= 2) {
       const Value next = arith::AddIOp::create(s.b, s.loc, place, index(step));

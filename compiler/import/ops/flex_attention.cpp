@@ -1,5 +1,5 @@
 // FlexAttention of the domain ai.onnx.preview: attention whose scores, and whose weights after the softmax, a subgraph
-// of the model may change.
+// may modify.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
@@ -8,8 +8,8 @@
 namespace tessera::compiler {
 namespace {
 
-/// The subgraph of an attribute as a function of one tensor, whose shape and type its result has; none when it is not
-/// given.
+/// Returns the subgraph of an attribute as a function of one tensor, whose result has the same shape and type; null if
+/// absent.
 absl::StatusOr<AttentionOptions::Change> readChange(Node& n, const char* attribute) {
   if (!n.hasAttribute(attribute)) return AttentionOptions::Change();
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph(attribute));

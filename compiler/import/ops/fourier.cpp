@@ -1,5 +1,5 @@
-// Discrete Fourier transforms as products with small constant matrices: a transform of n points whose radices are near
-// 16 takes n log n multiply-adds in products that are as wide as vectors.
+// Discrete Fourier transforms as products with small constant matrices. With radices near 16, n points take O(n log n)
+// multiply-adds in products as wide as vectors.
 #include "compiler/import/ops/fourier.h"
 
 #include "compiler/import/ops/matmul.h"
@@ -12,12 +12,13 @@ using mlir::AffineMap;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// Elements of a table of roots of unity that is read in each run: more are the product of two smaller tables.
+/// Largest table of roots of unity that a run reads; larger ones are the product of two smaller tables.
 constexpr int64_t kTable = 1 << 14;
-/// Elements of the matrices of a stage that turn their results as well; larger ones are followed by a pass that does.
+/// Most elements of stage matrices that include the twiddle factors; larger stages apply them in a separate pass.
 constexpr int64_t kTurningMatrices = 1 << 16;
 
-/// One part of the product of a part of a number with `root`: (a + i b) (c + i d) = (a c - b d) + i (a d + b c).
+/// Returns the contribution of one part of a number to one part of its product with `root`: (a + i b) (c + i d) = (a c
+/// - b d) + i (a d + b c).
 double partOfProduct(std::complex<double> root, int64_t from, int64_t to) {
   if (from == to) return root.real();
   return from == 1 ? -root.imag() : root.imag();
@@ -30,7 +31,7 @@ std::complex<double> rootOf(const Transform& t, int64_t turn, int64_t full) {
 
 double scaleOf(const Transform& t) { return t.inverse ? 1 / static_cast<double>(t.length) : 1; }
 
-/// The transform as a matrix: (sample, part) x (bin, part).
+/// Returns the transform as a matrix: (sample, part) x (bin, part).
 ConstantPtr denseMatrix(const Transform& t, v1::DataType dtype) {
   std::vector<double> values;
   for (int64_t sample = 0; sample < t.given; ++sample) {
@@ -44,14 +45,14 @@ ConstantPtr denseMatrix(const Transform& t, v1::DataType dtype) {
   return realConstant(dtype, {t.given * t.parts, t.bins * t.bin_parts}, values);
 }
 
-/// Rows of complex numbers between stages: rows x left x 2 x done. `done` results' indices are computed, each for
-/// `left` subsequences of the samples.
+/// Rows of complex numbers between stages: rows x left x 2 x done. `done` output indices are computed, each for `left`
+/// subsequences of the samples.
 class Stages {
  public:
   Stages(Emitter& e, const Transform& t, std::vector<int64_t> radices)
       : e_(e), t_(t), radices_(std::move(radices)), left_(t.length) {}
 
-  /// x: rows x given x parts, or rows x parts x given (`planar`). The result is rows x bin_parts x bins.
+  /// x: rows x given x parts, or rows x parts x given (`planar`). Returns rows x bin_parts x bins.
   Tensor run(const Tensor& x, bool planar) {
     rows_ = x.shape[0];
     Tensor y = first(x, planar);
@@ -68,7 +69,7 @@ class Stages {
     return AffineMap::get(dims, 0, exprs, e_.b.getContext());
   }
 
-  /// A product whose loops are those of the result and then `reductions` more.
+  /// Emits a product with the loops of the result and then `reductions` more.
   Tensor contract(const Shape& shape, unsigned reductions, llvm::ArrayRef<Access> operands) {
     const auto rank = static_cast<unsigned>(shape.size());
     llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
@@ -80,11 +81,11 @@ class Stages {
                       [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); });
   }
 
-  /// Samples are (a, m) with m in the smaller place: for each m, a transform along a.
+  /// Samples are (a, m) with m in the low digit: for each m, a transform along a.
   /// rows x m x (part, bin) = sum over (a, part) of rows x a x m x part times (a, part) x (part, bin)
   Tensor first(const Tensor& x, bool planar) {
     const int64_t radix = radices_[0], rest = left_ / radix, parts = t_.parts;
-    const int64_t used = (t_.given + rest - 1) / rest;  // the others are zeros
+    const int64_t used = (t_.given + rest - 1) / rest;  // the other samples are zeros
     const int64_t last = planar ? 2 : 1;
     llvm::SmallVector<int64_t> none(3, 0), high(3, 0);
     high[last] = used * rest - t_.given;
@@ -119,7 +120,7 @@ class Stages {
   Tensor next(const Tensor& x, int64_t radix) {
     const int64_t rest = left_ / radix, done = t_.length / left_;
     const bool last = rest == 1, turning = !last && 4 * radix * radix * rest <= kTurningMatrices;
-    // Of the last stage's results, the first bins alone.
+    // The last stage computes only the first bins.
     const int64_t bins = last ? (t_.bins + done - 1) / done : radix, bin_parts = last ? t_.bin_parts : 2;
     std::vector<double> values;
     for (int64_t m = 0; m < (turning ? rest : 1); ++m) {
@@ -152,7 +153,7 @@ class Stages {
   /// Multiplies rows x m x 2 x bin x k by the root of unity m * bin / (left * radix).
   Tensor turned(const Tensor& x, int64_t radix) {
     const int64_t full = left_ * radix, done = x.shape[4];
-    // m = coarse * fine_count + fine: two tables, the first of one element unless one table would be large.
+    // m = coarse * fine_count + fine: two tables, the first with one element unless a single table would be large.
     int64_t fine = left_;
     for (int64_t d = 1; 4 * left_ * radix > kTable && d < left_; ++d) {
       if (left_ % d == 0 && 2 * d + left_ / d < 2 * fine + left_ / fine) fine = d;
@@ -203,11 +204,11 @@ class Stages {
   Transform t_;
   std::vector<int64_t> radices_;
   int64_t rows_ = 1;
-  int64_t left_;  ///< points of each subsequence that is left
+  int64_t left_;  ///< length of each remaining subsequence
 };
 
-/// rows x 2 x n, each part of which is the sum of x's parts times a table of its own: x times constants c[0..n).
-/// x: rows x n x parts, or rows x parts x n (`planar`).
+/// Multiplies x by constants c[0..n): rows x 2 x n, where each part is a sum of x's parts times a table. x: rows x n x
+/// parts, or rows x parts x n (`planar`).
 Tensor timesConstants(Emitter& e, const Tensor& x, bool planar, const std::vector<std::complex<double>>& c,
                       int64_t to_parts = 2) {
   const auto n = static_cast<int64_t>(c.size());

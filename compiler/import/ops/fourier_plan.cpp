@@ -10,13 +10,13 @@
 namespace tessera::compiler {
 namespace {
 
-/// Costs are in multiply-adds per point of the transform, as vectors of 16 elements execute them.
+/// Costs are in multiply-adds per point of the transform, on vectors of 16 elements.
 constexpr int64_t kLanes = 16;
-constexpr double kPass = 24;     ///< one pass over the points, while they fit in a private cache
-constexpr double kFarPass = 80;  ///< ... and when they do not
+constexpr double kPass = 24;     ///< one pass over points that fit in a private cache
+constexpr double kFarPass = 80;  ///< one pass over points that do not
 constexpr int64_t kNearPoints = 1 << 17;
 constexpr int64_t kLargestRadix = 128;
-constexpr int64_t kConvolutions = 64;        ///< lengths that are tried
+constexpr int64_t kConvolutions = 64;        ///< number of lengths to try
 constexpr int64_t kDenseElements = 1 << 16;  ///< of a dense matrix: 256 KiB in single precision
 
 int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -26,8 +26,8 @@ struct Stages {
   std::vector<int64_t> radices = {};
 };
 
-/// The cheapest order of radices. The stage that divides `left` points by a radix has computed `length / left` of the
-/// results' index already, and vectors run along that index; in the first stage they run along its results.
+/// Finds the cheapest order of radices. The stage that divides `left` points by a radix has already computed `length /
+/// left` output indices, and vectors run along these; in the first stage they run along the stage's results.
 class StageSearch {
  public:
   explicit StageSearch(const Transform& t) : t_(t), pass_(t.length <= kNearPoints ? kPass : kFarPass) {}
@@ -50,7 +50,7 @@ class StageSearch {
 
  private:
   double stage(int64_t radix, int64_t done) const {
-    // The first stage is followed by a pass of its own that turns each result.
+    // The first stage is followed by a separate pass for the twiddle factors.
     if (done == 1) return static_cast<double>(t_.parts * roundUp(2 * radix, kLanes)) + 2 * pass_;
     const bool last = done * radix == t_.length;
     const double wanted = last ? static_cast<double>(t_.bins * t_.bin_parts) / static_cast<double>(t_.length) : 2;
@@ -67,7 +67,7 @@ class StageSearch {
 FourierPlan planTransform(const Transform& t) {
   FourierPlan plan;
   const auto points = static_cast<double>(t.length);
-  // All of the matrix is read for each row, or for a few of them.
+  // The whole matrix is read for each row, or for a few rows.
   const __int128 elements = static_cast<__int128>(t.given * t.parts) * (t.bins * t.bin_parts);
   double least = std::numeric_limits<double>::infinity();
   if (elements <= kDenseElements) least = static_cast<double>(elements) / points + kPass;
@@ -76,7 +76,8 @@ FourierPlan planTransform(const Transform& t) {
     plan = {FourierPlan::Method::kStages, stages.radices};
   }
   if (plan.method == FourierPlan::Method::kStages) return plan;
-  // Lengths of the convolution: the shortest multiples of whole vectors, and the next power of two, which has stages.
+  // Lengths of the convolution: the shortest multiples of whole vectors, and the next power of two, which has small
+  // radices.
   const int64_t shortest = roundUp(t.given + t.bins - 1, kLanes * kLanes);
   auto consider = [&](int64_t length) {
     const Stages stages = StageSearch({.length = length, .bins = length}).best(length);

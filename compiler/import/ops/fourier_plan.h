@@ -19,11 +19,9 @@ struct Transform {
 /// How a transform is computed.
 /// - Dense: one product with the matrix of all roots of unity.
 /// - Stages: N = radices[0] * radices[1] * ...; each stage is a product with the small matrix of its radix (Cooley and
-/// Tukey
-///   1965, in the self-sorting order of Stockham).
+///   Tukey 1965, in the self-sorting order of Stockham).
 /// - Chirp: a convolution with a chirp (Bluestein 1970), for lengths with a large prime factor. The convolution is
-/// cyclic in
-///   `convolved` >= given + bins - 1 points, whose radices are given.
+///   cyclic in `convolved` >= given + bins - 1 points, whose radices are given.
 struct FourierPlan {
   enum class Method { kDense, kStages, kChirp };
   Method method = Method::kDense;

@@ -1,5 +1,5 @@
-// Reading and writing at computed indices. An index the specification calls undefined is clamped into the
-// tensor: whatever an index tensor holds at run time, generated code never leaves its buffers.
+// Reading and writing at computed indices. An index that the specification leaves undefined is clamped to the tensor,
+// so that no run-time index makes generated code leave its buffers.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
@@ -34,13 +34,14 @@ absl::Status emptySource(Node& n) {
                    {.attribute = "data", .found = shapeText(n.in(0).shape), .accepted = "dimensions of at least 1"});
 }
 
-/// What negative indices of a bounded dimension count from, inside of an operation; null for another.
+/// Returns the number from which negative indices of a bounded dimension count, inside an operation; null for other
+/// dimensions.
 Value countOf(Emitter& e, const Scalars& s, const Tensor& x, int64_t dim) {
   const auto extent = x.extents.find(dim);
   return extent == x.extents.end() ? Value() : e.extract(s.as(v1::DATA_TYPE_I64), extent->second, {});
 }
 
-/// The result has the indices' dimensions in the place of the axis.
+/// The indices' dimensions replace the axis in the result.
 Tensor withGatheredExtents(const Node& n, int64_t axis, Tensor result) {
   const Tensor& x = n.in(0);
   const Tensor& indices = n.in(1);
@@ -51,7 +52,7 @@ Tensor withGatheredExtents(const Node& n, int64_t axis, Tensor result) {
   return result;
 }
 
-/// Lists of sizes have an element for each dimension.
+/// A list of sizes has one element per dimension.
 constexpr int64_t kMostSizes = 64;
 
 Results lowerGather(Node& n, Emitter& e) {
@@ -67,7 +68,8 @@ Results lowerGather(Node& n, Emitter& e) {
   if (x.shape[axis] == 0) return emptySource(n);
   const bool one_known = indices.constant && indices.elements() == 1;
   if (one_known && x.rank() == 1 && !x.constant && x.shape[0] <= kMostSizes) {
-    // A size that follows no range, among some that do: what asks for it (whether it is 1, say) has an answer.
+    // Picks a constant size from a list in which others vary: a later comparison with it (with 1, say) can then be
+    // folded.
     const absl::StatusOr<SizeList> sizes = n.sizes(0, "data");
     const int64_t given = indices.constant->integerAt(0), at = given < 0 ? given + x.shape[0] : given;
     if (sizes.ok() && at >= 0 && at < x.shape[0] && !sizes->follows[at]) {
@@ -76,7 +78,7 @@ Results lowerGather(Node& n, Emitter& e) {
     }
   }
   if (one_known && (indices.constant->integerAt(0) >= 0 || !x.extents.contains(axis))) {
-    // One known place is a slice.
+    // A single known index is a slice.
     int64_t at = indices.constant->integerAt(0);
     at = std::clamp<int64_t>(at < 0 ? at + x.shape[axis] : at, 0, x.shape[axis] - 1);
     std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);

@@ -1,9 +1,9 @@
-// GroupQueryAttention: what decoders of text are exported with for ONNX Runtime. Rotary embedding, a state of keys and
-// values, causal attention (encoders: of all keys) with fewer heads for these than for queries.
+// GroupQueryAttention, to which decoders are exported for ONNX Runtime: rotary embedding, a state of keys and values,
+// and causal attention (in encoders: over all keys) with fewer key heads than query heads.
 //
-// B: batch, S: new tokens, P: places of the past, T: places of the present, D: head size. The state has a place for
-// each token of the past and behind them, in each sequence of the batch from its own length on, the new ones; the rest
-// is zero. All sequences begin at place 0.
+// B: batch, S: new tokens, P: slots of the past, T: slots of the present, D: head size. The state has a slot for each
+// past token; the new tokens follow at each sequence's own length, and the remaining slots are zero. All sequences
+// begin at slot 0.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
@@ -24,9 +24,9 @@ enum Input { kQuery, kKey, kValue, kPastKey, kPastValue, kLengths, kTotal, kCosi
 struct Sizes {
   int64_t batch = 0, tokens = 0, past = 0, total = 0, present = 0;
   int64_t heads = 0, groups = 0, head = 0;
-  bool prompt = false;  ///< all tokens are new: nothing of the past counts
-  /// Where lengths follow a range: how many tokens and places of the present there are, i64. Whether a run is of a
-  /// prompt is known only then.
+  bool prompt = false;  ///< all tokens are new, and the past does not count
+  /// If lengths vary with a range: numbers of tokens and of slots of the present, i64. Only a run then knows whether it
+  /// is a prompt.
   bool live = false;
   Tensor live_tokens = {}, live_total = {};
 };
@@ -41,7 +41,7 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(z.heads, n.integer("num_heads"));
   TESSERA_ASSIGN_OR_RETURN(z.groups, n.integer("kv_num_heads"));
   TESSERA_RETURN_IF_ERROR(checkHeads(n, "num_heads", z.heads, z.groups));
-  // Not more of them than there are elements: sums of them are numbers then.
+  // At most as many as elements, so that their sums do not overflow.
   if (z.heads > n.in(kQuery).shape[2])
     TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(kQuery).shape[2], z.heads));
   z.batch = n.in(kQuery).shape[0];
@@ -69,12 +69,12 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
       TESSERA_RETURN_IF_ERROR(n.requireShape(input, {z.batch, z.groups, z.past, z.head}, "past_key"));
     }
   }
-  // The length of the present state: a shape, so it must be known.
+  // The length of the present state is a shape, so it must be known.
   TESSERA_ASSIGN_OR_RETURN(const SizeList total_sizes, n.sizes(kTotal, "total_sequence_length"));
   std::vector<int64_t> total = total_sizes.most;
   z.live = n.in(kQuery).extents.contains(1) || (n.has(kPastKey) && n.in(kPastKey).extents.contains(2)) ||
            (total.size() == 1 && total_sizes.follows[0]);
-  // A range may be of the one and not of the other; runs have as many places as tokens, at least.
+  // Only one of both may be a range; a run has at least as many slots as tokens.
   if (z.live && total.size() == 1) total[0] = std::max(total[0], z.tokens);
   if (total.size() != 1 || total[0] < z.tokens || n.in(kLengths).elements() != z.batch ||
       !isInteger(n.in(kLengths).dtype)) {
@@ -95,7 +95,7 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
   return z;
 }
 
-/// Query, key and value as batch x heads x tokens x head size.
+/// Returns query, key and value as batch x heads x tokens x head size.
 std::vector<Tensor> splitInputs(Node& n, Emitter& e, const Sizes& z) {
   if (n.has(kKey)) {
     return {splitHeads(e, n.in(kQuery), z.heads), splitHeads(e, n.in(kKey), z.groups),
@@ -112,8 +112,8 @@ std::vector<Tensor> splitInputs(Node& n, Emitter& e, const Sizes& z) {
   return parts;
 }
 
-/// How many places of each sequence count behind the new tokens: its length. In a prompt that is one only when it runs,
-/// that of all its tokens, since all of them are new.
+/// Returns the number of used slots of each sequence after the new tokens: its length. In a run that may be a prompt,
+/// the number of all tokens, if all of them are new.
 Tensor endsOf(Emitter& e, const Sizes& z, const Tensor& lengths) {
   if (!z.live) return lengths;
   return e.elementwise(kI64, {lengths, z.live_tokens, z.live_total}, [](const Scalars& s, ValueRange v) {
@@ -121,8 +121,8 @@ Tensor endsOf(Emitter& e, const Sizes& z, const Tensor& lengths) {
   });
 }
 
-/// Of each new token (batch x tokens), as the node gives them, or behind what came before. In a prompt, those behind a
-/// shorter sequence's end are all at 1, as ONNX Runtime has it: they show in the state.
+/// Returns the position of each new token (batch x tokens): as given, or following the past. In a prompt, tokens beyond
+/// a shorter sequence's end have position 1, as in ONNX Runtime; the state shows it.
 Tensor positionsOf(Node& n, Emitter& e, const Sizes& z, const Tensor& lengths) {
   if (n.has(kPositions)) return e.cast(n.in(kPositions), kI64);
   Value known = e.value(lengths), tokens = z.live ? e.value(z.live_tokens) : Value(),
@@ -138,7 +138,7 @@ Tensor positionsOf(Node& n, Emitter& e, const Sizes& z, const Tensor& lengths) {
   });
 }
 
-/// The state with the new tokens in it, the last ones in front of where each sequence ends.
+/// Returns the state with the new tokens, the last one at each sequence's end.
 Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now, const Tensor& lengths) {
   auto padded = [&](const Tensor& x) {
     const int64_t missing = z.present - x.shape[2];
@@ -149,7 +149,7 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
   const Tensor before = z.past == 0 ? e.zeros(now.dtype, {z.batch, z.groups, z.present, z.head}) : padded(past);
   const Tensor ends = e.reshape(lengths, {z.batch, 1, 1, 1});
   if (z.tokens == 1) {
-    // Elements of a result by those of its operands at the same place: nothing is gathered.
+    // Elements of the result come from the same positions of the operands, so nothing is gathered.
     return e.elementwise(now.dtype, {before, now, ends}, [&](const Scalars& s, ValueRange v) {
       const Scalars place = s.as(kI64);
       Value here = position(s, mlir::linalg::IndexOp::create(s.b, s.loc, 2));
@@ -169,7 +169,7 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
     Value read = e.extract(s, fresh, {at[0], at[1], clampedCoordinate(s, token, z.tokens), at[3]});
     Value kept =
         s.select(place.compare(Relation::kLess, token, place.integer(0)), e.extract(s, old, at), s.constant(0));
-    // Unsigned: a negative one is large.
+    // Compares as unsigned: a negative value is then large.
     return s.select(s.as(v1::DATA_TYPE_U64).compare(Relation::kLess, token, count), read, kept);
   });
 }
@@ -200,8 +200,7 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
     }
   }
   n.ignore("kv_cache_bit_width");  // of a quantized state
-  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"})
-    n.ignore(name);  // of inputs left out
+  for (const char* name : {"q_norm_epsilon", "k_norm_epsilon", "qk_norm_epsilon"}) n.ignore(name);  // of absent inputs
   TESSERA_ASSIGN_OR_RETURN(const bool sliding, n.flag("sliding_window_cache", false));
   if (sliding) {
     return n.unsupported("a state that holds a window",
@@ -213,7 +212,7 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
                        {.attribute = "qk_output", .found = absl::StrCat(scores), .accepted = "0"});
 }
 
-/// Of the state that goes out: batch, and as many places as there are in all, or as many as came in.
+/// Returns the extents of the output state: batch, and the total number of slots, or the input's number.
 std::map<int64_t, Value> presentExtents(const Node& n, Emitter& e, const Sizes& z) {
   std::map<int64_t, Value> extents = movedExtents(n.in(kQuery), {0});
   if (!z.live) return extents;
@@ -224,7 +223,7 @@ std::map<int64_t, Value> presentExtents(const Node& n, Emitter& e, const Sizes& 
   return extents;
 }
 
-/// Batches and lengths may follow ranges.
+/// Batches and lengths may be ranges.
 absl::Status checkExtents(const Node& n) {
   TESSERA_RETURN_IF_ERROR(refuseOtherExtents(n, {{kQuery, {0, 1}},
                                                  {kKey, {0, 1}},
@@ -252,7 +251,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(readOptions(n, e, z, o));
   TESSERA_ASSIGN_OR_RETURN(const bool rotary, n.flag("do_rotary", false));
   TESSERA_ASSIGN_OR_RETURN(const bool interleaved, n.flag("rotary_interleaved", false));
-  // The node has lengths less one.
+  // The input holds lengths minus one.
   const Tensor given = e.cast(e.reshape(n.in(kLengths), {z.batch}), kI64);
   const Tensor lengths =
       e.elementwise(kI64, {given}, [](const Scalars& s, ValueRange v) { return s.add(v[0], s.integer(1)); });
@@ -277,7 +276,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
   Tensor value = present(e, z, n.has(kPastValue) ? n.in(kPastValue) : none, qkv[2], ends);
   key.extents = value.extents = presentExtents(n, e, z);
   if (!o.causal) {
-    o.lengths = lengths;  // each token attends to all keys of its sequence, in a prompt too
+    o.lengths = lengths;  // each token attends to all keys of its sequence, also in a prompt
   } else if (!z.prompt) {
     o.lengths = ends;
     o.offset_by_length = o.keys_counted = true;

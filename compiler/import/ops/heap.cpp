@@ -18,7 +18,7 @@ namespace scf = mlir::scf;
 
 Value number(OpBuilder& b, Location loc, int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 
-/// Runs `body` for 0 to `count`, handing on the slots.
+/// Runs `body` for 0 to `count`, carrying the slots.
 template <typename Body>
 Heap::Slots repeat(OpBuilder& b, Location loc, Value count, Heap::Slots slots, const Body& body) {
   auto loop =
@@ -30,7 +30,7 @@ Heap::Slots repeat(OpBuilder& b, Location loc, Value count, Heap::Slots slots, c
   return {loop.getResult(0), loop.getResult(1)};
 }
 
-/// Runs `body` once or not at all.
+/// Runs `body` if the condition is true.
 template <typename Body>
 Heap::Slots onlyIf(OpBuilder& b, Location loc, Value condition, Heap::Slots slots, const Body& body) {
   Value count = arith::SelectOp::create(b, loc, condition, number(b, loc, 1), number(b, loc, 0));
@@ -77,7 +77,7 @@ Heap::Slots Heap::sift(OpBuilder& b, Location loc, Slots slots, Value slot, Elem
 
 Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, Element element, Value size,
                            Value steps) const {
-  // The last step finds no children and puts the element down.
+  // In the last step the slot has no children, and the element is stored.
   Value moving = arith::ConstantIntOp::create(b, loc, 1, 1);
   auto loop = scf::ForOp::create(
       b, loc, number(b, loc, 0), steps, number(b, loc, 1), ValueRange{slots.first, slots.second, slot, moving},
@@ -90,7 +90,7 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
         auto within = [&](Value child) -> Value {
           return arith::CmpIOp::create(inner, at_loc, arith::CmpIPredicate::ult, child, size);
         };
-        auto read = [&](Value child) {  // what is not there is not looked at, but read
+        auto read = [&](Value child) {  // a child that does not exist is read, but not compared
           Value last = number(inner, at_loc, capacity_ - 1);
           return at(inner, at_loc, here, arith::MinUIOp::create(inner, at_loc, child, last));
         };
@@ -111,7 +111,7 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
 
 Heap::Slots Heap::offer(OpBuilder& b, Location loc, Slots slots, Element element, Value size) const {
   const Scalars s(b, loc, type_);
-  // Most are turned away by one comparison, equal ones too. What is no number is left to the heap's order.
+  // One comparison rejects most elements, equal ones included. NaN is left to the heap's order.
   Value first = at(b, loc, slots, number(b, loc, 0)).value;
   Value no_later =
       s.compare(order_.greatest ? Relation::kGreaterOrEqual : Relation::kLessOrEqual, element.value, first);
@@ -123,7 +123,7 @@ Heap::Slots Heap::offer(OpBuilder& b, Location loc, Slots slots, Element element
 }
 
 Heap::Slots Heap::build(OpBuilder& b, Location loc, Slots slots, Value size) const {
-  // Level by level from the lowest: half of the slots have nothing below them, a quarter one level.
+  // Level by level from the lowest: half of the slots have no children, a quarter have one level below.
   Value parents = arith::DivUIOp::create(b, loc, size, number(b, loc, 2));
   return repeat(b, loc, number(b, loc, height()), slots, [&](OpBuilder& lb, Location ll, Value below, Slots now) {
     Value one = number(lb, ll, 1);
@@ -144,7 +144,8 @@ Heap::Slots Heap::sort(OpBuilder& b, Location loc, Slots slots, Value size) cons
   Value one = number(b, loc, 1);
   Value rounds = arith::SubIOp::create(b, loc, arith::MaxUIOp::create(b, loc, size, one), one);
   return repeat(b, loc, rounds, slots, [&](OpBuilder& inner, Location at_loc, Value step, Slots now) {
-    Value left = arith::SubIOp::create(inner, at_loc, rounds, step);  // the last slot; as many stay a heap
+    Value left = arith::SubIOp::create(inner, at_loc, rounds, step);  // the last slot; the slots before it remain a
+                                                                      // heap
     Value root = number(inner, at_loc, 0);
     const Element first = at(inner, at_loc, now, root), last = at(inner, at_loc, now, left);
     return sift(inner, at_loc, put(inner, at_loc, now, left, first), root, last, left,

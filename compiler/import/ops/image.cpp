@@ -1,4 +1,4 @@
-// Images cut, put together and turned.
+// Cropping, padding and assembling images, and affine grids.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
@@ -12,11 +12,11 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-/// Elements of a block are written out: more of them would make the module too large.
+/// Most elements of a block, each of which is unrolled.
 constexpr int64_t kBlockElements = 1024;
 
-/// The middle of the input, with zeros around it where it is smaller than asked for. An odd element more is taken from
-/// behind, or put there.
+/// Takes the middle of the input, padded with zeros if it is smaller than requested. An odd element is removed or added
+/// at the end.
 Results lowerCenterCropPad(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> axes;
@@ -44,8 +44,8 @@ Results lowerCenterCropPad(Node& n, Emitter& e) {
   return {{e.pad(e.slice(x, offsets, kept, strides), low, high, e.scalars(x.dtype).constant(0))}};
 }
 
-/// Blocks added up where they overlap: each element of the image sums those elements of blocks that lie on it.
-/// N x (C * block elements) x blocks to N x C x image.
+/// Adds overlapping blocks: each element of the image is the sum of the block elements at its position. N x (C * block
+/// elements) x blocks to N x C x image.
 Results lowerCol2Im(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
@@ -74,7 +74,8 @@ Results lowerCol2Im(Node& n, Emitter& e) {
   split.insert(split.end(), window.output.begin(), window.output.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   const Tensor parts = e.reshape(x, split);
-  // Blocks overlap, but of one element of a block no two copies lie on one place: the image is a sum over elements.
+  // Blocks overlap, but one element of all blocks never covers a position twice, so the image is a sum over block
+  // elements.
   Value source = e.value(parts);
   Tensor sum = e.zeros(x.dtype, shape);
   for (int64_t k = 0; k < elements; ++k) {
@@ -107,7 +108,7 @@ Results lowerCol2Im(Node& n, Emitter& e) {
   return {{std::move(sum)}};
 }
 
-/// theta times the places of an image of the given size, from -1 to 1 along every dimension.
+/// Multiplies theta by the positions of an image of the given size, from -1 to 1 along every dimension.
 Results lowerAffineGrid(Node& n, Emitter& e) {
   const Tensor& theta = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const bool align_corners, n.flag("align_corners", false));

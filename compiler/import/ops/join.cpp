@@ -5,7 +5,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Parts behind one whose number of elements along the axis is open begin where that ends: each element is looked up.
+/// If a part's length along the axis is known at run time, later parts begin at its end, and each element is looked up.
 Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> parts, int64_t axis, const Shape& shape) {
   std::vector<Tensor> begins = {scalarI64(0)};
   const auto plus = [](const Scalars& s, mlir::ValueRange v) { return s.add(v[0], v[1]); };
@@ -24,7 +24,7 @@ Tensor joinedAtRunTime(Emitter& e, llvm::ArrayRef<Tensor> parts, int64_t axis, c
     for (size_t p = 0; p < parts.size(); ++p) {
       const mlir::Value begin = e.extract(wide, starts[p], {});
       llvm::SmallVector<mlir::Value> from(at.begin(), at.end());
-      // What counts lies in front of the end anyway: said for those who ask how much of a part is read.
+      // Does not change used elements, but tells later analyses how many elements of a part are read.
       const mlir::Value last = wide.sub(wide.max(e.extract(wide, sizes[p], {}), wide.integer(1)), wide.integer(1));
       from[axis] = clampedCoordinate(s, wide.min(wide.sub(place, begin), last), parts[p].shape[axis]);
       const mlir::Value own = e.extract(s, sources[p], from);

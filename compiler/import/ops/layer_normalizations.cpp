@@ -1,4 +1,4 @@
-// Normalizations over groups of channels and over the last dimensions, alone and fused with what stands before them.
+// Normalizations over channel groups and over the last dimensions, alone and fused with preceding operations.
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +17,7 @@ Tensor sum(Emitter& e, const Tensor& x, const Tensor& y) {
   return e.elementwise(x.dtype, {x, y}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-/// A scale or bias that broadcasts to x.
+/// Checks that a scale or bias broadcasts to x.
 absl::Status requireBroadcast(Node& n, int input, const Shape& shape) {
   if (!n.has(input)) return absl::OkStatus();
   auto together = broadcastShape(shape, n.in(input).shape);
@@ -33,12 +33,12 @@ std::vector<int64_t> dimsFrom(int64_t axis, int64_t rank) {
   return dims;
 }
 
-/// The wider of a tensor's type and the one that statistics are computed in.
+/// Returns the wider one of a tensor's type and the type of its statistics.
 v1::DataType stashed(v1::DataType type, v1::DataType stash) {
   return elementBytes(stash) > elementBytes(type) ? stash : type;
 }
 
-/// y = normalized * scale + bias in x's type, then in the result's; scale and bias may be absent.
+/// Computes y = normalized * scale + bias in x's type and converts it; scale and bias may be absent.
 Tensor scaled(Emitter& e, const Tensor& normalized, const Tensor* scale, const Tensor* bias, v1::DataType to) {
   std::vector<Tensor> operands = {normalized};
   if (scale) operands.push_back(e.cast(*scale, normalized.dtype));
@@ -51,10 +51,10 @@ Tensor scaled(Emitter& e, const Tensor& normalized, const Tensor* scale, const T
 }
 
 struct Normalized {
-  Tensor y, mean, inverse;  ///< mean is absent for a root mean square
+  Tensor y, mean, inverse;  ///< no mean for a root mean square
 };
 
-/// x over its dimensions from `axis` on; `centred`: less its mean.
+/// Normalizes x over its dimensions from `axis` on; `centred`: subtracts the mean.
 Normalized normalize(Emitter& e, const Tensor& x, int64_t axis, double epsilon, bool centred) {
   const std::vector<int64_t> dims = dimsFrom(axis, x.rank());
   Normalized result;
@@ -84,8 +84,8 @@ Results lowerRmsNormalization(Node& n, Emitter& e) {
   return {{scaled(e, result.y, &n.in(1), nullptr, n.in(1).dtype), result.inverse}};
 }
 
-/// Statistics over the channels of a group and all that is spatial. Scale and bias are one for each channel; in
-/// versions 18 to 20 one for each group.
+/// Statistics over the channels of a group and all spatial dimensions. There is one scale and bias per channel; in
+/// versions 18 to 20 one per group.
 Results lowerGroupNormalization(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
@@ -110,7 +110,7 @@ Results lowerGroupNormalization(Node& n, Emitter& e) {
   }
   const Tensor wide = e.cast(x, stashed(x.dtype, stash));
   const int64_t each = channels / groups;
-  // What is spatial is one dimension but where some of it is known at run time.
+  // Merges the spatial dimensions unless one of them is bounded.
   Shape split = {x.shape[0], groups, each};
   const bool whole = x.extents.size() == x.extents.count(0);
   if (whole) split.push_back(x.elements() / (x.shape[0] * channels));
@@ -125,7 +125,7 @@ Results lowerGroupNormalization(Node& n, Emitter& e) {
   return {{e.reshape(scaled(e, result.y, &scale, &bias, x.dtype), x.shape)}};
 }
 
-/// Images of any size, but of known channels.
+/// Spatial dimensions may be bounded, channels may not.
 absl::Status groupExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit the channels"));
   if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "it numbers channels");
@@ -133,17 +133,17 @@ absl::Status groupExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
-/// The last dimension is normalized together; in front of it inputs are broadcast against each other.
+/// The last dimension is normalized; the dimensions before it broadcast.
 absl::Status skipExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   const int64_t last = n.in(0).rank() - 1;
   if (n.in(0).extents.contains(last)) return refuseExtent(n, 0, last, "elements along it are combined");
   return broadcastExtents(n, e, results);
 }
 
-/// Microsoft's form of RMSNormalization, in ONNX's own domain.
+/// Microsoft's form of RMSNormalization, registered in ONNX's domain.
 Results lowerSimplifiedLayerNormalization(Node& n, Emitter& e) { return lowerRmsNormalization(n, e); }
 
-/// (input + skip + bias) normalized over the last dimension; the sum is a result as well.
+/// Normalizes (input + skip + bias) over the last dimension; the sum is also a result.
 template <bool kCentred>
 Results lowerSkipLayerNormalization(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
@@ -159,7 +159,7 @@ Results lowerSkipLayerNormalization(Node& n, Emitter& e) {
   return {{scaled(e, result.y, &n.in(2), beta, x.dtype), result.mean, result.inverse, total}};
 }
 
-/// Rows of a table; indices are i32, B x S or S.
+/// Gathers rows of a table; indices are i32, B x S or S.
 absl::StatusOr<Tensor> rowsOf(Node& n, Emitter& e, int table, const Tensor& indices) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(table, 2, 2));
   if (!isInteger(indices.dtype) || n.in(table).elements() == 0 || indices.elements() == 0) {
@@ -178,7 +178,7 @@ absl::StatusOr<Tensor> rowsOf(Node& n, Emitter& e, int table, const Tensor& indi
   });
 }
 
-/// Words + positions + segments, normalized. The second result is how many words of each row the mask has.
+/// Normalizes words + positions + segments. The second result is the number of words in each row's mask.
 Results lowerEmbedLayerNormalization(Node& n, Emitter& e) {
   constexpr int kSegments = 1, kWords = 2, kPositions = 3, kSegmentTable = 4, kGamma = 5, kBeta = 6, kMask = 7,
                 kPlaces = 8;

@@ -1,4 +1,4 @@
-// Attention in linear time, and the short convolution in front of it: both keep a state from call to call.
+// Linear attention, and the short convolution before it. Both keep a state between calls.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ using mlir::Value;
 using mlir::ValueRange;
 namespace math = mlir::math;
 
-/// Steps are written out: more of them, or more taps, would make the module too large.
+/// Most steps and taps; they are unrolled.
 constexpr int64_t kSteps = 1024, kTaps = 64;
 
 Tensor combined(Emitter& e, const Tensor& x, const Tensor& y, Value (Scalars::*op)(Value, Value) const) {
@@ -42,7 +42,7 @@ absl::StatusOr<UpdateRule> readRule(Node& n) {
 
 /// S' = d S + b k (v - d S^T k)^T, where d = exp(decay) if gated, and b and the difference if delta; o = scale q^T S'.
 Results lowerLinearAttention(Node& n, Emitter& e) {
-  n.ignore("chunk_size");  // how, not what
+  n.ignore("chunk_size");  // affects how it is computed, not the result
   for (int i : {0, 1, 2}) TESSERA_RETURN_IF_ERROR(n.requireRank(i, 3, 3));
   TESSERA_ASSIGN_OR_RETURN(const int64_t q_heads, n.integer("q_num_heads"));
   TESSERA_ASSIGN_OR_RETURN(const int64_t heads, n.integer("kv_num_heads"));
@@ -99,7 +99,7 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
   return {{outputs.size() == 1 ? outputs[0] : e.concat(outputs, 1), e.cast(state, kept)}};
 }
 
-/// Each channel convolved with its own taps; what came before is the state. B x C x L.
+/// Convolves each channel with its own taps; the state has the previous elements. B x C x L.
 Results lowerCausalConvolution(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const std::string activation, n.text("activation", "none"));
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));

@@ -12,7 +12,7 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// The coordinate in the input of element `at`, as sourceCoordinate() has it of lengths known at import.
+/// Returns the input coordinate of element `at`, like sourceCoordinate() for lengths known at import.
 Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value input, Value output, double scale) {
   const Value half = f.constant(0.5), one = f.constant(1);
   if (mode.coordinates == Coordinates::kAlignCorners) {
@@ -22,7 +22,7 @@ Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value i
   const bool centered = mode.coordinates != Coordinates::kAsymmetric;
   const Value place = centered ? f.add(at, half) : at;
   Value back = f.div(f.mul(place, input), output);
-  if (scale > 0) {  // unless it is that of both lengths
+  if (scale > 0) {  // otherwise the scale follows from both lengths
     const Scalars single = f.as(v1::DATA_TYPE_F32);
     const Value ratio = f.cast(f.div(output, input), v1::DATA_TYPE_F32);
     const Value given = f.cast(f.constant(scale), v1::DATA_TYPE_F32);
@@ -71,7 +71,7 @@ Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, con
         liveCoordinate(f, mode, real(position(s, at)), real(length), real(e.extract(whole, output, {})), live.scale);
     return use(f, whole, from, whole.sub(length, whole.integer(1)));
   };
-  // The first of the elements that a result is made of, and how far it is from there to the next.
+  // The first source element of each result element, and the distance to the next.
   const Tensor first = e.generate(v1::DATA_TYPE_I64, {outputs}, [&](const Scalars& s, ValueRange at) {
     return of_output(s, at[0], [&](const Scalars& f, const Scalars& whole, Value from, Value last) -> Value {
       const Value below =
@@ -109,7 +109,7 @@ Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, con
                      if (!linear) return element;
                      from[axis] = clampedCoordinate(s, v[1], x.shape[axis]);
                      const Value other = e.extract(s, source, from);
-                     // Where nothing is taken of the other one, not even its infinity.
+                     // A neighbour with weight 0 must not contribute, even if it is infinite.
                      const Value mixed = s.fma(s.sub(s.constant(1), v[2]), element, s.mul(v[2], other));
                      return s.select(s.compare(Relation::kEqual, v[2], s.constant(0)), element, mixed);
                    });

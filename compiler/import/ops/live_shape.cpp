@@ -38,7 +38,7 @@ Tensor productOf(Emitter& e, llvm::ArrayRef<Tensor> factors) {
 
 Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef<Tensor> sizes) {
   const auto to_rank = static_cast<int64_t>(shape.size());
-  // What both have in front and in the end keeps its coordinates.
+  // Dimensions that both shapes have at the front and at the back keep their coordinates.
   int64_t front = 0, back = 0;
   while (front < std::min(x.rank(), to_rank) && x.shape[front] == shape[front] &&
          sameSize(n, extentOf(x, front), sizes[front]))
@@ -69,7 +69,7 @@ Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& sha
         coordinate = arith::RemSIOp::create(s.b, s.loc, place, size);
         place = arith::DivSIOp::create(s.b, s.loc, place, size);
       }
-      // What counts lies in front of the extent anyway: said for those who ask how much of x is read.
+      // Does not change used elements, but tells later analyses how many elements of x are read.
       coordinate = wide.min(coordinate, wide.sub(size, wide.integer(1)));
       from[d] = clampedCoordinate(s, coordinate, x.shape[d]);
     }
@@ -154,7 +154,7 @@ absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
     if (elementCount(shape) == 0) return refused;
     result = paddedLive(e, result, d, padding, value);
-    // To one window, whatever the size: what follows may want the number.
+    // The padded size is the same for all sizes, so later operators may use the constant.
     if (bounds->first == bounds->second) result.extents.erase(d);
   }
   return result;

@@ -17,7 +17,7 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-/// A start or an end as a run has it: negative ones count from the end, both are clamped to the elements there are.
+/// Resolves a run-time start or end: negative ones count from the end, and both are clamped to the dimension.
 Tensor liveBound(Emitter& e, const Tensor& bound, const Tensor& count) {
   return e.elementwise(v1::DATA_TYPE_I64, {bound, count}, [](const Scalars& s, ValueRange v) {
     Value at = s.select(s.compare(Relation::kLess, v[0], s.integer(0)), s.add(v[0], v[1]), v[0]);
@@ -25,17 +25,17 @@ Tensor liveBound(Emitter& e, const Tensor& bound, const Tensor& count) {
   });
 }
 
-/// Starts or ends, some of which only the run knows, in front of what they slice: element `at`.
+/// Returns element `at` of an input of starts or ends, known at import or in a run.
 Tensor boundAt(const Node& n, Emitter& e, int input, int64_t at) {
   const ConstantPtr& known = n.in(input).constant;
   return known ? scalarI64(known->integerAt(at)) : n.sizeAt(e, input, at);
 }
 
 constexpr const char* kWindow = "tessera.window";
-constexpr int64_t kMostElements = 64;                               // of integers that a bound is computed of
-constexpr size_t kMostOperations = 400;                             // which compute it
+constexpr int64_t kMostElements = 64;                               // of the integers from which a bound is computed
+constexpr size_t kMostOperations = 400;                             // of the computation
 constexpr int64_t kSteps = 1 << 14;                                 // scalar operations for one example
-constexpr int64_t kExamples[] = {0, 3, 2'000'000'011, -1, -7, 12};  // beyond either end, and in front of it
+constexpr int64_t kExamples[] = {0, 3, 2'000'000'011, -1, -7, 12};  // beyond either end, and before the start
 
 bool isSmallIntegers(mlir::Type type) {
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
@@ -44,7 +44,8 @@ bool isSmallIntegers(mlir::Type type) {
                 : type.isIntOrIndex();
 }
 
-/// What integers are at examples of those that the data decide: of whatever is no arithmetic of a few integers.
+/// Evaluates integers at examples of the data-decided values that they depend on: values that are no arithmetic of a
+/// few integers.
 std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values) {
   mlir::Block* body = Value(values.front()).getParentBlock();
   llvm::SetVector<Value> reached(values.begin(), values.end());
@@ -52,7 +53,7 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
   llvm::SetVector<Value> leaves;
   for (size_t i = 0; i < reached.size(); ++i) {
     mlir::Operation* op = reached[i].getDefiningOp();
-    if (op && op->getBlock() != body) continue;  // within the body of one of the operations
+    if (op && op->getBlock() != body) continue;  // inside a body of one of the operations
     if (!op && mlir::cast<mlir::BlockArgument>(reached[i]).getOwner() != body) continue;
     llvm::SetVector<Value> read;
     bool computes = op != nullptr;
@@ -89,7 +90,7 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
       mapping.map(
           leaf,
           mlir::arith::ConstantOp::create(b, b.getUnknownLoc(), mlir::DenseElementsAttr::get(type, bits)).getResult());
-      number += 17;  // no two are the same
+      number += 17;  // gives every value a distinct number
     }
     for (mlir::Operation* op : ordered) b.clone(*op, mapping);
     llvm::SmallVector<Value> wanted;
@@ -104,7 +105,7 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
   return results;
 }
 
-/// The number that all examples have in a column.
+/// Returns the value that a column has in all examples, if it is constant.
 std::optional<int64_t> always(const std::vector<std::vector<int64_t>>& examples, size_t column) {
   if (examples.empty()) return std::nullopt;
   const int64_t first = examples.front()[column];
@@ -113,7 +114,7 @@ std::optional<int64_t> always(const std::vector<std::vector<int64_t>>& examples,
   return same ? std::optional(first) : std::nullopt;
 }
 
-/// Whether an input is a list of integers that a run computes, one for each of a known number of dimensions.
+/// Whether an input is a list of run-time integers, one for each of a known number of dimensions.
 bool isLiveList(const Node& n, int input) {
   const Tensor& list = n.in(input);
   return isInteger(list.dtype) && !list.sequence && list.rank() == 1 && list.extents.empty();
@@ -135,12 +136,12 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   range.sizes[dim] = (range.sizes[dim] + step - 1) / step;
   range.starts[dim] = e.value(start);
   range.extents[dim] = e.value(size);
-  // A window, wherever it lies, is as long as its range: what follows may want the number.
+  // A window has the length of its range at any position, so later operators may use the constant.
   if (const auto most = n.mostOf(size); most && *most >= 1) range.sizes[dim] = std::min(range.sizes[dim], *most);
   const auto bounds = n.bounds(size);
   if (bounds && bounds->first == bounds->second && bounds->first == range.sizes[dim]) range.extents.erase(dim);
   if (bounds) return;
-  // A window of the data: as long as its end is behind its start, where all of it lies inside.
+  // A window at a data-decided position: its length is end - start, if it is entirely inside.
   const Tensor length = e.elementwise(v1::DATA_TYPE_I64, {boundAt(n, e, 2, at), boundAt(n, e, 1, at)},
                                       [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
   const auto examples = atExamplesOfData({e.value(size), e.value(length)});

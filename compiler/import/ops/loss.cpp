@@ -1,4 +1,4 @@
-// Losses over class scores. They are no training operators: evaluation graphs carry them as well.
+// Losses over class scores. Evaluation graphs contain them too, not only training graphs.
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +16,7 @@ enum class LossReduction { kNone, kMean, kSum };
 
 struct LossOptions {
   LossReduction reduction = LossReduction::kMean;
-  std::optional<int64_t> ignored;  ///< the target that counts for nothing
+  std::optional<int64_t> ignored;  ///< the target with weight 0
 };
 
 absl::StatusOr<LossOptions> readOptions(Node& n) {
@@ -36,7 +36,7 @@ absl::StatusOr<LossOptions> readOptions(Node& n) {
   return options;
 }
 
-/// Scores N x C x d..., targets N x d..., weights C.
+/// Checks scores N x C x d..., targets N x d..., weights C.
 absl::Status checkOperands(const Node& n) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 2));
   const Shape& scores = n.in(0).shape;
@@ -65,7 +65,7 @@ absl::Status checkOperands(const Node& n) {
   return absl::OkStatus();
 }
 
-/// The weight of each target (its class's, or 1; 0 if ignored), in the targets' shape.
+/// Returns the weight of each target (its class's, or 1; 0 if ignored), in the targets' shape.
 Tensor targetWeights(Emitter& e, const Tensor& target, const Tensor* weights, int64_t classes, v1::DataType dtype,
                      std::optional<int64_t> ignored) {
   Value table = weights ? e.value(*weights) : Value();
@@ -78,7 +78,7 @@ Tensor targetWeights(Emitter& e, const Tensor& target, const Tensor* weights, in
   });
 }
 
-/// -scores[n, target[n, d...], d...] * weight, reduced. A target that is no class reads the nearest one.
+/// Returns -scores[n, target[n, d...], d...] * weight, reduced. A target outside the classes reads the nearest one.
 Tensor negativeLogLikelihood(Emitter& e, const Tensor& scores, const Tensor& target, const Tensor* weights,
                              const LossOptions& options) {
   const int64_t classes = scores.shape[1];
@@ -95,7 +95,7 @@ Tensor negativeLogLikelihood(Emitter& e, const Tensor& scores, const Tensor& tar
   Tensor loss = picked, weight;
   if (weighted) {
     weight = targetWeights(e, target, weights, classes, scores.dtype, options.ignored);
-    // An ignored score may be infinite: its weight of 0 must give 0, not NaN.
+    // An ignored score may be infinite; with weight 0 it must give 0, not NaN.
     loss = e.elementwise(scores.dtype, {picked, weight}, [](const Scalars& s, ValueRange v) {
       Value none = s.compare(Relation::kEqual, v[1], s.constant(0));
       return s.select(none, s.constant(0), s.mul(v[0], v[1]));

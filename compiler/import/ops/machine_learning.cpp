@@ -23,8 +23,8 @@ Value logistic(const Scalars& s, Value x) {
   return s.div(one, s.add(one, s.math<math::ExpOp>(s.neg(x))));
 }
 
-/// sqrt(2) erfinv(2 p - 1) with the approximation of the inverse that ONNX's reference and ONNX Runtime have (Winitzki
-/// 2008): its error is 2e-3, so a more exact one would differ from both.
+/// sqrt(2) erfinv(2 p - 1), with the approximation of erfinv that ONNX's reference and ONNX Runtime use (Winitzki
+/// 2008). Its error is 2e-3, so a more exact formula would differ from both.
 Value probit(const Scalars& s, Value p) {
   const double a = 0.147;
   const Value x = s.sub(s.mul(s.constant(2), p), s.constant(1));
@@ -35,7 +35,7 @@ Value probit(const Scalars& s, Value p) {
   return s.select(s.compare(Relation::kLess, x, s.constant(0)), s.neg(magnitude), magnitude);
 }
 
-/// Softmax of each row. `keep_zeros`: scores that are about 0 stay so.
+/// Softmax of each row. `keep_zeros`: scores close to 0 stay 0.
 Tensor softmax(Emitter& e, const Tensor& x, bool keep_zeros) {
   const Tensor most = reduceKeepingDims(e, x, {1}, Reduction::kMax);
   const Tensor powers = e.elementwise(x.dtype, {x, most}, [&](const Scalars& s, ValueRange v) {

@@ -32,15 +32,15 @@ Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, b
 
 namespace {
 
-/// The dimension of an operand of a product that is summed over: the last one of the first operand, the one before of
-/// the second.
+/// Returns the summed dimension of a product's operand: the last one of the first operand, the second to last of the
+/// second.
 int64_t summedDim(const Tensor& x, bool right, bool transposed) {
   return x.rank() == 1 ? 0 : x.rank() - (right != transposed ? 2 : 1);
 }
 
 }  // namespace
 
-/// Where a softmax has left zeros there is nothing to do: attention stays a softmax between two products.
+/// Skips an operand that a masked softmax has zeroed already, so that attention stays a softmax between two products.
 absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool transpose_x, bool transpose_y) {
   const int64_t of_x = summedDim(x, false, transpose_x), of_y = summedDim(y, true, transpose_y);
   const auto extent_x = x.extents.find(of_x), extent_y = y.extents.find(of_y);
@@ -57,7 +57,7 @@ absl::Status zeroSummed(const Node& n, Emitter& e, Tensor& x, Tensor& y, bool tr
 
 namespace {
 
-/// Batch dimensions that broadcast: each operand is read with its own batch dimensions of size 1 dropped.
+/// For broadcast batches, reads each operand without its own batch dimensions of size 1.
 Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& batch) {
   const auto rank = static_cast<unsigned>(batch.size());
   mlir::MLIRContext* context = e.b.getContext();
@@ -89,7 +89,7 @@ Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shap
                    [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); });
 }
 
-/// Operands of at least two dimensions whose inner dimensions agree.
+/// Multiplies operands of at least two dimensions whose inner dimensions agree.
 Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& batch) {
   const int64_t m = x.shape[x.rank() - 2], k = x.shape.back(), columns = y.shape.back();
   Shape shape = batch;
@@ -97,7 +97,7 @@ Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& 
   shape.push_back(columns);
   const int64_t batches = elementCount(batch);
   if (elementCount({y.shape.begin(), y.shape.end() - 2}) == 1) {
-    // One matrix on the right: all rows on the left are one matrix.
+    // With one matrix on the right, all rows on the left form one matrix.
     Tensor rows = e.reshape(x, {x.elements() / std::max<int64_t>(k, 1), k});
     if (k == 0) rows = e.reshape(x, {batches * m, k});
     return e.reshape(product(e, rows, e.reshape(y, {k, columns}), false, false), shape);
@@ -204,11 +204,11 @@ absl::Status productExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
     const int64_t summed = summedDim(x, input == 1, input == 0 ? transpose_a : transpose_b);
     for (const auto& [dim, extent] : x.extents) {
       if (dim == summed) continue;
-      if (dim >= x.rank() - 2) {  // the result's rows or columns; a vector on the right has no columns
+      if (dim >= x.rank() - 2) {  // rows or columns of the result; a vector on the right has no columns
         y.extents[y.rank() - (input == 0 && !column ? 2 : 1)] = extent;
         continue;
       }
-      // It numbers matrices, and must number those of the other operand, if that has several.
+      // A batch dimension: the other operand must have the same extent, unless it broadcasts.
       const int64_t from_last = x.rank() - 2 - dim;
       const int64_t of_other = other.rank() - 2 - from_last;
       if (of_other >= 0 && other.shape[of_other] != 1) {

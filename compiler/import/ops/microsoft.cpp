@@ -1,4 +1,4 @@
-// Operators that ONNX Runtime's optimizer writes in the place of several: a product or convolution with what follows.
+// Operators that ONNX Runtime's optimizer fuses: a product or convolution with the operators after it.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +22,7 @@ Tensor lastTwoExchanged(Emitter& e, const Tensor& x) {
   return e.transpose(x, order);
 }
 
-/// The first dimension moved in front of the last: how a batch of columns is stored.
+/// Moves the first dimension before the last, the layout of a batch of columns.
 Tensor batchMoved(Emitter& e, const Tensor& x) {
   std::vector<int64_t> order;
   for (int64_t d = 1; d + 1 < x.rank(); ++d) order.push_back(d);
@@ -31,7 +31,7 @@ Tensor batchMoved(Emitter& e, const Tensor& x) {
   return e.transpose(x, order);
 }
 
-/// alpha * A' B', where ' exchanges the last two dimensions, or rotates those in front of the last first.
+/// Computes alpha * A' B'. ' exchanges the last two dimensions, or first rotates the dimensions before the last.
 Results lowerFusedMatMul(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double alpha, n.real("alpha", 1.0));
   std::vector<Tensor> factors;
@@ -55,7 +55,7 @@ using Function = Value (*)(const Scalars& s, Value x, double alpha, double beta)
 
 struct NamedFunction {
   const char* name;
-  double alpha, beta;  ///< where none are given
+  double alpha, beta;  ///< defaults
   Function function;
 };
 
@@ -82,7 +82,7 @@ const NamedFunction kFunctions[] = {
      }},
 };
 
-/// The attribute `activation`, with `activation_params`, after x (and an addend).
+/// Applies the attributes `activation` and `activation_params` to x (plus an addend).
 Results activated(Node& n, Emitter& e, std::vector<Tensor> operands) {
   TESSERA_ASSIGN_OR_RETURN(const std::string name, n.text("activation", ""));
   TESSERA_ASSIGN_OR_RETURN(auto parameters, n.reals("activation_params", std::vector<double>{}));

@@ -1,4 +1,4 @@
-// Attention as ONNX Runtime's optimizer and exporters of transformers write it.
+// Attention operators of ONNX Runtime's optimizer and transformer exporters.
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -14,8 +14,8 @@ using mlir::ValueRange;
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
-/// Which keys count: B x T (or B x S x T), 1 for those that do; or how many from the first on, for each batch; or 2 B
-/// numbers, where the keys of each batch end and where they start.
+/// Reads a mask of keys: B x T (or B x S x T), 1 for used keys; or the number of used keys per batch element; or 2 B
+/// numbers with the end and start of each batch element's keys.
 absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t keys, AttentionOptions& o) {
   if (!n.has(input)) return absl::OkStatus();
   const Tensor& mask = n.in(input);
@@ -63,7 +63,7 @@ absl::Status readScale(Node& n, int64_t size, AttentionOptions& o) {
   return absl::OkStatus();
 }
 
-/// Elements [from, from + count) of the last dimension.
+/// Returns elements [from, from + count) of the last dimension.
 Tensor lastPart(Emitter& e, const Tensor& x, int64_t from, int64_t count) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape;
   offsets.back() = from;
@@ -79,7 +79,7 @@ Tensor biased(Emitter& e, const Tensor& x, const Tensor& bias) {
   return sum;
 }
 
-/// input * weights + bias is query, key and value side by side; what came before is 2 x B x H x P x D.
+/// input * weights + bias holds query, key and value side by side; the past is 2 x B x H x P x D.
 Results lowerAttention(Node& n, Emitter& e) {
   constexpr int kBias = 2, kMask = 3, kPast = 4, kScores = 5;
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 3));
@@ -142,7 +142,7 @@ Results lowerAttention(Node& n, Emitter& e) {
   return results;
 }
 
-/// Query, key and value projected before; a bias for all three side by side.
+/// Query, key and value are already projected; one bias covers all three.
 Results lowerMultiHeadAttention(Node& n, Emitter& e) {
   constexpr int kBias = 3, kMask = 4, kScores = 5, kPast = 6;
   TESSERA_ASSIGN_OR_RETURN(const int64_t heads, n.integer("num_heads"));
@@ -161,7 +161,7 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
   int64_t from = 0;
   for (int i = 0; i < 3; ++i) {
     Tensor x = n.in(i);
-    const bool split = i > 0 && x.rank() == 4;  // of an encoder, once for all steps
+    const bool split = i > 0 && x.rank() == 4;  // from an encoder, computed once for all steps
     if (!split) {
       TESSERA_RETURN_IF_ERROR(n.requireRank(i, 3, 3));
       TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", x.shape[2], heads));

@@ -1,4 +1,4 @@
-// Quantized operators of ONNX Runtime: elements are dequantized, computed in single precision and quantized again.
+// ONNX Runtime's quantized operators: elements are dequantized, computed in single precision, and quantized again.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
@@ -35,7 +35,7 @@ Tensor zeroPoint(Node& n, Emitter& e, int zero, v1::DataType type) {
                      : Emitter::wrap(makeConstant(type, {}, std::string(elementBytes(type), '\0')));
 }
 
-/// (q - zero point) * scale, each an input of the node.
+/// Returns (q - zero point) * scale; q, scale and zero are inputs of the node.
 absl::StatusOr<Tensor> real(Node& n, Emitter& e, int q, int scale, int zero) {
   const v1::DataType type = n.in(q).dtype;
   TESSERA_RETURN_IF_ERROR(requireScale(n, scale, zero, type));
@@ -52,7 +52,7 @@ absl::StatusOr<Tensor> quantized(Node& n, Emitter& e, const Tensor& x, int scale
                        [&](const Scalars& s, ValueRange v) { return quantize(s, s.div(v[0], v[1]), v[2], type); });
 }
 
-/// A, its scale and zero point, the same of B, then of the result.
+/// Inputs: A, its scale and zero point, the same of B, then of the result.
 template <bool kProduct>
 Results lowerQLinearBinary(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({3, 4, 6}));
@@ -70,7 +70,7 @@ Results lowerQLinearBinary(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// X, its scale and zero point, then those of the result.
+/// Inputs: X, its scale and zero point, then those of the result.
 Results quantizedUnary(Node& n, Emitter& e, Emitter::Body body) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
@@ -104,7 +104,7 @@ Results lowerQLinearGlobalAveragePool(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
-/// The ONNX operator of that name on X dequantized, in the operator set version `opset`.
+/// Applies the ONNX operator of that name, in version `opset`, to dequantized X.
 absl::StatusOr<Tensor> through(Node& n, Emitter& e, const char* op, int64_t opset) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
@@ -122,7 +122,7 @@ Results lowerQLinearAveragePool(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
-/// Along one axis since version 13 of the operator set that it names, before along all from one on.
+/// Along one axis since version 13 of the operator set it refers to, before that along all axes from one on.
 Results lowerQLinearSoftmax(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
   TESSERA_ASSIGN_OR_RETURN(const int64_t opset, n.integer("opset"));
@@ -141,7 +141,7 @@ Results lowerQLinearSoftmax(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
-/// A condition; X, its scale and zero point; the same of Y; scale and zero point of the result.
+/// Inputs: a condition; X, its scale and zero point; the same of Y; scale and zero point of the result.
 Results lowerQLinearWhere(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({1, 2, 4, 5, 7}));
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 1, 2, 3));
@@ -159,7 +159,7 @@ Results lowerQLinearWhere(Node& n, Emitter& e) {
   return {{std::move(z)}};
 }
 
-/// The result's scale and zero point, then a part, its scale and its zero point, again and again.
+/// Inputs: the result's scale and zero point, then for each part the part, its scale and its zero point.
 Results lowerQLinearConcat(Node& n, Emitter& e) {
   const int parts = (n.numInputs() - 2) / 3;
   if (parts < 1 || n.numInputs() != 2 + 3 * parts) {
@@ -189,7 +189,7 @@ Results lowerQLinearConcat(Node& n, Emitter& e) {
   return {{parts == 1 ? list[0] : e.concat(list, axis)}};
 }
 
-/// a times b, each less its zero point, exact in 32 bits, then scaled.
+/// Multiplies a by b after subtracting zero points, exactly in 32 bits, and scales the product.
 absl::StatusOr<Tensor> scaledProduct(Node& n, Emitter& e, const ScaledU8& a, int b, int b_scale, int b_zero, int bias) {
   const Tensor& right = n.in(b);
   if (elementBytes(right.dtype) != 1 || !isInteger(right.dtype) || isNarrow(right.dtype) || right.rank() < 2) {
@@ -237,8 +237,8 @@ Results lowerMatMulIntegerToFloat(Node& n, Emitter& e) {
   return {{std::move(y)}};
 }
 
-/// alpha * A' B' + C, each ' a transpose: A, its scale and zero point, the same of B, where they may be one for each
-/// column, C in steps of the product, scale and zero point of the result. Without these the result is f32.
+/// Computes alpha * A' B' + C, where ' may transpose. Inputs: A, its scale and zero point; the same of B, possibly one
+/// per column; C in units of the product; scale and zero point of the result, without which the result is f32.
 Results lowerQGemm(Node& n, Emitter& e) {
   constexpr int kB = 3, kBScale = 4, kBZero = 5, kC = 6, kScale = 7, kZero = 8;
   TESSERA_RETURN_IF_ERROR(n.requireInputs({1, kB, kBScale}));

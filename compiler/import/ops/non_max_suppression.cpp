@@ -1,4 +1,4 @@
-// NonMaxSuppression: boxes best first, without those that overlap a better one too much.
+// NonMaxSuppression: selects boxes by descending score, except those that overlap a selected box too much.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +56,7 @@ Value overlaps(const Scalars& s, Value threshold, const Box& a, const Box& b) {
   return s.logicalAnd(real, s.compare(Relation::kGreater, s.div(common, all), threshold));
 }
 
-/// A scalar operand of the node as a tensor of rank 0; `otherwise` when it is not given.
+/// Returns a scalar operand of the node as a tensor of rank 0; `otherwise` if absent.
 absl::StatusOr<Tensor> scalarOperand(Node& n, Emitter& e, int input, const char* name, v1::DataType type,
                                      const Tensor& otherwise) {
   if (!n.has(input)) return otherwise;
@@ -95,8 +95,8 @@ absl::Status checkShapes(Node& n) {
   return absl::OkStatus();
 }
 
-/// For each batch and class: a heap of the boxes whose scores suffice, the best first (of equal scores the first), each
-/// of which is compared with those selected before it.
+/// For each batch element and class: builds a heap of the boxes with sufficient scores, best first (the first among
+/// equals), and compares each with the boxes selected before it.
 Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkShapes(n));
   TESSERA_ASSIGN_OR_RETURN(const int64_t centers, n.integer("center_point_box", 0));
@@ -104,19 +104,19 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   Tensor scores = n.in(1);
   if (boxes.dtype != kF32) return n.unsupported("boxes", {.found = typeName(boxes.dtype), .accepted = "f32"});
   if (scores.shape[0] * scores.shape[1] == 1) {
-    // A second class that has no boxes: code generation wants the loop over classes to be one.
+    // Adds a class without boxes, because code generation requires the loop over classes to have several iterations.
     const int64_t none[] = {0, 0, 0}, one_more[] = {0, 1, 0};
     scores = e.pad(scores, none, one_more, e.scalars(kF32).lowest());
   }
   Suppression p{
       .centers = centers != 0, .batches = boxes.shape[0], .classes = scores.shape[1], .count = boxes.shape[1]};
-  int64_t picks = n.has(2) ? p.count : 0;  // the most there can be of each class
+  int64_t picks = n.has(2) ? p.count : 0;  // bound for each class
   if (n.has(2) && n.in(2).constant && n.in(2).elements() == 1 && isInteger(n.in(2).dtype)) {
     picks = std::clamp<int64_t>(n.in(2).constant->integerAt(0), 0, p.count);
   }
   const __int128 most = static_cast<__int128>(p.batches) * p.classes * picks;
   if (most > INT32_MAX) {
-    return n.checkResult({p.batches, p.classes, picks, 3}, kI64);  // names the size and the limit
+    return n.checkResult({p.batches, p.classes, picks, 3}, kI64);  // the error names the size and the limit
   }
   const Shape shape = {static_cast<int64_t>(most), 3};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, kI64));
@@ -143,14 +143,14 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
     Value least_known = e.extract(s, least, ValueRange{}), overlap = e.extract(s, most_overlap, ValueRange{});
     Value count = toIndex(s, e.extract(wide, number_of_boxes, ValueRange{}));
     Value rounds = wide.min(wide.max(e.extract(wide, most_rounds, ValueRange{}), wide.integer(0)), wide.integer(picks));
-    // The boxes whose scores suffice, in the first slots.
+    // The boxes with sufficient scores, in the first slots.
     auto load = scf::ForOp::create(
         b, loc, zero, count, one, ValueRange{now[2], now[3], zero},
         [&](OpBuilder& nb, mlir::Location nl, Value i, ValueRange v) {
           const Scalars ns(nb, nl, kF32);
           Value found = e.extract(ns, score, {point[0], point[1], i});
           Value enough = ns.compare(Relation::kGreater, found, least_known);
-          // What does not suffice is written too, where the next one will be.
+          // An insufficient box is written too, and overwritten by the next one.
           const Heap::Slots next =
               heap.put(nb, nl, {v[0], v[1]}, v[2], {found, arith::IndexCastOp::create(nb, nl, nb.getI64Type(), i)});
           Value more = arith::AddIOp::create(nb, nl, v[2], one);
@@ -160,7 +160,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
     Value candidates = load.getResult(2);
     const Heap::Slots built = heap.build(b, loc, {load.getResult(0), load.getResult(1)}, candidates);
     Value before = e.extract(wide, now[1], ValueRange{});
-    // Best first: selected unless one that is selected overlaps it. Selected boxes, their number, the heap.
+    // Best first: a box is selected unless a selected one overlaps it. State: selected boxes, their number, the heap.
     const Value begin[] = {now[0], now[1], built.first, built.second};
     auto pick = scf::ForOp::create(
         b, loc, zero, candidates, one, begin, [&](OpBuilder& rb, mlir::Location rl, Value taken, ValueRange r) {
@@ -179,8 +179,8 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
                                            scf::YieldOp::create(nb, nl, ns.logicalOr(covered[0], over));
                                          });
           Value found = rs.logicalAnd(wanted, rs.logicalNot(look.getResult(0)));
-          // One is added to fewer than `most` at most, so the count is a valid place; where none is found the entry is
-          // overwritten by the next one, or lies beyond the extent.
+          // At most one box is added to fewer than `most`, so the count is a valid position. If none is added, the
+          // entry is overwritten by the next one or lies beyond the extent.
           Value selected = r[0];
           Value row = arith::MinUIOp::create(rb, rl, toIndex(rs, number),
                                              arith::ConstantIndexOp::create(rb, rl, static_cast<int64_t>(most) - 1));
@@ -194,7 +194,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
           }
           Value next = index.add(number, truth.cast(found, kI64));
           Value total = mlir::tensor::InsertOp::create(rb, rl, next, r[1], ValueRange{});
-          // The last of those left takes the best one's place.
+          // The last remaining box replaces the best one.
           Value left = arith::SubIOp::create(rb, rl, arith::SubIOp::create(rb, rl, candidates, taken), one);
           const Heap::Element moved = heap.at(rb, rl, {r[2], r[3]}, left);
           const Heap::Slots rest = heap.sift(rb, rl, {r[2], r[3]}, zero, moved, left, wanted);

@@ -16,10 +16,10 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// Halves in f32: what has several steps is rounded once, at the end.
+/// Widens 16-bit floats to f32: a formula of several steps is rounded once, at the end.
 Tensor inWidest(Emitter& e, const Tensor& x) { return elementBytes(x.dtype) == 2 ? e.cast(x, v1::DATA_TYPE_F32) : x; }
 
-/// Training mode: y from the statistics of this batch, and the running mean and variance moved toward them.
+/// Training mode: computes y from the statistics of this batch, and moves the running mean and variance towards them.
 /// `aligned` is the shape in which a value per channel broadcasts against the input.
 Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, const Shape& aligned) {
   const Tensor x = inWidest(e, n.in(0));
@@ -29,7 +29,7 @@ Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, con
   }
   std::vector<int64_t> dims(x.rank() - 1);
   std::iota(dims.begin(), dims.end(), 1);
-  dims[0] = 0;  // all but the channels, which are dimension 1
+  dims[0] = 0;  // all dimensions except the channels, which are dimension 1
   const Tensor mean = e.reshape(reduceKeepingDims(e, x, dims, Reduction::kMean), aligned);
   const Tensor centred =
       e.elementwise(x.dtype, {x, mean}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
@@ -49,8 +49,8 @@ Results normalizeBatch(Node& n, Emitter& e, double epsilon, double momentum, con
   return {{e.cast(y, n.in(0).dtype), moved(n.in(3), mean), moved(n.in(4), variance)}};
 }
 
-/// Inference: y = x * scale + shift per channel, where scale = gamma / sqrt(var + epsilon) and
-/// shift = beta - mean * scale are computed here, in double precision, when the statistics are constants.
+/// Inference: y = x * scale + shift per channel, with scale = gamma / sqrt(var + epsilon) and shift = beta - mean *
+/// scale. For constant statistics these are computed here, in double precision.
 Results lowerBatchNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const double epsilon, n.real("epsilon", 1e-5));
   TESSERA_ASSIGN_OR_RETURN(const double momentum, n.real("momentum", 0.9));
@@ -101,7 +101,7 @@ struct SoftmaxParts {
   Tensor powers;   ///< exp(x - max)
 };
 
-/// Before version 13, softmax normalized over all dimensions from `axis` on, together.
+/// Before version 13, softmax normalized over all dimensions from `axis` on together.
 absl::StatusOr<std::vector<int64_t>> softmaxDims(Node& n) {
   const int64_t rank = n.in(0).rank();
   if (n.opset() >= 13) {
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<int64_t>> softmaxDims(Node& n) {
 
 SoftmaxParts softmaxParts(Emitter& e, const Tensor& given, const std::vector<int64_t>& dims) {
   SoftmaxParts parts;
-  Tensor x = given;  // what lies beyond an extent has no weight
+  Tensor x = given;  // elements beyond an extent have no weight
   for (int64_t dim : dims) {
     if (x.extents.contains(dim)) x = masked(e, x, dim, [](const Scalars& s) { return s.lowest(); });
   }
@@ -144,11 +144,11 @@ Results lowerLogSoftmax(Node& n, Emitter& e) {
   return {{logSoftmax(e, n.in(0), dims)}};
 }
 
-/// 1 at the first maximum along the axis, 0 elsewhere.
+/// Returns 1 at the first maximum along the axis, 0 elsewhere.
 Results lowerHardmax(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const auto dims, softmaxDims(n));
-  // Version 11 and before flatten: the dimensions are made one, and parted again at the end.
+  // Up to version 11 these dimensions are flattened into one, and restored at the end.
   Shape flat(x.shape.begin(), x.shape.end());
   const int64_t axis = dims.empty() ? x.rank() : dims[0];
   if (dims.size() != 1) {
@@ -187,7 +187,7 @@ Tensor inverseDeviation(Emitter& e, const Tensor& variance, double epsilon) {
 
 namespace {
 
-/// centered * inverse * scale + bias, all broadcast against each other; the bias may be absent.
+/// Returns centered * inverse * scale + bias, all broadcast; the bias may be absent.
 Tensor scaled(Emitter& e, const Tensor& centered, const Tensor& inverse, const Tensor& scale, const Tensor* bias) {
   std::vector<Tensor> operands = {centered, inverse, scale};
   if (bias) operands.push_back(*bias);
@@ -202,7 +202,7 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", -1, input.rank()));
   TESSERA_ASSIGN_OR_RETURN(const double epsilon, n.real("epsilon", 1e-5));
   TESSERA_ASSIGN_OR_RETURN(const int64_t number, n.integer("stash_type", 1));
-  v1::DataType stash = input.dtype;  // 0 is no type, and asks for none
+  v1::DataType stash = input.dtype;  // 0 means no stash type
   if (number != 0) {
     TESSERA_ASSIGN_OR_RETURN(stash, n.dataType("stash_type", v1::DATA_TYPE_F32));
   }
@@ -221,7 +221,7 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
           {.attribute = i == 1 ? "Scale" : "B", .found = shapeText(n.in(i).shape), .accepted = shapeText(input.shape)});
     }
   }
-  // Statistics are computed in the stash type when it is wider than the input's, and never in halves.
+  // Statistics use the stash type if it is wider than the input's, and at least f32.
   const bool widen = elementBytes(stash) > elementBytes(input.dtype);
   const Tensor x = inWidest(e, widen ? e.cast(input, stash) : input);
   std::vector<int64_t> dims(input.rank() - axis);
@@ -230,7 +230,7 @@ Results lowerLayerNormalization(Node& n, Emitter& e) {
   Tensor inverse = inverseDeviation(e, m.variance, epsilon);
   Tensor bias = n.has(2) ? e.cast(n.in(2), x.dtype) : Tensor{};
   Tensor result = scaled(e, m.centered, inverse, e.cast(n.in(1), x.dtype), n.has(2) ? &bias : nullptr);
-  // ONNX Runtime's operator, before there was ONNX's, gives what the scale is.
+  // ONNX Runtime's older operator of this name returns the scale's type.
   std::vector<Tensor> results = {e.cast(result, n.in(1).dtype)};
   if (n.wants(1) || n.wants(2)) {
     const v1::DataType kept = widen ? stash : input.dtype;
@@ -269,7 +269,7 @@ Results lowerMeanVarianceNormalization(Node& n, Emitter& e) {
   })}};
 }
 
-/// Before version 9: axes by name, the variance without anything added, or none.
+/// Before version 9: axes by name, and no epsilon, or no variance.
 Results lowerOldMeanVarianceNormalization(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
   TESSERA_ASSIGN_OR_RETURN(const bool across, n.flag("across_channels", false));
@@ -329,19 +329,19 @@ Results lowerLpNormalization(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t p, n.integer("p", 2));
   if (p != 1 && p != 2) return n.invalid("bad norm", {.attribute = "p", .found = absl::StrCat(p), .accepted = "1, 2"});
   Tensor norm = reduceKeepingDims(e, x, {axis}, p == 1 ? Reduction::kL1 : Reduction::kL2);
-  // Zeros, which have no direction, stay zeros.
+  // Zero vectors have no direction and stay zero.
   return {{e.elementwise(x.dtype, {x, norm}, [](const Scalars& s, ValueRange v) {
     return s.select(s.compare(Relation::kEqual, v[1], s.constant(0)), s.constant(0), s.div(v[0], v[1]));
   })}};
 }
 
-/// Elements beyond the extent of what is normalized together are masked.
+/// Elements beyond the extent of the normalized dimensions are masked.
 absl::Status softmaxExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   results[0].extents = n.in(0).extents;
   return absl::OkStatus();
 }
 
-/// Before version 13 everything behind the axis is looked at together, since then the axis alone.
+/// Before version 13 all dimensions from the axis on are reduced together, since then only the axis.
 absl::Status hardmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   if (n.opset() >= 13) return alongAxisExtents(n, e, results);
   TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
@@ -353,7 +353,7 @@ absl::Status hardmaxExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
-/// Images of any size, but of known channels.
+/// Spatial dimensions may be bounded, channels may not.
 absl::Status instanceExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit the channels"));
   if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "it numbers channels");
@@ -361,7 +361,7 @@ absl::Status instanceExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
-/// Statistics of what is there are taken over the batch, others are given.
+/// In training mode statistics would be taken over the batch; otherwise they are given.
 absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const bool training, n.flag("training_mode", false));
   if (training) return refuseExtents(n, "statistics are taken over it");
@@ -371,7 +371,7 @@ absl::Status batchNormalizationExtents(Node& n, Emitter&, std::vector<Tensor>& r
   return absl::OkStatus();
 }
 
-/// Sums go over channels alone.
+/// Only channels are summed.
 absl::Status lrnExtents(Node& n, Emitter& /*e*/, std::vector<Tensor>& results) {
   if (n.in(0).extents.contains(1)) return refuseExtent(n, 0, 1, "windows of channels reach its end");
   results[0].extents = n.in(0).extents;

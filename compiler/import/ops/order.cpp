@@ -17,7 +17,7 @@ using mlir::ValueRange;
 namespace arith = mlir::arith;
 namespace scf = mlir::scf;
 
-/// How many are asked for, at the greatest sizes of all ranges; `follows` says whether fewer at others.
+/// Returns the requested number at the bounds of all ranges; `follows`: whether it varies with them.
 absl::StatusOr<int64_t> readCount(Node& n, int64_t dim, bool& follows) {
   int64_t k = 0;
   if (n.opset() < 10) {
@@ -37,8 +37,8 @@ absl::StatusOr<int64_t> readCount(Node& n, int64_t dim, bool& follows) {
   return k;
 }
 
-/// The k best along an axis, best first, of equal ones the lower index first: a heap of the k best so far, which takes
-/// log k steps for each element that is among them when it comes, sorted at the end. `largest` says what better means;
+/// Returns the k best elements along an axis, best first, the lower index first among equals. Keeps a heap of the k
+/// best so far, with log k steps for each element that enters it, and sorts it at the end. `largest` defines better;
 /// NaN is the greatest.
 Results lowerTopK(Node& n, Emitter& e) {
   Tensor x = n.in(0);
@@ -47,7 +47,7 @@ Results lowerTopK(Node& n, Emitter& e) {
   bool follows = false;
   TESSERA_ASSIGN_OR_RETURN(const int64_t k, readCount(n, x.shape[axis], follows));
   TESSERA_ASSIGN_OR_RETURN(const bool largest, n.flag("largest", true));
-  n.ignore("sorted");  // sorted is one of the orders that are right when none is asked for
+  n.ignore("sorted");  // sorted order is also a valid unsorted order
   Shape shape = x.shape;
   shape[axis] = k;
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, i64));
@@ -56,7 +56,7 @@ Results lowerTopK(Node& n, Emitter& e) {
   }
   std::map<int64_t, Value> extents_of_results = x.extents;
   if (x.extents.contains(axis) || follows) {
-    // As many as there are where that is less; what is not there comes last.
+    // At most as many as the dimension has; missing elements come last.
     const Tensor asked = follows ? n.sizeAt(e, 1, 0) : scalarI64(k);
     extents_of_results[axis] =
         e.elementwise(v1::DATA_TYPE_I64, {asked, extentOf(x, axis)}, [](const Scalars& s, ValueRange v) {
@@ -76,7 +76,7 @@ Results lowerTopK(Node& n, Emitter& e) {
       return coordinates;
     };
     auto number = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
-    // The worst of those kept is at the root: the one to give up for a better one.
+    // The worst kept element is at the root, to be replaced by a better one.
     const Heap heap(e, x.dtype, k, {.greatest = !largest, .later_first = true}, place);
     auto along = [&](int64_t from, int64_t to, Heap::Slots slots, auto&& take) -> Heap::Slots {
       auto loop = scf::ForOp::create(

@@ -41,7 +41,7 @@ Shape poolShape(const Tensor& x, const Window& window) {
   return shape;
 }
 
-/// Reduces each window of a padded x; the window itself is an operand without data, as linalg's pools have it.
+/// Reduces each window of a padded x. The window itself is an operand without data, as in linalg's pools.
 Tensor poolGeneric(Emitter& e, const Tensor& x, const Window& window, Value init, Emitter::Body combine) {
   const auto s = static_cast<unsigned>(window.rank());
   mlir::MLIRContext* context = e.b.getContext();
@@ -75,7 +75,8 @@ Tensor poolNamed(Emitter& e, const Tensor& x, const Window& window, Value init) 
   return Emitter::wrap(op->getResult(0), x.dtype);
 }
 
-/// Position of each window's first maximum, as an index into the unpadded tensor flattened whole; a NaN is one.
+/// Returns the position of each window's first maximum as an index into the flattened unpadded tensor; NaN counts as
+/// one.
 Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const Window& window) {
   const size_t s = window.rank();
   const Scalars index = e.scalars(v1::DATA_TYPE_I64);
@@ -83,7 +84,7 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
   Value source = e.value(x);
   Tensor none = e.filled(index.highest(), v1::DATA_TYPE_I64, shape);
   Tensor extent = Emitter::wrap(e.empty(x.dtype, window.kernel), x.dtype);
-  // Over all places of a window: the least position whose element is inside the input and equals the maximum.
+  // Over all positions of a window: the least one that is inside the input and equals the maximum.
   const auto rank = static_cast<unsigned>(2 + 2 * s);
   mlir::MLIRContext* context = e.b.getContext();
   llvm::SmallVector<AffineExpr> kernel, out;
@@ -107,7 +108,8 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
                                     constant(window.dilations[d])));
           place = arith::SubIOp::create(sc.b, sc.loc, place, constant(window.low[d]));
           Value valid = arith::CmpIOp::create(sc.b, sc.loc, arith::CmpIPredicate::ult, place,
-                                              constant(x.shape[2 + d]));  // unsigned: negative is large
+                                              constant(x.shape[2 + d]));  // compared as unsigned: a negative position
+                                                                          // is large
           inside = sc.logicalAnd(inside, valid);
           at.push_back(sc.select(valid, place, constant(0)));
         }
@@ -130,7 +132,7 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
       });
 }
 
-/// The same positions counted through the spatial dimensions from the first one on.
+/// Converts positions to column-major order: the first spatial dimension varies fastest.
 Tensor columnMajor(Emitter& e, const Tensor& x, const Tensor& positions) {
   const auto rank = static_cast<unsigned>(positions.shape.size());
   const AffineMap all = e.b.getMultiDimIdentityMap(rank);
@@ -179,8 +181,8 @@ Tensor sumPool(Emitter& e, const Tensor& padded, const Window& window) {
   return poolGeneric(e, padded, window, zero, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-/// Elements of each window that are inside the input, or, with `count_pads`, inside the declared padding too; 1 where
-/// there is none, so that a window of padding alone is 0 and not 0 / 0. Shape: the window's output.
+/// Returns the elements of each window inside the input, or, with `count_pads`, inside the declared padding too; at
+/// least 1, so that a window of padding only gives 0 instead of 0 / 0. Shape: the window's output.
 ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector<int64_t>& declared_high,
                          bool count_pads, v1::DataType dtype) {
   std::vector<double> counts = {1.0};
@@ -206,7 +208,7 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
   return realConstant(dtype, window.output, counts);
 }
 
-/// The same where the end of the input follows a range: the windows' sums of ones.
+/// Like windowCounts(), for an input whose end varies with a range: sums of ones over the windows.
 absl::StatusOr<Tensor> liveCounts(Node& n, Emitter& e, Window window, const std::vector<int64_t>& declared_high,
                                   bool count_pads) {
   const Tensor& x = n.in(0);
@@ -242,10 +244,10 @@ Results lowerAveragePool(Node& n, Emitter& e) {
   const Window declared_window = window;
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
                            windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
-  // Padding that ceil_mode added counts for nobody.
+  // Padding added by ceil_mode never counts.
   const std::vector<int64_t>& declared = declared_window.declared_high;
   const Tensor sum = sumPool(e, padSpatial(e, x, window, e.scalars(x.dtype).constant(0)), window);
-  // Of a range, padding that the greatest size needs none of may be needed by others.
+  // Smaller sizes of a range may need padding that the bound does not need.
   const bool live = std::any_of(n.in(0).extents.begin(), n.in(0).extents.end(), [&](const auto& extent) {
     const auto d = static_cast<size_t>(extent.first) - 2;
     const bool follows = declared_window.rule != Window::Rule::kGiven && declared_window.strides[d] > 1;
@@ -269,7 +271,7 @@ Results lowerAveragePool(Node& n, Emitter& e) {
     result.extents = extents;
     return {{std::move(result)}};
   }
-  // The counts are a table; a hostile window could make it, or counting for it, take for ever.
+  // The counts are a table; an adversarial window could make it, or computing it, arbitrarily large.
   if (elementCount(window.output) > (int64_t{1} << 24)) {
     return n.unsupported("a padded window over this many outputs", {.attribute = "pads",
                                                                     .found = shapeText(window.output),
@@ -319,7 +321,7 @@ Results lowerGlobalAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Tensor sum,
                            (global<&Scalars::add, [](const Scalars& s) { return s.constant(0); }>(n, e)));
   double count = 1;
-  Tensor present;  // elements along dimensions whose extent is known at run time
+  Tensor present;  // number of elements along dimensions with a run-time extent
   for (int64_t d = 2; d < n.in(0).rank(); ++d) {
     if (!n.in(0).extents.contains(d)) {
       count *= static_cast<double>(n.in(0).shape[d]);

@@ -1,5 +1,5 @@
-// Quantized operators. An 8-bit element q stands for (q - zero point) * scale. Products and convolutions are summed
-// exactly in 32-bit integers; only the rescaling of a sum is in floating point.
+// Quantized operators. An 8-bit element q means (q - zero point) * scale. Products and convolutions are summed exactly
+// in 32-bit integers; only the rescaling of a sum is in floating point.
 #include "compiler/import/ops/quantized.h"
 
 #include <numeric>
@@ -53,7 +53,7 @@ absl::Status requireFloat(Node& n, int index) {
       {.attribute = absl::StrCat("input ", index), .found = typeName(n.in(index).dtype), .accepted = "floating point"});
 }
 
-/// q - zero point in i32, exact for operands of 8 and 16 bits. The zero point may be absent.
+/// Returns q - zero point in i32, exact for operands of 8 and 16 bits. The zero point may be absent.
 absl::StatusOr<Tensor> shifted(Node& n, Emitter& e, const Tensor& q, int zero_point, int64_t axis) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(q.shape, kI32));
   if (elementBytes(q.dtype) > 2 || !isInteger(q.dtype)) {
@@ -74,7 +74,7 @@ absl::StatusOr<Tensor> shifted(Node& n, Emitter& e, const Tensor& q, int zero_po
   return result;
 }
 
-/// Scales and zero points from input `first` on are given for all elements along dimensions that are bounded.
+/// Checks that scales and zero points from input `first` on do not vary along bounded dimensions.
 absl::Status requireOne(const Node& n, int of, std::initializer_list<int> inputs) {
   const Tensor& x = n.in(of);
   for (const int i : inputs) {
@@ -94,7 +94,7 @@ Value quantize(const Scalars& s, Value x, Value zero_point, v1::DataType to) {
 
 namespace {
 
-/// Along which axis, and for how many elements each, scales and zero points of x are given. No block: 0.
+/// The axis, and the number of elements along it, of each scale and zero point of x. block is 0 without blocks.
 struct Granularity {
   int64_t axis = 1, block = 0;
 };
@@ -112,8 +112,8 @@ absl::StatusOr<Granularity> readGranularity(Node& n) {
                    {.attribute = "block_size", .found = absl::StrCat(g.block), .accepted = "0 and above"});
 }
 
-/// Input `index` shaped to broadcast against the node's first input. One of a block is repeated for its elements; the
-/// last block may be cut off.
+/// Returns input `index` in a shape that broadcasts against the node's first input. A value per block is repeated for
+/// its elements; the last block may be shorter.
 absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity& g) {
   const Tensor& x = n.in(0);
   if (g.block == 0) return aligned(n, e, index, x, g.axis);
@@ -135,7 +135,7 @@ absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity&
   return e.slice(repeated, std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1));
 }
 
-/// Elementwise, but where scales are given along what is bounded.
+/// Like an elementwise operator, unless scales vary along a bounded dimension.
 absl::Status quantizedExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   TESSERA_ASSIGN_OR_RETURN(const Granularity g, readGranularity(n));
   for (const int i : {1, 2}) {
@@ -172,7 +172,7 @@ Results lowerQuantizeLinear(Node& n, Emitter& e) {
                          {.found = typeName(to), .accepted = "integers of up to 16 bits, float8, float4"});
   }
   TESSERA_RETURN_IF_ERROR(requireScale(n, 1));
-  // The quotient is rounded to the precision asked for, that of the scale by default.
+  // The quotient is rounded to the requested precision, by default that of the scale.
   v1::DataType quotient = isFloat(n.in(1).dtype) ? n.in(1).dtype : kF32;
   TESSERA_ASSIGN_OR_RETURN(const int64_t precision, n.integer("precision", 0));
   if (precision != 0) {
@@ -239,7 +239,7 @@ ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x) {
   const Tensor most = e.reshape(reduceBounded(e, all, dims, Reduction::kMax), {});
   Tensor scale = e.elementwise(kF32, {least, most}, [](const Scalars& s, ValueRange v) {
     Value range = s.sub(s.max(v[1], s.constant(0)), s.min(v[0], s.constant(0)));
-    // All zeros: any scale is right but 0, by which everything is divided.
+    // All elements are zero: any scale except 0, the divisor, is correct.
     Value none = s.compare(Relation::kEqual, range, s.constant(0));
     return s.select(none, s.constant(1), s.div(range, s.constant(255)));
   });
@@ -280,7 +280,7 @@ Results lowerConvInteger(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// round(sum * (x_scale * w_scale / y_scale)) + y_zero_point, saturated. Scales broadcast against the sum.
+/// Computes round(sum * (x_scale * w_scale / y_scale)) + y_zero_point, saturated. Scales broadcast against the sum.
 Tensor requantize(Emitter& e, const Tensor& sum, const Tensor& x_scale, const Tensor& w_scale, const Tensor& y_scale,
                   const Tensor& zero) {
   Tensor factor = e.elementwise(kF32, {x_scale, w_scale, y_scale}, [&](const Scalars& s, ValueRange v) {
@@ -295,7 +295,7 @@ Tensor requantize(Emitter& e, const Tensor& sum, const Tensor& x_scale, const Te
   });
 }
 
-/// Checks the types that follow from each other in x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero.
+/// Checks the types of x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero against each other.
 absl::Status checkQuantizedTypes(Node& n) {
   TESSERA_RETURN_IF_ERROR(requireFloat(n, 1));
   TESSERA_RETURN_IF_ERROR(requireType(n, 4, n.in(1).dtype));
@@ -329,7 +329,7 @@ Results lowerQLinearMatMul(Node& n, Emitter& e) {
   return {{requantize(e, sum, a_scale, b_scale, y_scale, zero)}};
 }
 
-/// As those of a product of inputs 0 and 3.
+/// Like the extents of a product of inputs 0 and 3.
 absl::Status quantizedProductExtents(Node& n, Emitter& e, std::vector<Tensor>& results) {
   std::vector<Tensor> given = n.exchangeInputs({n.in(0), n.in(3)});
   const absl::Status status = productExtents(n, e, results);
@@ -349,7 +349,7 @@ Results lowerQLinearConv(Node& n, Emitter& e) {
     return n.invalid(absl::StrCat("input ", i, " is not one element"),
                      {.attribute = absl::StrCat("input ", i), .found = shapeText(n.in(i).shape), .accepted = "1"});
   }
-  // One factor per output channel is dimension 1 of the sum.
+  // One factor per output channel is along dimension 1 of the sum.
   TESSERA_ASSIGN_OR_RETURN(const Tensor w_scale, aligned(n, e, 4, sum, 1));
   auto scalar = [&](int i) { return e.reshape(n.in(i), {}); };
   Tensor result = requantize(e, sum, scalar(1), w_scale, scalar(6), scalar(7));

@@ -1,6 +1,6 @@
-// Recurrent layers. The product of the inputs with W is one matrix product over all steps; what is left of a step is
-// matrix products and elementwise operations as everywhere else. A few steps are written out one after another, more
-// are a loop (repeated_loop.h). B: batch, T: steps, D: directions, H: hidden size, I: input size, G: gates.
+// Recurrent layers. The product of the inputs with W is one matrix product over all steps; the rest of a step is matrix
+// products and elementwise operations. A few steps are unrolled; more are a loop (repeated_loop.h). B: batch, T: steps,
+// D: directions, H: hidden size, I: input size, G: gates.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
@@ -17,22 +17,22 @@ using mlir::ValueRange;
 
 struct Layer {
   int64_t steps = 0, batch = 0, hidden = 0, directions = 1, gates = 1;
-  bool quantized = false;    ///< W is D x I x G H and R is D x H x G H, of 8 bits
+  bool quantized = false;    ///< W is D x I x G H and R is D x H x G H, with 8-bit elements
   bool reverse = false;      ///< the first direction runs backwards
   bool batch_first = false;  ///< X is B x T x I, Y is B x T x D x H, states are B x D x H; else T, D and D lead
   std::vector<Activation> activations = {};
 };
 
-/// Scale and zero point of quantized weights, one or one for each column.
+/// Scale and zero point of quantized weights: one, or one per column.
 struct Quantization {
   Tensor scale = {}, zero = {};
 };
 
-/// What one direction needs: w [G H, I], r [G H, H], their biases [G H] or nothing, and its activations.
+/// The operands of one direction: w [G H, I], r [G H, H], their biases [G H] or none, and its activations.
 struct Direction {
   Tensor w, r;
   Tensor w_bias = {}, r_bias = {}, peepholes = {};
-  std::optional<Quantization> w_quantization = {}, r_quantization = {};  ///< then w is [I, G H], r [H, G H]
+  std::optional<Quantization> w_quantization = {}, r_quantization = {};  ///< if set, w is [I, G H] and r is [H, G H]
   const Activation* activations = nullptr;
 };
 
@@ -42,7 +42,7 @@ struct State {
   Tensor c = {};
 };
 
-/// Emits a step in the place of `e`.
+/// Emits one step at the insertion point of `e`.
 using Step = llvm::function_ref<State(Emitter& e, const Direction& d, const Tensor& x, const State& before)>;
 
 Tensor scalarI32(int64_t value) {
@@ -50,7 +50,7 @@ Tensor scalarI32(int64_t value) {
   return Emitter::wrap(makeConstant(v1::DATA_TYPE_I32, {}, {reinterpret_cast<const char*>(&number), sizeof(number)}));
 }
 
-/// Rows [from, from + count) of dimension `dim`.
+/// Returns indices [from, from + count) of dimension `dim`.
 Tensor part(Emitter& e, const Tensor& x, int64_t dim, int64_t from, int64_t count) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
   offsets[dim] = from;
@@ -62,7 +62,7 @@ Tensor add(Emitter& e, const Tensor& x, const Tensor& y) {
   return e.elementwise(x.dtype, {x, y}, [](const Scalars& s, ValueRange v) { return s.add(v[0], v[1]); });
 }
 
-/// x times weights of 8 bits: x is quantized as its elements ask for, sums are exact.
+/// Multiplies x by 8-bit weights: quantizes x by its range and sums exactly.
 Tensor quantizedProduct(Emitter& e, const Tensor& x, const Tensor& weights, const Quantization& q) {
   constexpr v1::DataType i32 = v1::DATA_TYPE_I32;
   const ScaledU8 left = quantizeDynamically(e, x);
@@ -86,7 +86,7 @@ Tensor stateProduct(Emitter& e, const Tensor& h, const Direction& d) {
   return d.r_quantization ? quantizedProduct(e, h, d.r, *d.r_quantization) : product(e, h, d.r, false, true);
 }
 
-/// Scales and zero points of the weights in input `weights`, from input `scale` on: D or D x G H of each.
+/// Checks scales and zero points of the weights in input `weights`, from input `scale` on: D or D x G H of each.
 absl::Status checkQuantization(Node& n, const Layer& layer, int weights, int scale) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({scale, scale + 1}));
   const Shape one = {layer.directions}, each = {layer.directions, layer.gates * layer.hidden};
@@ -164,7 +164,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
   return layer;
 }
 
-/// Keeps the old state, or writes zero, where step t, an i32, is beyond the sequence.
+/// Keeps the old state, or gives zero, where step t (i32) is beyond the end of the sequence.
 Tensor masked(Emitter& e, const Tensor& lengths, const Tensor& t, const Tensor& now, const Tensor* before) {
   std::vector<Tensor> operands = {now, lengths, t};
   if (before) operands.push_back(*before);
@@ -174,8 +174,8 @@ Tensor masked(Emitter& e, const Tensor& lengths, const Tensor& t, const Tensor& 
   });
 }
 
-/// A step and what it gives for Y, where sequences may be shorter than the layer: zeros and the state before it beyond
-/// their ends.
+/// Computes a step and its part of Y for sequences that may be shorter than the layer: beyond their end Y is zero and
+/// the state is kept.
 State maskedStep(Emitter& e, const Direction& direction, const Tensor& lengths, const Tensor& t, const Tensor& x,
                  const State& before, Step step, Tensor& output) {
   State next = step(e, direction, x, before);
@@ -187,8 +187,8 @@ State maskedStep(Emitter& e, const Direction& direction, const Tensor& lengths, 
   return next;
 }
 
-/// All steps of a direction, from `state` on, as a loop of the module. `state` is then the one behind the last step.
-/// Answers the outputs of all steps, T x B x H.
+/// Emits all steps of a direction as a loop of the module. `state` is the initial state, then the final one. Returns
+/// the outputs of all steps, T x B x H.
 absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, const Direction& direction, bool backwards,
                                    const Tensor& projected, const Tensor& lengths, State& state, Step step) {
   LoopRequest request{.most = layer.steps, .carried = {state.h}, .scanned = {projected}};
@@ -215,8 +215,8 @@ absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, cons
   return results.stacked[0];
 }
 
-/// Steps of each sequence, batch x 1; of rank 0 where all have all. A number of steps that is known only at run time is
-/// the most that a sequence has.
+/// Returns the steps of each sequence, batch x 1; of rank 0 if all have all steps. A run-time number of steps bounds
+/// each length.
 absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
   const int64_t batch_dim = layer.batch_first ? 0 : 1;
   const auto of_x = [&](int64_t dim) { return n.in(0).extents.find(dim); };
@@ -230,7 +230,7 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
           i >= 4 && i <= 6 && bounded == dim && batch != n.in(0).extents.end() && n.sameExtent(extent, batch->second);
       if (!fits) return refuseExtent(n, i, bounded, "it has to fit input 0");
     }
-    // One sequence alone may have a batch that is known, of 1.
+    // A single sequence may have a static batch of 1.
     const bool known = i >= 4 && i <= 6 && n.has(i) && !n.in(i).extents.contains(dim);
     if (known && batch != n.in(0).extents.end() && layer.batch > 1)
       return refuseExtent(n, 0, batch_dim, absl::StrCat("input ", i, " has ", layer.batch, " sequences"));
@@ -245,8 +245,8 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
                        [](const Scalars& s, ValueRange v) { return s.min(v[0], v[1]); });
 }
 
-/// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's.
-/// Results: Y, Y_h, Y_c.
+/// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's. Results: Y,
+/// Y_h, Y_c.
 Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step step) {
   const int64_t h = layer.hidden, rows = layer.gates * h, lead = layer.batch_first ? 1 : 0;
   const bool has_c = layer.gates == 4;
@@ -277,7 +277,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
     };
     State state{.h = initial(5)};
     if (has_c) state.c = initial(6);
-    // Backwards, a shorter sequence keeps its initial state until its own last step is reached.
+    // Backwards, a shorter sequence keeps its initial state until its own last step.
     const bool backwards = layer.reverse || d == 1;
     const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
     const Shape all = layer.batch_first ? Shape{layer.batch, layer.steps, 1, h} : Shape{layer.steps, 1, layer.batch, h};
@@ -362,7 +362,7 @@ Results lowerGru(Node& n, Emitter& e) {
   return runLayer(n, e, layer, true, early);
 }
 
-/// Gates i, o, f, c: c' = f c + i g(...), h' = o h(c'); peepholes let i and f see c, o see c'.
+/// Gates i, o, f, c: c' = f c + i g(...), h' = o h(c'); peepholes connect c to i and f, c' to o.
 template <bool kQuantized>
 Results lowerLstm(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const Layer layer, readLayer(n, 4, {"Sigmoid", "Tanh", "Tanh"}, kQuantized));
@@ -374,7 +374,7 @@ Results lowerLstm(Node& n, Emitter& e) {
     auto gate = [&](int64_t g) { return part(at, sum, 1, g * size, size); };
     std::vector<Tensor> cell = {gate(0), gate(2), gate(3), before.c};
     std::vector<Tensor> out = {gate(1), Tensor{}};
-    if (peepholes) {  // stored i, o, f
+    if (peepholes) {  // stored as i, o, f
       cell.push_back(part(at, d.peepholes, 0, 0, size));
       cell.push_back(part(at, d.peepholes, 0, 2 * size, size));
       out.push_back(part(at, d.peepholes, 0, size, size));

@@ -23,7 +23,7 @@ Value atMost(const Scalars& s, Value x, Value bound) {
 
 using Body = Value (*)(const Scalars& s, Value x, Value alpha, Value beta);
 
-/// A function of the specification's list. A default that is NaN is a parameter the function does not have.
+/// A function of the specification's list. A parameter that it does not have has default NaN.
 struct Entry {
   const char* name;
   double alpha, beta;

@@ -28,7 +28,7 @@ Shape withoutDims(const Shape& shape, const std::vector<int64_t>& dims, bool kee
   return result;
 }
 
-/// The accumulation over no dimensions: the term of each element.
+/// Reduces over no dimension: returns the term of each element.
 Tensor accumulateNothing(Emitter& e, const Tensor& x, Reduction reduction) {
   switch (reduction) {
     case Reduction::kL1:
@@ -42,7 +42,7 @@ Tensor accumulateNothing(Emitter& e, const Tensor& x, Reduction reduction) {
   }
 }
 
-/// The plain accumulations; reduced dimensions vanish.
+/// Plain accumulation; reduced dimensions are removed.
 Tensor accumulate(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims, Reduction reduction) {
   if (dims.empty()) return accumulateNothing(e, x, reduction);
   const Scalars s = e.scalars(x.dtype);
@@ -69,7 +69,7 @@ Tensor accumulate(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims,
   }
 }
 
-/// log(sum(exp(x))) = m + log(sum(exp(x - m))) with m the maximum, or 0 where that is infinite.
+/// log(sum(exp(x))) = m + log(sum(exp(x - m))), where m is the maximum, or 0 if that is infinite.
 Tensor logSumExp(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
   Tensor maximum = reduceKeepingDims(e, x, dims, Reduction::kMax);
   Tensor offset = e.elementwise(x.dtype, {maximum}, [](const Scalars& s, ValueRange v) {
@@ -114,14 +114,14 @@ Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>
 }
 
 Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last) {
-  // First the extreme value, then the least (or greatest) index that has it: two vectorizable reductions.
+  // Computes the extremum, then the least (or greatest) index that has it: two vectorizable reductions.
   Tensor extreme = reduceKeepingDims(e, x, {axis}, maximum ? Reduction::kMax : Reduction::kMin);
   const v1::DataType i64 = v1::DATA_TYPE_I64;
   Tensor candidates = e.elementwise(i64, {x, extreme}, [&](const Scalars& s, ValueRange v) {
     const Scalars index = s.as(i64);
     Value at = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(),
                                                 mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(axis)));
-    // A NaN is equal to nothing: it counts as an extreme itself, so the result is always a valid index.
+    // NaN equals nothing; counting it as an extremum gives a valid index in any case.
     Value hit = s.compare(Relation::kEqual, v[0], v[1]);
     if (isFloat(s.type)) hit = s.logicalOr(hit, s.compare(Relation::kNotEqual, v[0], v[0]));
     return index.select(hit, at, index.integer(last ? 0 : x.shape[axis] - 1));
@@ -133,7 +133,7 @@ Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last
 
 namespace {
 
-/// What an element beyond an extent is, so that a reduction gives what it gives without it.
+/// Returns the neutral element of a reduction, for elements beyond an extent.
 Value neutralOf(Reduction reduction, const Scalars& s) {
   switch (reduction) {
     case Reduction::kMax:
@@ -151,7 +151,7 @@ Value neutralOf(Reduction reduction, const Scalars& s) {
 }  // namespace
 
 Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Reduction reduction) {
-  Tensor count;  // of the elements that are there, where that is known at run time
+  Tensor count;  // number of used elements, if known at run time
   double known = 1;
   for (int64_t axis : axes) {
     if (!x.extents.contains(axis)) {
@@ -173,7 +173,7 @@ Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Red
 
 namespace {
 
-/// The extents of the dimensions that stay.
+/// Sets the extents of the remaining dimensions.
 void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Tensor& result) {
   result.extents.clear();
   for (const auto& [dim, extent] : n.in(0).extents) {
@@ -184,7 +184,8 @@ void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Ten
   }
 }
 
-/// Axes moved from an attribute to an input: ReduceSum in version 13, the others in 18.
+/// `kAxesInputSince`: the version that moved axes from an attribute to an input, 13 for ReduceSum and 18 for the
+/// others.
 template <Reduction kReduction, int kAxesInputSince>
 Results lowerReduce(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
@@ -200,7 +201,7 @@ Results lowerReduce(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(axes, n.integers("axes", std::vector<int64_t>{}));
   }
   TESSERA_ASSIGN_OR_RETURN(axes, n.normalizeAxes(axes, x.rank(), "axes"));
-  // With noop_with_empty_axes nothing is summed, but |x|, x^2 and log are still applied to each element.
+  // With noop_with_empty_axes nothing is summed, but |x|, x^2 and log still apply to each element.
   if (axes.empty() && !noop) {
     axes.resize(x.rank());
     std::iota(axes.begin(), axes.end(), 0);

@@ -1,4 +1,4 @@
-// Loop and Scan whose iterations are as many as a run wants: the body is lowered once.
+// Loop and Scan whose body is lowered once and runs for each iteration.
 #include "compiler/import/ops/repeated_loop.h"
 
 #include "absl/strings/str_cat.h"
@@ -12,14 +12,14 @@ Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, 
 
 bool isFalse(const Tensor& condition) { return condition.constant && condition.constant->integerAt(0) == 0; }
 
-/// The most iterations there are; -1 where nothing says.
+/// Returns a bound of the iterations; -1 if there is none.
 int64_t mostIterations(Node& n, const std::optional<Tensor>& trip_count) {
   if (!trip_count) return -1;
   if (!trip_count->constant) {
     const std::optional<int64_t> most = n.mostOf(*trip_count);
     return most ? std::max<int64_t>(*most, 1) : -1;
   }
-  // More than any run makes: "while the condition holds", as exporters write it.
+  // Exporters write a huge count for "while the condition holds".
   const int64_t count = trip_count->constant->integerAt(0);
   return count > int64_t{1} << 40 ? -1 : count;
 }
@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
     if (!again.constant) yield.condition = again;
     const auto carried_end = results.begin() + 1 + static_cast<int64_t>(given.carried.size());
     yield.carried.assign(results.begin() + 1, carried_end);
-    // The last results may have no output of the node, and are dropped.
+    // The last results may have no output of the node; these are dropped.
     const auto stacked = std::min<int64_t>(static_cast<int64_t>(inputs.scans), results.end() - carried_end);
     yield.parts.assign(carried_end, carried_end + stacked);
     if (static_cast<size_t>(stacked) < inputs.scans) {

@@ -8,9 +8,9 @@
 namespace tessera::compiler {
 namespace {
 
-/// The reshape of a tensor with bounded dimensions: as it lies in memory where these stay apart, else element by
-/// element. `sizes` are the extents of the result, of which one may be absent: what is left. `kept`: why it does not
-/// lie so.
+/// Reshapes a tensor with bounded dimensions: in place if these stay separate in memory, otherwise element by element.
+/// `sizes` are the extents of the result; one may be absent and is inferred. `kept`: the error why it cannot stay in
+/// place.
 Results reshapedByExtents(Node& n, Emitter& e, const Tensor& x, const Shape& shape, std::vector<Tensor> sizes,
                           const absl::Status& kept) {
   std::vector<Tensor> from, others;
@@ -32,7 +32,7 @@ Results reshapedByExtents(Node& n, Emitter& e, const Tensor& x, const Shape& sha
   const Tensor all = productOf(e, sizes);
   if (!all.value) return kept;
   if (!n.sameExtent(whole.value, all.value)) {
-    // Cut in windows that are not padded: with the sizes that are left, elements may even lie as they do.
+    // If runs with other sizes are refused, the elements may stay in place: the case of windows without padding.
     if (!n.sameOfMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
     return n.opType() == "Flatten" ? lowerFlatten(n, e) : lowerReshape(n, e);
   }
@@ -90,7 +90,7 @@ Results lowerReshape(Node& n, Emitter& e) {
       extents.push_back(inferred == d ? Tensor() : scalarI64(shape[d]));
     }
   }
-  // What follows a range is told by where the elements go, and must be what was asked for.
+  // The requested sizes that vary with a range must equal those found from the elements.
   for (size_t d = 0; d < shape.size(); ++d) {
     if (follows(d)) (*wanted)[d] = -1;
   }

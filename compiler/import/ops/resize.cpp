@@ -1,6 +1,6 @@
-// Resize and its predecessor Upsample. Where sizes and scales are known at import, the coordinates and weights that the
-// modes define are computed here, in double precision, and the module reads them as constants; of a dimension that is a
-// range, or becomes as large as one, the module computes them by the same formulas.
+// Resize and its predecessor Upsample. If sizes and scales are known at import, the coordinates and weights of the mode
+// are computed here, in double precision, and the module reads them as constants. For a dimension that is a range, or
+// becomes as long as one, the module computes them by the same formulas.
 #include <cmath>
 #include <numeric>
 
@@ -22,12 +22,12 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// Coordinates and weights take memory at import for every element along a dimension.
+/// Coordinates and weights take import memory for every element along a dimension.
 constexpr int64_t kLongestDimension = 1 << 22;
-/// Elements that a result is made of, each written out; of more, the sum is a loop.
+/// Most source elements of a result that are unrolled; more are summed by a loop.
 constexpr size_t kWrittenTaps = 8;
 
-/// Repeats each element of dimension d `factors[d]` times, by broadcasting into dimensions of their own.
+/// Repeats each element of dimension d `factors[d]` times, by broadcasting into additional dimensions.
 Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) {
   Shape split, wide, merged;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -42,7 +42,7 @@ Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) 
   return e.reshape(e.broadcast(e.reshape(x, split), wide), merged);
 }
 
-/// Resizes along dimension `axis`: the sum over the taps of weight[o, tap] * x[.., index[o, tap], ..], in `type`.
+/// Resizes dimension `axis`: the sum over the taps of weight[o, tap] * x[.., index[o, tap], ..], in `type`.
 Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1::DataType type) {
   Shape shape = x.shape;
   shape[axis] = taps.outputs();
@@ -76,7 +76,7 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1
                    });
 }
 
-/// The same as a product with the matrix of all weights: where a result is made of many elements, their sum is a loop.
+/// Resizes by a product with the matrix of all weights: for results of many source elements, a loop sums them.
 Tensor applyMatrix(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
   const int64_t outputs = taps.outputs(), inputs = x.shape[axis];
   std::vector<double> weights(outputs * inputs, 0.0);
@@ -102,7 +102,7 @@ Tensor applyMatrix(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) 
                    [](const Scalars& s, ValueRange v) { return s.fma(v[0], v[1], v[2]); });
 }
 
-/// The axes that scales, sizes and regions are of: all, or those that version 18 can name.
+/// Returns the axes of scales, sizes and regions: all, or those named since version 18.
 absl::StatusOr<std::vector<int64_t>> resizedAxes(Node& n) {
   std::vector<int64_t> axes(n.in(0).rank());
   std::iota(axes.begin(), axes.end(), 0);
@@ -111,8 +111,8 @@ absl::StatusOr<std::vector<int64_t>> resizedAxes(Node& n) {
   return n.normalizeAxes(axes, n.in(0).rank(), "axes");
 }
 
-/// Sizes as the policy leaves them: one factor for all, that of the largest or smallest wish. `axes` are those the
-/// sizes are of.
+/// Applies the aspect ratio policy: one factor for all axes, that of the largest or smallest requested size. `axes` are
+/// the axes of the sizes.
 void keepAspectRatio(Node& n, ResizePlan& plan, const std::vector<int64_t>& axes, bool not_larger) {
   double factor = not_larger ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -126,7 +126,7 @@ void keepAspectRatio(Node& n, ResizePlan& plan, const std::vector<int64_t>& axes
   plan.kept_scale = factor;
 }
 
-/// From version 18 on, scales and sizes may be those of some axes only; the others keep their size.
+/// Since version 18, scales and sizes may be for some axes only; the others keep their size.
 absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
   if (n.opset() < 18) return absl::OkStatus();
   const Tensor& x = n.in(0);
@@ -161,12 +161,12 @@ absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
   return absl::OkStatus();
 }
 
-/// The output size and the scale of every dimension, from `scales` or `sizes`, whichever is given.
+/// Returns the output size and scale of every dimension, from `scales` or `sizes`, whichever is given.
 absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) {
   const Tensor& x = n.in(0);
   ResizePlan plan;
   auto count = [&](int input) { return n.has(input) ? n.in(input).elements() : 0; };
-  if (n.opset() < 9) {  // Upsample had an attribute
+  if (n.opset() < 9) {  // Upsample had it as an attribute
     TESSERA_ASSIGN_OR_RETURN(plan.scales, n.reals("scales"));
   } else if (sizes_input > 0 && count(sizes_input) > 0) {
     TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(sizes_input, "sizes"));
@@ -194,7 +194,7 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
       return n.invalid(absl::StrCat("the scale of dimension ", d, " is ", plan.scales[d]),
                        {.attribute = "scales", .found = absl::StrCat(plan.scales[d]), .accepted = "above 0"});
     } else {
-      // In single precision, as the scales are given: 10 * 0.7 is 7 there, and less in double precision.
+      // In single precision, as the scales are given: 10 * 0.7 is 7 in single precision, and less in double precision.
       plan.sizes.push_back(
           static_cast<int64_t>(std::floor(static_cast<float>(x.shape[d]) * static_cast<float>(plan.scales[d]))));
     }
@@ -216,24 +216,25 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
 /// Dimensions whose lengths are known at run time.
 struct LiveDimensions {
   std::map<int64_t, Value> extents;         ///< of the result
-  std::map<int64_t, LiveDimension> looked;  ///< those that do not stay, nor have each element repeated
+  std::map<int64_t, LiveDimension> looked;  ///< those that are neither unchanged nor repeated
 };
 
-/// floor(length * scale), in integers where these give the same: what follows from it is seen then.
+/// Returns floor(length * scale), in integers if these give the same, so that the analysis of extents can follow it.
 Tensor scaledLength(Emitter& e, const Tensor& length, double scale) {
-  constexpr double kMostFactor = 1 << 10;  // of lengths below 2^14 products stay exact as floats; longer ones are none
+  constexpr double kMostFactor = 1 << 10;  // products of lengths below 2^14 are exact in single precision; longer
+                                           // lengths do not occur
   if (scale >= 1 && scale <= kMostFactor && scale == std::floor(scale))
     return multiplied(e, length, static_cast<int64_t>(scale));
   int exponent = 0;
   if (scale < 1 && scale >= 1 / kMostFactor && std::frexp(scale, &exponent) == 0.5)
     return dividedExtent(e, length, int64_t{1} << (1 - exponent));
   return e.elementwise(v1::DATA_TYPE_I64, {length}, [&](const Scalars& s, ValueRange v) {
-    const Scalars f = s.as(v1::DATA_TYPE_F32);  // as the scales are given
+    const Scalars f = s.as(v1::DATA_TYPE_F32);  // the type of the scales
     return f.cast(f.math<mlir::math::FloorOp>(f.mul(s.cast(v[0], f.type), f.constant(scale))), s.type);
   });
 }
 
-/// `factors` are those of the greatest extents.
+/// `factors` are the repetitions at the bounds.
 absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mode,
                                               const std::vector<int64_t>& factors) {
   constexpr int kSizes = 3;  // of Resize; its predecessors have none
@@ -254,7 +255,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
     if (sized && plan.kept_scale > 0)
       return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
     const Tensor input = extentOf(n.in(0), dim);
-    if (open && factors[dim] > 0) {  // stays, or is repeated
+    if (open && factors[dim] > 0) {  // unchanged or repeated
       const Tensor repeated = multiplied(e, input, factors[dim]);
       if (!sized || (follows && n.sameExtent(repeated.value, n.sizeAt(e, kSizes, a).value))) {
         live.extents[dim] = repeated.value;
@@ -287,23 +288,24 @@ absl::Status refuseInterpolatedBools(const Node& n, const ResizeMode& mode) {
   return n.invalid("interpolation between truth values", {.attribute = "mode", .found = "bool", .accepted = "nearest"});
 }
 
-// Between integers f64 is interpolated. The result is truncated (ONNX's reference, ONNX Runtime) and saturated; with
-// antialias ONNX Runtime and Pillow, whose filter it is, round after each dimension, the last one first.
+// Integers are interpolated in f64. The result is truncated (ONNX's reference, ONNX Runtime) and saturated. With
+// antialiasing, ONNX Runtime and Pillow, whose filter it is, round after each dimension, the last one first.
 
-/// What f64 has of an exact integer may be a little less: as much is added as no fraction lacks.
+/// f64 may hold slightly less than an exact integer: adds an amount smaller than the distance of any fraction to the
+/// next integer.
 Tensor toIntegers(Emitter& e, const Tensor& x, v1::DataType to) {
   return e.elementwise(to, {x},
                        [to](const Scalars& s, ValueRange v) { return s.cast(s.mul(v[0], s.constant(1 + 1e-11)), to); });
 }
 
-/// Halves upwards.
+/// Rounds halves up.
 Tensor toNearest(Emitter& e, const Tensor& x, v1::DataType to) {
   return e.elementwise(to, {x}, [to](const Scalars& s, ValueRange v) {
     return s.cast(s.math<mlir::math::FloorOp>(s.add(v[0], s.constant(0.5))), to);
   });
 }
 
-/// Dimensions that shrink first; or the last one first.
+/// Returns dimensions that shrink first; or the last dimension first.
 std::vector<int64_t> orderOfDimensions(const Shape& from, const Shape& to, bool last_first) {
   std::vector<int64_t> order(from.size());
   std::iota(order.begin(), order.end(), 0);
@@ -338,7 +340,7 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     return {{std::move(result)}};
   }
   const v1::DataType type = integers ? v1::DATA_TYPE_F64 : x.dtype;
-  // Separable: one dimension after the other.
+  // Separable: resizes one dimension after the other.
   for (const int64_t d : orderOfDimensions(n.in(0).shape, plan.sizes, integers && mode.antialias)) {
     if (factors[d] == 1 || live.looked.contains(d)) continue;
     const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
@@ -369,7 +371,7 @@ Results lowerUpsample(Node& n, Emitter& e) {
   return resize(n, e, plan, mode);
 }
 
-/// The position of `found` in a list of names; the attribute's error otherwise.
+/// Returns the enumerator named by an attribute; an error if it is none of the names.
 template <typename Enum, size_t kCount>
 absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* fallback,
                             const char* const (&names)[kCount]) {
@@ -382,7 +384,7 @@ absl::StatusOr<Enum> choose(Node& n, const std::string& attribute, const char* f
   return n.invalid(absl::StrCat("unknown ", attribute), {.attribute = attribute, .found = found, .accepted = accepted});
 }
 
-/// The region of interest: starts, then ends, per dimension, in [0, 1] of the input.
+/// Reads the region of interest: starts, then ends, per dimension, in [0, 1] of the input.
 absl::Status readRegion(Node& n, ResizeMode& mode) {
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr roi, n.constantInput(1, "roi"));
   TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
@@ -402,7 +404,7 @@ absl::Status readRegion(Node& n, ResizeMode& mode) {
   return absl::OkStatus();
 }
 
-/// The same of a region that the data decide, as that of each box of TensorFlow's CropAndResize.
+/// Like a static region, for one that the data decide, as for each box of TensorFlow's CropAndResize.
 Results cropAndResize(Node& n, Emitter& e, const ResizeMode& mode) {
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, "a region of it is resized"));
   TESSERA_ASSIGN_OR_RETURN(const auto axes, resizedAxes(n));
@@ -422,7 +424,7 @@ Results cropAndResize(Node& n, Emitter& e, const ResizeMode& mode) {
   const bool integers = mode.interpolation != Interpolation::kNearest && !isFloat(x.dtype);
   if (integers) x = e.cast(x, v1::DATA_TYPE_F64);
   for (int64_t i = 0; i < count; ++i) {
-    // Of one element all are that one.
+    // A single element resized to one element is unchanged.
     if (x.shape[axes[i]] == 1 && plan.sizes[axes[i]] == 1) continue;
     x = applyRegion(e, x, axes[i], plan.sizes[axes[i]], mode, n.in(1), i, count + i);
   }

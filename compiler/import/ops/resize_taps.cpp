@@ -9,16 +9,16 @@
 namespace tessera::compiler {
 namespace {
 
-/// The coordinate in the input of element `at` of the result (ONNX, Resize).
+/// Returns the input coordinate of element `at` of the result (ONNX, Resize).
 double sourceCoordinate(const ResizeMode& mode, double at, double input, double output, double scale, size_t dim) {
-  // Scales come in single precision, and mostly from two lengths: where they fit, those are what is meant, and the
-  // resized length is no fraction. Multiplying by the lengths first, an integer or a half comes out as such, and the
-  // nearest element is the one that arithmetic without rounding finds.
+  // Scales come in single precision and mostly from two lengths. If they match, the lengths are used, and the resized
+  // length is an integer. Multiplying by the lengths first gives exact integers and halves, so that the nearest element
+  // is that of exact arithmetic.
   const bool whole = static_cast<float>(scale) == static_cast<float>(output / input);
   const double resized = whole ? output : input * scale;
   auto scaledBack = [&](double place) {
     if (whole) return place * input / resized;
-    // Quotients by a decimal scale that are integers are those again in single precision.
+    // Rounds the quotient to single precision, so that quotients by a decimal scale that are integers stay integers.
     const bool picks = mode.interpolation == Interpolation::kNearest;
     return picks ? static_cast<double>(static_cast<float>(place / meantScale(scale))) : place / scale;
   };
@@ -28,7 +28,7 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
     case Coordinates::kPytorchHalfPixel:
       return output > 1 ? scaledBack(at + 0.5) - 0.5 : 0;
     case Coordinates::kAlignCorners:
-      // The last element is the input's last one, whatever the scale: lengths are integers, rounded down.
+      // The last element maps to the input's last one for any scale: lengths are integers, rounded down.
       return output == 1 ? 0 : at * (input - 1) / (output - 1);
     case Coordinates::kAsymmetric:
       return scaledBack(at);
@@ -40,7 +40,7 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
       return start * (input - 1) + at * (end - start) * (input - 1) / (output - 1);
     }
     case Coordinates::kHalfPixelSymmetric:
-      // What rounding the length down leaves over is shared by both ends.
+      // Both ends share the remainder of rounding the length down.
       return input / 2 * (1 - output / resized) + scaledBack(at + 0.5) - 0.5;
   }
   return 0;
@@ -88,7 +88,7 @@ int64_t Taps::repetition(int64_t input) const {
 
 namespace {
 
-/// The weight at a distance from the coordinate, in elements of the result.
+/// Returns the weight at a distance from the coordinate, in elements of the result.
 double kernelWeight(const ResizeMode& mode, double distance) {
   distance = std::abs(distance);
   if (mode.interpolation == Interpolation::kLinear) return std::max(0.0, 1 - distance);
@@ -97,7 +97,7 @@ double kernelWeight(const ResizeMode& mode, double distance) {
   return distance < 2 ? ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a : 0;
 }
 
-/// Taps without weight read what another one reads: a NaN or an infinity beside the coordinate is no part of the
+/// Lets taps of weight 0 read the element of another tap: a NaN or infinity next to the coordinate must not affect the
 /// result.
 Taps withoutIdleReads(Taps taps) {
   for (int64_t o = 0; o < taps.outputs(); ++o) {
@@ -110,8 +110,8 @@ Taps withoutIdleReads(Taps taps) {
   return taps;
 }
 
-/// Taps of a dimension that shrinks, with a kernel 1 / scale times as wide, so that every element of the input counts.
-/// Weights are normalized to sum up to 1. What lies outside of the input is left out if `exclude_outside`, else
+/// Returns the taps of a dimension that shrinks, with a kernel 1 / scale times as wide, so that every input element
+/// counts. Weights are normalized to a sum of 1. Elements outside the input are left out if `exclude_outside`, else
 /// replaced by the nearest element.
 template <typename Coordinate>
 Taps filteredTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, Coordinate coordinate) {
@@ -146,10 +146,10 @@ Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double sc
   auto coordinate = [&](int64_t o) {
     const double at = sourceCoordinate(mode, static_cast<double>(o), static_cast<double>(input),
                                        static_cast<double>(output), scale, dim);
-    // A hostile region may lead anywhere: beyond these bounds every neighbour is an edge element anyway.
+    // An adversarial region may lead anywhere: beyond these bounds every neighbour is an edge element anyway.
     return std::isnan(at) ? 0.0 : std::clamp(at, -4.0, last + 4.0);
   };
-  // A dimension that keeps its size and place is one tap, whatever the interpolation.
+  // A dimension that keeps its size and position has one tap per element, for any interpolation.
   bool identity = input == output;
   for (int64_t o = 0; identity && o < output; ++o) identity = coordinate(o) == static_cast<double>(o);
   const Interpolation interpolation = identity ? Interpolation::kNearest : mode.interpolation;

@@ -1,4 +1,4 @@
-// RoiAlign: pools regions of an image (N x C x H x W) to one size, sampling between its elements.
+// RoiAlign: pools regions of an image (N x C x H x W) to a common size, interpolating between elements.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +22,9 @@ using mlir::utils::IteratorType;
 namespace scf = mlir::scf;
 
 struct RoiMode {
-  bool maximum = false;    ///< of the samples' weighted neighbours, as ONNX's own test has it; else the samples' mean
-  bool half_pixel = true;  ///< element centres are at integers plus a half
+  bool maximum = false;    ///< maximum of the samples' weighted neighbours, as in ONNX's own test; otherwise the
+                           ///< samples' mean
+  bool half_pixel = true;  ///< element centres are at integers plus one half
   int64_t height = 1, width = 1;
   int64_t samples = 0;  ///< per bin and dimension; 0: the bin's length in image elements, rounded up
   double scale = 1;     ///< image elements per unit of the regions
@@ -81,12 +82,12 @@ absl::Status checkRoiInputs(const Node& n) {
   return absl::OkStatus();
 }
 
-/// Where a sample lies along one dimension: two neighbours and the weight of the second.
+/// One dimension of a sample: two neighbours and the weight of the second.
 struct Sample {
   Value inside, low, high, weight;
 };
 
-/// One dimension of a region: its first coordinate in the image, and how long a bin is.
+/// One dimension of a region: its first coordinate in the image, and the length of a bin.
 struct BinAxis {
   Value start, bin_length;
 };
@@ -99,7 +100,7 @@ BinAxis binAxis(const Scalars& s, Value begin, Value end, int64_t bins, const Ro
   return {start, s.div(length, s.constant(static_cast<double>(bins)))};
 }
 
-/// The sample at coordinate `at` of a dimension of `dim` elements.
+/// Returns the sample at coordinate `at` of a dimension of `dim` elements.
 Sample sampleAt(const Scalars& s, Value at, int64_t dim) {
   const auto last = static_cast<double>(dim - 1);
   Sample sample;
@@ -109,15 +110,15 @@ Sample sampleAt(const Scalars& s, Value at, int64_t dim) {
   at = s.min(s.max(at, s.constant(0)), s.constant(last));
   Value below = s.math<mlir::math::FloorOp>(at);
   sample.low = clampedCoordinate(s, s.cast(below, v1::DATA_TYPE_I64), dim);
-  // On an element it is that one again: a NaN beside it, which has no weight, is no part of the sample.
+  // Exactly on an element both neighbours are that one: a NaN next to it has weight 0 and must not affect the sample.
   sample.high = clampedCoordinate(s, s.cast(s.math<mlir::math::CeilOp>(at), v1::DATA_TYPE_I64), dim);
   sample.weight = s.sub(at, below);
   return sample;
 }
 
-/// The image (N x C x H x W) between its elements.
+/// Samples the image (N x C x H x W) between its elements.
 struct Image {
-  Value values, number, channel;  ///< coordinates of the index type
+  Value values, number, channel;  ///< of the index type
 
   Value at(Emitter& e, const Scalars& s, const Sample& row, const Sample& column, bool maximum) const {
     auto between = [&](Value low, Value high, Value weight) {
@@ -133,13 +134,13 @@ struct Image {
   }
 };
 
-/// Samples of one bin along one dimension where their number depends on the region: ceil(bin length). They are more
-/// than half an element apart, so few lie in the image, however large the region is; the others count as 0.
+/// Samples of one bin along one dimension if their number depends on the region: ceil(bin length). They are more than
+/// half an element apart, so few are inside the image, however large the region is; the others are 0.
 struct AdaptiveAxis {
   Value start, step;  ///< of the samples
-  Value number;       ///< of samples, i64; below 1: there are none
-  Value first, end;   ///< index type: the samples that may lie in the image
-  Value all_inside;   ///< whether there are no others
+  Value number;       ///< of samples, i64; below 1: none
+  Value first, end;   ///< index type: the range of samples that may be inside the image
+  Value all_inside;   ///< whether all samples are in that range
 };
 
 AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int64_t dim) {
@@ -150,10 +151,10 @@ AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int6
   const Value divisor = wide.cast(wide.max(samples.number, one), s.type);
   samples.start = s.fma(wide.cast(bin, s.type), axis.bin_length, axis.start);
   samples.step = s.div(axis.bin_length, divisor);
-  // start + (k + 0.5) step >= -1, less one against rounding.
+  // From start + (k + 0.5) step >= -1, minus one as a margin for rounding.
   const Value before = s.sub(s.div(s.sub(s.constant(-1), samples.start), samples.step), s.constant(1.5));
   const Value first = wide.min(wide.max(s.cast(before, v1::DATA_TYPE_I64), zero), wide.max(samples.number, zero));
-  const Value most = wide.integer(2 * dim + 8);  // of those between -1 and dim
+  const Value most = wide.integer(2 * dim + 8);  // bound of the samples between -1 and dim
   const Value count = wide.min(wide.max(wide.sub(samples.number, first), zero), most);
   const auto toIndex = [&](Value v) -> Value {
     return mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), v);
@@ -164,7 +165,7 @@ AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int6
   return samples;
 }
 
-/// The same where the length of a bin decides how many samples it has: loops that end by the data.
+/// Computes RoiAlign if the length of a bin decides its number of samples: loops with a run-time end.
 Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& mode) {
   const Tensor& x = n.in(0);
   const Value source = e.value(x), corners = e.value(n.in(1)), images = e.value(n.in(2));
@@ -210,7 +211,7 @@ Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& 
     return s.div(total, s.max(count, s.constant(1)));
   };
   Shape loops = shape;
-  if (elementCount(shape) == 1) loops[2] = 2;  // code generation wants a loop: a row that is cut off again
+  if (elementCount(shape) == 1) loops[2] = 2;  // code generation requires a loop: adds a row that is removed again
   const Value state[] = {e.empty(x.dtype, loops)};
   const auto results = serialLoops(
       e, loops, state,
@@ -272,7 +273,7 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
                          [count](const Scalars& s, ValueRange v) { return s.div(v[0], s.constant(count)); })}};
 }
 
-/// A result for each region, whatever the regions beyond the last one are.
+/// One result per region; regions beyond the extent do not matter.
 absl::Status roiExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, 0, "regions refer to it"));
   auto of_regions = n.in(1).extents.find(0), of_batches = n.in(2).extents.find(0);

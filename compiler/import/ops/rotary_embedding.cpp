@@ -1,4 +1,4 @@
-// Rotary embeddings: pairs of elements of a head are turned by an angle that grows with the token's position.
+// Rotary embeddings: rotates pairs of a head's elements by an angle proportional to the token's position.
 #include "compiler/import/ops/rotary_embedding.h"
 
 #include "absl/strings/str_cat.h"
@@ -16,11 +16,11 @@ using mlir::ValueRange;
 
 struct Rotation {
   Tensor cosines, sines;     ///< B x S x half
-  int64_t turned = 0;        ///< elements of a head that are turned
-  bool interleaved = false;  ///< pairs are neighbours; else one of each half
+  int64_t turned = 0;        ///< elements of a head that are rotated
+  bool interleaved = false;  ///< pairs are neighbours; otherwise one element of each half
 };
 
-/// Every `stride`th element of the last dimension.
+/// Returns every `stride`th of `count` elements of the last dimension.
 Tensor lastPart(Emitter& e, const Tensor& x, int64_t from, int64_t count, int64_t stride) {
   std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
   offsets.back() = from;
@@ -56,7 +56,7 @@ Tensor rotate(Emitter& e, const Tensor& x, int64_t heads, const Rotation& r) {
   return parts.size() == 1 ? parts[0] : e.concat(parts, last);
 }
 
-/// Rows of a table of angles at the tokens' positions (B x S, or one number: that of the first token).
+/// Returns the rows of a table of angles at the tokens' positions (B x S, or one number: that of the first token).
 Tensor rowsAt(Emitter& e, const Tensor& table, const Tensor& positions, int64_t batch, int64_t tokens) {
   Value source = e.value(table), places = e.value(positions);
   const bool first_only = positions.rank() == 1;
@@ -89,7 +89,7 @@ Tensor rotated(Emitter& e, const Tensor& x, const Tensor& cosines, const Tensor&
 
 namespace {
 
-/// x with the angles of `cosines` and `sines`: tables with positions, or B x S x half without.
+/// Rotates x by the angles in `cosines` and `sines`: tables with positions, or B x S x half without.
 Results embed(Node& n, Emitter& e, const Tensor& cosines, const Tensor& sines, const Tensor* positions) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3, 4));
@@ -123,7 +123,7 @@ Results embed(Node& n, Emitter& e, const Tensor& cosines, const Tensor& sines, c
   return {{e.reshape(rotate(e, split, packed ? 2 : 1, r), x.shape)}};
 }
 
-/// Batch and tokens may have extents, in positions and angles of each token as in what they turn.
+/// Batch and tokens may be bounded, with equal extents in positions, angles and x.
 absl::Status rotaryExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const int64_t tokens = n.in(0).rank() == 3 ? 1 : 2;
   TESSERA_RETURN_IF_ERROR(refuseOtherExtents(n, {{0, {0, tokens}}, {1, {0, 1}}, {2, {0, 1}}, {3, {0, 1}}}));
@@ -145,7 +145,7 @@ Results lowerRotaryEmbedding(Node& n, Emitter& e) {
   return embed(n, e, n.in(1), n.in(2), n.has(3) ? &n.in(3) : nullptr);
 }
 
-/// Microsoft's: positions come before the tables.
+/// Microsoft's operator: positions come before the tables.
 Results lowerMicrosoftRotaryEmbedding(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool packed_batch, n.flag("is_packed_batching", false));
   TESSERA_ASSIGN_OR_RETURN(const double scale, n.real("scale", 1.0));

@@ -1,5 +1,5 @@
-// Sampling of images (N x C x H x W) at coordinates that a tensor holds. Whatever they are, infinite or no
-// number included, reads stay inside the image: coordinates become integers by a saturating cast, then are clamped.
+// Sampling of images (N x C x H x W) at coordinates in a tensor. For any coordinates, infinite and NaN included, reads
+// stay inside the image: coordinates become integers by a saturating cast, then are clamped.
 #include <array>
 #include <cmath>
 
@@ -48,17 +48,17 @@ absl::StatusOr<GridMode> readGridMode(Node& n) {
   return mode;
 }
 
-/// One dimension of a sample: up to four neighbours, each a coordinate, whether it counts, and its weight.
+/// One dimension of a sample: up to four neighbours, each with a coordinate, whether it counts, and its weight.
 struct Neighbour {
-  Value coordinate, counts, weight;  ///< counts and weight are null for "always" and "one"
+  Value coordinate, counts, weight;  ///< null `counts` means always, null `weight` means one
 };
 
-/// The elements of an image along one dimension: `most`, or where that is a range as many as a run has.
+/// The length of an image along one dimension: `most`, or the run-time size of a range.
 struct Length {
   int64_t most = 1;
   Value run;  ///< i64; null: `most`
 
-  /// factor * (length + more)
+  /// Returns factor * (length + more).
   Value real(const Scalars& s, double factor, double more) const {
     if (!run) return s.constant(factor * (static_cast<double>(most) + more));
     Value length = s.as(v1::DATA_TYPE_I64).cast(run, s.type);
@@ -70,7 +70,7 @@ struct Length {
     return s.logicalAnd(integers.compare(Relation::kGreaterOrEqual, place, integers.integer(0)),
                         integers.compare(Relation::kLess, place, run));
   }
-  /// Within the buffer as well, whatever `run` is.
+  /// Clamps to the buffer as well, for any value of `run`.
   Value clamped(const Scalars& s, Value place) const {
     if (!run) return clampedCoordinate(s, place, most);
     const Scalars integers = s.as(v1::DATA_TYPE_I64);
@@ -78,7 +78,7 @@ struct Length {
   }
 };
 
-/// Mirrors x at the borders of an image until it is inside.
+/// Reflects x at the borders of an image until it is inside.
 Value reflected(const Scalars& s, Value x, const Length& length, bool align_corners) {
   const double low = align_corners ? 0 : -0.5, less = align_corners ? -1 : 0;
   if (!length.run && static_cast<double>(length.most) + less == 0) return s.constant(0);
@@ -91,7 +91,7 @@ Value reflected(const Scalars& s, Value x, const Length& length, bool align_corn
   return length.run ? s.select(s.compare(Relation::kEqual, period, s.constant(0)), s.constant(0), inside) : inside;
 }
 
-/// The neighbour at the integral place `at`, as the padding has it.
+/// Returns the neighbour at the integral position `at`, according to the padding mode.
 Neighbour neighbourAt(const Scalars& s, Value at, const Length& length, const GridMode& mode) {
   Neighbour result;
   if (mode.padding == Padding::kReflection) at = reflected(s, at, length, mode.align_corners);
@@ -101,7 +101,7 @@ Neighbour neighbourAt(const Scalars& s, Value at, const Length& length, const Gr
   return result;
 }
 
-/// Keys' weight with a = -0.75 of a neighbour at distance `x`; `far` when that is between 1 and 2.
+/// Returns Keys' weight with a = -0.75 of a neighbour at distance `x`; `far` if that is between 1 and 2.
 Value cubicWeight(const Scalars& s, Value x, bool far) {
   const double a = -0.75;
   auto horner = [&](std::array<double, 4> c) {
@@ -112,17 +112,18 @@ Value cubicWeight(const Scalars& s, Value x, bool far) {
   return far ? horner({a, -5 * a, 8 * a, -4 * a}) : horner({a + 2, -(a + 3), 0, 1});
 }
 
-/// The neighbours of grid coordinate g, where -1 and 1 are the image's ends.
+/// Returns the neighbours of grid coordinate g, where -1 and 1 are the image's ends.
 llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, const Length& length, const GridMode& mode) {
-  // Ends are the centres of the first and last element, or, without align_corners, their outer edges.
-  // In the standard's order: rounding decides which element is nearest.
+  // The ends are the centres of the first and last element, or, without align_corners, their outer edges. Computes in
+  // the standard's order, because rounding decides which element is nearest.
   Value from_end = s.add(g, s.constant(1));
   Value x = mode.align_corners ? s.mul(from_end, length.real(s, 0.5, -1))
                                : s.mul(s.sub(s.mul(from_end, length.real(s, 1, 0)), s.constant(1)), s.constant(0.5));
   if (mode.order == Order::kNearest) x = s.math<mlir::math::RoundEvenOp>(x);
   if (mode.padding == Padding::kBorder) {
-    // The border goes on outside, so a window of four keeps its place and repeats it: weights must not be moved inside.
-    // Behind `margin` all of a window is border, and what is infinite gets a finite place.
+    // With border padding a window of four is not moved inside, which would change its weights; its outer elements
+    // repeat the border. Beyond `margin` the whole window is border, so clamping there keeps infinite coordinates
+    // finite.
     const double margin = mode.order == Order::kCubic ? 2 : 0;
     x = s.min(s.max(x, s.constant(-margin)), length.real(s, 1, margin - 1));
   }
@@ -141,8 +142,8 @@ llvm::SmallVector<Neighbour> neighbours(const Scalars& s, Value g, const Length&
   return result;
 }
 
-/// The sum over the neighbours in all dimensions; `axes` are those from the last dimension (x) to the first. `at` is
-/// where the element is read: batch, channel, and the coordinates chosen so far.
+/// Sums over the neighbours in all dimensions; `axes` are from the last dimension (x) to the first. `at` is the element
+/// to read: batch, channel, and the coordinates chosen so far.
 struct Sample {
   const Scalars& s;
   const Scalars& element;
@@ -168,7 +169,8 @@ struct Sample {
   }
 };
 
-/// Images of a batch, channels, and places of a result do not meet; an image of a range is sampled as large as it is.
+/// Images of a batch, channels, and positions of a result are independent. An image that is a range is sampled at its
+/// run-time size.
 absl::Status sampledExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const Tensor& grid = n.in(1);
   results[0].extents.clear();
@@ -208,10 +210,10 @@ Results lowerGridSample(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
-  // 16-bit coordinates would not reach single elements of a larger image.
+  // 16-bit coordinates cannot address single elements of a larger image.
   const v1::DataType real = x.dtype == v1::DATA_TYPE_F64 ? v1::DATA_TYPE_F64 : v1::DATA_TYPE_F32;
   Value source = e.value(x), places = e.value(grid);
-  std::vector<Value> lengths;  // per spatial dimension that is a range: as many as a run has
+  std::vector<Value> lengths;  // per spatial dimension that is a range: its run-time size
   for (int64_t d = 2; d < rank; ++d) lengths.push_back(x.extents.contains(d) ? e.value(extentOf(x, d)) : Value());
   return {{e.generate(x.dtype, shape, [&](const Scalars& element, ValueRange at) -> Value {
     const Scalars s = element.as(real);

@@ -1,5 +1,5 @@
-// Writing at computed indices. Updates are applied one after another in row-major order, so that duplicate indices
-// give what the specification's loop gives; indices out of range are clamped (indexing.h).
+// Writing at computed indices. Updates are applied in row-major order, so that duplicate indices give the result of the
+// specification's loop. Indices out of range are clamped (indexing.h).
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +31,7 @@ namespace {
 
 enum class Combine { kReplace, kAdd, kMul, kMax, kMin };
 
-/// The attribute `reduction`: sums and products since version 16, extremes since 18.
+/// Reads the attribute `reduction`: sums and products since version 16, extrema since 18.
 absl::StatusOr<Combine> readReduction(Node& n) {
   if (n.opset() < 16) return Combine::kReplace;
   TESSERA_ASSIGN_OR_RETURN(const std::string name, n.text("reduction", "none"));
@@ -65,10 +65,10 @@ Value combine(const Scalars& s, Combine how, Value old, Value update) {
   return update;
 }
 
-/// The coordinates an update at `point` is written to.
+/// Returns the coordinates to which the update at `point` is written.
 using Target = llvm::function_ref<llvm::SmallVector<Value>(const Scalars& s, ValueRange point)>;
 
-/// Updates beyond an extent in `extents`, by dimension of `updates`, are none.
+/// Applies updates, except those beyond an extent in `extents` (by dimension of `updates`).
 Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine how,
                const std::map<int64_t, Value>& extents, Target target) {
   Value source = e.value(updates);
@@ -106,7 +106,7 @@ absl::Status checkUpdates(Node& n, const Shape& expected) {
   return absl::OkStatus();
 }
 
-/// Where an index of dimension `dim` writes: a negative one counts from the end that a run has.
+/// Returns the coordinate of an index of dimension `dim`: a negative one counts from the run-time end.
 Value coordinateOf(Emitter& e, const Scalars& s, const Tensor& data, int64_t dim, Value index, v1::DataType type) {
   const auto bounded = data.extents.find(dim);
   Value extent;
@@ -138,7 +138,7 @@ Results lowerScatterElements(Node& n, Emitter& e) {
   })}};
 }
 
-/// Updates that the data decide the number of, as those of the rows that a mask picks: each has its index.
+/// The number of updates may be data-decided, such as the rows of a mask: each update has its index.
 absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   for (int i : {1, 2}) {
     for (const auto& [dim, extent] : n.in(i).extents)
@@ -149,7 +149,7 @@ absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
-/// The same of whole rows, which have as much of `data` as there is.
+/// Like scatteredExtents(), for whole rows, whose other dimensions have the extents of `data`.
 absl::Status scatteredRowExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   const Tensor &data = n.in(0), &indices = n.in(1), &updates = n.in(2);
   const int64_t depth = indices.shape.back(), lead = indices.rank() - 1;
@@ -199,7 +199,7 @@ Results lowerScatterNd(Node& n, Emitter& e) {
   })}};
 }
 
-/// Rows of `update` along the axis take the place of rows of the cache from write_indices[batch] on.
+/// Rows of `update` along the axis replace rows of the cache from write_indices[batch] on.
 Results lowerTensorScatter(Node& n, Emitter& e) {
   const Tensor& cache = n.in(0);
   const Tensor& update = n.in(1);
@@ -220,7 +220,7 @@ Results lowerTensorScatter(Node& n, Emitter& e) {
                                                "index for each batch")});
   }
   if (update.elements() == 0) return {{cache}};
-  // Read, not written: each place of the result knows what it holds.
+  // Written as reads: each element of the result selects its source.
   const int64_t size = cache.shape[axis], rows = update.shape[axis];
   const v1::DataType i64 = v1::DATA_TYPE_I64;
   Value old = e.value(cache), fresh = e.value(update), starts = n.has(2) ? e.value(n.in(2)) : Value();

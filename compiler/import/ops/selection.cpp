@@ -1,5 +1,5 @@
-// Operators that place elements by the values of an index tensor, written as reads: every element of the
-// result finds out what belongs there, so nothing a tensor holds at run time can write elsewhere.
+// Operators that place elements by an index tensor, written as reads: every element of the result selects its source,
+// so no run-time index can write outside.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
@@ -23,7 +23,7 @@ absl::Status oneHotExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   return absl::OkStatus();
 }
 
-/// result[.., k, ..] = indices[..] names class k ? on : off; an index that names none leaves all off.
+/// result[.., k, ..] = indices[..] is class k ? on : off; an index that is no class gives off everywhere.
 Results lowerOneHot(Node& n, Emitter& e) {
   const Tensor& indices = n.in(0);
   const Tensor& values = n.in(2);
@@ -67,7 +67,7 @@ Results lowerOneHot(Node& n, Emitter& e) {
                      })}};
 }
 
-/// Along time, the first sequence_lens[batch] elements in reverse order; the others as they are.
+/// Reverses the first sequence_lens[batch] elements along time; the others stay.
 Results lowerReverseSequence(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   const Tensor& lengths = n.in(1);
@@ -100,7 +100,7 @@ Results lowerReverseSequence(Node& n, Emitter& e) {
   })}};
 }
 
-/// The shape that a MaxPool with this window had as its input (ONNX, MaxUnpool), and the window's geometry.
+/// Returns the input shape of the MaxPool that MaxUnpool inverts, and the window's geometry.
 absl::StatusOr<Window> readUnpooling(Node& n, Shape& pooled_from) {
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
   const Shape& shape = n.in(0).shape;
@@ -125,8 +125,8 @@ absl::StatusOr<Window> readUnpooling(Node& n, Shape& pooled_from) {
   return window;
 }
 
-/// Each element of the result looks through the windows that cover it for one whose maximum came from here.
-/// An index outside its own window is of no MaxPool; it places nothing.
+/// Each element of the result searches the windows that cover it for one whose maximum came from it. An index outside
+/// its window comes from no MaxPool and places nothing.
 Tensor unpool(Emitter& e, const Tensor& x, const Tensor& indices, const Window& window, const Shape& shape) {
   const size_t s = window.rank();
   const auto rank = static_cast<unsigned>(2 + 2 * s);
@@ -147,7 +147,7 @@ Tensor unpool(Emitter& e, const Tensor& x, const Tensor& indices, const Window& 
         Value here = wide.add(wide.mul(position(real, at[0]), wide.integer(shape[1])), position(real, at[1]));
         Value covered = real.as(v1::DATA_TYPE_BOOL).integer(1);
         for (size_t d = 0; d < s; ++d) {
-          // Window w covers element o with its place k when w * stride + k - low = o.
+          // Window w covers element o at its position k if w * stride + k - low = o.
           Value o = position(real, loop(2 + d));
           Value stride = wide.integer(window.strides[d]);
           Value start = wide.sub(wide.add(o, wide.integer(window.low[d])), position(real, loop(2 + s + d)));
@@ -176,7 +176,7 @@ Results lowerMaxUnpool(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   Tensor result = unpool(e, x, indices, window, shape);
   if (!n.has(2)) return {{std::move(result)}};
-  // Indices count in the shape above; a larger one, when asked for, has zeros at its ends.
+  // Indices refer to the shape above; a larger requested shape is padded with zeros at its ends.
   TESSERA_ASSIGN_OR_RETURN(const auto wanted, n.constantIntegers(2, "output_shape"));
   bool fits = wanted.size() == shape.size();
   std::vector<int64_t> low(shape.size(), 0), high(shape.size(), 0);

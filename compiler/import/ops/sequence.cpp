@@ -1,5 +1,5 @@
-// Sequences and optionals. How long a sequence is and whether an optional has a value is always known at import, so
-// neither exists in the module: a sequence is the list of its tensors, an optional its tensor or nothing.
+// Sequences and optionals. The length of a sequence, and whether an optional has a value, are always known at import,
+// so the module has neither: a sequence is the list of its tensors, an optional its tensor or nothing.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded.h"
 #include "compiler/import/limits.h"
@@ -17,7 +17,7 @@ Tensor sequenceOf(v1::DataType dtype, std::vector<Tensor> tensors) {
   return result;
 }
 
-/// The tensors of input `input`.
+/// Returns the tensors of input `input`.
 absl::StatusOr<std::vector<Tensor>> tensorsOf(const Node& n, int input) {
   if (n.has(input) && n.in(input).sequence) return *n.in(input).sequence;
   return n.invalid("the input is no sequence",
@@ -32,7 +32,7 @@ absl::Status checkTensor(const Node& n, int input, v1::DataType dtype) {
                     .accepted = absl::StrCat("a tensor of ", typeName(dtype))});
 }
 
-/// A position in [-size, last], made non-negative; `last` when input `input` is not given.
+/// Returns a position in [-size, last] as a non-negative one; `last` if input `input` is absent.
 absl::StatusOr<int64_t> readPosition(const Node& n, int input, int64_t size, int64_t last) {
   if (!n.has(input)) return last;
   TESSERA_ASSIGN_OR_RETURN(const auto position, n.constantIntegers(input, "position"));
@@ -94,7 +94,7 @@ Results lowerErase(Node& n, Emitter&) {
   return {{sequenceOf(n.in(0).dtype, std::move(tensors))}};
 }
 
-/// The lengths of the parts along a dimension: a list, parts of one length (the last may be shorter), or single
+/// Returns the lengths of the parts along a dimension: a list, parts of one length (the last may be shorter), or single
 /// elements.
 absl::StatusOr<std::vector<int64_t>> readParts(const Node& n, int64_t dim) {
   std::vector<int64_t> parts;
@@ -185,7 +185,7 @@ Results lowerConcatFromSequence(Node& n, Emitter& e) {
   return {{tensors.size() == 1 ? tensors[0] : e.concat(tensors, axis)}};
 }
 
-/// The body once for each element of the first sequence; other sequences advance with it, tensors stay.
+/// Runs the body for each element of the first sequence. Other sequences advance with it; tensors are the same for all.
 Results lowerSequenceMap(Node& n, Emitter&) {
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
   TESSERA_ASSIGN_OR_RETURN(const auto first, tensorsOf(n, 0));
@@ -218,7 +218,7 @@ Results lowerSequenceMap(Node& n, Emitter&) {
 }
 
 Results lowerOptional(Node& n, Emitter&) {
-  n.ignore("type");  // of what it does not hold
+  n.ignore("type");  // the type of an absent value
   return {{n.has(0) ? n.in(0) : Tensor{}}};
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using mlir::ValueRange;
 
-/// An operand that was an attribute in old versions and is a constant input since `input_since`.
+/// Returns an operand that was an attribute in old versions and is a constant input since `input_since`.
 absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const std::string& name, int input,
                                                                 int64_t input_since) {
   if (n.opset() < input_since) {
@@ -31,7 +31,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const s
 Results lowerSqueeze(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(auto given, listOperand(n, "axes", 1, 13));
-  if (given && given->empty()) given.reset();  // as ONNX Runtime takes it: all that are 1
+  if (given && given->empty()) given.reset();  // as in ONNX Runtime: all axes of size 1
   std::vector<bool> drop(x.shape.size(), false);
   if (given) {
     TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, x.rank(), "axes"));
@@ -172,7 +172,7 @@ Results lowerExpand(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Each dimension d becomes repeats[d] x d, broadcast along the first, and the two are merged.
+/// Each dimension d becomes repeats[d] x d, broadcast along the first, and both are merged.
 Results lowerTile(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   if (n.opset() < 6) return n.unsupported("version 1", {.accepted = "version 6 or newer"});
@@ -184,7 +184,7 @@ Results lowerTile(Node& n, Emitter& e) {
                                               .found = absl::StrCat(repeats.size(), " values"),
                                               .accepted = absl::StrCat(x.rank(), " values")});
   }
-  bool live = false;  // repeated by a range, or a range that is
+  bool live = false;  // the count or the dimension is a range
   for (int64_t d = 0; d < x.rank(); ++d) live |= sizes.follows[d] || (x.extents.contains(d) && repeats[d] != 1);
   if (live) {
     std::vector<Tensor> counts;
@@ -204,7 +204,7 @@ Results lowerTile(Node& n, Emitter& e) {
     }
     split.push_back(x.shape[d]);
     spread.push_back(x.shape[d]);
-    // Both factors were checked to be below 2^31.
+    // Both factors are below 2^31, as checked.
     result.push_back(repeats[d] * x.shape[d]);
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(result, x.dtype));
@@ -215,7 +215,7 @@ Results lowerTile(Node& n, Emitter& e) {
 
 Results lowerIdentity(Node& n, Emitter& e) { return {{n.in(0)}}; }
 
-/// Inference: the input itself, and a mask of ones.
+/// Inference: returns the input itself, and a mask of ones.
 Results lowerDropout(Node& n, Emitter& e) {
   n.ignore("ratio");
   n.ignore("seed");
@@ -281,8 +281,7 @@ absl::StatusOr<int64_t> blockSize(Node& n) {
   return block;
 }
 
-/// The extents of blocks of pixels that became channels, or the other way round: rows and columns of pixels stay in
-/// order.
+/// Sets the extents when blocks of pixels become channels, or the reverse: rows and columns of pixels keep their order.
 Results withBlockExtents(Node& n, Emitter& e, Tensor result, int64_t block, bool to_channels) {
   result.extents.clear();
   for (const auto& [dim, extent] : n.in(0).extents) {

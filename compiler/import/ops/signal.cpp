@@ -1,5 +1,5 @@
-// Windows, discrete Fourier transforms and filters of spectra. Lengths are known at import, so windows and the roots of
-// unity are constants.
+// Windows, discrete Fourier transforms and spectral filters. Lengths are known at import, so windows and roots of unity
+// are constants.
 #include <cmath>
 #include <numbers>
 
@@ -17,10 +17,10 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-/// Elements of a constant computed here: 64 MiB in single precision.
+/// Most elements of a constant computed here: 64 MiB in single precision.
 constexpr int64_t kLargestTable = 1 << 24;
 
-/// The single number of input `index`.
+/// Returns the single number of input `index`.
 absl::StatusOr<int64_t> constantNumber(const Node& n, int index, const char* what, int64_t least) {
   TESSERA_ASSIGN_OR_RETURN(const auto values, n.constantIntegers(index, what));
   if (values.size() != 1 || values[0] < least || values[0] > INT32_MAX) {
@@ -40,8 +40,8 @@ absl::Status checkTable(const Node& n, int64_t rows, int64_t columns) {
       {.found = absl::StrCat(rows, "x", columns), .accepted = absl::StrCat("up to ", kLargestTable, " elements")});
 }
 
-/// w[i] = a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N), where N is the size, less one unless periodic. A symmetric
-/// window of one sample, where the formula divides by zero, is 1.
+/// w[i] = a0 - a1 cos(2 pi i / N) + a2 cos(4 pi i / N), where N is the size, minus one unless periodic. A symmetric
+/// window of one sample, for which the formula divides by zero, is 1.
 Results cosineWindow(Node& n, double a0, double a1, double a2) {
   TESSERA_ASSIGN_OR_RETURN(const bool periodic, n.flag("periodic", true));
   TESSERA_ASSIGN_OR_RETURN(const v1::DataType dtype, n.dataType("output_datatype", v1::DATA_TYPE_F32));
@@ -60,7 +60,7 @@ Results lowerHannWindow(Node& n, Emitter&) { return cosineWindow(n, 0.5, 0.5, 0)
 Results lowerHammingWindow(Node& n, Emitter&) { return cosineWindow(n, 25.0 / 46, 21.0 / 46, 0); }
 Results lowerBlackmanWindow(Node& n, Emitter&) { return cosineWindow(n, 0.42, 0.5, 0.08); }
 
-/// x (... x given x parts) to (... x bins x bin_parts).
+/// Transforms x (... x given x parts) to (... x bins x bin_parts).
 absl::StatusOr<Tensor> transform(const Node& n, Emitter& e, const Tensor& x, const Transform& t) {
   Shape shape(x.shape.begin(), x.shape.end() - 2);
   const int64_t rows = elementCount(shape);
@@ -71,7 +71,7 @@ absl::StatusOr<Tensor> transform(const Node& n, Emitter& e, const Tensor& x, con
   return e.reshape(fourierTransform(e, e.reshape(x, {rows, t.given, t.parts}), t), shape);
 }
 
-/// The first `length` elements of dimension `axis`, all of them where there are fewer.
+/// Returns the first `length` elements of dimension `axis`, or all if there are fewer.
 Tensor frontOfAxis(Emitter& e, const Tensor& x, int64_t axis, int64_t length) {
   std::vector<int64_t> zero(x.rank(), 0), sizes = x.shape, ones(x.rank(), 1);
   sizes[axis] = std::min(length, x.shape[axis]);
@@ -116,7 +116,7 @@ Results lowerDft(Node& n, Emitter& e) {
   }
   const int64_t one_side = length / 2 + 1;
   x = frontOfAxis(e, x, axis, real_result ? one_side : length);
-  // The axis goes next to the parts, and back afterwards: the exchange is its own inverse.
+  // Moves the axis next to the parts, and back afterwards: the exchange is its own inverse.
   llvm::SmallVector<int64_t> exchange;
   for (int64_t d = 0; d < rank; ++d) exchange.push_back(d);
   std::swap(exchange[axis], exchange[rank - 2]);
@@ -209,7 +209,7 @@ Results lowerMelWeightMatrix(Node& n, Emitter&) {
   for (int64_t i = 0; i < columns + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (mel(lower) + static_cast<double>(i) * step) / 2595) - 1);
     const double bin = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
-    // Rising, for the triangles below have a rising and a falling side.
+    // Must ascend, because the triangles below have a rising and a falling side.
     if (!(bin >= 0 && bin < static_cast<double>(rows)) || (i > 0 && bin < static_cast<double>(edges.back()))) {
       return n.invalid("the frequencies leave the spectrum",
                        {.attribute = "upper_edge_hertz",

@@ -1,4 +1,4 @@
-// Taking tensors apart and padding them.
+// Slicing, splitting and padding tensors.
 #include <map>
 #include <numeric>
 
@@ -21,7 +21,7 @@ namespace arith = mlir::arith;
 
 Value indexConstant(const Scalars& s, int64_t value) { return arith::ConstantIndexOp::create(s.b, s.loc, value); }
 
-/// The extent that is left of a dimension up to an end that follows a range.
+/// Returns the extent of a dimension sliced up to an end that varies with a range.
 mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, const Tensor& end) {
   const Tensor extent = extentOf(n.in(0), dim);
   if (start == 0 && extent.value && n.sameExtent(extent.value, end.value)) return extent.value;
@@ -33,7 +33,7 @@ mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, c
       .value;
 }
 
-/// Slices a bounded dimension by constant bounds. What counts from the end counts from the extent.
+/// Slices a bounded dimension by constant bounds. Negative bounds count from the extent.
 absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end, int64_t step,
                           SliceRange& range) {
   if (step < 1) return refuseExtent(n, 0, dim, "backwards its first elements have no fixed place");
@@ -63,7 +63,7 @@ absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start,
     const int64_t longest = end < 0 ? end - start : std::min(-start, end);
     range.sizes[dim] = std::max<int64_t>((longest + step - 1) / step, 0);
   }
-  // The last of at least one, say: what follows may want the number.
+  // The length may be constant, such as for the last element; later operators may then use it.
   const std::optional<int64_t> always = n.always(range.extents[dim]);
   if (always && *always >= 1 && *always <= range.sizes[dim]) {
     range.sizes[dim] = *always;
@@ -72,12 +72,13 @@ absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start,
   return absl::OkStatus();
 }
 
-/// Bounds count from the end when negative and are clamped to the elements there are; an end before the first element
-/// exists for negative steps only. Unlike NumPy's, a backward slice that starts before the first element starts there.
+/// Negative bounds count from the end, and bounds are clamped to the dimension; an end before the first element exists
+/// for negative steps only. Unlike in NumPy, a backward slice that starts before the first element starts at the first
+/// element.
 absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
-  std::vector<bool> follows;  // ends that follow a range
+  std::vector<bool> follows;  // ends that vary with a range
   if (n.opset() < 10 && n.opType() == "Slice") {
     TESSERA_ASSIGN_OR_RETURN(starts, n.integers("starts"));
     TESSERA_ASSIGN_OR_RETURN(ends, n.integers("ends"));
@@ -169,7 +170,7 @@ Results lowerSlice(Node& n, Emitter& e) {
       }
       Value offset = arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(),
                                                 e.extract(s.as(v1::DATA_TYPE_I64), start->second, {}));
-      // Beyond the extent of the result it would leave the buffer.
+      // Clamped, because beyond the result's extent it would leave the buffer.
       Value place = arith::AddIOp::create(s.b, s.loc, scaled, offset);
       from.push_back(arith::MinSIOp::create(s.b, s.loc, place, indexConstant(s, x.shape[d] - 1)));
     }
@@ -179,7 +180,7 @@ Results lowerSlice(Node& n, Emitter& e) {
   return {{std::move(result)}};
 }
 
-/// Of images without a border of (left, top, right, bottom), or, behind left and top, `scale` rows and columns.
+/// Removes a border of (left, top, right, bottom), or keeps `scale` rows and columns after left and top.
 Results lowerCrop(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_RETURN_IF_ERROR(n.requireRank(0, 4, 4));
@@ -261,9 +262,9 @@ Results lowerSplit(Node& n, Emitter& e) {
   return results;
 }
 
-/// The source coordinate of an output coordinate outside [0, dim) shifted by the padding; `dim` is of the index type.
-/// Reflection and wrapping repeat as often as the padding needs, as numpy.pad does. `near`: the padding is shorter than
-/// the dimension, so one reflection suffices and no division is needed.
+/// Returns the source coordinate of an output coordinate outside [0, dim), already shifted by the padding; `dim` is of
+/// index type. Reflection and wrapping repeat as often as the padding needs, as in numpy.pad. `near`: the padding is
+/// shorter than the dimension, so one reflection without division suffices.
 Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::string& mode, bool near) {
   const Scalars index = s.as(v1::DATA_TYPE_I64);  // arithmetic on index values is signed as well
   auto minimum = [&](Value x, Value y) { return arith::MinSIOp::create(s.b, s.loc, x, y).getResult(); };
@@ -287,7 +288,7 @@ Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::stri
   return minimum(maximum(at, zero), last);
 }
 
-/// What Pad pads with: known at import, or one element that is computed at run time.
+/// The padding value: known at import, or one element computed at run time.
 struct PaddingValue {
   Value known = {};
   Tensor computed = {};  ///< rank 0
@@ -295,7 +296,7 @@ struct PaddingValue {
   Value in(Emitter& e, const Scalars& s) const { return known ? known : e.extract(s, computed.value, {}); }
 };
 
-/// What Pad pads with since version 11.
+/// Returns the padding value of Pad since version 11.
 absl::StatusOr<PaddingValue> paddingValue(Node& n, Emitter& e) {
   const v1::DataType type = n.in(0).dtype;
   if (!n.has(2)) return PaddingValue{.known = e.scalars(type).constant(0)};
@@ -308,11 +309,11 @@ absl::StatusOr<PaddingValue> paddingValue(Node& n, Emitter& e) {
                                              : e.scalars(type).integer(n.in(2).constant->integerAt(0))};
 }
 
-/// x with `low` and `high` elements of the padding value before and after each dimension.
+/// Pads x with `low` and `high` elements of the padding value before and after each dimension.
 Tensor padded(Emitter& e, const Tensor& x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
               const PaddingValue& with) {
   if (with.known) return e.pad(x, low, high, with.known);
-  // Passes over the graph know padding by a constant alone: the computed value replaces it.
+  // Graph rewrites support padding by a constant only, so the computed value replaces it afterwards.
   const Tensor wide = e.pad(x, low, high, e.scalars(x.dtype).constant(0));
   return e.elementwise(x.dtype, {wide, with.computed}, [&](const Scalars& s, ValueRange v) {
     Value inside;
@@ -330,11 +331,11 @@ Tensor padded(Emitter& e, const Tensor& x, const std::vector<int64_t>& low, cons
   });
 }
 
-/// x with its own elements repeated before and after each dimension; amounts below 0 cut off first.
+/// Pads x with its own elements before and after each dimension; negative amounts crop first.
 Tensor repeatedEdges(Emitter& e, const Tensor& x, const Shape& shape, const std::vector<int64_t>& low,
                      const std::vector<int64_t>& high, const std::string& mode) {
   const auto cut = [](int64_t amount) { return std::min<int64_t>(amount, 0); };
-  // The coordinate in x of element `at` of the result; `dim` is how many elements x has.
+  // Returns the coordinate in x of element `at` of the result; `dim` is the number of elements of x.
   const auto place = [&](const Scalars& s, size_t d, Value at, Value dim, bool near) -> Value {
     Value shifted = arith::SubIOp::create(s.b, s.loc, at, indexConstant(s, std::max<int64_t>(low[d], 0)));
     if (cut(low[d]) + cut(high[d]) < 0)
@@ -342,7 +343,7 @@ Tensor repeatedEdges(Emitter& e, const Tensor& x, const Shape& shape, const std:
     Value from = reflectedCoordinate(s, shifted, dim, mode, near);
     return low[d] < 0 ? arith::SubIOp::create(s.b, s.loc, from, indexConstant(s, low[d])).getResult() : from;
   };
-  // Where a run decides the length, coordinates are looked up: one division for each, not for each element.
+  // If a run decides the length, coordinates come from a table: one division per coordinate, not per element.
   std::map<size_t, Value> tables;
   for (const auto& [dim, extent] : x.extents) {
     const auto d = static_cast<size_t>(dim);
@@ -415,12 +416,12 @@ Results lowerPad(Node& n, Emitter& e) {
     return n.invalid("unknown mode", {.attribute = "mode", .found = mode, .accepted = "constant, reflect, edge, wrap"});
   }
   for (size_t d = 0; d < shape.size(); ++d) {
-    // Padded on one side, more than all may be cut off from the other; what is left is padding.
+    // With padding on one side, more than the whole dimension may be removed on the other; the rest is padding.
     const bool only_padding = constant && !x.extents.contains(static_cast<int64_t>(d));
     const int64_t least = only_padding ? -shape[d] - INT32_MAX : -shape[d], most = INT32_MAX;
     const bool in_range = low[d] <= most && high[d] <= most && low[d] >= least && high[d] >= least;
     const bool grows = low[d] > 0 || high[d] > 0;
-    // Elements that are repeated are those that cutting off leaves.
+    // Repeated elements are those that remain after cropping.
     const int64_t left = shape[d] + std::min<int64_t>(low[d], 0) + std::min<int64_t>(high[d], 0);
     if (!in_range || shape[d] + low[d] + high[d] < 0 || (!constant && (left < 0 || (left == 0 && grows)))) {
       return n.invalid(absl::StrCat("padding of dimension ", d, " is out of range"),
@@ -442,11 +443,11 @@ Results lowerPad(Node& n, Emitter& e) {
   };
   if (constant) {
     Tensor source = x;
-    // The padding begins where a bounded dimension ends in this run.
+    // The padding begins at the run-time end of a bounded dimension.
     for (const auto& [dim, extent] : x.extents)
       if (high[static_cast<size_t>(dim)] > 0)
         source = masked(e, source, dim, [&](const Scalars& s) { return with.in(e, s); });
-    // Negative padding crops: the slice comes first, then only positive padding is left, or nothing but padding.
+    // Negative padding crops: slices first, then only non-negative padding remains, or nothing but padding.
     for (size_t d = 0; d < shape.size(); ++d)
       if (low[d] <= -x.shape[d] || high[d] <= -x.shape[d])
         return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange) { return with.in(e, s); })}};
@@ -500,7 +501,7 @@ Results lowerTrilu(Node& n, Emitter& e) {
 std::vector<Operator> sliceOperators() {
   return {
       {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
-      // Never part of a released operator set, but written by converters of their time.
+      // In no released operator set, but written by old converters.
       {"DynamicSlice", 1, 3, 4, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Crop", 1, 1, 1, lowerCrop, kFloats, 1, INT_MAX, "", batchExtents},
       {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},

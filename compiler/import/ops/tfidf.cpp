@@ -1,4 +1,4 @@
-// TfIdfVectorizer: how often each n-gram of a pool occurs in a list of integers.
+// TfIdfVectorizer: counts each n-gram of a pool in a list of integers.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
@@ -16,13 +16,13 @@ namespace arith = mlir::arith;
 
 constexpr v1::DataType kI64 = v1::DATA_TYPE_I64, kF32 = v1::DATA_TYPE_F32;
 
-// Each skip of each length is a loop of its own, with a comparison for each element.
+// Limits: each skip of each length is a separate loop with a comparison for each element.
 constexpr int64_t kMostSkips = 64, kLongestGram = 16;
 
 struct Pool {
   std::vector<std::vector<int64_t>> grams;    ///< by length - 1: the n-grams, one after another
-  std::vector<std::vector<int64_t>> columns;  ///< by length - 1: where each is counted
-  std::vector<double> weights;                ///< by column; empty: none given
+  std::vector<std::vector<int64_t>> columns;  ///< by length - 1: the column that counts each n-gram
+  std::vector<double> weights;                ///< by column; empty: none
   int64_t width = 0;                          ///< columns of the result
   int64_t shortest = 1, longest = 1, skips = 0;
   std::string mode;
@@ -98,13 +98,13 @@ absl::StatusOr<Pool> readPool(Node& n) {
 }
 
 /// Adds to counts [rows, width] the occurrences of the n-grams of one length: elements `skip` + 1 apart, for each
-/// number of skipped ones.
+/// allowed skip.
 Value countGrams(Emitter& e, const Pool& pool, int64_t length, const Tensor& rows, Value counts) {
   const int64_t grams = static_cast<int64_t>(pool.columns[length - 1].size()), extent = rows.shape[1];
   const Value source = e.value(rows);
   const Value wanted = e.value(Emitter::wrap(reshaped(integerConstant(pool.grams[length - 1]), {grams, length})));
   const Value columns = e.value(Emitter::wrap(integerConstant(pool.columns[length - 1])));
-  const int64_t skips = length == 1 ? 0 : pool.skips;  // one element has nothing between its parts
+  const int64_t skips = length == 1 ? 0 : pool.skips;  // a single element has no gaps
   for (int64_t step = 1; step <= skips + 1; ++step) {
     const int64_t starts = extent - step * (length - 1);
     if (starts <= 0) break;

@@ -1,4 +1,4 @@
-// Transposed convolutions: filters C x F/groups x kernel..., strides spread the result.
+// Transposed convolutions: filters C x F/groups x kernel...; strides spread the result.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ namespace {
 
 using mlir::Value;
 
-/// Filters C x F/groups x k... as F x C/groups x k... with every kernel reversed.
+/// Rearranges filters C x F/groups x k... to F x C/groups x k... with every kernel reversed.
 Tensor flippedFilter(Emitter& e, const Tensor& w, int64_t groups) {
   const int64_t channels = w.shape[0] / groups, outputs = w.shape[1];
   Shape shape = w.shape;
@@ -50,7 +50,7 @@ Tensor flippedFilter(Emitter& e, const Tensor& w, int64_t groups) {
   });
 }
 
-/// Padding and output size of a transposed convolution (the specification's two formulas).
+/// Computes padding and output size of a transposed convolution (the specification's two formulas).
 absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Window& window) {
   const size_t rank = spatial.size();
   TESSERA_ASSIGN_OR_RETURN(const auto pads, spatialAttribute(n, "pads", 2 * rank, 0, 0));
@@ -79,22 +79,22 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   return absl::OkStatus();
 }
 
-/// How one dimension of a transposed convolution with stride s is divided. Place o of the result is phase r of position
-/// q, q s + r = o + cut: out[o] = sum over t of x[q + first + t] w[r + shift - (first + t) s].
+/// The phases of one dimension of a transposed convolution with stride s. Element o of the result is phase r of
+/// position q, where q s + r = o + cut: out[o] = sum over t of x[q + first + t] w[r + shift - (first + t) s].
 struct Phases {
-  int64_t cut = 0;        ///< places of position 0 in front of the result
-  int64_t shift = 0;      ///< of the kernel's elements against a position's phases
-  int64_t positions = 1;  ///< the result's places and those cut off, over s
-  int64_t first = 0;      ///< first element of the input that a position reads, from its own number on
-  int64_t taps = 1;       ///< how many it reads, whatever its phase
+  int64_t cut = 0;        ///< elements of position 0 before the result
+  int64_t shift = 0;      ///< offset of the kernel's elements against a position's phases
+  int64_t positions = 1;  ///< elements of the result and cut elements, over s
+  int64_t first = 0;      ///< first input element that a position reads, relative to its number
+  int64_t taps = 1;       ///< number of input elements it reads, for any phase
 
-  /// The kernel's element that `phase` multiplies with what `tap` reads; there may be no such element.
+  /// Returns the kernel element that `phase` multiplies with the input of `tap`; may be outside the kernel.
   int64_t element(int64_t phase, int64_t tap, int64_t stride) const { return phase + shift - (first + tap) * stride; }
 };
 
 int64_t floorDiv(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
-/// Of all ways to cut, the one with the fewest products; of those, the one that cuts off least.
+/// Returns the cut with the fewest products; among these, the smallest cut.
 Phases phasesOf(const Window& window, size_t d) {
   const int64_t s = window.strides[d];
   std::optional<Phases> best;
@@ -107,7 +107,7 @@ Phases phasesOf(const Window& window, size_t d) {
   return *best;
 }
 
-/// A constant bias once for each phase, in the order of the channels of convolvePhases' product.
+/// Repeats a constant bias for each phase, in the channel order of convolvePhases' product.
 Tensor biasOfPhases(const Tensor& bias, int64_t groups, int64_t phases) {
   const int64_t size = elementBytes(bias.dtype), row = bias.elements() / groups * size;
   std::string bytes;
@@ -117,10 +117,10 @@ Tensor biasOfPhases(const Tensor& bias, int64_t groups, int64_t phases) {
   return Emitter::wrap(makeConstant(bias.dtype, {phases * bias.elements()}, std::move(bytes)));
 }
 
-/// A transposed convolution as one with stride 1 that makes the s x s... results of a position as so many channels,
-/// which then take their places (Phases). Every phase has as many taps, those that the kernel has no element for being
-/// zeros; nothing is multiplied by zeros between elements. A constant bias is added to the channels, where the product
-/// has it for nothing.
+/// Computes a transposed convolution as one with stride 1 that has the s x s... results of a position as channels,
+/// which then move to their places (Phases). Every phase has the same number of taps, padded with zeros where the
+/// kernel has no element; no zeros between elements are multiplied. A constant bias is added to the channels, which is
+/// free in the product.
 absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, const Tensor& w, int64_t groups,
                                       const Window& window) {
   const size_t rank = window.rank();
@@ -137,7 +137,7 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
     positions.push_back(along.positions);
     cuts.push_back(along.cut);
     phases *= window.strides[d];
-    const int64_t last = along.positions - 1 + along.first + along.taps - 1;  // element that is read
+    const int64_t last = along.positions - 1 + along.first + along.taps - 1;  // last input element that is read
     unit.low[d] = std::max<int64_t>(0, -along.first);
     unit.high[d] = std::max<int64_t>(0, last - (spatial[d] - 1));
     start.push_back(std::max<int64_t>(0, along.first));
@@ -202,10 +202,10 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
   return addBias(n, e, placed, 2);
 }
 
-/// Whether convolvePhases applies: the weight can be rearranged now, every stride meets every tap, and the zeros that
-/// make all phases alike do not outweigh those between the elements.
+/// Whether convolvePhases applies: the weight is constant, every stride has taps, and the zeros that equalize the
+/// phases are fewer than those between spread elements.
 bool hasPhases(const Tensor& w, const Window& window) {
-  double spread = 1, zeros = 1;  // factors by which either way multiplies more than it has to
+  double spread = 1, zeros = 1;  // factors by which either method multiplies more than necessary
   for (size_t d = 0; d < window.rank(); ++d) {
     if (window.dilations[d] != 1) return false;
     const int64_t s = window.strides[d], whole = (window.kernel[d] + s - 1) / s * s;
@@ -215,7 +215,8 @@ bool hasPhases(const Tensor& w, const Window& window) {
   return w.constant && spread > 1 && zeros < spread && zeros <= 4;
 }
 
-/// The extents of the result, and in `x` zeros beyond its own: what is spread from there reaches back before the end.
+/// Returns the extents of the result and zeros x beyond its own extents, since padding there would spread back before
+/// the end.
 absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, Tensor& x, const Window& window) {
   for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
   const std::map<int64_t, Value> given = x.extents;
@@ -227,7 +228,7 @@ absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, 
     if (n.hasAttribute("output_shape")) return refuseExtent(n, 0, dim, "the padding follows from it");
     const size_t d = static_cast<size_t>(dim) - 2;
     x = zeroed(e, x, dim);
-    // As many elements more or less than `stride` for each of the input, whatever its size.
+    // The size is `stride` times the input's plus a constant, for any input size.
     const int64_t more = window.output[d] - x.shape[dim] * window.strides[d];
     const Tensor image = extentOf(x, dim);
     extents[dim] = scaledExtent(e, image, window.strides[d], more).value;
@@ -238,8 +239,8 @@ absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, 
 
 }  // namespace
 
-/// Where convolvePhases does not apply, a convolution with stride 1 of the input spread out: stride - 1 zeros between
-/// its elements.
+/// If convolvePhases does not apply: a convolution with stride 1 of the spread input, with stride - 1 zeros between its
+/// elements.
 Results lowerConvTranspose(Node& n, Emitter& e) {
   Tensor x = n.in(0);
   const Tensor& w = n.in(1);
@@ -276,7 +277,7 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
   for (int64_t dim : x.shape) sizes.push_back(e.b.getIndexAttr(dim));
   std::vector<int64_t> place = {0, 0}, crop = {0, 0};
   for (size_t d = 0; d < spatial.size(); ++d) {
-    // Window o reads [o, o + extent) of the spread input, whose element i sits at i * stride + extent - 1 - low.
+    // Window o reads [o, o + extent) of the spread input, whose element i is at i * stride + extent - 1 - low.
     const int64_t first = extent[d] - 1 - window.low[d];
     crop.push_back(std::max<int64_t>(-first, 0));
     place.push_back(std::max<int64_t>(first, 0));

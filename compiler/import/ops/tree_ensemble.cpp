@@ -1,5 +1,5 @@
-// TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble of ai.onnx.ml: attributes to trees, and scores to
-// results.
+// TreeEnsembleClassifier, TreeEnsembleRegressor and TreeEnsemble of ai.onnx.ml: reads trees from attributes, and turns
+// scores into results.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 constexpr v1::DataType kF32 = v1::DATA_TYPE_F32, kF64 = v1::DATA_TYPE_F64;
 constexpr int64_t kMostWeights = int64_t{1} << 26;  ///< of all leaves for all targets
 
-/// Numbers that are in a list of floats or, since version 3, in a tensor of the operator's type.
+/// Returns numbers from a list of floats or, since version 3, from a tensor of the operator's type.
 absl::StatusOr<std::vector<double>> numbers(Node& n, const std::string& name) {
   const std::string as_tensor = absl::StrCat(name, "_as_tensor");
   if (!n.hasAttribute(as_tensor)) return n.reals(name, std::vector<double>{});
@@ -38,8 +38,7 @@ absl::StatusOr<BranchMode> branchMode(const Node& n, const std::string& word) {
                     .accepted = "BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, BRANCH_EQ, BRANCH_NEQ or LEAF"});
 }
 
-/// The trees of versions 1 to 4, whose nodes have numbers of their own within each tree. `weights`: "class" or
-/// "target".
+/// Reads the trees of versions 1 to 4, whose nodes are numbered within each tree. `weights`: "class" or "target".
 absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weights, int64_t targets) {
   TESSERA_ASSIGN_OR_RETURN(const auto trees, n.integers("nodes_treeids"));
   TESSERA_ASSIGN_OR_RETURN(const auto nodes, n.integers("nodes_nodeids"));
@@ -63,7 +62,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
     if (size != count) return differentCounts(n, name, size, count);
   }
 
-  using Key = std::pair<int64_t, int64_t>;  // of a node: its tree and its own number
+  using Key = std::pair<int64_t, int64_t>;  // of a node: its tree and its number in the tree
   std::map<Key, TreePlace> places;
   std::set<int64_t> known_trees;
   TreeEnsemble ensemble;
@@ -121,7 +120,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
   return ensemble;
 }
 
-/// The trees of version 5, whose branches and leaves are numbered through.
+/// Reads the trees of version 5, whose branches and leaves are numbered across all trees.
 absl::StatusOr<TreeEnsemble> readTrees(Node& n, int64_t targets) {
   TESSERA_ASSIGN_OR_RETURN(const auto roots, n.integers("tree_roots"));
   TESSERA_ASSIGN_OR_RETURN(const auto features, n.integers("nodes_featureids"));
@@ -202,13 +201,13 @@ absl::StatusOr<TreeEnsemble> readTrees(Node& n, int64_t targets) {
     if (root < 0 || root >= static_cast<int64_t>(count)) {
       return n.invalid("a root is not there", {.attribute = "tree_roots", .found = absl::StrCat(root)});
     }
-    // A tree that is one leaf has a branch both of whose sides are that leaf.
+    // A tree of a single leaf has a branch with that leaf on both sides.
     ensemble.roots.push_back({false, root});
   }
   return ensemble;
 }
 
-/// The scores of the rows of input 0, in the type they are computed in.
+/// Returns the scores of the rows of input 0, in their arithmetic type.
 absl::StatusOr<Tensor> scoresOf(Node& n, Emitter& e, const TreeEnsemble& ensemble, int64_t targets,
                                 Aggregate aggregate) {
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, featureRows(n, e));
@@ -239,7 +238,7 @@ absl::StatusOr<std::vector<double>> baseValues(Node& n, std::initializer_list<si
   return differentCounts(n, "base_values", values.size(), *(accepted.end() - 1));
 }
 
-/// scores + values, the same for each row.
+/// Adds `values` to the scores of each row.
 Tensor plusBase(Emitter& e, const Tensor& scores, const std::vector<double>& values) {
   if (values.empty()) return scores;
   const Tensor base = Emitter::wrap(realConstant(scores.dtype, {static_cast<int64_t>(values.size())}, values));
@@ -254,12 +253,12 @@ absl::StatusOr<int64_t> targetCount(Node& n) {
                    {.attribute = "n_targets", .found = absl::StrCat(targets), .accepted = "1 or more"});
 }
 
-/// Scores in the type of comparison, with what follows their aggregation.
+/// Returns scores in the type of comparison, with the operations after their aggregation.
 Results scoresToTargets(Node& n, Emitter& e, const TreeEnsemble& ensemble, int64_t targets, Aggregate aggregate,
                         PostTransform transform, const std::vector<double>& base, v1::DataType result) {
   TESSERA_ASSIGN_OR_RETURN(Tensor scores, scoresOf(n, e, ensemble, targets, aggregate));
   scores = plusBase(e, scores, base);
-  // As ONNX Runtime has it, a score alone is nothing but a probit.
+  // As in ONNX Runtime, a single score is transformed only by probit.
   if (targets > 1 || transform == PostTransform::kProbit) scores = transformed(e, scores, transform);
   return {{e.cast(scores, result)}};
 }
@@ -301,7 +300,7 @@ Results lowerTreeEnsemble(Node& n, Emitter& e) {
   return scoresToTargets(n, e, ensemble, targets, kAggregates[aggregate], kTransforms[transform], {}, n.in(0).dtype);
 }
 
-/// Whether the only score of a row is above `border`.
+/// Returns whether the only score of a row is above `border`.
 Tensor above(Emitter& e, const Tensor& score, double border) {
   const Tensor rows = e.reshape(score, {score.shape[0]});
   return e.elementwise(v1::DATA_TYPE_BOOL, {rows}, [&](const Scalars& s, mlir::ValueRange v) {
@@ -335,7 +334,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
       return n.unsupported("a probit of two classes of which one has weights",
                            {.attribute = "post_transform", .found = "PROBIT", .accepted = "NONE or LOGISTIC"});
     }
-    // Trees vote for the first class alone, as converters write binary classifiers: the score is the second class's.
+    // Trees vote for the first class only, as converters write binary classifiers: the score is the second class's.
     return {{labelOf(e, labels, above(e, votes, negative ? 0 : 0.5)),
              e.cast(scoresOfBoth(e, votes, !negative, transform), kF32)}};
   }
@@ -343,7 +342,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
   scores = plusBase(e, scores, base);
   Tensor compared = scores;
   if (partial && negative && base.empty()) {
-    // A class that no leaf of a row votes for is none of its classes, though others have negative scores.
+    // A class without a vote from a row's leaves is not chosen, even if all others have negative scores.
     TreeEnsemble votes = ensemble;
     for (auto& leaf : votes.leaves) {
       for (LeafWeight& each : leaf) each.weight = 1;
@@ -355,7 +354,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
   }
   Tensor label;
   if (classes == 2 && voted == std::set<int64_t>{1} && base.empty()) {
-    // The second class is chosen for its own score, not because it is above the first one's.
+    // The second class is chosen by its own score, not because it exceeds the first one's.
     label = labelOf(e, labels, above(e, e.take(scores, 1, 1), negative ? 0 : 0.5));
   } else {
     label = labelOf(e, labels, greatest(e, compared));

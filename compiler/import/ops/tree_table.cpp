@@ -12,9 +12,9 @@ namespace tessera::compiler {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMostNodes = size_t{1} << 30;  ///< keys and children are integers of 32 bits
+constexpr size_t kMostNodes = size_t{1} << 30;  ///< keys and children are 32-bit integers
 
-/// A branch as a function of x with steps: outcomes[j] for splits[j - 1] < x <= splits[j]; `missing` for NaN.
+/// A branch as a step function of x: outcomes[j] for splits[j - 1] < x <= splits[j]; `missing` for NaN.
 struct StepFunction {
   std::vector<double> splits;
   std::vector<bool> outcomes;
@@ -85,14 +85,14 @@ class Tabulator {
       case BranchMode::kEqual:
         return among({split}, true, missing);
       case BranchMode::kNotEqual:
-        return among({split}, false, true);  // a NaN is not equal to anything
+        return among({split}, false, true);  // NaN equals nothing
       case BranchMode::kMember:
         return among(branch.members, true, missing);
     }
     return always(false);
   }
 
-  /// `inside` where x is one of `members`.
+  /// Returns `inside` where x is one of `members`.
   StepFunction among(std::vector<double> members, bool inside, bool missing) const {
     StepFunction steps{.splits = {}, .outcomes = {!inside}, .missing = missing};
     std::erase_if(members, [](double value) { return std::isnan(value); });
@@ -133,10 +133,11 @@ class Tabulator {
     return absl::OkStatus();
   }
 
-  /// Makes node `slot` the search for x among outcomes first to last - 1. `slots`: where both outcomes are already.
+  /// Makes node `slot` the binary search for x among outcomes first to last - 1. `slots`: existing nodes of both
+  /// outcomes.
   void search(int64_t slot, const TreeBranch& branch, const StepFunction& steps, size_t first, size_t last,
               int64_t (&slots)[2]) {
-    const size_t middle = (first + last) / 2;  // x <= splits[middle - 1]: an outcome before `middle`
+    const size_t middle = (first + last) / 2;  // x <= splits[middle - 1] means an outcome before `middle`
     const auto missing = std::find(steps.outcomes.begin() + first, steps.outcomes.begin() + middle, steps.missing);
     const bool missing_first = missing != steps.outcomes.begin() + middle;
     table_.keys[slot] = 2 * branch.feature + (missing_first ? 1 : 0);
@@ -160,7 +161,7 @@ class Tabulator {
     }
   }
 
-  /// The greatest number of steps from a root. No branch is reached twice, so there is no cycle.
+  /// Computes the greatest number of steps from a root. Every branch has one parent, so there is no cycle.
   void measure() {
     std::vector<int64_t> height(table_.keys.size(), -1);
     std::vector<int64_t> stack;
@@ -190,7 +191,7 @@ class Tabulator {
   TreeTable table_ = {};
   std::vector<int64_t> slot_of_branch_ = {};
   std::queue<std::pair<int64_t, TreePlace>> waiting_ = {};
-  std::vector<std::pair<int64_t, int64_t>> copies_ = {};  ///< a node, and the node that it equals
+  std::vector<std::pair<int64_t, int64_t>> copies_ = {};  ///< a node, and its equal
 };
 
 }  // namespace

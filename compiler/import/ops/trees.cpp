@@ -1,5 +1,5 @@
-// Decision trees as loops over tables. A step of a walk is four dependent loads and no branch: it takes about twenty
-// cycles, and a core is busy only where several walks take turns. So one point of a loop walks several trees.
+// Decision trees as loops over tables. A step of a walk is four dependent loads without a branch, about twenty cycles;
+// a core is busy only with several interleaved walks. So one iteration of the loop walks several trees.
 #include "compiler/import/ops/trees.h"
 
 #include <algorithm>
@@ -25,14 +25,14 @@ using mlir::utils::IteratorType;
 
 constexpr v1::DataType kI32 = v1::DATA_TYPE_I32, kI64 = v1::DATA_TYPE_I64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kSteps = 16;            ///< of one operation; longer walks go on in the next one
+constexpr int64_t kSteps = 16;            ///< of one operation; longer walks continue in the next one
 constexpr int64_t kBlockNodes = 1 << 16;  ///< of a table that stays in a private cache while all rows pass: 512 KiB
 constexpr size_t kMostBlocks = 16;
-constexpr size_t kMostLeaves = size_t{1} << 24;  ///< numbers that f32 holds exactly
-constexpr int64_t kMostParts = 32;               ///< targets whose trees are walked apart
-constexpr int64_t kManyRows = 32;                ///< with fewer, a table is hardly read twice
+constexpr size_t kMostLeaves = size_t{1} << 24;  ///< integers that f32 represents exactly
+constexpr int64_t kMostParts = 32;               ///< most targets whose trees are walked separately
+constexpr int64_t kManyRows = 32;                ///< with fewer rows, a table is hardly read twice
 
-/// Walks that take turns: fewer of long ones, whose code would be long.
+/// Number of interleaved walks; fewer for deep trees, whose code is long.
 int64_t walksTogether(int64_t depth) { return depth <= 8 ? 8 : 4; }
 
 int64_t roundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -53,11 +53,11 @@ Tensor tableOf(v1::DataType dtype, const std::vector<int64_t>& values) {
   return Emitter::wrap(makeConstant(dtype, {static_cast<int64_t>(values.size())}, std::move(bytes)));
 }
 
-/// Rows as tables index them: the features, the same with -infinity for NaN if some branch sends NaN to its first
-/// child, and a column of -infinity, which is below whatever a leaf has in the place of a split.
+/// Rows as tables index them: the features; if some branch sends NaN to its first child, the features again with
+/// -infinity for NaN; and a column of -infinity, which is below the split field of every leaf.
 struct Samples {
   Tensor rows;
-  int64_t missing_first = 0;  ///< the first column of features without NaN
+  int64_t missing_first = 0;  ///< first column of features without NaN
   int64_t lowest = 0;         ///< the column of -infinity
 };
 
@@ -74,11 +74,11 @@ Samples samplesOf(Emitter& e, const Tensor& x, bool missing_first) {
   return {e.pad(all, {0, 0}, {0, 1}, e.scalars(x.dtype).lowest()), missing_first ? features : 0, columns};
 }
 
-/// A table in the module. One word of a node has the place of its children and its column of the samples. Splits of
-/// f32 follow their words in one table; others have a table of their own.
+/// A table in the module. One word of a node has the position of its children and its column of the samples. f32 splits
+/// follow their words in the same table; others have a separate table.
 class Walk {
  public:
-  /// `results`: what leaves have in the place of a split.
+  /// `results`: the values that leaves have in their split field.
   Walk(Emitter& e, const TreeTable& table, const Samples& samples, const std::vector<double>& results)
       : e_(e), samples_(e.value(samples.rows)), real_(samples.rows.dtype) {
     const auto nodes = static_cast<int64_t>(table.keys.size());
@@ -109,7 +109,7 @@ class Walk {
 
   const Tensor& roots() const { return roots_; }
 
-  /// Takes `steps` steps from each of `nodes` (index type) for a row, in turns.
+  /// Takes `steps` steps from each of `nodes` (index type) for a row, interleaved.
   void steps(const Scalars& s, Value row, int64_t steps, llvm::SmallVectorImpl<Value>& nodes) const {
     const Scalars word = s.as(word_), real = s.as(real_);
     const Value mask = word.integer((int64_t{1} << column_bits_) - 1), bits = word.integer(column_bits_);
@@ -126,7 +126,7 @@ class Walk {
     }
   }
 
-  /// The split of a node, or the result of a leaf.
+  /// Returns the split of a node, or the result of a leaf.
   Value split(const Scalars& s, Value node) const {
     if (!together_) return e_.extract(s.as(real_), splits_, {node});
     const Value bits = e_.extract(s.as(kI32), words_, {arith::AddIOp::create(s.b, s.loc, node, index(s, 1))});
@@ -147,7 +147,8 @@ class Walk {
   bool together_;
 };
 
-/// The nodes that all rows are at after all but the last `kSteps` steps: rows x trees, or `trees` where there are none.
+/// Returns the nodes of all rows before the last `kSteps` steps: rows x trees, or only the roots if there are no
+/// earlier steps.
 Tensor firstSteps(Emitter& e, const Walk& walk, int64_t rows, int64_t& depth) {
   Tensor state = walk.roots();
   const int64_t trees = state.shape[0];
@@ -170,13 +171,13 @@ Value combined(const Scalars& s, Aggregate aggregate, Value x, Value y) {
   return aggregate == Aggregate::kMax ? s.max(x, y) : s.add(x, y);
 }
 
-/// The scores of one target, `init` combined with the results that the rows reach. The number of trees is a multiple of
-/// `together`.
+/// Computes the scores of one target: `init` combined with the results that the rows reach. The number of trees must be
+/// a multiple of `together`.
 Tensor scoreOne(Emitter& e, const Walk& walk, const Tensor& init, int64_t depth, int64_t together,
                 Aggregate aggregate) {
   const int64_t rows = init.shape[0];
   const Tensor state = firstSteps(e, walk, rows, depth);
-  const bool shared = state.rank() == 1;  // all rows begin at the roots
+  const bool shared = state.rank() == 1;  // all rows start at the roots
   const int64_t groups = state.shape.back() / together;
   const Value nodes_before = e.value(state);
   const Tensor counter = Emitter::wrap(e.empty(kI32, {groups}), kI32);  // gives the loop over groups its extent
@@ -206,7 +207,7 @@ Tensor scoreOne(Emitter& e, const Walk& walk, const Tensor& init, int64_t depth,
                    });
 }
 
-/// Scores by the numbers of the leaves that the rows reach.
+/// Computes scores from the numbers of the leaves that the rows reach.
 Tensor scoreMany(Emitter& e, const Walk& walk, int64_t rows, int64_t depth, const std::vector<double>& weights,
                  int64_t targets, double neutral, Aggregate aggregate, v1::DataType dtype) {
   const Tensor state = firstSteps(e, walk, rows, depth);
@@ -232,7 +233,7 @@ Tensor scoreMany(Emitter& e, const Walk& walk, int64_t rows, int64_t depth, cons
                    });
 }
 
-/// The roots in the order of their trees' depths, in blocks whose tables stay near while all rows pass.
+/// Returns the roots by tree depth, in blocks whose tables stay in a near cache while all rows pass.
 std::vector<std::vector<TreePlace>> blocksOf(const TreeEnsemble& ensemble, const TreeTable& table, bool many_rows) {
   std::vector<size_t> order(ensemble.roots.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -249,8 +250,8 @@ std::vector<std::vector<TreePlace>> blocksOf(const TreeEnsemble& ensemble, const
   return result;
 }
 
-/// The only target that each tree has weights for, as boosted trees of several classes have; nothing where a tree has
-/// several. No branch is reached twice.
+/// Returns the only target for which each tree has weights, as in boosted trees of several classes; nothing if a tree
+/// has several. Every branch has one parent.
 std::optional<std::vector<int64_t>> onlyTargets(const TreeEnsemble& ensemble) {
   std::vector<int64_t> result;
   std::vector<TreePlace> stack;
@@ -275,13 +276,13 @@ std::optional<std::vector<int64_t>> onlyTargets(const TreeEnsemble& ensemble) {
   return result;
 }
 
-/// What the weights of leaves are combined to.
+/// How the weights of leaves combine.
 struct Combination {
   Aggregate aggregate;
-  double neutral;  ///< the score of no weight
+  double neutral;  ///< score without any weight
 };
 
-/// The scores of one target (rows x 1), of which `weights` has one for each leaf.
+/// Returns the scores of one target (rows x 1); `weights` has one for each leaf.
 absl::StatusOr<Tensor> scoreTarget(Emitter& e, const Samples& samples, TreeEnsemble ensemble,
                                    std::vector<double> weights, Combination how) {
   const int64_t rows = samples.rows.shape[0];
@@ -289,7 +290,7 @@ absl::StatusOr<Tensor> scoreTarget(Emitter& e, const Samples& samples, TreeEnsem
   const bool single = dtype == v1::DATA_TYPE_F32;
   TESSERA_ASSIGN_OR_RETURN(const TreeTable all, tabulateTrees(ensemble, single));
   const auto blocks = blocksOf(ensemble, all, rows >= kManyRows);
-  // Trees without a say fill up the last turn.
+  // Neutral trees fill up the last group of interleaved walks.
   ensemble.leaves.emplace_back();
   weights.push_back(how.neutral);
   Tensor score = e.filled(e.scalars(dtype).constant(how.neutral), dtype, {rows});
@@ -321,7 +322,7 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
                                               : std::max(weight, each.weight);
     }
   }
-  // A walk compares what a leaf has in the place of a split.
+  // A walk compares the split field of leaves as well, so it must not be NaN.
   if (std::any_of(weights.begin(), weights.end(), [](double weight) { return std::isnan(weight); })) {
     return absl::InvalidArgumentError("a weight of a leaf is not a number");
   }

@@ -1,4 +1,4 @@
-// Unique: a stable merge sort of positions, then one walk over equal neighbours.
+// Unique: a stable merge sort of positions, then one pass over equal neighbours.
 #include "compiler/import/bounded.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
@@ -24,14 +24,14 @@ Value stored(const Scalars& s, Value v, Value tensor, ValueRange at) {
   return mlir::tensor::InsertOp::create(s.b, s.loc, v, tensor, at);
 }
 
-/// Rows that are compared: [rows, width].
+/// The rows to compare: [rows, width].
 struct Keys {
   Value rows;
   v1::DataType dtype = v1::DATA_TYPE_UNSPECIFIED;
   int64_t count = 0, width = 0;
 };
 
-/// Lexicographic order of two rows (i64 positions): below, at or above 0. A NaN is equal to nothing and below
+/// Compares two rows (i64 positions) lexicographically: negative, 0 or positive. NaN is equal to nothing and below
 /// nothing.
 Value compareRows(Emitter& e, const Scalars& s, const Keys& keys, Value a, Value b) {
   Value row_a = toIndex(s, a), row_b = toIndex(s, b);
@@ -57,7 +57,7 @@ Value compareRows(Emitter& e, const Scalars& s, const Keys& keys, Value a, Value
 
 /// Merges neighbouring runs of `run` positions into runs of twice the length; equal rows keep their order.
 Value mergeRuns(Emitter& e, const Keys& keys, Value positions, int64_t run) {
-  // The two places in the runs to merge; tensors, since loops of a module carry tensors.
+  // The current positions in both runs, as tensors, because loops of a module carry tensors.
   const Value state[] = {e.zeros(kI64, {keys.count}).value, e.zeros(kI64, {2}).value};
   auto step = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
     const Scalars s(b, loc, kI64);
@@ -85,8 +85,8 @@ Value mergeRuns(Emitter& e, const Keys& keys, Value positions, int64_t run) {
   return serialLoops(e, {keys.count}, state, step)[0];
 }
 
-/// For each distinct row in sorted order its first position and its frequency, for each position the number of its
-/// row, and how many distinct rows there are. Lists are as long as there are rows.
+/// For each distinct row, in sorted order, its first position and frequency; for each position the number of its row;
+/// and the number of distinct rows. Lists are as long as there are rows.
 struct Groups {
   Value first, counts, inverse, total;
 };
@@ -114,10 +114,10 @@ Groups groupEqual(Emitter& e, const Keys& keys, Value sorted) {
   return {results[0], results[1], results[2], results[3]};
 }
 
-/// The same groups numbered by where they occur first.
+/// Renumbers groups by first occurrence.
 Groups byFirstOccurrence(Emitter& e, const Keys& keys, const Groups& groups) {
   const Tensor list = e.zeros(kI64, {keys.count});
-  // New numbers by old one, first positions, frequencies, inverse, and the next number.
+  // State: new numbers by old number, first positions, frequencies, inverse, and the next number.
   const Value state[] = {list.value, list.value, list.value, list.value, e.zeros(kI64, {}).value};
   auto step = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
     const Scalars s(b, loc, kI64);
@@ -135,8 +135,8 @@ Groups byFirstOccurrence(Emitter& e, const Keys& keys, const Groups& groups) {
   return {results[1], results[2], results[3], results[4]};
 }
 
-/// Outputs: the distinct slices along an axis (without one: elements), where each occurs first, for each slice the
-/// number of its kind, and how often each kind occurs.
+/// Outputs: the distinct slices along an axis (without one: elements), their first positions, the number of each
+/// slice's group, and the frequency of each group.
 Results lowerUnique(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool sorted, n.flag("sorted", true));
   Tensor x = n.in(0);
@@ -149,7 +149,7 @@ Results lowerUnique(Node& n, Emitter& e) {
   const int64_t count = x.shape[axis];
   TESSERA_RETURN_IF_ERROR(n.checkResult({5, count}, kI64));
   if (x.elements() == 0) {
-    // Slices without elements are all equal: one, if there are any.
+    // Slices without elements are all equal: there is one, or none.
     const std::vector<int64_t> first(count > 0 ? 1 : 0, 0);
     Shape distinct = x.shape;
     distinct[axis] = std::min<int64_t>(count, 1);

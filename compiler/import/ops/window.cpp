@@ -23,7 +23,7 @@ std::vector<int64_t> windowExtent(const Window& window) {
 absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string& name, size_t count, int64_t least,
                                                       int64_t fallback) {
   TESSERA_ASSIGN_OR_RETURN(auto values, n.integers(name, std::vector<int64_t>(count, fallback)));
-  // Some exporters write an empty list for "default".
+  // Some exporters write an empty list for the default.
   if (values.empty()) values.assign(count, fallback);
   bool valid = values.size() == count;
   for (int64_t value : values) valid &= value >= least && value <= INT32_MAX;
@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string
 
 namespace {
 
-/// What is wrong with an image, around its extent in spatial dimension `d`.
+/// Returns the error text around an image's extent in spatial dimension `d`.
 std::pair<std::string, std::string> misfit(int64_t reach, size_t d, int64_t padding) {
   return {absl::StrCat("the window of ", reach, " is larger than spatial dimension ", d, ", which is "),
           padding > 0 ? absl::StrCat(" and padded by ", padding) : ""};
@@ -104,8 +104,8 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
 
 namespace {
 
-/// Pads dimension `dim` of x as SAME does for its extent, and takes that padding from the window. Returns the extent of
-/// the result.
+/// Pads dimension `dim` of x as SAME requires for its extent, and removes that padding from the window. Returns the
+/// extent of the result.
 mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
                     llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
   const size_t d = static_cast<size_t>(dim) - 2;
@@ -153,8 +153,8 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
       extents[dim] = padSame(e, x, dim, window, neutral);
       continue;
     }
-    // Padding follows the elements there are. A kernel may also combine windows with those beside them that do not
-    // count (Winograd), where an infinity beyond the extent would spoil what counts.
+    // Padding starts at the run-time end. Also, a kernel may combine used windows with unused neighbours (Winograd), so
+    // an infinity beyond the extent would spoil used results.
     if (window.high[d] > 0 || rounded_up || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
     const bool kept = stride == 1 && room == -1;
     const Tensor image = extentOf(x, dim);

@@ -37,7 +37,7 @@ struct Verdict {
   std::string text;
 };
 
-/// The numbered tensors `input_0.pb`, ... of a data set.
+/// Reads the numbered tensors `input_0.pb`, ... of a data set.
 absl::StatusOr<std::vector<ConstantPtr>> readTensors(const fs::path& folder, const std::string& prefix) {
   std::vector<ConstantPtr> tensors;
   for (int i = 0;; ++i) {
@@ -59,12 +59,12 @@ bool nearlyEqual(double got, double want, double tolerance) {
   return std::abs(got - want) <= 1e-5 + tolerance * std::abs(want);
 }
 
-/// Empty when equal within ONNX's tolerance (relative 1e-3), else what differs first.
+/// Returns an empty text if equal within ONNX's tolerance (relative 1e-3), otherwise the first difference.
 std::string difference(Constant want, v1::DataType dtype, const Shape& shape, const std::string& bytes) {
   Constant got{dtype, shape, bytes, nullptr};
-  // The cases store bfloat16 results as u16: the same bits.
+  // The cases store bfloat16 results as u16 with the same bits.
   if (got.dtype == v1::DATA_TYPE_BF16 && want.dtype == v1::DATA_TYPE_U16) want.dtype = v1::DATA_TYPE_BF16;
-  // Results of types that are stored only leave the module as bytes, compared as such.
+  // Results of storage-only types leave the module as bytes and are compared as bytes.
   want.dtype = storageType(want.dtype);
   if (got.dtype != want.dtype || got.shape != want.shape) {
     return absl::StrCat(typeName(got.dtype), " ", shapeText(got.shape), " instead of ", typeName(want.dtype), " ",
@@ -79,8 +79,8 @@ std::string difference(Constant want, v1::DataType dtype, const Shape& shape, co
   return "";
 }
 
-/// Writes the model with the inputs that decide shapes turned into initializers, as a static compiler needs
-/// them; `all` freezes every input.
+/// Writes the model with the inputs that decide shapes as initializers, which a static compiler needs; `all` freezes
+/// every input.
 std::string freezeInputs(const fs::path& model_path, const std::vector<ConstantPtr>& inputs, bool all) {
   onnx::ModelProto model;
   std::ifstream in(model_path, std::ios::binary);
@@ -96,7 +96,7 @@ std::string freezeInputs(const fs::path& model_path, const std::vector<ConstantP
       *graph->add_input() = declared.input(i);
       continue;
     }
-    // No longer an input: one with an initializer would have a default value that runs may replace.
+    // Removes the input: with an initializer it would have a default value that runs may replace.
     const Constant& value = *inputs[i];
     auto* initializer = graph->add_initializer();
     initializer->set_name(declared.input(i).name());
@@ -129,7 +129,7 @@ absl::StatusOr<ImportedModel> importCase(mlir::MLIRContext& context, const std::
     }
   }
   absl::StatusOr<ImportedModel> imported = importOnnx(context, path, options);
-  // A check that does not stop at problems must come to the same verdict.
+  // A check, which continues after problems, must come to the same verdict.
   const absl::StatusOr<v1::CheckReport> checked = checkOnnx(context, path, options);
   if ((checked.ok() && checked->problems().empty()) == imported.ok()) return imported;
   return absl::InternalError(absl::StrCat("import: ", imported.status().ToString(), "; check: ",
@@ -142,7 +142,7 @@ Verdict runDataSet(const fs::path& model, const fs::path& folder) {
   auto inputs = readTensors(folder, "input");
   auto outputs = readTensors(folder, "output");
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  // Without readable data there still must be a typed error.
+  // Unreadable data must still give a typed error.
   auto imported = importCase(context, model, inputs.ok() ? *inputs : std::vector<ConstantPtr>{});
   std::vector<ConstantPtr> left = inputs.ok() ? *inputs : std::vector<ConstantPtr>{};
   std::string note;
@@ -211,8 +211,8 @@ Verdict runIsolated(const fs::path& folder) {
   return {static_cast<Outcome>(message[0] - '0'), message.substr(1)};
 }
 
-/// Lines "suite/case reason..." of the suite that `data` is the folder of. What the service's runner cannot run for
-/// the test's own data is nothing that the importer refuses.
+/// Reads lines "suite/case reason..." for the suite in the folder `data`. Skips cases that only the service's runner
+/// excludes because of their test data.
 std::map<std::string, std::string> readTable(const std::string& path, const fs::path& data) {
   std::map<std::string, std::string> table;
   const std::string suite = data.filename().string() + "/";

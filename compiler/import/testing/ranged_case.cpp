@@ -26,7 +26,7 @@ int64_t elementsOf(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-/// The input of a run of `size` in a tensor for `room`; NaN, or a place that is none, where nothing counts.
+/// Returns the input of a run of `size` in a tensor for `room`, with NaN or an invalid index in the padding.
 std::string bytesAt(const RangedInput& input, int64_t size, int64_t room) {
   const std::vector<int64_t> exact = shapeAt(input, size), shape = shapeAt(input, room);
   const auto elements = static_cast<size_t>(elementsOf(shape));

@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<std::string>> referenceRun(const ImportedModel& model
   for (size_t i = 0; i < model.inputs.size(); ++i) {
     const v1::TensorSpec& spec = model.inputs[i];
     const llvm::SmallVector<int64_t> shape(spec.shape().begin(), spec.shape().end());
-    // An input that was taken as a constant need not be given.
+    // An input that became a constant need not be given.
     std::string bytes = i < inputs.size() ? inputs[i] : std::string();
     bytes.resize(elementCount(shape) * elementBytes(spec.dtype()));
     arrays.push_back(interpreter::fromBytes(verification::elementOf(spec), shape, bytes));
