@@ -65,7 +65,7 @@ absl::StatusOr<int64_t> databaseBytes(Database& database) {
   int64_t product = 1;
   for (const char* sql : {"PRAGMA page_count", "PRAGMA page_size"}) {
     Statement statement = database.prepareOnce(sql);
-    TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+    TESSERA_RETURN_IF_ERROR(statement.step().status());
     product *= statement.integer(0);
   }
   return product;

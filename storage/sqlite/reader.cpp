@@ -32,7 +32,7 @@ absl::StatusOr<std::string> oneText(Statement statement, const std::string& what
 }
 
 absl::StatusOr<int64_t> count(Statement statement) {
-  TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
+  TESSERA_RETURN_IF_ERROR(statement.step().status());
   return statement.integer(0);
 }
 

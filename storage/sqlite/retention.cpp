@@ -127,7 +127,7 @@ absl::StatusOr<bool> SqliteReader<Interface>::isPinned(Kind kind, const std::str
 template <typename Interface>
 absl::StatusOr<int64_t> SqliteReader<Interface>::eventCount(const std::string& job_id) {
   Statement row = database_.prepare(sql::kEventCount);
-  TESSERA_ASSIGN_OR_RETURN(bool found, row.bind(job_id).step());
+  TESSERA_RETURN_IF_ERROR(row.bind(job_id).step().status());
   return row.integer(0);
 }
 

@@ -73,7 +73,7 @@ absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
 
 absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   Statement last = database_.prepare(sql::kLastSequence);
-  TESSERA_ASSIGN_OR_RETURN(bool row, last.bind(event.job_id()).step());
+  TESSERA_RETURN_IF_ERROR(last.bind(event.job_id()).step().status());
   const int64_t sequence = last.integer(0) + 1;  // max() of no rows is NULL, which reads as 0
   event.set_sequence(sequence);
   absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
@@ -106,7 +106,7 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
 
 absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
   Statement last = database_.prepare(sql::kLastEntry);
-  TESSERA_ASSIGN_OR_RETURN(bool row, last.bind(search_id).step());
+  TESSERA_RETURN_IF_ERROR(last.bind(search_id).step().status());
   return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
 }
 
