@@ -1,4 +1,4 @@
-"""The convention of Python suites, see tests/README.md: cases, one line each, and a result line."""
+"""The convention of Python suites, see tests/README.md: one line for each case, and a result line."""
 
 import sys
 import time
@@ -6,11 +6,11 @@ import traceback
 
 
 class Skip(Exception):
-    """Raise within a case that cannot run here; say why. Counted apart, never as passed."""
+    """Raise within a case that cannot run here, with the reason. Counted separately, never as passed."""
 
 
 class Reported(Exception):
-    """Raise within a case whose finding belongs in the summary and fails nothing. Counted apart, never as passed."""
+    """Raise within a case whose finding belongs in the summary and fails nothing. Counted separately, never as passed."""
 
 
 def run(name, cases):

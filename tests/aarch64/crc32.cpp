@@ -1,5 +1,5 @@
-// What libtessera_rt needs of zlib, so that no zlib for AArch64 has to be installed: CRC-32 as RFC 1952 defines it, bit
-// by bit. For small artifacts.
+// The part of zlib that libtessera_rt uses, so that no zlib for AArch64 has to be installed: CRC-32 of RFC 1952, bit by
+// bit. For small artifacts.
 #include <zlib.h>
 
 uLong crc32_z(uLong crc, const Bytef* data, z_size_t size) {

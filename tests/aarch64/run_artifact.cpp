@@ -1,8 +1,8 @@
-// Runs an artifact through libtessera_rt's C interface, for machines where the command line client is not: under
-// emulation. Inputs are files of bare elements.
+// Runs an artifact through libtessera_rt's C interface, for machines without the command line client, such as emulated
+// ones. Inputs are files of bare elements.
 //   run_artifact ARTIFACT FOLDER [THREADS]
-// reads FOLDER/in0, in1, ... and writes FOLDER/out0, out1, ...; of a variant per line "OUTPUT NAME EXTENT..." to
-// standard output. Runs once plainly and once with each guard, and wants equal bytes.
+// reads FOLDER/in0, in1, ... and writes FOLDER/out0, out1, ...; for a variant it also prints one line "OUTPUT NAME
+// EXTENT..." for each output. Runs once without and once with each guard, and requires equal bytes.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +22,7 @@ void check(tessera_status status, const char* what) {
   std::exit(1);
 }
 
-/// Bytes at a multiple of 64 where there are any.
+/// Bytes at an address that is a multiple of 64, if there are any.
 class Tensor {
  public:
   explicit Tensor(size_t size) : storage_(size + 64), size_(size) {}

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Writes COVERAGE.md: what of ONNX is compiled, by operator set, operator and attribute, and why the rest is refused.
+"""Writes COVERAGE.md: what of ONNX is compiled, by operator set, operator and attribute, and why the rest is rejected.
 
-From the importer's table (compiler/import/OPERATORS.md), ONNX's own definitions and test cases (Debian's packages), and the
-lists of cases that pass or are refused here. Fails where the page is not what this makes; with --update writes it."""
+Its sources are the importer's table (compiler/import/OPERATORS.md), ONNX's definitions and test cases (Debian's
+packages), and the lists of passing and rejected cases in this folder. Fails if the page is outdated; --update writes
+it."""
 # suite: timeout=120
 
 import collections
@@ -22,7 +23,7 @@ ROW = re.compile(r"^\| (\S+) \| (\d+) to (\d+) \|")
 
 
 def operator_table():
-    """Operator -> [(first, last version)], of ONNX's own domain, and the newest version there is."""
+    """Operator -> [(first, last version)] in ONNX's own domain, and the newest version of all."""
     versions = collections.defaultdict(list)
     for line in TABLE.read_text().splitlines():
         row = ROW.match(line)
@@ -42,7 +43,7 @@ def reasons(name):
 
 
 def operator_of(case):
-    """Of the case's node: its type, and the attributes that it has."""
+    """Type and attribute names of the case's single node."""
     graph = onnx.load(DATA / case.removeprefix("node/") / "model.onnx").graph
     if len(graph.node) != 1 or graph.node[0].domain not in ("", "ai.onnx"):
         return None, ()

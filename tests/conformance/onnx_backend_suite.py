@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 """ONNX's own backend tests through the service: compiled by a job, run from the artifact, compared elementwise.
 
-A test in passing.txt must pass. others.txt has the rest with the reason why not: one that is refused with
-UNSUPPORTED_OPERATOR, or whose data does not fit its own model, counts as skipped; a wrong result, a crash or any
-other failure counts as failed, listed or not, unless others.txt names it as `known`.
-README.md counts both, by suite and by kind of reason; a count that is not true any more fails.
-With --update the lists and the counts are written anew; no test is ever dropped from passing.txt by it.
---only REGEX selects. --data FOLDER takes the tests of another release: onnx/backend/test/data of ONNX's sources. All of
-them must pass but those of newest.txt; releases after the one that README.md names may have others.
+A test in passing.txt must pass. others.txt lists the rest with reasons. A test that is rejected with
+UNSUPPORTED_OPERATOR, or whose data does not fit its model, counts as skipped. A wrong result, a crash or any other
+failure counts as failed, listed or not, unless others.txt marks it as `known`. README.md counts both, by suite and by
+kind of reason; a wrong count fails. --update rewrites the lists and the counts; it never removes a test from
+passing.txt. --only REGEX selects. --data FOLDER takes the tests of another release: onnx/backend/test/data of ONNX's
+sources. All of them must pass, except those in newest.txt; releases newer than the one in README.md may have others.
 """
 # suite: timeout=1500
 
@@ -30,9 +29,9 @@ from suite import check, check_equal
 
 PASSING = pathlib.Path(__file__).with_name("passing.txt")
 OTHERS = pathlib.Path(__file__).with_name("others.txt")
-NEWEST = pathlib.Path(__file__).with_name("newest.txt")  # the same as others.txt, of the release that README.md names
+NEWEST = pathlib.Path(__file__).with_name("newest.txt")  # like others.txt, for the release that README.md names
 README = pathlib.Path(__file__).with_name("README.md")
-# Kinds of reasons in others.txt, for README.md: the first expression that is found in a reason says its kind.
+# Kinds of reasons in others.txt, for README.md: the first expression that matches a reason decides its kind.
 KINDS = (("strings", r"STRING|StringNormalizer"),
          ("training", r"ai\.onnx\.preview\.training|training mode"),
          ("random numbers", r"Bernoulli|Random|Multinomial"),
@@ -46,7 +45,8 @@ OTHERS_HEAD = """\
 """
 # The tolerances of ONNX's own runner.
 RTOL, ATOL = 1e-3, 1e-7
-# For newer releases those of import_conformance: their f16 results are rounded after every step, and some are sums to 0.
+# For newer releases those of import_conformance: their f16 results are rounded after each step, and some sums cancel to
+# 0.
 NEWEST_RTOL, NEWEST_RTOL_16, NEWEST_ATOL = 1e-3, 8e-3, 1e-5
 
 
@@ -57,7 +57,7 @@ def tolerance(array, newest):
 
 
 def attempt(service, case, newest):
-    """None when the test passes, why not when it is out of scope; AssertionError when it goes wrong."""
+    """None if the test passes, the reason if it is out of scope; AssertionError if it fails."""
     if case.contradiction:
         return case.contradiction
     artifact = service.scratch("case.tsra")
@@ -69,7 +69,7 @@ def attempt(service, case, newest):
         if answer.code != 4:
             break
         check_equal(answer.failure["reason"], "UNSUPPORTED_OPERATOR", "reason of exit code 4")
-        # A shape may depend on an input's value: then the error says which, and the advice has to be right.
+        # If a shape depends on an input's value, the error names the input, and its advice must be correct.
         wanted = set(re.findall(r"--fix (\S+)=\.\.\.", answer.failure.get("fix", ""))) & set(case.inputs)
         if not wanted - fixed:
             return answer.failure["message"]
@@ -91,7 +91,7 @@ def attempt(service, case, newest):
 
 
 def short(message):
-    """The reason as others.txt has it: without the names of nodes, which say nothing to a reader of the table."""
+    """The reason as in others.txt: without node names, which mean nothing in a table."""
     found = re.match(r"\d+ nodes? uses? (?:an operator|operators) that Tessera does not compile: (.*)", message)
     if found:
         return "operator " + ", ".join(sorted(set(re.findall(r"node '[^']*': ([\w.]+)", found[1]))))
@@ -113,7 +113,7 @@ def table(path):
 
 
 def listed(names, newest):
-    """Of all tests those that must pass, and those known to fail, with the reason, which starts with `known:`."""
+    """The tests that must pass, and those known to fail with their reasons, which start with `known:`."""
     reasons = table(NEWEST if newest else OTHERS)
     passing = set(names) - set(reasons) if newest else set(PASSING.read_text().split()) if PASSING.exists() else set()
     return passing, {name: reason for name, reason in reasons.items() if reason.startswith("known:")}
@@ -128,7 +128,7 @@ def share(passed, total):
 
 
 def counts_text(names, reasons):
-    """The two tables of README.md for all tests and the reasons of those that do not pass."""
+    """The two tables of README.md: counts of all tests, and kinds of reasons."""
     total, missing = suites(names), suites(reasons)
     lines = ["| suite | tests | pass | |", "|---|---|---|---|"]
     lines += [f"| {suite} | {total[suite]} | {total[suite] - missing[suite]} | "
@@ -144,7 +144,7 @@ def counts_text(names, reasons):
 
 
 def readme_parts():
-    """What is in front of the counts in README.md, the counts, and what follows."""
+    """README.md before the counts, the counts, and README.md after them."""
     before, rest = README.read_text().split("<!-- counts -->\n")
     counts, after = rest.split("<!-- end of counts -->")
     return before, counts, after

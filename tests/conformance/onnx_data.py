@@ -1,4 +1,4 @@
-"""The ONNX project's own backend tests, of Debian's libonnx-testdata or newer: a model, inputs, expected outputs each."""
+"""The ONNX project's backend tests, from Debian's libonnx-testdata or newer: each has a model, inputs and expected outputs."""
 
 import dataclasses
 import pathlib
@@ -16,11 +16,11 @@ class Case:
     model: pathlib.Path
     inputs: dict  # name -> array
     outputs: dict
-    contradiction: str  # how the test's data contradict its model, if they do
+    contradiction: str  # the contradiction between the test's data and its model, if any
 
     @property
     def runnable(self):
-        """False when an input or output is no dense tensor (a sequence, an optional, strings)."""
+        """False if an input or output is no dense tensor (a sequence, an optional, strings)."""
         return all(isinstance(array, np.ndarray) and array.dtype != object
                    for array in (*self.inputs.values(), *self.outputs.values()))
 
@@ -32,7 +32,7 @@ NARROW = {17: (8, False), 18: (8, False), 19: (8, False), 20: (8, False), 21: (4
 
 
 def _narrow(tensor):
-    """A byte for each element, as an artifact takes and gives them: the bits of a float, the value of an integer."""
+    """One byte for each element, as artifacts take and return them: the bits of a float, the value of an integer."""
     bits, signed = NARROW[tensor.data_type]
     count = int(np.prod(tensor.dims, dtype=np.int64))
     data = np.frombuffer(tensor.raw_data, np.uint8) if tensor.raw_data else np.array(tensor.int32_data, np.uint8)
@@ -73,14 +73,14 @@ def _contradiction(arrays, infos):
 
 
 def cases(root=FOLDER, groups=("node", "simple", "pytorch-operator", "pytorch-converted")):
-    """Every test with its first data set, in the order of names."""
+    """All tests with their first data set, in order of names."""
     for group in groups:
         for folder in sorted((root / group).iterdir()) if (root / group).is_dir() else []:
             data = folder / "test_data_set_0"
             if not data.is_dir():
                 continue
             model = onnx.load(folder / "model.onnx")
-            # An initializer that is also listed as an input is a default, not fed by the tests.
+            # An initializer that is also listed as an input is a default; the tests do not feed it.
             defaults = {weight.name for weight in model.graph.initializer}
             fed = [info for info in model.graph.input if info.name not in defaults]
             inputs = _values(data, "input", fed)

@@ -1,1 +1,1 @@
-"""Killing, starving and misleading the product. Start with fault_service.py."""
+"""Suites that kill, starve and mislead the product. Start with fault_service.py."""

@@ -1,4 +1,4 @@
-"""Harm at random moments of a compilation, again and again: what every suite that kills processes has in common."""
+"""Faults at random moments of a compilation, repeated: shared by all suites that kill processes."""
 
 import functools
 import time
@@ -8,7 +8,7 @@ from suite import check, check_equal, run
 
 
 class Campaign:
-    """The service, its artifact made in peace, and the reasons of all attempts that were lost so far."""
+    """A service, the artifact of an undisturbed compilation, and the reasons of all lost attempts so far."""
 
     def __init__(self, service, name):
         self.service = service
@@ -17,16 +17,16 @@ class Campaign:
         self.reasons = []
 
     def check_finished(self, job, follower=None):
-        """The job ended once, with the bytes of peace. Returns the reasons of its failed attempts."""
+        """Checks that the job ended once, with the undisturbed artifact's bytes. Returns the reasons of its failed attempts."""
         events, finished = self.service.history(job, follower)
         faults.check_finished_once(events, finished)
         check_equal(self.service.fetch(finished), self.expected, "artifact")
         return faults.failed_attempts(events)
 
     def disturb(self, harm, *arguments):
-        """One compilation and `harm(follower)` at a random moment of it: (job, follower, reasons of failed attempts).
+        """One compilation, and `harm(follower)` at a random moment of it: (job, follower, reasons of failed attempts).
 
-        The follower is one `tessera watch` through it all; harm returns when the service can go on.
+        The follower is one `tessera watch` for the whole time; harm returns when the service can continue.
         """
         job = self.service.submit(*arguments)
         follower = self.service.follow(job)
@@ -35,7 +35,7 @@ class Campaign:
         return job, follower, self.check_finished(job, follower)
 
     def note_lost(self, reasons):
-        # CANCELLED: the worker died between the lease's commit and its answer, and the server took it back.
+        # CANCELLED: the worker died between the commit of its lease and the answer, and the server took the task back.
         check(set(reasons) <= {"LEASE_LOST", "CANCELLED"}, f"attempts failed for other reasons: {reasons}")
         self.reasons += reasons
 
@@ -45,7 +45,7 @@ class Campaign:
 
 
 def run_campaign(name, campaign_type, cases):
-    """Ten kills, then the suite's own cases: functions of the campaign. Returns the suite's exit code."""
+    """Ten kills, then the suite's own cases (functions of the campaign). Returns the suite's exit code."""
     with faults.FaultService(workers=2) as service:
         service.wait_for_workers(2)
         campaign = campaign_type(service, name)

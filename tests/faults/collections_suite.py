@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Collections, backups and kill -9: what is wanted stays, whatever is deleted and whenever the service dies."""
+"""Garbage collections, backups and kill -9: referenced data stays, whatever is deleted and whenever the service dies."""
 # suite: timeout=600
 
 import pathlib
@@ -23,7 +23,7 @@ def tiny(service, seed, *arguments):
 
 
 def grow_older(service, days, keep=()):
-    """Moves everything the stopped service keeps into the past, but the jobs in `keep` and what they name."""
+    """Makes all data of the stopped service old, except the jobs in `keep` and the data that they reference."""
     with sqlite3.connect(service.data / "tessera.db") as database:
         past = days * 24 * HOUR_US
         database.execute("UPDATE jobs SET end_time = end_time - ? WHERE end_time > 0 "
@@ -72,12 +72,12 @@ def pinned_jobs_stay(service):
     service.operator("admin", "unpin", "--job", pinned["id"])
     service.operator("admin", "delete", "--job", pinned["id"])
     service.cli("job", pinned["id"], expect=5)
-    service.cli("admin", "gc", expect=11)  # a stranger's word
+    service.cli("admin", "gc", expect=11)  # an unverified claim
     verified(service)
 
 
 def killed_while_collecting(service, moments):
-    """kill -9 in the middle of collections, over and over, with jobs that come in: nothing wanted goes."""
+    """kill -9 during collections, repeatedly, while jobs arrive: no referenced data is deleted."""
     for moment in range(6):
         for seed in range(5):
             tiny(service, 100 + 10 * moment + seed)
@@ -99,7 +99,7 @@ def killed_while_collecting(service, moments):
 
 
 def backed_up_and_restored(service):
-    """A backup while jobs come in; the folder is lost; what the backup has is all there, and serves."""
+    """A backup while jobs arrive, then the folder is lost: all data of the backup is restored and served."""
     before = tiny(service, 31)
     running = [service.submit(model=f"tiny:seed={seed}", shapes=["--shape", "x=1x8"]) for seed in range(32, 36)]
     backup = service.scratch("backup")
@@ -115,7 +115,7 @@ def backed_up_and_restored(service):
     service.fetch(before)
     verified(service)
     check(tiny(service, 31)["cached"], "the restored artifact answers")
-    service.cli("admin", "restore", backup, service.data, expect=1)  # over what is there
+    service.cli("admin", "restore", backup, service.data, expect=1)  # over an existing folder
 
 
 def main():

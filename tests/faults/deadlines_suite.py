@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Hangs, deadlines and cancellation: work that nobody waits for ends, whole process groups of it, and soon."""
+"""Hangs, deadlines and cancellation: abandoned work ends soon, with its whole process group."""
 # suite: timeout=600
 
 import os
@@ -13,7 +13,7 @@ from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
 from suite import check, check_equal, run
 
-# From cancellation, or from a deadline, to the end of the last process of the group.
+# Seconds from cancellation, or from a deadline, to the end of the group's last process.
 SOON_S = 2
 OTHER, OTHER_SHAPES = "mlp", ["--shape", "x=3x784"]
 LONG, LONG_SHAPES = "resnet18", ["--shape", "x=1x3x224x224"]
@@ -50,7 +50,7 @@ def hung_task_meets_its_deadline(service):
 
 
 def workers_go_on_after_hangs(service):
-    """Two hangs at a time, as many as there are workers: neither slot is lost."""
+    """Two hangs at a time, one for each worker: no worker slot is lost."""
     job = service.submit("--timeout", "2s")
     with service.held_task() as (first, _):
         other = service.submit("--timeout", "2s", model=OTHER, shapes=OTHER_SHAPES)
@@ -66,7 +66,7 @@ def workers_go_on_after_hangs(service):
 
 
 def cancel_ends_the_group_soon(service):
-    """Clean tasks and hung ones by turns. The middle one of each is held against the limit: others share the machine."""
+    """Alternates clean and hung tasks. Checks the median of each against the limit, since the machine is shared."""
     times = []
     for number in range(6):
         job = service.submit(model=LONG, shapes=LONG_SHAPES)
@@ -98,7 +98,7 @@ def cancelled_while_queued_never_starts(service):
 
 
 def queue_deadline_spares_what_runs(service):
-    """The only worker is busy with a stopped task: the waiting job's queue deadline ends it, and only it."""
+    """The only worker is busy with a stopped task: the waiting job ends at its queue deadline, and no other job does."""
     with service.drained("local-1"):
         running = service.submit("--queue-timeout", "1s")
         with service.held_task():

@@ -1,7 +1,7 @@
-"""A service that is hurt on purpose: its processes by role, the history of its jobs, reproducible moments.
+"""A service for fault injection: its processes by role, the history of its jobs, reproducible random moments.
 
-A suite compiles WORKLOAD once in peace, then again and again (`--no-cache`: nothing is reused) while it does
-harm; each time the job must end once, with the very same bytes.
+A suite compiles WORKLOAD undisturbed, then repeatedly (`--no-cache`: nothing is reused) while it injects faults. Each
+job must end once, with the same bytes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from e2e import processes
 from e2e.tessera_e2e import Service, model_path, wait_until
 from suite import check, check_equal
 
-# About twenty distinct build tasks in two seconds: every moment of it is in the middle of something.
+# About twenty distinct build tasks in two seconds: there is work in progress at each moment.
 WORKLOAD = "bert_tiny"
 SHAPES = ["--shape", "input_ids=1x32", "--shape", "attention_mask=1x32"]
 TERMINAL = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -25,7 +25,7 @@ PATIENCE_S = 120  # for one disturbed compilation on a shared machine
 
 
 def seeded_random(name):
-    """Random numbers that TESSERA_FAULT_SEED repeats; the seed is printed."""
+    """Random numbers that TESSERA_FAULT_SEED repeats; prints the seed."""
     seed = int(os.environ.get("TESSERA_FAULT_SEED", time.time_ns() % 1_000_000))
     print(f"   {name}: TESSERA_FAULT_SEED={seed}", flush=True)
     return random.Random(f"{name} {seed}")
@@ -36,7 +36,7 @@ def digest(path):
 
 
 def command_line(pid):
-    """The words of a live process' command; empty for one that has ended, zombies included."""
+    """The command line words of a live process; empty for an ended one, zombies included."""
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except OSError:
@@ -53,7 +53,7 @@ def kill(pid, number=signal.SIGKILL):
 
 
 class FaultService(Service):
-    """A Service that also listens on a socket file: after a restart clients find it where it was."""
+    """A Service that also listens on a socket file, so that clients find it again after a restart."""
 
     def __init__(self, workers=2, arguments=(), env=None):
         super().__init__(workers, arguments, env)
@@ -75,8 +75,8 @@ class FaultService(Service):
         return found
 
     def tasks(self):
-        """{process id: folder of the attempt} of live task processes. They inherit no environment to be known by, but
-        work in tmp/ of their attempt's folder."""
+        """{process id: attempt folder} of live task processes. They inherit no environment that identifies them, but
+        run in tmp/ of their attempt's folder."""
         found = {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -96,7 +96,7 @@ class FaultService(Service):
 
     @contextlib.contextmanager
     def held_task(self):
-        """Stops the first task process that can be caught alive: (process id, folder). It goes on at the end."""
+        """Stops the first task process that is found alive: (process id, folder). Continues it at the end."""
         def caught():
             for pid, folder in self.tasks().items():
                 if kill(pid, signal.SIGSTOP) and pid in self.tasks():
@@ -111,7 +111,7 @@ class FaultService(Service):
 
     @contextlib.contextmanager
     def drained(self, worker):
-        """A worker that takes no task meanwhile."""
+        """A worker that takes no task during the block."""
         self.operator("workers", "--drain", worker)
         try:
             yield
@@ -119,16 +119,16 @@ class FaultService(Service):
             self.operator("workers", "--undrain", worker)
 
     def submit(self, *arguments, model=WORKLOAD, shapes=SHAPES):
-        """Acknowledged, not awaited. Returns the job's id."""
+        """Submits WORKLOAD and returns the job's id once it is acknowledged."""
         return self.cli("compile", model_path(model), "--target", "host", *shapes, "--detach", "--no-cache", "--json",
                         *arguments).json["id"]
 
     def follow(self, job):
-        """A `tessera watch` in the background; history() reads what it printed."""
+        """A `tessera watch` in the background; history() reads its output."""
         return self.spawn("watch", job, "--json")
 
     def history(self, job, follower=None):
-        """Waits for the end of a job: (its events, the job). `follower` may have begun before the harm."""
+        """Waits for the end of a job: (its events, the job). `follower` may have started before the fault."""
         follower = follower or self.follow(job)
         out, err = follower.communicate(timeout=PATIENCE_S)
         lines = [json.loads(line) for line in out.splitlines()]
@@ -137,7 +137,7 @@ class FaultService(Service):
         return lines[:-1], lines[-1]
 
     def fetch(self, job):
-        """Digest of a finished job's artifact file, read back whole."""
+        """Digest of a finished job's artifact file, computed from its bytes."""
         path = self.scratch("fetched.tsra")
         self.cli("fetch", job["compile_result"]["artifact_id"], "-o", path)
         fetched = digest(path)
@@ -145,7 +145,7 @@ class FaultService(Service):
         return fetched
 
     def undisturbed(self):
-        """(digest of the artifact, seconds) of WORKLOAD compiled in peace."""
+        """(digest of the artifact, seconds) of an undisturbed compilation of WORKLOAD."""
         started = time.monotonic()
         job = self.submit()
         _, job = self.history(job)
@@ -155,7 +155,7 @@ class FaultService(Service):
 
 
 def failed_attempts(events):
-    """Reasons of the attempts that failed, in order."""
+    """Reasons of the failed attempts, in order."""
     return [event["attempt"]["failure"]["reason"] for event in events if event.get("attempt", {}).get("failure")]
 
 
@@ -164,7 +164,7 @@ def check_gapless(events):
 
 
 def check_finished_once(events, job):
-    """The job succeeded, ended once, and no step of it counted twice."""
+    """Checks that the job succeeded, ended once, and counted no step twice."""
     check_equal(job["state"], "SUCCEEDED", f"state, {job.get('failure')}")
     check_gapless(events)
     ends = [event["state"]["state"] for event in events if event.get("state", {}).get("state") in TERMINAL]
@@ -177,7 +177,7 @@ def check_finished_once(events, job):
 
 
 def check_one_artifact_each(service):
-    """Every action has one artifact, whatever happened to the attempts."""
+    """Each action has one artifact, whatever happened to its attempts."""
     artifacts = service.cli("artifacts", "--json", "--limit", "0").json["artifacts"]
     keys = [artifact["action_key"] for artifact in artifacts]
     check_equal(len(keys), len(set(keys)), "artifacts, with those of one action counted once")

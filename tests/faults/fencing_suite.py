@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A worker that falls silent longer than its lease: the job finishes elsewhere, and what it brings late is refused."""
+"""A worker that is silent longer than its lease: the job finishes elsewhere, and the late result is rejected."""
 # suite: timeout=600
 
 import pathlib
@@ -13,8 +13,8 @@ from faults.frozen_thread import frozen, thread_named
 from suite import check, check_equal, run
 
 LEASE_S = 1
-# How an attempt that lost its lease ends, in the worker's words: at its report, while it reports, or at the heartbeat
-# before. Which of them comes first after a worker woke up is a race; that one comes is not.
+# How an attempt that lost its lease ends, in the worker's words: at its report, during the report, or at the heartbeat
+# before it. Which one comes first after a worker wakes up is a race, but one of them must come.
 REFUSED = "the server discarded the result of token"
 ENDS = (REFUSED, "was given up, its lease was lost", "abandoned, its lease was lost")
 
@@ -42,7 +42,7 @@ def check_finished_elsewhere(service, expected, job, silent_worker):
 
 
 def late_report_is_refused(service, expected):
-    """Only the thread that sends heartbeats stands still: worker and task go on, and the result is reported too late."""
+    """Only the heartbeat thread stands still. Worker and task continue, and the result is reported too late."""
     refused = service.log.count(REFUSED)
     job = service.submit()
     with service.held_task() as (task, folder):
@@ -65,7 +65,7 @@ def check_no_effect(service, expected, job, task):
 
 
 def silent_worker_is_fenced(service, expected):
-    """Only the worker is stopped: its task goes on and leaves a complete result, which then comes too late."""
+    """Only the worker is stopped. Its task continues and leaves a complete result, which is reported too late."""
     before = ends(service)
     job = service.submit()
     with service.held_task() as (task, folder):
@@ -78,7 +78,7 @@ def silent_worker_is_fenced(service, expected):
 
 
 def silent_worker_and_task(service, expected):
-    """Worker and task are stopped, as on a machine that sleeps: after waking the task is killed."""
+    """Worker and task are stopped, as on a suspended machine: after waking up the task is killed."""
     before = ends(service)
     job = service.submit()
     with service.held_task() as (task, folder):
@@ -99,7 +99,7 @@ def it_works_again_afterwards(service, expected):
 
 
 def server_stands_still(service, expected):
-    """The server is the silent one, longer than the lease: attempts are given up or counted, the job ends once."""
+    """The server is silent longer than the lease: attempts are given up or counted, and the job ends once."""
     job = service.submit()
     follower = service.follow(job)
     service.wait_for_task()

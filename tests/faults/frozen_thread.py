@@ -1,4 +1,4 @@
-"""Stops one thread of a process: what SIGSTOP does to a whole process, ptrace does to a thread."""
+"""Stops one thread of a process with ptrace, as SIGSTOP stops a whole process."""
 
 import contextlib
 import ctypes
@@ -16,13 +16,13 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def thread_named(pid, name):
-    """The id of a thread of this name, None if there is none now."""
+    """Id of a thread with this name; None if there is none."""
     for thread in pathlib.Path(f"/proc/{pid}/task").glob("*"):
         try:
             if (thread / "comm").read_text().strip() == name:
                 return int(thread.name)
         except OSError:
-            pass  # ended meanwhile
+            pass  # ended in the meantime
     return None
 
 
@@ -34,7 +34,7 @@ def _ptrace(request, thread):
 
 @contextlib.contextmanager
 def frozen(thread):
-    """The thread stands still within; the caller must be one thread throughout, as ptrace wants it."""
+    """The thread stands still within the block. ptrace requires that one thread makes all calls."""
     try:
         _ptrace(PTRACE_SEIZE, thread)
     except PermissionError as refused:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The data folder's disk is full: requests are refused with a reason, the service stays, and goes on when there is room."""
+"""The disk of the data folder is full: requests are rejected with a reason, and the service continues when there is space."""
 # suite: timeout=600
 
 import errno
@@ -15,14 +15,14 @@ from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
 from suite import Skip, check, check_equal, run
 
-DISK_BYTES = 512 << 20  # what a compilation leaves behind, and the room without which a worker takes no task
-FULL = 64 << 10  # bytes free, at most, of a disk that is said to be full
+DISK_BYTES = 512 << 20  # what a compilation leaves behind, and the free space below which a worker takes no task
+FULL = 64 << 10  # bytes free, at most, on a disk that counts as full
 TELLS_OF_IT = re.compile(r"No space left|disk is full|bytes free")
 INSIDE = "TESSERA_FAULT_MOUNT_NAMESPACE"
 
 
 def enter_mount_namespace():
-    """Starts this program again where it may mount, invisibly to everybody else."""
+    """Restarts this program in a mount namespace, invisible to other processes."""
     flags = ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
     if subprocess.run(["unshare", *flags, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
         return False
@@ -31,7 +31,7 @@ def enter_mount_namespace():
 
 
 class Filler:
-    """Takes all room of a disk while in the `with` block."""
+    """Fills a disk while in the `with` block."""
 
     def __init__(self, folder):
         self._path = folder / "filler"
@@ -41,9 +41,9 @@ class Filler:
         return self
 
     def fill(self):
-        """Takes what room has come since, too."""
+        """Also takes space that was freed since."""
         with open(self._path, "ab") as file:
-            for _ in range(50):  # others take and leave room meanwhile
+            for _ in range(50):  # other processes take and free space meanwhile
                 free = self.free_bytes()
                 if free < FULL:
                     return
@@ -77,13 +77,13 @@ def uploads_are_refused(service, expected):
         check(answer.code not in (0, 2, 8), f"an upload to a full disk: {answer}")
         check(TELLS_OF_IT.search(answer.out), f"the error does not tell of the disk: {answer}")
         check_equal(service.process.poll(), None, "exit code of the server")
-        service.cli("jobs", "--json")  # what needs no room is answered
+        service.cli("jobs", "--json")  # requests that need no space are answered
     service.cli(*words)
     check_compiles(service, expected)
 
 
 def jobs_survive_or_fail_with_a_reason(service, expected):
-    """Acknowledged work meets a full disk half-way: it ends, when there is room again, one way or the other."""
+    """The disk fills up during acknowledged work: when there is space again, the job succeeds or fails with a reason."""
     job = service.submit()
     follower = service.follow(job)
     service.wait_for_task()
@@ -101,7 +101,7 @@ def jobs_survive_or_fail_with_a_reason(service, expected):
 
 
 def a_search_keeps_what_it_measured(service, expected):
-    """A tune job meets a full disk half-way: records stay, and with room again it goes on, or ends with a reason."""
+    """The disk fills up during a tune job: records stay, and with space again the job continues or ends with a reason."""
     job = service.cli("tune", model_path("gemm:m=61,k=67,n=131"), "--target", "host", "--shape", "x=61x67", "--trials", 1000,
                       "--budget", "5m", "--detach").out.strip()
 
@@ -111,13 +111,13 @@ def a_search_keeps_what_it_measured(service, expected):
 
     before = wait_until(measured, "the search has measured something", faults.PATIENCE_S)
     with Filler(service.data) as disk:
-        faults.time.sleep(1)  # what was on its way
+        faults.time.sleep(1)  # tasks that were already running
         disk.fill()
         during = measured()
         check(before <= during, f"{len(before - during)} records are gone on the full disk")
         faults.time.sleep(1)
         check_equal(service.process.poll(), None, "exit code of the server")
-    # With room again: the search goes on, which may then end, or it has ended with a reason.
+    # With space again: the search continues and may end, or it has ended with a reason.
     wait_until(lambda: len(measured()) > len(during) or service.cli("job", job, "--json").json["end_time_us"] != "0",
                "the search goes on or has ended", faults.PATIENCE_S)
     service.cli("cancel", job, expect=None)
@@ -139,12 +139,12 @@ def a_search_keeps_what_it_measured(service, expected):
 
 
 def a_restart_on_a_full_disk_loses_nothing(service, expected):
-    """Started while nothing can be written, it serves or says what it lacks; either way nothing is lost."""
+    """Started on a full disk, the service works or reports the lack of space; either way no data is lost."""
     job = service.submit()
     with Filler(service.data) as disk:
         service.kill()
         wait_until(lambda: not service.workers(), "the workers have followed the server")
-        disk.fill()  # with the room that they left
+        disk.fill()  # in the space that they left
         before = len(service.log)
         check(disk.free_bytes() < FULL, f"it is started with {disk.free_bytes()} bytes free")
         try:

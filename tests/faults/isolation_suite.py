@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Two jobs at once, one of them hostile: the other is unharmed. And a service that leaves in good order."""
+"""Two jobs at once, one of them hostile: the other one is unaffected. And a service that shuts down gracefully."""
 # suite: timeout=600
 
 import concurrent.futures
@@ -24,7 +24,7 @@ def check_unharmed(service, expected, job):
 
 
 def refuse(service, hostile):
-    """What each is refused for is e2e/hostile_models' matter."""
+    """e2e/hostile_models checks the reasons of the rejections."""
     model = service.scratch(f"{hostile.name}.onnx")
     model.write_bytes(hostile.make())
     answer = service.cli("compile", model, "--target", "host", "--json", expect=None)
@@ -53,7 +53,7 @@ def hanging_job_harms_nobody(service, expected):
 
 
 def drain_finishes_what_runs(service, expected):
-    """SIGTERM: the running tasks finish, no new one starts, a restart does the rest."""
+    """SIGTERM: running tasks finish, no task starts, and a restart does the rest."""
     job = service.submit()
     service.wait_for_task()
     check_equal(service.stop(), 0, "exit code after SIGTERM")
@@ -63,7 +63,7 @@ def drain_finishes_what_runs(service, expected):
 
 
 def second_sigterm_ends_at_once(service, expected):
-    """A task that never ends does not keep an impatient operator; the job goes on after the restart."""
+    """A task that never ends does not block the shutdown; the job continues after the restart."""
     job = service.submit()
     with service.held_task() as (task, _):
         service.process.terminate()
@@ -78,7 +78,7 @@ def second_sigterm_ends_at_once(service, expected):
 
 
 def all_that_holds_tasks_in(expected):
-    """Root has every measure there is; the same artifact comes of it, and the service says so."""
+    """As root all isolation measures are available. The artifact is the same, and the service reports them."""
     if os.geteuid() != 0:
         raise Skip("only root can give tasks another user")
     with faults.FaultService(workers=1) as service:
@@ -99,7 +99,7 @@ def all_that_holds_tasks_in(expected):
 
 
 def measures_of(service):
-    """What holds the tasks of the only worker in, by name."""
+    """Names of the isolation measures of the only worker."""
     worker, = service.cli("workers", "--json").json["workers"]
     return {measure["name"]: measure for measure in worker["sandbox"]}
 
@@ -115,7 +115,7 @@ def owners(pids):
 def less_than_required_does_not_start():
     service = Service(workers=1, arguments=("--require-sandbox", "full"))
     try:
-        with contextlib.suppress(AssertionError):  # it may be quicker than the first answer
+        with contextlib.suppress(AssertionError):  # it may end before the first answer
             service.start()
         check(service.process.wait(timeout=faults.PATIENCE_S) != 0, "tesserad ends")
         check("not in force here: " in service.log and "--sandbox-user" in service.log, service.log[-2000:])

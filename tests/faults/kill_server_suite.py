@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""kill -9 of tesserad at random moments: what it acknowledged it finishes after a restart, once."""
+"""kill -9 of tesserad at random moments: acknowledged work is finished once after a restart."""
 # suite: timeout=900
 
 import pathlib
@@ -16,7 +16,7 @@ from suite import check_equal
 
 
 class ServerCampaign(Campaign):
-    number = 0  # of requests made so far
+    number = 0  # number of requests so far
 
     def compile_words(self, request_id):
         return ["compile", model_path(faults.WORKLOAD), "--target", "host", *faults.SHAPES, "--detach", "--no-cache",
@@ -31,7 +31,7 @@ class ServerCampaign(Campaign):
     def kill_once(self):
         self.number += 1
         request_id = f"request-{self.number}"
-        # One command watches through death and restart: it resumes at its cursor.
+        # One command watches through kill and restart: it resumes at its cursor.
         job, follower, reasons = self.disturb(self.kill_and_restart, "--request-id", request_id)
         check_equal(follower.returncode, 0, "exit code of `tessera watch`")
         self.note_lost(reasons)
@@ -39,7 +39,7 @@ class ServerCampaign(Campaign):
         check_equal(again["id"], job, "job of the repeated request")
 
     def kill_while_acknowledging(self):
-        """The kill falls around CreateJob: the client repeats its request until it is answered; one job is made."""
+        """The kill happens around CreateJob. The client repeats its request until it is answered; one job is created."""
         for _ in range(5):
             self.number += 1
             request_id = f"request-{self.number}"
@@ -63,7 +63,7 @@ class ServerCampaign(Campaign):
         self.check_finished(job, follower)
 
     def kill_while_uploading(self):
-        """Half an upload is no blob: the same command, repeated, ends as if nothing had been."""
+        """An incomplete upload leaves no blob: the same command, repeated, succeeds."""
         model = model_path("resnet18")
         words = ["compile", model, "--target", "host", "--shape", "x=1x3x224x224", "--validate-only", "--json"]
         upload = ["compile", model, "--target", "host", "--shape", "x=1x3x224x224", "--detach", "--json"]

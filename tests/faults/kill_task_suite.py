@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""kill -9 of a task process at random moments: tried again without a word; the third time, quarantined."""
+"""kill -9 of a task process at random moments: the task is retried silently, and quarantined after the third crash."""
 # suite: timeout=900
 
 import pathlib
@@ -14,24 +14,24 @@ from faults.campaign import Campaign, run_campaign
 from suite import check, check_equal
 
 CRASHES_BEFORE_QUARANTINE = 3
-# Import and planning of this one take long enough to be found at it.
+# Import and planning of this model take long enough to be interrupted.
 VICTIM, VICTIM_SHAPES = "resnet18", ["--shape", "x=1x3x224x224"]
 
 
 def kill_tasks_of(service, name, stop, killed):
-    """Kills every task process that plans a model of this name (it is in the task's description)."""
+    """Kills each task process that plans a model with this name (the name is in the task's description)."""
     while not stop.is_set():
         for pid, folder in service.tasks().items():
             try:
                 if name.encode() in (folder / "task.pb").read_bytes() and pid not in killed and faults.kill(pid):
                     killed.append(pid)
             except OSError:
-                pass  # ended meanwhile
+                pass  # ended in the meantime
         time.sleep(0.002)
 
 
 def quarantined_job(service, name):
-    """A job whose planning never survives, with what went on beside it: (events, job, kills, the other's job)."""
+    """A job whose planning never survives, and a concurrent one: (events, job, kills, the other job)."""
     stop, killed = threading.Event(), []
     killer = threading.Thread(target=kill_tasks_of, args=(service, name, stop, killed))
     killer.start()
@@ -72,7 +72,7 @@ class TaskCampaign(Campaign):
 
     def kill_once(self):
         tries = 40
-        for _ in range(tries):  # the process may have been through, or the job, before the signal came
+        for _ in range(tries):  # the process, or the job, may have ended before the signal
             _, _, reasons = self.disturb(self.kill_a_task)
             if reasons:
                 check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
@@ -86,7 +86,8 @@ class TaskCampaign(Campaign):
             if kills >= CRASHES_BEFORE_QUARANTINE:
                 break
             print(f"   only {kills} kills hit the planning in time, once more")
-        # More where one was killed before it was the task: its attempt starts another, and that is no crash of the job.
+        # More kills if a process was killed before it became the task: its attempt starts another, which is not a crash
+        # of the job.
         check(kills >= CRASHES_BEFORE_QUARANTINE, f"only {kills} task processes of the job were killed")
         check_equal((job["state"], job["failure"]["reason"]), ("FAILED", "QUARANTINED"), "state and reason")
         check_equal(faults.failed_attempts(events), ["CRASHED"] * CRASHES_BEFORE_QUARANTINE, "reasons of failed attempts")

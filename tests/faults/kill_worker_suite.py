@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""kill -9 of a worker at random moments of a compilation: the job finishes elsewhere, once, with equal bytes."""
+"""kill -9 of a worker at random moments of a compilation: the job finishes elsewhere, once, with the same bytes."""
 # suite: timeout=900
 
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Two teams on one service: each sees its own alone, has no more than its quota, and what they did is written down."""
+"""Two projects on one service: each sees only its own data, is limited by its quota, and is audited."""
 # suite: timeout=300
 
 import json
@@ -19,7 +19,7 @@ TINY = ("--target", "cascadelake", "--shape", "x=1x8", "--json", "--detach")
 
 
 class Governed(Service):
-    """Without workers: what waits keeps waiting."""
+    """Runs no workers, so that queued jobs stay queued."""
 
     def __init__(self):
         super().__init__(workers=0)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A worker whose disk cannot be used costs nobody a job: what it cannot do is done elsewhere, and everybody can see why."""
+"""A worker with a broken disk fails no job: other workers do its tasks, and its state shows why."""
 # suite: timeout=300
 
 import pathlib
@@ -13,7 +13,7 @@ from suite import check, check_equal, run
 
 
 def sickened(service, name):
-    """The folder of a worker's attempts becomes a file. Returns what undoes it."""
+    """Replaces the folder of a worker's attempts with a file. Returns the function that restores it."""
     attempts = service.data / "workers" / name / "attempts"
     aside = attempts.with_name("aside")
     attempts.rename(aside)
@@ -49,7 +49,7 @@ def jobs_end_elsewhere(service, expected):
 
 
 def all_are_sick_for_a_while(service, expected):
-    """Nobody can work: the job waits, and goes on when somebody is mended."""
+    """No worker can work: the job waits, and continues when one is repaired."""
     mends = [sickened(service, name) for name in ("local-0", "local-1")]
     try:
         for name in ("local-0", "local-1"):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A wire that goes dead without a word: connections stay open, and nothing comes through them any more. A client that
-watches, and a worker of another machine, notice by their pings within half a minute and come back."""
+"""A network that goes dead while connections stay open. A watching client and a remote worker notice by their pings
+within half a minute, and reconnect."""
 # suite: timeout=300
 
 import pathlib
@@ -18,13 +18,13 @@ from e2e.tessera_e2e import BIN, wait_until
 from faults.fault_service import FaultService
 from suite import check, check_equal, run
 
-# 20 s of silence, 10 s for the answer to a ping (clients/cpp/channel.cpp, workers/rpc.cpp), and connecting again; on a
-# machine that does other things as well.
+# 20 s of silence, 10 s for the answer to a ping (clients/cpp/channel.cpp, workers/rpc.cpp), and the reconnection, on a
+# busy machine.
 NOTICED_S = 100
 
 
 class Wire:
-    """A relay in front of an address. cut() makes dead what is connected; who connects later gets through."""
+    """A relay in front of an address. cut() makes the current connections dead; later ones work."""
 
     def __init__(self, to):
         host, port = to.rsplit(":", 1)
@@ -57,7 +57,7 @@ class Wire:
                     key.data.sendall(data)
 
     def cut(self):
-        """How many connections are dead now."""
+        """Number of dead connections."""
         with self._lock:
             for pair in self._live:
                 pair["cut"].set()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Whoever reaches the port, and what they try: no forged work, no orders, no memory, no files, no words to a terminal."""
+"""Attacks of unauthenticated clients: forged work, operator calls, memory, files, control characters (attacks.md)."""
 # suite: timeout=600
 
 import concurrent.futures
@@ -24,7 +24,7 @@ TINY = ("--target", "host", "--shape", "x=1x8")
 
 
 def call(channel, method, request=b"", timeout=30):
-    """A unary call with bytes for messages: (code, what it says)."""
+    """A unary call with raw bytes as messages: (code, message)."""
     stub = channel.unary_unary(f"/tessera.v1.{method}")
     try:
         stub(request, timeout=timeout)
@@ -44,7 +44,7 @@ def text_field(number, text):
 
 
 def listening_as_a_worker(service):
-    """What a peer says who registers, to whoever listens, as one of the server's own workers."""
+    """Registers at a client listener as one of the server's own workers would."""
     request = text_field(1, "local-0") + text_field(3, "any compiler")
     with grpc.insecure_channel(service.address) as channel:
         check_equal(call(channel, "WorkerService/RegisterWorker", request)[0], grpc.StatusCode.UNIMPLEMENTED,
@@ -67,7 +67,7 @@ def orders(service):
 
 
 def memory_of_waiting_calls(service):
-    """200 requests of 8 MiB at a time: some are turned away, the server stays small."""
+    """200 concurrent requests of 8 MiB: some are rejected, and the server's memory stays small."""
     tensor = text_field(2, bytes(8 << 20))
     request = text_field(3, text_field(1, "0" * 64) + text_field(2, tensor))
     before = processes.peak_rss_bytes(service.process.pid)
@@ -84,12 +84,12 @@ def memory_of_waiting_calls(service):
 
 
 def memory_of_unread_downloads(service):
-    """600 downloads of 8 MiB that nobody reads: each holds a piece, not the blob."""
+    """600 downloads of 8 MiB that are not read: each holds one chunk, not the blob."""
     data = os.urandom(8 << 20)
     digest = hashlib.sha256(data).hexdigest()
     path = service.scratch("noise.onnx")
     path.write_bytes(data)
-    service.cli("compile", path, expect=None)  # no model, but there now
+    service.cli("compile", path, expect=None)  # not a model, but now it exists
     before = processes.peak_rss_bytes(service.process.pid)
     channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
     request = text_field(1, digest)
@@ -108,7 +108,7 @@ def memory_of_unread_downloads(service):
 
 
 def words_to_a_terminal(service):
-    """A name with control characters is refused; what slipped in elsewhere is shown, not obeyed, and is one line of a log."""
+    """Names with control characters are rejected. Elsewhere such characters are escaped on terminals and in the log."""
     answer = service.cli("compile", model_path("tiny:seed=6"), *TINY, "--name", "\x1b[2Jcalm", expect=3)
     check("\x1b" not in answer.err, f"the terminal is told: {answer.err!r}")
     target = service.scratch("loud.textproto")
@@ -122,7 +122,7 @@ def words_to_a_terminal(service):
 
 
 def long_echoes(service):
-    """A refusal that repeats a long input arrives with its type."""
+    """An error that repeats a long input arrives with its type."""
     answer = service.cli("jobs", "--filter", "name = " + "x" * 3000 + " AND AND", "--json", expect=3)
     check(answer.failure.get("message"), f"no typed failure: {answer}")
 
@@ -145,7 +145,7 @@ def exposed_services_want_tls(service):
 
 
 def tokens(service):
-    """Made, shown once, kept as a hash, listed, revoked, all while the service runs."""
+    """A token is created, shown once, stored as a hash, listed and revoked while the service runs."""
     made = service.operator("admin", "token", "create", "--name", "ada", "--role", "client", "--json").json
     token = {"TESSERA_TOKEN": made["secret"]}
     job = service.cli("compile", model_path("tiny:seed=8"), *TINY, "--json", env=token).json["job"]
@@ -153,7 +153,7 @@ def tokens(service):
     held = [path for path in service.data.rglob("*")
             if path.is_file() and made["secret"].encode() in path.read_bytes()]
     check_equal(held, [], "files that hold the token")
-    service.cli("cancel", job["id"], expect=FORBIDDEN)  # a stranger, the job of one who is known
+    service.cli("cancel", job["id"], expect=FORBIDDEN)  # an anonymous client, and the job of an authenticated one
     listed = service.operator("admin", "token", "list", "--json").json["tokens"]
     check(any(entry["name"] == "ada" for entry in listed), f"tokens: {listed}")
     check("secret" not in str(listed) and made["secret"] not in str(listed), "a list with secrets")
@@ -169,8 +169,8 @@ def free_port():
 
 
 def over_tls(service):
-    """An authority of our own, a server that wants credentials, a client with a token, one with a certificate, a worker
-    with a token on the workers' own address."""
+    """A certificate authority, a server that requires credentials, clients with a token and with a certificate, and a
+    worker with a token on the workers' listener."""
     keys = service.scratch("keys")
     service.cli("admin", "certificates", keys, "--host", "build.example.com", "--caller", "client:bob",
                 "--caller", "reader:eve")
@@ -200,7 +200,7 @@ def over_tls(service):
             check_equal(guarded.cli("job", job["id"], "--json", env=eve).json["state"], "SUCCEEDED", "what a reader sees")
             guarded.kill()
             time.sleep(1)
-            guarded.start()  # the worker shakes hands anew between calls that fail at once
+            guarded.start()  # the worker reconnects between calls that fail immediately
             guarded.cli("compile", model_path("tiny:seed=10"), *TINY, env=bob, timeout=20)
         finally:
             worker.terminate()
@@ -208,13 +208,13 @@ def over_tls(service):
 
 
 class Guarded(Service):
-    """A service that wants to know who calls, without workers of its own."""
+    """A service that authenticates its clients, without local workers."""
 
     def __init__(self, flags, env):
         super().__init__(workers=0, arguments=flags, env=env)
 
     def cli(self, *arguments, expect=0, **options):
-        # What start() asks to see whether it answers: a refusal is an answer.
+        # start() uses this to see whether the service answers; a rejection is an answer.
         answer = super().cli(*arguments, expect=None, **options)
         if expect is None and arguments[:1] == ("workers",) and answer.code == FORBIDDEN:
             answer.code = 0

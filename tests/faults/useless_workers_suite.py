@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Local workers that can never work: tesserad ends and says why, and loses nothing, instead of letting jobs wait.
-A client of a server of its own (`--local`) says so at once too."""
+"""Local workers that can never work: tesserad exits with the reason and loses no data, instead of letting jobs wait. A
+client with its own server (`--local`) reports it at once too."""
 # suite: timeout=300
 
 import os
@@ -16,23 +16,23 @@ from e2e import python_package
 from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_path, wait_until
 from suite import check, check_equal, run
 
-REPLACED = "replaced"  # a folder of programs whose worker is of another build
+REPLACED = "replaced"  # a folder of programs whose worker comes from another build
 ANOTHER_RELEASE = "#!/bin/sh\necho 'the server refuses this worker' >&2\nexit 3\n"
 
 
 def detached_job(service):
-    """A job that nobody can do yet."""
+    """A job that no worker can do yet."""
     return service.cli("compile", model_path("tiny:seed=1"), "--target", "host", "--shape", "x=1x8", "--detach", "--json").json["id"]
 
 
 def ends_with(service, code, *arguments):
-    """What tesserad says when it is started with these and ends by itself, with that exit code."""
+    """Output of tesserad with these arguments, which must exit with that code."""
     before = len(service.log)
-    service._arguments = ["--workers", "1", *arguments]  # the next start's
+    service._arguments = ["--workers", "1", *arguments]  # for the next start
     try:
         service.start()
     except AssertionError:
-        pass  # it was quicker than the first answer
+        pass  # it may exit before the first answer
     check_equal(service.process.wait(timeout=PATIENCE_S), code, "exit code")
     return service.log[before:]
 
@@ -55,7 +55,7 @@ def a_job_outlives_them(service):
 
 
 def put_another_build(program, content, build, other):
-    """A program, as it is, but of a build that is called otherwise."""
+    """A copy of a program that reports another build."""
     latter = program.with_name(f"{program.name}.latter")
     latter.write_bytes(content.replace(build.encode(), other.encode()))
     latter.chmod(0o755)
@@ -63,7 +63,7 @@ def put_another_build(program, content, build, other):
 
 
 def a_task_program_of_another_build_does_nothing(service):
-    """Installed over the one that a worker began with, whose started process has ended."""
+    """Replaces the program of a running worker, whose process has ended."""
     program = service.scratch("tessera-task")
     shutil.copy2(BIN / "tessera-task", program)
     service.stop()
@@ -76,7 +76,7 @@ def a_task_program_of_another_build_does_nothing(service):
     content = program.read_bytes()
     check(build.encode() in content, f"{program} does not hold its build {build}")
     put_another_build(program, content, build, other)
-    service.cli("compile", model_path("tiny:seed=4"), *quick)  # by what has started
+    service.cli("compile", model_path("tiny:seed=4"), *quick)  # by the processes that have started
     started = subprocess.run(["pgrep", "-f", f"{program} --serve"], capture_output=True, text=True, check=True).stdout.split()
     for process in started:
         os.kill(int(process), signal.SIGKILL)
@@ -93,14 +93,14 @@ def a_task_program_of_another_build_does_nothing(service):
 
 
 def local_compile(service, programs, data):
-    """`tessera compile --local` by the programs in that folder, of a model that no other case compiles, already running."""
+    """Starts `tessera compile --local` with the programs of that folder, on a model that no other case compiles."""
     return subprocess.Popen([programs / "tessera", "compile", model_path("tiny:seed=2"), "--target", "host", "--shape", "x=1x8",
                              "--local", "--data-dir", data, "--workers", "1", "-o", service.scratch("local.tsra")],
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=service._env)
 
 
 def error_of(command):
-    """What it said to standard error before it ended, far sooner than it waits for a server that is away."""
+    """Its standard error up to its end, which comes far sooner than the timeout for an absent server."""
     try:
         return command.communicate(timeout=PATIENCE_S)[1]
     finally:
@@ -152,7 +152,7 @@ def a_local_server_of_another_build_is_not_used(service):
 
 
 def a_local_command_outlives_the_server_that_another_ended(service):
-    """It starts a service of its own in the same folder, where the job that is acknowledged goes on."""
+    """The client starts its own service in the same folder, where the acknowledged job continues."""
     service.stop()
     service._arguments = ["--workers", "0"]
     service.start()

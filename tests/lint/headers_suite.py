@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Headers compile by themselves, without the precompiled ones that hide a missing include: those that changed last, and some
-more that each commit draws, of which failures are reported only."""
+"""Headers compile alone, without the precompiled ones that hide a missing include. Checks those that changed last, and
+random ones that each commit selects, whose failures are only reported."""
 # suite: timeout=300
 
 import concurrent.futures
@@ -18,7 +18,7 @@ from suite import Reported, check, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["TESSERA_BUILD_DIR"])
-CHANGED, DRAWN = 8, 8  # headers of a run: one of MLIR's takes three seconds
+CHANGED, DRAWN = 8, 8  # headers of a run: one that includes MLIR takes three seconds
 
 
 def git(*words):
@@ -26,8 +26,8 @@ def git(*words):
 
 
 def flags_by_folder():
-    """The flags of that source of each folder which has most of them, without the source, the output and the precompiled
-    header. Files that are compiled as one count for the folders of all."""
+    """For each folder the flags of the source that has most of them, without source, output and precompiled header. A
+    unity source counts for the folders of all its files."""
     found = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         words = [word for word in shlex.split(entry["command"])[1:] if word != "-Winvalid-pch"]
@@ -52,7 +52,7 @@ def flags_by_folder():
 
 
 def chosen(known):
-    """Headers of folders that are compiled: those that changed in the last commits, the latest first, and drawn ones."""
+    """Headers of compiled folders: those that changed in the last commits, latest first, and random ones."""
     there = [name for name in git("ls-files", "*.h") if nearest(known, name)]
     latest = git("diff", "--name-only", "HEAD", "--", "*.h") + git("log", "-n", "20", "--format=", "--name-only", "--", "*.h")
     changed = [name for name in dict.fromkeys(latest) if name in set(there)][:CHANGED]
@@ -66,7 +66,7 @@ def nearest(known, name):
 
 
 def compiled(flags, text):
-    """What the compiler says of these lines; empty: nothing."""
+    """The compiler's messages for these lines; empty if there are none."""
     done = subprocess.run(["clang++-22", *flags, "-Wno-unused", "-fsyntax-only", "-x", "c++", "-"], input=text, cwd=BUILD,
                           capture_output=True, text=True, check=False)
     return done.stderr if done.returncode else ""
@@ -84,7 +84,7 @@ def main():
             raise (AssertionError if name in changed else Reported)(f"{name} does not compile by itself:\n{said[name][:2000]}")
 
     def a_missing_include_is_found():
-        """The check would see one: no flag of these brings a precompiled header."""
+        """The check works: none of these flags loads a precompiled header."""
         name = next(name for name in headers if said[name] == "")
         check("vector" in compiled(nearest(known, name), "std::vector<int> lines;\n"), "a type was known without its include")
     return run("headers", [*((name, lambda name=name: stands_alone(name)) for name in headers),

@@ -1,11 +1,12 @@
-// A plugin of clang-tidy that keeps it to declarations of ours.
+// A clang-tidy plugin that limits it to declarations of this repository.
 //
-// clang-tidy walks every declaration of a translation unit and only skips the checks where one comes from a system
-// header. Walking alone, and asking for the parents of what it found, reads all of a precompiled header (MLIR's has
-// 250 MB), which takes most of its time. The check registered here reports nothing: it is asked about the translation
-// unit before its children are, and leaves only those of our files to walk, as clangd does with the file in its window.
+// clang-tidy traverses all declarations of a translation unit, and skips checks only for those of system headers. The
+// traversal, and the lookup of parents of findings, deserialize the whole precompiled header (MLIR's has 250 MB), which
+// takes most of the time. The check registered here reports nothing. It runs on the translation unit before its
+// children, and restricts the traversal scope to declarations of our files, as clangd does with the open file.
 //
-// The price: a check cannot find a parent of ours outside of our files. All of ours lie in namespaces of ours.
+// The price: a check cannot find a parent outside of our files. All of our code is in our namespaces, so this does not
+// matter.
 
 #include <memory>
 #include <vector>
@@ -29,7 +30,7 @@ class OwnDeclarations : public clang::tidy::ClangTidyCheck {
 
   void check(const clang::ast_matchers::MatchFinder::MatchResult& result) override {
     std::vector<clang::Decl*> own;
-    // Not decls(): it would load those of the precompiled header.
+    // Not decls(), which would deserialize those of the precompiled header.
     for (clang::Decl* declaration : result.Context->getTranslationUnitDecl()->noload_decls()) {
       const clang::SourceLocation location = declaration->getLocation();
       if (!declaration->isFromASTFile() && location.isValid() && !result.SourceManager->isInSystemHeader(location)) {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Includes have one direction: folders of one folder never include each other in a cycle, and where a README holds a table of
-rooms (a fenced block "rooms"), the includes are those of the table."""
+"""Includes have one direction: folders of one folder never include each other in a cycle. If a README contains a table
+of rooms (a fenced block "rooms"), the includes must match it."""
 
 import pathlib
 import re
@@ -18,8 +18,8 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
 def arrows(root, files):
-    """(folder, from, to) -> an include that makes room `from` of `folder` depend on room `to`; files that stand in
-    `folder` itself belong to no room of it."""
+    """(folder, from, to) -> an include that makes room `from` of `folder` depend on room `to`. Files in `folder` itself
+    belong to none of its rooms."""
     found = {}
     for name in files:
         if not OF_PRODUCT.match(name):
@@ -35,7 +35,7 @@ def arrows(root, files):
 
 
 def circles(found):
-    """Each way round, as the includes that close it; a circle of several rooms is told once for its first room."""
+    """Each cycle as the includes that close it; a cycle of several rooms is reported once, for its first room."""
     told = []
     for folder in sorted({folder for folder, _, _ in found}):
         edges = {}
@@ -52,7 +52,7 @@ def circles(found):
 
 
 def shortest(edges, start):
-    """The rooms of the shortest way from `start` back to it, or none."""
+    """The rooms of the shortest cycle through `start`, or none."""
     ways = [[start]]
     reached = set()
     while ways:
@@ -101,7 +101,7 @@ def table_faults(folder, table, found, files):
 
 
 def root_faults(root, files, folder):
-    """Includes, by a room, of a file that stands in `folder` itself."""
+    """Includes, in a room, of a file in `folder` itself."""
     at_root = re.compile(rf'^{folder}/[^/]+\.(h|inc)$')
     return [f"{name} includes {included}" for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")
             and name.count("/") > 1 for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]

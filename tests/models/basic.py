@@ -1,4 +1,4 @@
-"""Single operators and small networks, for tests that want one thing at a time."""
+"""Single operators and small networks, for tests of one thing at a time."""
 
 import numpy as np
 

@@ -26,15 +26,14 @@ def seeded(*key):
 
 
 class GraphBuilder:
-    """Collects nodes and weights. Every emitting method returns the name of its result.
+    """Collects nodes and weights. Each emitting method returns the name of its result.
 
-    Weights are scaled so that activations stay O(1) through the depth of a network (He
-    initialisation where a Relu follows): with plain normal weights a 50-layer network
-    overflows or vanishes, and a comparison of its outputs would say nothing.
+    Weights are scaled so that activations stay O(1) through the depth of a network (He initialisation before a Relu):
+    with plain normal weights a 50-layer network overflows or vanishes, and comparing its outputs would show nothing.
     """
 
     def __init__(self, name, opset=OPSET, prefix=""):
-        """`prefix` begins every name: those in the body of a loop must differ from the outer graph's."""
+        """`prefix` begins each name: names in the body of a loop must differ from the outer graph's."""
         self.name = name
         self.prefix = prefix
         self.opset = opset
@@ -98,7 +97,7 @@ class GraphBuilder:
                        dilations=[dilation, dilation], group=group)
 
     def batch_norm(self, x, channels, gain=1.0):
-        """Inference batch normalisation with statistics that are anything but mean 0, variance 1."""
+        """Inference batch normalisation with statistics far from mean 0 and variance 1."""
         scale = self.uniform((channels,), 0.7 * gain, 1.3 * gain, "bn_scale")
         bias = self.normal((channels,), 0.1, "bn_bias")
         mean = self.normal((channels,), 0.2, "bn_mean")

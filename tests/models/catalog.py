@@ -59,7 +59,7 @@ MODELS = {
     "tiny": basic.tiny,
 }
 
-# The same topology with smaller extents, for tests that want to be quick.
+# The same topology with smaller extents, for fast tests.
 REDUCED = {
     "alexnet": "alexnet:size=67,slim=8,classes=10",
     "vgg19": "vgg19:size=32,slim=8,classes=10",

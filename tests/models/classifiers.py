@@ -1,19 +1,19 @@
 """Classifiers of the years 2012 to 2017. Input `x`: f32 [batch, 3, size, size]; output `logits`: f32 [batch, classes].
 
-`slim` divides the numbers of channels: topology and operators stay, tests get quick.
+`slim` divides the numbers of channels: topology and operators stay, tests become fast.
 """
 
 import numpy as np
 
 from .builder import GraphBuilder
 
-# Local response normalisation with the authors' alpha of 1e-4 does nothing to activations of O(1): the layers before
-# it make them of this magnitude, as images of 0 to 255 do, and a layer behind takes it back.
+# Local response normalisation with the authors' alpha of 1e-4 has no effect on activations of O(1). The layers before
+# it scale them to this magnitude, like images of 0 to 255, and a layer after it scales them back.
 BRIGHT = 100.0
 
 
 class _Network:
-    """A graph, its last value, and the shape of that: [channels, extent, extent]."""
+    """A graph, its last value, and that value's shape: [channels, extent, extent]."""
 
     def __init__(self, name, batch, size, slim):
         self.graph = GraphBuilder(name)
@@ -27,7 +27,7 @@ class _Network:
         return max(1, channels // self.slim)
 
     def conv(self, cout, kernel, stride=1, pad=None, group=1, gain=2.0):
-        """Convolution and Relu; `cout` is the channels of the published network, padding keeps the extent if not given."""
+        """Convolution and Relu; `cout` is the published number of channels. The default padding keeps the extent."""
         pad = kernel // 2 if pad is None else pad
         cout = self.width(cout)
         self.x = self.graph.op("Relu", self.graph.conv(self.x, self.channels, cout, kernel, stride, pad, group, gain=gain))
@@ -52,7 +52,7 @@ class _Network:
         return self
 
     def dense(self, cout):
-        """Fully connected, Relu, Dropout (nothing at inference)."""
+        """Fully connected, Relu, Dropout (identity at inference)."""
         graph, cout = self.graph, self.width(cout)
         self.x = graph.op("Relu", graph.linear(self.x, self.channels, cout, gain=2.0))
         self.channels = cout
@@ -125,7 +125,7 @@ def inception_v1(batch, size=224, classes=1000, slim=1):
 
 
 def densenet121(batch, size=224, classes=1000, slim=1):
-    """Huang et al., "Densely Connected Convolutional Networks": every layer reads all before it in its block."""
+    """Huang et al., "Densely Connected Convolutional Networks": each layer reads all earlier layers of its block."""
     net = _Network("densenet121", batch, size, slim)
     graph, growth = net.graph, net.width(32)
 
@@ -167,7 +167,7 @@ def shufflenet_v1(batch, size=224, classes=1000, slim=1, groups=3):
         return graph.op("Reshape", x, graph.constant([0, channels, extent, extent], "shape", np.int64))
 
     def unit(x, cin, cout, extent, stride, first_group):
-        # A strided unit keeps its input, pooled, beside what it computes.
+        # A strided unit concatenates its pooled input with its result.
         computed = cout - cin if stride == 2 else cout
         middle = cout // 4 // groups * groups
         branch = graph.op("Relu", conv_bn(x, cin, middle, group=first_group))
@@ -179,7 +179,7 @@ def shufflenet_v1(batch, size=224, classes=1000, slim=1, groups=3):
         kept = graph.op("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
         return graph.op("Concat", kept, graph.op("Relu", branch), axis=1)
 
-    # Every extent of channels stays a multiple of the groups.
+    # All channel counts stay multiples of the groups.
     def width(channels):
         return max(1, channels // slim // (4 * groups)) * 4 * groups
 

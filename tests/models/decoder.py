@@ -1,5 +1,5 @@
-"""A decoder of text as ONNX Runtime's exporters write it: Microsoft's operators, weights of 4 or 8 bits, a state of keys
-and values that goes in and comes out."""
+"""A text decoder as ONNX Runtime's exporters write it: Microsoft's operators, weights of 4 or 8 bits, and a state of
+keys and values as inputs and outputs."""
 
 import numpy as np
 from onnx import helper
@@ -10,7 +10,7 @@ MICROSOFT = "com.microsoft"
 
 
 class Decoder:
-    """Weights quantized in blocks along the terms of a sum; `bits` of each element, the first of a byte lowest."""
+    """Weights quantized in blocks along the reduction; `bits` for each element, the first one in the lowest bits of a byte."""
 
     def __init__(self, name, bits, block):
         self.graph = GraphBuilder(name)
@@ -20,7 +20,7 @@ class Decoder:
         return self.graph.op(op, *inputs, outputs=outputs, domain=MICROSOFT, **attributes)
 
     def _packed(self, codes):
-        """Along the last dimension, which is padded with zeros to whole bytes."""
+        """Packs along the last dimension, which is padded with zeros to whole bytes."""
         per = 8 // self.bits
         codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -codes.shape[-1] % per)])
         parts = codes.reshape(*codes.shape[:-1], -1, per).astype(np.uint32)
@@ -28,7 +28,7 @@ class Decoder:
 
     def _quantized(self, rows, columns, deviation, stem, flat=False):
         """Bytes, scales and zero points of normal weights: rows x columns, quantized along the columns. `flat`: the
-        bytes of a row are not split in blocks."""
+        bytes of a row are not split into blocks."""
         blocks = -(-columns // self.block)
         weights = self.graph.random.standard_normal((rows, blocks, self.block)).astype(np.float32) * np.float32(deviation)
         low, high = (np.minimum(weights.min(-1), 0), np.maximum(weights.max(-1), 0))
@@ -75,7 +75,7 @@ def decoder(batch, tokens=1, past=7, layers=2, hidden=64, heads=4, groups=2, inn
     angles = np.arange(positions)[:, None] / 10000 ** (np.arange(head // 2) * 2 / head)
     cosines, sines = graph.constant(np.cos(angles), "cos", np.float32), graph.constant(np.sin(angles), "sin", np.float32)
     x = net.embedding(ids, vocabulary, hidden)
-    # The first norm adds nothing to the embedding.
+    # The first norm has no residual: the embedding is its only input.
     zero = graph.constant(np.zeros((1, 1, hidden)), "nothing", np.float32)
     branch, states = op("Mul", x, zero), []
     for layer in range(layers):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The generated models are what they claim: valid, repeatable, and accepted by ONNX Runtime at batch 1 and 3."""
+"""The generated models are valid and repeatable, and ONNX Runtime accepts them at batch 1 and 3."""
 # suite: timeout=600
 
 import pathlib
@@ -14,14 +14,14 @@ from models import catalog, hostile_models
 from oracle.oracle import Oracle, OracleError
 from suite import check, check_equal, run
 
-# bert_base is bert_tiny with larger extents; here its 440 MB, and those of others, would only cost time.
+# bert_base is bert_tiny with larger extents; its 440 MB, and those of others, would only cost time.
 SPECS = [catalog.REDUCED.get(name, name) for name in catalog.MODELS if name != "bert_base"] + [
     catalog.REDUCED["gpt2"] + ",norm_operator=1", catalog.REDUCED["gpt2"] + ",dynamic_shapes=1",
     catalog.REDUCED["vit_b16"] + ",norm_operator=1", catalog.REDUCED["mi_lstm"] + ",unrolled=1",
     "conv:h=17,w=19,stride=2,group=2", "conv:kh=5,kw=1,pad=2,dilation=2,bias=0", "gemm:m=33,k=65,n=17,transb=1"]
 
-# What ONNX Runtime accepts (some it would only notice when run, some it reads more generously),
-# and what takes it long; all others it must refuse, else our generator does not do what it says.
+# Models that ONNX Runtime accepts (it rejects some only at run time, and reads some more liberally), and models on
+# which it is slow. It must reject all others; otherwise our generator does not do what it says.
 NOT_REFUSED_BY_ORT = {
     "name_is_not_utf8", "input_of_2_40_elements", "element_count_overflows", "outer_product_of_2_40_elements",
     "broadcast_to_2_40_elements", "constant_of_2_40_elements", "rank_1000", "no_outputs", "unbound_dimension",

@@ -1,4 +1,4 @@
-"""Models that grow: families of graphs of any number of nodes, to see what compiling costs as they grow.
+"""Families of graphs with any number of nodes, to measure what compiling costs as models grow.
 
 Each function makes a model of about `nodes` nodes (`parts` operands, results or layers) of small tensors.
 """
@@ -17,10 +17,10 @@ def _start(name, nodes):
 
 
 def _finish(g, *results):
-    """Declares results of the plain shape; those with another one come as (value, shape)."""
+    """Declares results of the common shape; others are given as (value, shape)."""
     for number, result in enumerate(results):
         value, shape = result if isinstance(result, tuple) else (result, (ROWS, COLUMNS))
-        # Not GraphBuilder.output, which looks through all nodes to rename one.
+        # Not GraphBuilder.output, which searches all nodes to rename one.
         name = f"y{number}"
         g.nodes.append(helper.make_node("Identity", [value], [name], name=f"result_{number}"))
         g.outputs.append(helper.make_tensor_value_info(name, 1, shape))
@@ -38,7 +38,7 @@ def _step(g, x, number):
 
 
 def chain(nodes):
-    """Elementwise operations one after the other."""
+    """Consecutive elementwise operations."""
     g, x = _start("chain", nodes)
     for number in range(nodes):
         x = _step(g, x, number)
@@ -87,13 +87,13 @@ def split_work_concat(parts):
 
 
 def outputs(parts):
-    """Many results x + constant, each with another constant."""
+    """Many results x + constant, each with a different constant."""
     g, x = _start("outputs", parts)
     return _finish(g, *(g.op("Add", x, g.constant(np.float32(0.37 * number))) for number in range(parts)))
 
 
 def layers(nodes):
-    """Equal layers of four nodes each, with weights of their own."""
+    """Equal layers of four nodes each, with different weights."""
     g, x = _start("layers", nodes)
     for _ in range(nodes // 4):
         y = g.op("MatMul", x, g.normal((COLUMNS, COLUMNS), 0.2))
@@ -115,7 +115,7 @@ def residual(nodes):
 
 
 def constants(nodes):
-    """Arithmetic on constants, all but the last node."""
+    """Arithmetic on constants in all nodes but the last."""
     g, x = _start("constants", nodes)
     c = g.normal((ROWS, COLUMNS), 1.0)
     for number in range(nodes - 1):

@@ -1,7 +1,6 @@
-"""Models of f16 and bf16 made of float ones: every float weight, constant and value becomes a half.
+"""Converts float models to f16 or bf16: all float weights, constants and values become 16-bit floats.
 
-Inputs and outputs stay f32, converted where they come in and go out, so that a model is given and compared as its
-original is.
+Inputs and outputs stay f32 with casts next to them, so that a model is fed and compared like its original.
 """
 
 import numpy as np
@@ -22,7 +21,7 @@ def half_tensor(array, kind, name):
 
 
 def halve(model, kind):
-    """A copy of `model` that computes in halves of `kind`, "f16" or "bf16"."""
+    """A copy of `model` that computes in `kind`, "f16" or "bf16"."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     graph, half = model.graph, KINDS[kind]
     weights = {i.name for i in graph.initializer}

@@ -1,7 +1,7 @@
-"""Models that must be refused, each with the reason a client may rely on.
+"""Models that must be rejected, each with the reason that a client may rely on.
 
-An entry says which v1.Failure.Reason values are right and which words the failure must contain, so that
-it names the place. More than one reason is listed only where two are equally true of the same bytes.
+An entry lists the accepted v1.Failure.Reason values and words that the failure must contain, so that it names the
+place. More than one reason is listed only if two are equally true of the same bytes.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ class Hostile:
     name: str
     what: str
     reasons: list
-    mentions: list  # every one must occur in the failure's text
+    mentions: list  # each must occur in the failure's text
     make: Callable[[], bytes]
 
 
@@ -55,7 +55,7 @@ def node(op_type, inputs, outputs, name="the_node", **attributes):
 
 
 def add_weight(weight):
-    """y = x + w: the weight is what is wrong."""
+    """y = x + w, with a faulty weight."""
     return model([node("Add", ["x", "w"], ["y"])], initializers=[weight]).SerializeToString()
 
 
@@ -192,7 +192,7 @@ def million_nodes():
     return _model_bytes(graph)
 
 
-# Depth. Encoded by hand: protobuf's own writers refuse to nest this deep.
+# Depth. Encoded by hand, because protobuf's own writers refuse to nest this deep.
 
 def _varint(number):
     out = bytearray()

@@ -1,5 +1,5 @@
-"""Networks of few channels, whose blocks of channels are one: a classifier of small images, and networks from image to
-image. Input `x`: f32 [batch, channels, size, size]."""
+"""Networks of few channels, which fit one channel block: a classifier of small images, and image-to-image networks.
+Input `x`: f32 [batch, channels, size, size]."""
 
 import numpy as np
 
@@ -19,8 +19,8 @@ def resnet20(batch, size=32, classes=10, width=16):
 
 
 def unet(batch, size=256, width=20, classes=3):
-    """Ronneberger et al., "U-Net", as it is exported today: padded convolutions, halves by pooling, nearest neighbours
-    back, and what each level had concatenated. Output `mask`: f32 [batch, classes, size, size]."""
+    """Ronneberger et al., "U-Net", as exported today: padded convolutions, pooling, nearest-neighbour upsampling, and
+    concatenation with each level. Output `mask`: f32 [batch, classes, size, size]."""
     graph, x = _start("unet", batch, size)
     twice = graph.constant(np.array([1, 1, 2, 2], np.float32), "scales")
 

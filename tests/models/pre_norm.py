@@ -1,4 +1,4 @@
-"""Transformers that normalise before each branch: a decoder of text and an encoder of images."""
+"""Transformers that normalise before each branch: a text decoder and an image encoder."""
 
 import numpy as np
 from onnx import numpy_helper
@@ -7,7 +7,7 @@ from .transformer import Transformer
 
 
 def _layer(net, x, activation, mask=None, merged=False, depth=1):
-    """x + attention(norm(x)), then x + mlp(norm(x)); branches are scaled down so that `depth` of them stay O(1)."""
+    """x + attention(norm(x)), then x + mlp(norm(x)); branches are scaled so that sums of `depth` of them stay O(1)."""
     op, gain = net.graph.op, 1 / depth
     x = op("Add", x, net.attention(net.layer_norm(x, 1e-5), mask, merged))
     inner = activation(net.dense(net.layer_norm(x, 1e-5), net.hidden, 4 * net.hidden, gain=2.0))
@@ -28,7 +28,7 @@ def gpt2(batch, layers=12, hidden=768, heads=12, seq=128, vocabulary=50257, posi
     places = graph.normal((positions, hidden), 0.5 * np.sqrt(1 / hidden), "position_embedding")
     x = op("Add", op("Gather", table, ids, axis=0),
            op("Gather", places, graph.constant(np.arange(seq)[None, :], "position_ids", np.int64), axis=0))
-    # Exporters keep one mask for all positions and cut out what the sequence needs.
+    # Exporters keep one mask for all positions and slice it to the sequence length.
     everything = graph.constant(np.tril(np.ones((1, 1, positions, positions), np.bool_)), "causal")
     ends = graph.constant([seq, seq], "ends", np.int64)
     visible = op("Slice", everything, graph.constant([0, 0], "starts", np.int64), ends,
@@ -44,7 +44,7 @@ def gpt2(batch, layers=12, hidden=768, heads=12, seq=128, vocabulary=50257, posi
 
 
 def vit_b16(batch, size=224, patch=16, layers=12, hidden=768, heads=12, classes=1000, norm_operator=0):
-    """Dosovitskiy et al., "An Image is Worth 16x16 Words": patches as tokens behind a token of the class.
+    """Dosovitskiy et al., "An Image is Worth 16x16 Words": patches as tokens after a class token.
 
     Input `x`: f32 [batch, 3, size, size]; output `logits`: f32 [batch, classes].
     """
@@ -55,7 +55,7 @@ def vit_b16(batch, size=224, patch=16, layers=12, hidden=768, heads=12, classes=
     patches = graph.conv(x, 3, hidden, patch, patch, gain=1.0)
     patches = op("Reshape", patches, graph.constant([0, hidden, side * side], "shape", np.int64))
     tokens = op("Transpose", patches, perm=[0, 2, 1])
-    # The token of the class is the same for every image: as many copies as the batch has.
+    # The class token is the same for all images, and is expanded to the batch.
     rows = op("Gather", op("Shape", x), graph.constant([0], "index", np.int64), axis=0)
     copies = op("Concat", rows, graph.constant([-1, -1], "keep", np.int64), axis=0)
     ones = op("ConstantOfShape", graph.constant([3], "rank", np.int64), value=numpy_helper.from_array(np.ones(1, np.int64)))

@@ -15,7 +15,7 @@ FORMS = ("qdq", "qoperator", "dynamic")
 
 
 class Network:
-    """A float model that is taken apart: weights as arrays, nodes in order, readers by value."""
+    """A float model taken apart: weights as arrays, nodes in order, readers by value."""
 
     def __init__(self, model):
         self.model = onnx.ModelProto.FromString(model.SerializeToString())
@@ -69,7 +69,7 @@ class Network:
 
 
 def _symmetric(weight, axis, most):
-    """s8 within [-most, most] and a scale for each slice along `axis`."""
+    """s8 within [-most, most], and a scale for each slice along `axis`."""
     others = tuple(d for d in range(weight.ndim) if d != axis)
     largest = np.maximum(np.abs(weight).max(axis=others), 1e-8)
     scale = (largest / most).astype(np.float32)
@@ -94,7 +94,7 @@ def _is_product(network, node):
 
 
 def observed_values(network):
-    """What has to be measured to quantize statically."""
+    """Values whose ranges static quantization needs."""
     values = []
     for node in network.nodes:
         if _is_product(network, node):
@@ -105,7 +105,7 @@ def observed_values(network):
 
 
 def with_outputs(model, values):
-    """The model with further outputs, for calibration."""
+    """The model with these values as further outputs, for calibration."""
     wider = onnx.ModelProto.FromString(model.SerializeToString())
     known = {o.name for o in wider.graph.output}
     wider.graph.output.extend(helper.make_empty_tensor_value_info(v) for v in values if v not in known)
@@ -139,7 +139,7 @@ class _Writer:
         return self.op("DequantizeLinear", [self.quantized(value), *self.parameters(value)], "dequantized")
 
     def weight(self, node):
-        """Names of the weights in s8 and their scales, with the axis of the output channel."""
+        """Names of the s8 weights and their scales, with the axis of the output channel."""
         weight = self.network.weights[node.input[1]]
         transposed = any(a.name == "transB" and a.i for a in node.attribute)
         axis = 0 if node.op_type == "Conv" or transposed else weight.ndim - 1
@@ -202,16 +202,16 @@ class _Writer:
 
 
 def prepare(model):
-    """The float model without batch normalizations, to be measured and then quantized."""
+    """The float model with batch normalizations folded, to be measured and then quantized."""
     network = Network(model)
     network.fold_batch_norms()
     return network.finish()
 
 
 def quantize(model, ranges, form, reduce_range=False):
-    """`model` as prepare() gives it; `ranges`: (lowest, highest) of each of observed_values(), none for dynamic.
-    `reduce_range`: weights of 7 bits, two products of which fit in 16: x86-64 without VNNI saturates others in ONNX
-    Runtime."""
+    """`model` from prepare(); `ranges`: (lowest, highest) of each of observed_values(), none for dynamic.
+    `reduce_range`: weights of 7 bits, so that the sum of two products fits in 16 bits. On x86-64 without VNNI, ONNX
+    Runtime saturates otherwise."""
     if form not in FORMS:
         raise ValueError(f"no form {form}; there are {', '.join(FORMS)}")
     network = Network(model)

@@ -1,8 +1,8 @@
-"""Graphs nobody designed: operators in a random order on tensors of odd shapes, from a seed.
+"""Random graphs: operators in random order on tensors of odd shapes, from a seed.
 
-A graph of `steps` operators is the beginning of every longer one of its seed, so a failure is made small by taking
-fewer steps. Values stay of order one, and no operator is used where rounding alone decides its result (comparisons,
-arg-max of computed values), so two right answers differ by rounding only.
+A graph of `steps` operators is a prefix of each longer one with its seed, so a failure is reduced by taking fewer
+steps. Values stay O(1), and no operator is used whose result depends on rounding alone (comparisons, arg-max of
+computed values), so two correct results differ by rounding only.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from models.builder import GraphBuilder, seeded
 
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 33, 48, 64)
 LARGE_EXTENTS = (96, 128, 197, 256)
-LARGEST = 40_000  # elements of a tensor; every fifth seed's have ten times as many
+LARGEST = 40_000  # elements of a tensor; every fifth seed has ten times as many
 OPSET = 17
 
 
@@ -34,7 +34,7 @@ class Value:
 
 
 class RandomGraph:
-    """`model` and `arrays` (inputs by name); every value that nothing reads is an output, and now and then another."""
+    """`model` and `arrays` (inputs by name). All unread values are outputs, and sometimes another."""
 
     def __init__(self, seed, steps=None):
         self.random = seeded("random graph", seed)
@@ -73,14 +73,14 @@ class RandomGraph:
         self.values.append(Value(name, shape))
 
     def _value(self, *ranks):
-        """A value of one of these ranks (any without), the latest most often; None where there is none."""
+        """A value of one of these ranks (any by default), the latest most often; None if there is none."""
         fitting = [value for value in self.values if not ranks or value.rank in ranks]
         if not fitting:
             return None
         return fitting[max(-len(fitting), -1 - int(self.random.geometric(0.7) - 1))]
 
     def _step(self):
-        """Adds one operator; one that does not fit what there is, or gives too much, is replaced by another."""
+        """Adds one operator; if it does not fit, or its result is too large, another one is drawn."""
         for _ in range(100):
             before = len(self.graph.nodes), len(self.graph.initializers)
             made = self._pick(*OPERATORS)(self)
@@ -96,7 +96,7 @@ class RandomGraph:
         raise RuntimeError("no operator fits")
 
     def _shapes(self, names, before):
-        """Shapes of new values, as ONNX infers them; None where it cannot."""
+        """Shapes of new values as ONNX infers them; None if inference fails."""
         known = [helper.make_tensor_value_info(v.name, TensorProto.FLOAT, v.shape) for v in self.values]
         graph = helper.make_graph(self.graph.nodes[before[0]:], "step", known,
                                   [helper.make_empty_tensor_value_info(name) for name in names], self.graph.initializers)
@@ -105,7 +105,7 @@ class RandomGraph:
                     for info in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output}
         return [tuple(dim.dim_value for dim in inferred[name].dim) if inferred[name].dim else None for name in names]
 
-    # What follows are operators: each returns (values read, names made), or None where it does not fit.
+    # Operators: each returns (values read, names made), or None if it does not fit.
 
     def unary(self):
         x = self._value()
@@ -306,7 +306,7 @@ class RandomGraph:
         x = self._value(4)
         if x is None:
             return None
-        if self._pick(True, False):  # whole factors: with others rounding decides which element is nearest
+        if self._pick(True, False):  # integer factors: with others rounding decides which element is nearest
             mode, sizes = "nearest", [extent * int(self._pick(1, 2, 3)) for extent in x.shape[2:]]
             coordinates = self._pick("asymmetric", "half_pixel")
         else:

@@ -1,5 +1,5 @@
-"""Networks nobody designed, for dimensions that are ranges: images whose height and width, and sequences whose length, are
-names. From a seed; the smallest sizes may be too small for a window."""
+"""Random networks whose dimensions are ranges: images with symbolic height and width, sequences with symbolic length.
+From a seed; the smallest sizes may be too small for a window."""
 
 import dataclasses
 
@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 class Image:
     name: str
     channels: int
-    size: tuple  # what was done to height and width on the way: equal ones are equal sizes
+    size: tuple  # operations on height and width so far: equal lists mean equal sizes
 
 
 class RangedNetwork:
-    """`model`; `dims` for `--dim`, `largest` by name; `arrays(**sizes)`; `kinds` of what is in it."""
+    """`model`; `dims` for `--dim`; `largest` by name; `arrays(**sizes)`; `kinds` of operations in it."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng([71, seed])
@@ -36,7 +36,7 @@ class RangedNetwork:
         return {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}
 
     def sizes(self, count):
-        """Both ends and odd ones between."""
+        """Both ends, and odd sizes between."""
         greatest = {name: size for name, size in self.largest.items()}
         yield greatest
         yield {name: 1 for name in greatest}
@@ -60,7 +60,7 @@ class RangedNetwork:
         return choices[int(self.random.integers(len(choices)))]
 
     def part(self, *dims):
-        """Elements of the shape of a value, [first]: [count]."""
+        """Elements [first, first + count) of the shape of a value."""
         name, first, count = dims
         return self.op("Slice", [self.op("Shape", [name]), self.const([first]), self.const([first + count])])
 
@@ -124,7 +124,7 @@ class RangedNetwork:
         pads = self.choose(0, 1)
         kind = self.choose("MaxPool", "MaxPool", "AveragePool")
         if kind == "AveragePool" and ceil and self.opset < 19:
-            ceil = 0  # ONNX Runtime divides by what lies outside before opset 19
+            ceil = 0  # before opset 19 ONNX Runtime divides by the number of elements outside too
         y = self.op(kind, [x.name], kernel_shape=[kernel, kernel], strides=[stride, stride], pads=[pads] * 4, ceil_mode=ceil)
         return Image(y, x.channels, (*x.size, ("pool", kernel, stride, pads, ceil)))
 
@@ -162,7 +162,7 @@ class RangedNetwork:
             return None
         other = self.choose(*others)
         size = self.op("Concat", [self.part(other.name, 0, 2), self.part(x.name, 2, 2)], axis=0)
-        # Not nearest: places that the ratio of two sizes makes whole are rounded differently.
+        # Not nearest: coordinates that are integers for the ratio of two sizes are rounded differently.
         y = self.op("Resize", [other.name, "", "", size], mode="linear")
         return Image(self.op("Concat", [x.name, y], axis=1), x.channels + other.channels, x.size)
 
@@ -188,7 +188,7 @@ class RangedNetwork:
         return Image(self.op("Mul", [x.name, self.op("Sigmoid", [y])]), x.channels, x.size)
 
     def step_attention(self, x, _):
-        """Of all pixels to all."""
+        """Attention of all pixels to all."""
         if len(x.size) < 2 and self.largest["h"] * self.largest["w"] > 900:
             return None
         pixels = self.op("Transpose", [self.op("Reshape", [x.name, self.const([0, x.channels, -1])])], perm=[0, 2, 1])
@@ -197,7 +197,7 @@ class RangedNetwork:
         return Image(self.op("Reshape", [mixed, self.op("Shape", [x.name])]), x.channels, x.size)
 
     def step_windows(self, x, _):
-        """Attention within windows of an image that is padded to multiples of them, as Swin has it; perhaps shifted."""
+        """Windowed attention as in Swin, on an image padded to multiples of the window; possibly shifted."""
         window, shifted = self.choose(2, 3, 4), self.choose(False, True)
         c = x.channels
         y = self.op("Transpose", [x.name], perm=[0, 2, 3, 1])
@@ -225,7 +225,7 @@ class RangedNetwork:
         return Image(self.op("Transpose", [self.op("Add", [y, back])], perm=[0, 3, 1, 2]), c, x.size)
 
     def roll(self, x, by):
-        """torch.roll along height and width, as it is exported."""
+        """torch.roll along height and width, as exported."""
         if by == 0:
             return x
         end = self.const([2**62])

@@ -60,7 +60,7 @@ def mi_lstm(batch, steps=16, inputs=784, hidden=1024, classes=10, unrolled=0):
 
 
 def _body(weights, batch, inputs, hidden):
-    """A step as the body of Scan; weights are the outer graph's."""
+    """A step as the body of Scan; its weights come from the outer graph."""
     body = GraphBuilder("step", prefix="step_")
     state, memory, x = (body.input(name, [batch, extent])
                         for name, extent in (("state", hidden), ("memory", hidden), ("x_step", inputs)))

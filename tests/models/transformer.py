@@ -1,4 +1,4 @@
-"""The parts of transformers, decomposed into primitive operators the way exporters of opset 13 do, and BERT."""
+"""Transformer parts, decomposed into primitive operators as exporters of opset 13 do, and BERT."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .builder import OPSET, GraphBuilder
 
 
 class Transformer:
-    """A graph and the layers it is made of. Activations are [batch, seq, hidden].
+    """A graph and the layers built into it. Activations are [batch, seq, hidden].
 
     `norm_operator`: layer normalisation as the operator of opset 17 instead of its parts.
     """
@@ -70,9 +70,9 @@ class Transformer:
         return graph.op("Reshape", x, graph.op("Concat", *parts, axis=0))
 
     def attention(self, x, mask=None, merged=False):
-        """Multi-head self-attention. `mask`, if any, makes scores [batch, heads, seq, seq] into masked ones.
+        """Multi-head self-attention. `mask`, if any, masks scores [batch, heads, seq, seq].
 
-        `merged`: one product gives query, key and value, which Split takes apart.
+        `merged`: one product computes query, key and value, which Split separates.
         """
         op, width = self.graph.op, self.hidden // self.heads
         if merged:
@@ -100,7 +100,7 @@ class Transformer:
         return self.layer_norm(op("Add", branch, x))
 
     def embed(self, ids, vocabulary, positions):
-        """Word, position and segment embeddings. Every token is in segment 0 here."""
+        """Word, position and segment embeddings. All tokens are in segment 0."""
         op, graph = self.graph.op, self.graph
         word = op("Gather", graph.normal((vocabulary, self.hidden), 0.6, "word_embedding"), ids, axis=0)
         position_ids = graph.constant(np.arange(self.seq)[None, :], "position_ids", np.int64)
@@ -139,7 +139,7 @@ def bert(name, batch, layers, hidden, heads, seq, vocabulary, positions=512, dyn
 
 
 def encoder(name, batch, layers, hidden, heads, seq):
-    """Vaswani et al., "Attention Is All You Need": the encoder, its layers normalised behind each branch, ReLU between.
+    """Vaswani et al., "Attention Is All You Need": the encoder, with layer normalisation after each branch and ReLU.
 
     Input `x`: f32 [batch, seq, hidden], embedded already; output `y` of the same shape.
     """

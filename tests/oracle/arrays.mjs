@@ -1,5 +1,5 @@
-// NumPy's .npy and .npz files <-> {type, dims, data} as ONNX Runtime takes them.
-// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html; .npz is a zip of .npy.
+// NumPy's .npy and .npz files <-> {type, dims, data} as ONNX Runtime accepts them. Format:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html; .npz is a zip of .npy.
 
 import { readFileSync, writeFileSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -8,7 +8,7 @@ import * as zlib from 'node:zlib';
 const TYPES = [
   { type: 'float32', descr: '<f4', array: Float32Array },
   { type: 'float64', descr: '<f8', array: Float64Array },
-  { type: 'float16', descr: '<f2', array: Uint16Array }, // ONNX Runtime takes raw bits
+  { type: 'float16', descr: '<f2', array: Uint16Array }, // ONNX Runtime accepts raw bits
   { type: 'int64', descr: '<i8', array: BigInt64Array },
   { type: 'uint64', descr: '<u8', array: BigUint64Array },
   { type: 'int32', descr: '<i4', array: Int32Array },
@@ -35,7 +35,7 @@ function decodeNpy(bytes, place) {
   const count = dims.reduce((a, b) => a * b, 1);
   const size = count * kind.array.BYTES_PER_ELEMENT;
   if (bytes.length - end < size) throw new Error(`${place}: ${bytes.length - end} bytes of data, ${size} expected`);
-  // A copy, since the data in the file need not be aligned to its element.
+  // A copy, because the data in the file may not be aligned to its element.
   const data = new kind.array(new Uint8Array(bytes.subarray(end, end + size)).buffer);
   return { type: kind.type, dims, data };
 }
@@ -53,7 +53,7 @@ function encodeNpy({ type, dims, data }, place) {
   return Buffer.concat([head, Buffer.from(header, 'latin1'), body]);
 }
 
-// Name -> bytes of every member, by the central directory (sizes in local headers may be absent).
+// Name -> bytes of each member, from the central directory (local headers may lack sizes).
 function readZip(bytes, place) {
   let end = bytes.length - 22;
   while (end >= 0 && bytes.readUInt32LE(end) !== 0x06054b50) end--;
@@ -76,7 +76,7 @@ function readZip(bytes, place) {
   return members;
 }
 
-// Members stored, dated 1980-01-01: equal arrays give equal bytes.
+// Members are stored and dated 1980-01-01: equal arrays give equal bytes.
 function writeZip(members) {
   const chunks = [];
   const directory = [];

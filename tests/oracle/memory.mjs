@@ -1,12 +1,11 @@
 #!/usr/bin/env node
-// What ONNX Runtime takes to run a model once, from this process' own counters, as one line of JSON.
+// Memory that ONNX Runtime takes to run a model once, from this process's counters, as one line of JSON.
 //
 //   node --expose-gc memory.mjs MODEL --input x.npz [--threads N]
 //
-// run_bytes: growth of anonymous resident memory from the loaded model to the end of the first run. Weights are kept
-// out of the arena, so that memory freed while loading cannot be used again unseen; the arena never gives any back, so
-// what is resident after the run is its peak. Includes the outputs. total_bytes: the process' peak less what it took
-// before loading.
+// run_bytes: growth of anonymous resident memory from the loaded model to the end of the first run, outputs included.
+// Weights are kept out of the arena, so that the run cannot reuse memory freed while loading. The arena never shrinks,
+// so the memory after the run is its peak. total_bytes: the process's peak above its level before loading.
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

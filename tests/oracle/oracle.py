@@ -11,7 +11,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 class OracleError(RuntimeError):
-    """ONNX Runtime refused a model or an input; the text is its own."""
+    """ONNX Runtime rejected a model or an input; the message is its own."""
 
 
 class Session:
@@ -38,7 +38,7 @@ class Session:
 
 
 class Oracle:
-    """Use as a context manager; its process ends with it."""
+    """A context manager; its process ends with it."""
 
     def __init__(self):
         subprocess.run([FOLDER / "install"], check=True, stdout=subprocess.DEVNULL)
@@ -59,7 +59,7 @@ class Oracle:
 
     @property
     def ended(self):
-        """Whether its process is gone: a model can do that."""
+        """Whether its process has ended: a model can crash it."""
         return self._process.poll() is not None
 
     def call(self, **request):
@@ -75,7 +75,7 @@ class Oracle:
         return answer
 
     def load(self, model, threads=1, optimize="all"):
-        """`optimize`: "disabled" runs the operators as they stand in the model."""
+        """`optimize`: "disabled" runs the operators as they are in the model."""
         return Session(self, self.call(op="load", model=str(model), threads=threads, optimize=optimize))
 
 
@@ -92,7 +92,7 @@ def difference(actual, expected):
     if expected.size == 0:
         return 0.0, 0.0
     if not np.issubdtype(expected.dtype, np.floating):
-        # Differences of i64 may overflow i64 and be rounded away in f64; Python's integers do neither.
+        # Differences of i64 may overflow i64 and lose bits in f64; Python's integers do neither.
         worst = 0 if np.array_equal(actual, expected) else max(
             abs(int(a) - int(e)) for a, e in zip(actual.ravel(), expected.ravel()))
         largest = max(abs(int(expected.max())), abs(int(expected.min())))

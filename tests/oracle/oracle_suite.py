@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Arrays survive the way to ONNX Runtime and back, and the comparison finds what differs."""
+"""Arrays are unchanged on the way to ONNX Runtime and back, and the comparison finds differences."""
 # suite: timeout=300
 
 import json

@@ -1,4 +1,4 @@
-// ONNX Runtime as this project compares against it: CPU, all graph optimisations unless asked for none, operators one after another.
+// Sessions of ONNX Runtime: CPU, all graph optimisations unless disabled, operators executed sequentially.
 
 import ort from 'onnxruntime-node';
 import { readArrays, writeArrays } from './arrays.mjs';
@@ -11,7 +11,7 @@ export function open(model, threads, optimize = 'all') {
     executionMode: 'sequential',
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
-    logSeverityLevel: 4, // errors come back as exceptions
+    logSeverityLevel: 4, // errors are thrown as exceptions
   });
 }
 

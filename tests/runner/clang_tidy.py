@@ -1,4 +1,4 @@
-"""clang-tidy on our sources within a time, latest changes first; a file that nothing changed for is not looked at again."""
+"""Runs clang-tidy on our sources within a time, latest changes first; unchanged files keep their results."""
 
 import concurrent.futures
 import dataclasses
@@ -16,7 +16,7 @@ FILE_SECONDS = 600  # for one file, on a busy machine
 
 @dataclasses.dataclass
 class Outcome:
-    """Which files have findings; how many were looked at now, were known from before, and had no time left."""
+    """Files with findings; numbers of files linted now, known from before, and left out for lack of time."""
     findings: list[str]
     linted: int = 0
     known: int = 0
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def _entries(build):
-    """The database's entries; of files that are compiled as one, each its own."""
+    """The database's entries, with one entry for each file of a unity source."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["file"])
         if not path.name.startswith("unity_"):
@@ -40,9 +40,9 @@ def _entries(build):
 
 
 def _commands(build, root, names):
-    """The compile command of each file, and a folder with a database of just those.
+    """The compile command of each file, and a folder with a database of these.
 
-    A file of several targets has several commands, and clang-tidy would follow each; they differ in nothing it sees.
+    A file of several targets has several commands, and clang-tidy would run each; they do not differ for clang-tidy.
     """
     listed = {entry["file"]: entry for entry in reversed(list(_entries(build)))}
     entries = {name: listed[str(root / name)] for name in names if str(root / name) in listed}
@@ -53,7 +53,7 @@ def _commands(build, root, names):
 
 
 def _latest_first(root, inputs):
-    """Names by how lately they changed, then by how lately something that they include did. `inputs`: name -> files."""
+    """Names by time of their last change, then by that of any file they include. `inputs`: name -> files."""
     def git(*words):
         return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.split()
     changed = git("diff", "--name-only", "HEAD") + git("log", "-n", "300", "--format=", "--name-only")
@@ -67,12 +67,12 @@ def _latest_first(root, inputs):
 
 
 def _tidy(command, root, name):
-    """What it finds in the file and in headers of ours, and whether that is a property of the file."""
+    """Findings in the file and in our headers, and whether they depend on the file only (not on a failed run)."""
     try:
         done = subprocess.run([*command, name], cwd=root, capture_output=True, text=True, timeout=FILE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"{name}: error: {TIDY} took longer than {FILE_SECONDS} s\n", False
-    if "request ignored" in done.stderr:  # of a plugin that cannot be loaded, clang-tidy says no more
+    if "request ignored" in done.stderr:  # clang-tidy's only message about a plugin that cannot be loaded
         return f"{name}: error: {done.stderr}", False
     if done.returncode == 0:
         return "", True
@@ -82,7 +82,7 @@ def _tidy(command, root, name):
 
 
 class _Report:
-    """Writes findings to the log in full and prints each once, however many files include its header."""
+    """Writes findings to the log in full, and prints each once, however many files include its header."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -97,10 +97,10 @@ class _Report:
 
 
 def run(root, build, log, sources, jobs, until=None, plugin=None, settings=(".clang-tidy",), store=None):
-    """Lints the sources; those not begun at `until` (monotonic clock) are left out and counted.
+    """Lints the sources. Sources that have not started at `until` (monotonic clock) are left out and counted.
 
-    `plugin` is a shared library for clang-tidy. `settings`, its sources among them, are files that no result survives a
-    change of; `store` is the folder of known results (default: the user's).
+    `plugin` is a shared library for clang-tidy. `settings` are files that invalidate all results if they change, the
+    plugin's sources included. `store` is the folder of known results (default: the user's).
     """
     commands, database = _commands(build, root, sources)
     options = [f"--load={plugin}"] if plugin else []

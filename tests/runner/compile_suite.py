@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What one checkout compiled with a precompiled header, another finds in ccache (deploy/cmake/compile), and no more than that."""
+"""One checkout finds in ccache what another compiled with a precompiled header (deploy/cmake/compile), and nothing else."""
 # suite: timeout=120
 
 import os
@@ -17,7 +17,7 @@ COMPILE = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "cmake" / "co
 
 
 class Checkout:
-    """One source that uses a header which CMake has precompiled, as CMake's commands do."""
+    """One source with a header that CMake has precompiled, compiled with CMake's commands."""
 
     def __init__(self, folder, text="inline int one() { return 1; }\n"):
         self.root, self.build = folder, folder / "build"
@@ -35,7 +35,7 @@ class Checkout:
                         *[word.replace("PCH", pch) for word in arguments]], cwd=self.build, env=environment, check=True)
 
     def compile(self):
-        """Whether ccache had the answer."""
+        """Whether ccache had the result."""
         self.clang("-Xclang", "-emit-pch", "-Xclang", "-fno-pch-timestamp", "-Xclang", "-include", "-Xclang", "PCH", "-x",
                    "c++-header", "-MD", "-MT", "pch/cmake_pch.hxx.pch", "-MF", "pch/cmake_pch.hxx.pch.d", "-o",
                    "pch/cmake_pch.hxx.pch", "-c", "PCH.cxx")
@@ -79,7 +79,7 @@ def a_checkout_that_is_gone_is_not_asked():
         (folder / "later").mkdir()
         place.symlink_to("later")  # under the same name
         later = Checkout(place)
-        (later.root / "source.cpp").write_text("int three() { return 3 * one(); }\n")  # of which the cache has nothing
+        (later.root / "source.cpp").write_text("int three() { return 3 * one(); }\n")  # whose result the cache lacks
         check_equal(later.compile(), False, "a later checkout finds")
 
 

@@ -1,4 +1,4 @@
-"""What clang-tidy said of a file, kept for as long as nothing that it depends on changes."""
+"""Stores clang-tidy's results for a file until one of its dependencies changes."""
 
 import hashlib
 import os
@@ -7,16 +7,16 @@ import shlex
 import subprocess
 import time
 
-KEEP_DAYS = 30  # for results that nobody asked for
+KEEP_DAYS = 30  # for results that were not used
 
 
 def user_folder():
-    """Of the user and not of a build: what was linted in one checkout need not be linted in the next."""
+    """The user's folder, not the build's: several checkouts share results."""
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "tessera" / "lint"
 
 
 class Dependencies:
-    """The files that went into each object of a Ninja build; Ninja keeps the depfiles that the compiler wrote."""
+    """The files that went into each object of a Ninja build; Ninja keeps the compiler's depfiles."""
 
     def __init__(self, build):
         self._build = build
@@ -34,7 +34,7 @@ class Dependencies:
                 inputs = self._inputs[line.split(":", 1)[0]] = set()
 
     def of(self, command):
-        """What this compile command reads, or None where that is not known: unless it was built since the last change."""
+        """The files that this compile command reads; None if it was not built since the last change."""
         words = shlex.split(command)
         target = words[words.index("-o") + 1]
         inputs = self._inputs.get(target)
@@ -45,7 +45,7 @@ class Dependencies:
             return None
 
     def untouched(self, inputs):
-        """Whether none of them was written since of() looked."""
+        """Whether none of them was written since of() read them."""
         try:
             return all(os.stat(path).st_mtime_ns == self._modified[path] for path in inputs)
         except FileNotFoundError:
@@ -58,10 +58,10 @@ class Dependencies:
 
 
 class Cache:
-    """Findings by key. A key covers the compile command and the content of every file that is read for it."""
+    """Findings by key. A key covers the compile command and the content of all files that it reads."""
 
     def __init__(self, root, checker, store):
-        """`checker` is bytes that say how is checked: the tool's version and its settings."""
+        """`checker`: bytes that identify the check, which are the tool's version and its settings."""
         self._root = os.fsencode(root)
         self._checker = self._digest(checker)
         self._inputs = {}  # path -> digest of its name and content
@@ -69,7 +69,7 @@ class Cache:
         self._store.mkdir(parents=True, exist_ok=True)
 
     def _digest(self, content):
-        """The same in every checkout."""
+        """The path without the checkout's folder."""
         return hashlib.sha256(content.replace(self._root, b".")).digest()
 
     def _input(self, path):
@@ -78,14 +78,14 @@ class Cache:
         return self._inputs[path]
 
     def key(self, command, inputs):
-        """None when it is not known what the file depends on: then its result must not be kept."""
+        """The key; None if the file's dependencies are unknown, in which case its result must not be stored."""
         if inputs is None:
             return None
         parts = [self._checker, self._digest(command.encode()), *sorted(map(self._input, inputs))]
         return hashlib.sha256(b"".join(parts)).hexdigest()
 
     def find(self, key):
-        """The findings kept under this key, "" when there were none, or None."""
+        """The findings stored under this key, "" for none; None if nothing is stored."""
         if key is None or not (self._store / key).exists():
             return None
         os.utime(self._store / key)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Lint fails on what it finds, says what it had no time for, and looks again at what changed and at nothing else."""
+"""Lint fails on findings, reports files that it had no time for, and rechecks only what changed."""
 # suite: timeout=300
 
 import contextlib
@@ -26,7 +26,7 @@ BAD_SOURCE = "int* two() { return 0; }\n"
 
 
 class Checkout:
-    """Two sources, one of them with a header, as a Ninja build has them."""
+    """Two sources, one of them with a header, as in a Ninja build."""
 
     def __init__(self, folder, store, flags=""):
         self.root = pathlib.Path(folder)
@@ -50,7 +50,7 @@ class Checkout:
         subprocess.run(["ninja", "-C", str(self.build)], check=True, stdout=subprocess.DEVNULL)
 
     def lint(self, build=True, **options):
-        """What was printed, and the outcome as (findings, linted, known, unseen)."""
+        """The output, and the outcome as (findings, linted, known, unseen)."""
         if build:
             self.compile()
         with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -90,7 +90,7 @@ def changes_are_linted():
 
 
 def unbuilt_changes_are_not_kept():
-    """Before a build it is not known what an edited file includes."""
+    """Before a build the includes of an edited file are unknown."""
     with checkout() as tree:
         tree.lint()
         later = time.time_ns() + 10**9
@@ -136,7 +136,7 @@ def crashes_are_not_kept():
 
 
 def plugin_sees_ours():
-    """What the plugin leaves to walk is the source and the headers it includes, and nothing of a precompiled one."""
+    """The plugin leaves the source and its own headers to traverse, and nothing of a precompiled one."""
     plugin = pathlib.Path(os.environ["TESSERA_BUILD_DIR"]).resolve() / "lib" / "libtessera_lint_scope.so"
     if not plugin.exists():
         raise Skip(f"{plugin.name} is built by tests/run --lint")

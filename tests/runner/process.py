@@ -1,4 +1,4 @@
-"""Runs a command so that nothing of it survives: own session, deadline, output to a log."""
+"""Runs a command so that none of its processes survives: own session, deadline, output to a log."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ def _signal_group(pid, number):
 
 
 def run_logged(command, log, timeout, cwd, env=None):
-    """Returns (exit code, output); the code is 124 when `timeout` seconds were not enough.
+    """Returns (exit code, output); the code is 124 after `timeout` seconds.
 
-    Whatever the command started and left in its process group is killed when it ends.
+    Kills all remaining processes of the command's process group when it ends.
     """
     with open(log, "w+", encoding="utf-8", errors="replace") as stream:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=cwd,
@@ -26,11 +26,11 @@ def run_logged(command, log, timeout, cwd, env=None):
             returncode = 124
             _signal_group(process.pid, signal.SIGTERM)
             try:
-                process.wait(timeout=15)  # time to stop what it started in sessions of their own
+                process.wait(timeout=15)  # time to stop processes that it started in sessions of their own
             except subprocess.TimeoutExpired:
                 pass
         finally:
-            # Also on Ctrl-C, which the new session keeps from reaching the child.
+            # Also on Ctrl-C, which does not reach the child in its own session.
             _signal_group(process.pid, signal.SIGKILL)
             process.wait()
         stream.seek(0)

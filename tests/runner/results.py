@@ -1,4 +1,4 @@
-"""Counts of test cases and what failed, and how to read them from GoogleTest, CTest, lit and our own suites."""
+"""Counts of test cases and their failures, read from GoogleTest, CTest, lit and our own suites."""
 
 import dataclasses
 import json
@@ -17,14 +17,14 @@ def excerpt(text, lines=EXCERPT_LINES):
 @dataclasses.dataclass
 class Failure:
     name: str
-    detail: str = ""  # an excerpt of what it printed
+    detail: str = ""  # an excerpt of its output
 
     def __str__(self):
         return "\n    ".join([f"FAILED {self.name}", *(line[:400] for line in self.detail.splitlines())])
 
 
 class Report(Failure):
-    """What a case found that fails nothing."""
+    """A finding that fails nothing."""
 
     def __str__(self):
         return super().__str__().replace("FAILED", "reported", 1)
@@ -35,7 +35,7 @@ class Result:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    fatal: bool = False  # nothing after this step can work
+    fatal: bool = False  # no later step can work
     failures: list[Failure] = dataclasses.field(default_factory=list)
     reports: list[Report] = dataclasses.field(default_factory=list)
 
@@ -103,7 +103,7 @@ def lit(path):
 
 
 def suite(name, output, returncode):
-    """Cases of a suite by its last line `name: N passed, N failed[, N skipped][, N reported]`; none at all is a failure."""
+    """Cases of a suite by its last line `name: N passed, N failed[, N skipped][, N reported]`; no case is a failure."""
     result = Result()
     lines = re.findall(r"^\S+: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?(?:, (\d+) reported)?$", output, re.MULTILINE)
     if not lines:

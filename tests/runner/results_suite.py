@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The test command counts what ran: failures, crashes and suites that end early are never lost."""
+"""The test command counts all cases: failures, crashes and suites that end early are never lost."""
 # suite: timeout=60
 
 import contextlib
@@ -61,7 +61,7 @@ def suite_lines():
     for output, code, expected in (
             ("ok a\nmine: 3 passed, 0 failed\n", 0, (3, 0, 0)),
             ("FAILED b: reason\nmine: 3 passed, 1 failed, 2 skipped\n", 1, (3, 1, 2)),
-            ("FAILED b: reason\nmine: 3 passed, 2 failed\n", 1, (3, 2, 0)),  # one of them not named
+            ("FAILED b: reason\nmine: 3 passed, 2 failed\n", 1, (3, 2, 0)),  # one of them without a name
             ("ok a\nTraceback\n", 1, (0, 1, 0)),
             ("mine: 3 passed, 0 failed\n", 139, (3, 1, 0)),
             ("reported b: found\nmine: 3 passed, 0 failed, 1 reported\n", 0, (3, 0, 0)),
@@ -83,7 +83,7 @@ def lives(pid):
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
-    # A zombie that init has not collected yet is as good as gone.
+    # A zombie that init has not reaped yet counts as ended.
     return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
@@ -102,7 +102,7 @@ def nothing_survives():
 
 @contextlib.contextmanager
 def turn_of(cmake, ctest, seconds, within=None, preset="pretended"):
-    """A turn of a group, with these scripts as its tools; gives its result. `within`: seconds left of the run."""
+    """Runs a group with these scripts as its tools; returns its result. `within`: seconds left of the run."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for tool, script in (("cmake", cmake), ("ctest", ctest)):

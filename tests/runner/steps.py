@@ -22,10 +22,10 @@ SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "
 class Context:
     preset: str
     jobs: int
-    sizes: frozenset  # of suites that are run beside the plain ones: slow, large
-    selected: Callable[[str], bool]  # whether --only lets a name through
+    sizes: frozenset  # of suites that run in addition to the plain ones: slow, large
+    selected: Callable[[str], bool]  # whether --only selects a name
     turn: str = ""  # one of turns.GROUPS, or drawn
-    until: float | None = None  # on the monotonic clock: when what may be left out for lack of time ends; None: never
+    until: float | None = None  # monotonic time after which optional work is left out; None: no limit
 
     @property
     def build(self):
@@ -51,7 +51,7 @@ def command(context, name, command, timeout, fatal=False):
 
 
 def _reported(result):
-    """The result, its failures a line for each as they come; the summary at the end has all that they printed."""
+    """Prints one line for each failure and returns the result; the summary at the end has the full output."""
     for failure in result.failures:
         print(": ".join([f"FAILED {failure.name}", *failure.detail.splitlines()[:1]])[:400])
     return result
@@ -76,7 +76,7 @@ def build(context):
 
 
 def sources(*patterns):
-    """Our files, tracked or about to be."""
+    """Our files, tracked or new."""
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns], cwd=ROOT,
                             capture_output=True, text=True, check=True).stdout
     return [name for name in listed.splitlines() if (ROOT / name).exists()]
@@ -121,7 +121,7 @@ def unit_tests(context):
 
 
 def ctest(context, build, names, log, env, timeout=3000):
-    """These tests of a build folder."""
+    """Runs these tests of a build folder."""
     reports = context.logs / f"{log}-gtest"
     shutil.rmtree(reports, ignore_errors=True)
     junit = context.logs / f"{log}.xml"
@@ -155,7 +155,7 @@ def _declared(path):
 
 
 def suite_path(name):
-    """Of "folder/stem"."""
+    """The path of "folder/stem"."""
     return ROOT / "tests" / f"{name}_suite.py"
 
 
@@ -180,7 +180,7 @@ def suites(context):
 
 
 def suite(context, name, timeout=None, env=None, mark=""):
-    """One suite, by the name of its folder and its own; `mark` tells runs of the same one apart."""
+    """Runs one suite, given as folder/name; `mark` distinguishes several runs of one suite."""
     path, log = suite_path(name), suite_log(context, name, mark)
     start = time.monotonic()
     returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout or declared_timeout(name), cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Groups of tests that run once more on top of the rest. CI has no time for all of them, so each commit draws one."""
+"""Groups of tests that run once more after the others. CI has no time for all groups, so each commit selects one."""
 
 import dataclasses
 import re
@@ -11,13 +11,13 @@ import steps
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Tests that are built anew and run with a sanitizer beneath them, or run as on a host with AVX2 alone."""
-    preset: str  # asan or tsan; "": what is built already, as on a host with AVX2 alone
+    """Tests that are rebuilt with a sanitizer, or run as built on a host limited to AVX2."""
+    preset: str  # asan or tsan; "": the existing build, on a host limited to AVX2
     tests: tuple
     suites: tuple = ()
 
 
-# As on a host with AVX2 alone: what makes code for this host and runs it.
+# On a host limited to AVX2: tests that generate code for this host and run it.
 LIMITED = {
     "avx2-kernels": Group("", (
         "codegen_chips_test", "codegen_contraction_test", "codegen_grouped_product_test", "codegen_loops_test",
@@ -31,8 +31,8 @@ LIMITED = {
     "avx2-networks": Group("", (), ("e2e/chains", "e2e/random_chains", "e2e/random_graphs", "e2e/verify", "e2e/variants")),
 }
 
-# None of the sanitized ones links MLIR, or the server's services: each of these takes longer to build than TURN_S. Task
-# processes have bounds on their address space, which shadow memory exceeds: their tests are left out.
+# No sanitizer group links MLIR or the server's services, which take longer to build than TURN_S. Task processes limit
+# their address space, which shadow memory exceeds, so their tests are left out.
 GROUPS = {
     "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")),
     "scheduler": Group("asan", ("scheduler_test", "simulation_test", "every_operation_test", "action_key_test",
@@ -51,17 +51,17 @@ GROUPS = {
                               "cancellation_test", "worker_test")),
     **LIMITED,
 }
-TURN_S = 480  # a turn's build and tests
+TURN_S = 480  # seconds for a group's build and tests
 
 
 def group_in_turn():
-    """The name of the group that this commit's turn is: each commit draws one."""
+    """The name of the group that this commit selects."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=steps.ROOT, capture_output=True, text=True, check=True).stdout
     return sorted(GROUPS)[int(commit[:12], 16) % len(GROUPS)]
 
 
 SANITIZER_OPTIONS = {
-    # Each fault at every seventieth operation, and a tenth of the seeds: the same code, ten times as slow.
+    # A fault at every seventieth operation, and a tenth of the seeds: the same code runs, ten times as slow.
     "TESSERA_FAULT_STRIDE": "70",
     "TESSERA_SIMULATION_SEEDS": "1 200",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -70,7 +70,7 @@ SANITIZER_OPTIONS = {
 
 
 def avx2_alone():
-    """What makes processes describe this host as one of x86-64 with AVX2 and no more; nothing of it on another host."""
+    """Environment that limits this host's description to x86-64 with AVX2; empty on other hosts."""
     level = (steps.ROOT / "compiler/target/builtin/x86-64-v3.textproto").read_text()
     return {"TESSERA_HOST_FEATURES": ",".join(re.findall(r'^  features: "(.*)"$', level, re.MULTILINE))}
 
@@ -92,13 +92,13 @@ def turn_tests(context):
 
 
 class _Turn:
-    """The time of a group: what is left when it ends is reported, and fails nothing."""
+    """The time of a group. A group that runs out of time is reported and fails nothing."""
 
     def __init__(self, name, until):
         self._name, self._begin, self._until = name, time.monotonic(), until
 
     def left(self, most):
-        """Seconds that a step of so many at most may take; none, or fewer: the time is over."""
+        """Seconds for a step that takes at most `most`; zero or less when the time is over."""
         return most if self._until is None else min(most, self._until - time.monotonic())
 
     def late(self, failures):
@@ -111,7 +111,7 @@ class _Turn:
         return self.late(result.failures) if result.failed and self.left(1) <= 0 else result
 
     def ctest(self, context, folder, tests, log, env):
-        """Unit tests. With results, or a test that CTest told had failed before it was ended: that decides."""
+        """Unit tests. Test results count, as does a failure that CTest printed before it was stopped."""
         result = steps.ctest(context, folder, tests, log, env, max(1, self.left(3000)))
         told = (context.logs / f"{log}.xml").exists() or "***" in (context.logs / f"{log}.log").read_text(errors="replace")
         return result if told else self.unless_late(result)
@@ -130,7 +130,7 @@ def _sanitized(context, turn, group):
 
 
 def _limited(context, turn, group):
-    """Runs tests and suites as on a host with AVX2 alone. A suite that finds something fails, also when it is ended."""
+    """Runs tests and suites as on a host limited to AVX2. A finding of a suite fails, even if the suite was stopped."""
     total = turn.ctest(context, context.build, group.tests, "avx2-ctest", avx2_alone()) if group.tests else results.Result()
     for name in group.suites:
         left = turn.left(steps.declared_timeout(name))
