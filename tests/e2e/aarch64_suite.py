@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A sample of models compiled for AArch64 and run by libtessera_rt under QEMU, against ONNX Runtime: plainly, and between
-guard pages at both ends."""
+"""A sample of models compiled for AArch64 and run by libtessera_rt under QEMU, compared with ONNX Runtime: without
+guards, and between guard pages at both ends."""
 # suite: timeout=600
 
 import pathlib
@@ -18,7 +18,7 @@ from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of
 from oracle.oracle import Oracle, difference
 from suite import Skip, check, check_equal, run
 
-TARGETS = ("aarch64", "neoverse-n1", "neoverse-v1")  # NEON alone, with dot products and f16, of an SVE machine
+TARGETS = ("aarch64", "neoverse-n1", "neoverse-v1")  # NEON only, with dot products and f16, of an SVE machine
 PROGRAM = BIN / "run_artifact_aarch64"
 SYSROOT = "/usr/aarch64-linux-gnu"
 node = helper.make_node
@@ -30,8 +30,8 @@ def values(*shape, dtype=np.float32):
 
 
 def eight_bits():
-    """An 8-bit convolution and an 8-bit product, with the scales that models have. Weights of the convolution have seven
-    bits: on x86-64 without VNNI, ONNX Runtime adds pairs of products in 16 bits, which eight would saturate."""
+    """An 8-bit convolution and an 8-bit product with realistic scales. The convolution's weights have seven bits: on
+    x86-64 without VNNI, ONNX Runtime adds pairs of products in 16 bits, which eight bits would saturate."""
     image, matrix = random.integers(0, 256, (1, 5, 9, 11), np.uint8), random.integers(-128, 128, (7, 33), np.int8)
     scale, zero = lambda value: np.array(value, np.float32), lambda value, dtype: np.array(value, dtype)
     constants = {"s": scale(0.05), "zu": zero(120, np.uint8), "zs": zero(0, np.int8), "so": scale(0.9),
@@ -47,7 +47,7 @@ def half():
 
 
 def mixture():
-    """What moves data: slices, transposes, gathers, reductions over odd extents."""
+    """Data movement: slices, transposes, gathers, reductions over odd extents."""
     nodes = [node("Transpose", ["x"], ["t"], perm=[2, 0, 1]), node("Gather", ["t", "at"], ["g"], axis=1),
              node("ReduceMean", ["g"], ["m"], axes=[2]), node("ArgMax", ["x"], ["i"], axis=2), node("Erf", ["m"], ["y"]),
              node("Resize", ["v", "", "by"], ["r"], mode="linear")]

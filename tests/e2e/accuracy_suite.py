@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`tessera verify`: an artifact against the outputs of a reference, as a CI job asks, with a JUnit report."""
+"""`tessera verify` in a CI job: an artifact is compared with reference outputs, and a JUnit report is written."""
 # suite: timeout=300
 
 import pathlib
@@ -18,7 +18,7 @@ MODEL = "conv:h=17,w=19,stride=2,relu=1"
 
 
 class Case:
-    """An artifact, its inputs, and what ONNX Runtime makes of them."""
+    """An artifact, its inputs, and ONNX Runtime's outputs."""
 
     def __init__(self, service):
         self.service = service

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Questions about a model that compile nothing: `tessera ops`, `check` and `explain`, with real processes."""
+"""Commands that analyse a model without compiling it: `tessera ops`, `check` and `explain`, with real processes."""
 # suite: timeout=900
 
 import json
@@ -18,7 +18,7 @@ from e2e.tessera_e2e import Service, model_path, wait_until
 from models import hostile_models
 from suite import check, check_equal, run
 
-# What a check may answer for a model that compilation refuses with this reason.
+# Reasons that a check may give for a model that compilation rejects with this reason.
 EXIT_CODES = {"INVALID_MODEL": 3, "UNBOUND_DIMENSION": 3, "LIMIT_EXCEEDED": 3, "UNSUPPORTED_OPERATOR": 4,
               "MISSING_BLOB": 5}
 
@@ -34,7 +34,7 @@ def save(service, name, nodes, inputs, outputs, opset=13):
     return path
 
 
-# ops
+# tessera ops
 
 def operators_have_versions(service):
     table = service.cli("ops", "--json").json
@@ -71,7 +71,7 @@ def operators_need_a_worker(_):
         check("tessera-worker" in answer.err, f"the error does not say what to do: {answer}")
 
 
-# check
+# tessera check
 
 def a_check_finds_every_bad_node(service):
     model = save(service, "bad", [
@@ -137,7 +137,7 @@ def hostile_models_are_answered(service):
     check_equal(after, before, "workers after all hostile models")
 
 
-# explain
+# tessera explain
 
 SHAPE = ["--shape", "x=1x3x224x224"]
 
@@ -158,14 +158,14 @@ def an_explanation_shows_before_and_after(service):
     check_equal(len(after["nodes"]), len(plan["steps"]), "groups after")
     check(len(after["nodes"]) < len(before["nodes"]), "nothing was fused")
 
-    # The work is the convolutions' and it does not change by fusing; folded normalizations may only lessen it, and
-    # Winograd's domain needs down to a quarter of the multiplications.
+    # The convolutions dominate the work, and fusion does not change it. Folded normalizations only reduce it, and
+    # Winograd needs down to a quarter of the multiplications.
     conv = sum(int(node["flops"]) for node in before["nodes"] if node["op"] == "Conv")
     groups = sum(int(node["flops"]) for node in after["nodes"])
     check(3.5e9 < conv < 3.7e9, f"{conv} flops in ResNet-18's convolutions, expected 3.6 G")
     check(conv / 4 <= groups < 1.05 * sum(int(node["flops"]) for node in before["nodes"]), f"{groups} flops after")
 
-    # Every group is fed and read, and edges go forward.
+    # Each group is fed and read, and edges go forward.
     for graph in (before, after):
         read = {edge["from"] for edge in graph["edges"]}
         check({node["id"] for node in graph["nodes"]} <= read, "a node that nothing reads")
@@ -221,7 +221,7 @@ def what_cannot_compile_is_not_explained(service):
     check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason")
 
 
-# As jobs
+# As jobs.
 
 def questions_are_jobs(service):
     service.cli("check", model_path("tiny:seed=40"), "--shape", "x=1x8", "--name", "asked-about")

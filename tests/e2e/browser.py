@@ -1,4 +1,4 @@
-"""A headless Chromium for a suite, and what is asked of every page: anyone can use it, and it asks nobody else."""
+"""A headless Chromium for a suite, and the checks of each page: it is accessible and loads nothing from other hosts."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ PATIENCE_S = 120  # generous: a shared machine must not fail a test
 
 
 class Browser:
-    """Use as a context manager; `base` is where paths begin."""
+    """A context manager; `base` is the address before the paths."""
 
     def __init__(self, base):
         self.base = base
@@ -25,7 +25,7 @@ class Browser:
         self._axe = (AXE / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
         options = Options()
         options.binary_location = "/usr/bin/chromium"
-        # Chromium's own sandbox wants namespaces, which containers and root lack; it sees pages of this test alone.
+        # Chromium's own sandbox needs namespaces, which containers and root lack; it sees only pages of this test.
         for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                      "--disable-background-networking", "--disable-component-update", "--disable-sync",
                      "--hide-scrollbars"):
@@ -43,14 +43,14 @@ class Browser:
         self._driver.quit()
 
     def look(self, size=DESKTOP, colours="light"):
-        """From now on at this size, in light or dark."""
+        """Sets the window size and the light or dark scheme."""
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                      {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False})
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                      {"features": [{"name": "prefers-color-scheme", "value": colours}]})
 
     def before_each_page(self, script):
-        """Runs in each page before its own scripts."""
+        """Runs in each page before the page's own scripts."""
         self._driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": script})
 
     def go(self, path):
@@ -58,7 +58,7 @@ class Browser:
         self._driver.get(self.base + path)
 
     def open(self, path):
-        """Loads a page and waits until it shows what it is about."""
+        """Loads a page and waits until its main content is shown."""
         self.go(path)
         self.settle()
 
@@ -70,7 +70,7 @@ class Browser:
         return self._driver.execute_script(text, *arguments)
 
     def wait(self, expression, what):
-        """Until the expression is true; answers what it is then."""
+        """Waits until the expression is true, and returns its value."""
         give_up = time.monotonic() + PATIENCE_S
         while time.monotonic() < give_up:
             answer = self.script(f"return {expression}")
@@ -97,18 +97,18 @@ class Browser:
         self.script("document.querySelector(arguments[0]).click()", selector)
 
     def violations(self, *rules):
-        """What axe finds on the page as it is now, by all its rules or by these."""
+        """Findings of axe on the current page, by all of its rules or these."""
         found = self._driver.execute_async_script(
             self._axe + ";const done = arguments[1]; axe.run(document, {resultTypes: ['violations'],"
             "...(arguments[0].length ? {runOnly: {type: 'rule', values: arguments[0]}} : {})}).then(done)", rules)
         return [f"{each['id']}: {each['help']}: {each['nodes'][0]['html'][:160]}" for each in found["violations"]]
 
     def overflow(self):
-        """By how many pixels the page is wider than what one sees."""
+        """Pixels by which the page is wider than the window."""
         return self.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     def complaints(self):
-        """Errors on the console since it was last asked, and requests that left this service."""
+        """Console errors since the last call, and requests that left this service."""
         errors = [entry["message"] for entry in self._driver.get_log("browser") if entry["level"] == "SEVERE"]
         for entry in self._driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
@@ -119,7 +119,7 @@ class Browser:
         return errors
 
     def webp(self, left, top, width, height):
-        """A picture of a part of the page, also of what one would scroll to."""
+        """A picture of a part of the page, including parts outside of the window."""
         taken = self._driver.execute_cdp_cmd("Page.captureScreenshot", {
             "format": "webp", "quality": 70, "captureBeyondViewport": True,
             "clip": {"x": left, "y": top, "width": width, "height": height, "scale": 1}})

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Work is paid for once: equal requests hit the cache or join, equal workloads are compiled once, builds repeat."""
+"""Work is done once: equal requests hit the cache or join, equal workloads are compiled once, builds are reproducible."""
 # suite: timeout=900
 
 import concurrent.futures
@@ -90,7 +90,7 @@ def equal_requests_join(service):
 
 
 def workloads_are_reused(service):
-    # The same layers at the same extents, other weights: only what holds weights differs.
+    # The same layers with the same extents and other weights: only files with weights differ.
     first = service.compile(model_path("gemm:m=64,k=128,n=128"))
     check_equal(int(first.job["compile_result"]["workloads_reused"]), 0, "workloads reused by the first")
     model = service.scratch("other.onnx")
@@ -104,7 +104,7 @@ def workloads_are_reused(service):
 
 
 def retrained_small_models_share_their_code(service):
-    """Of models whose weights alone differ, the second one's code is known, and is what it would be without that."""
+    """For models that differ only in weights, the second one reuses the first one's code, and gets the same code without it."""
     shape, name = {"x": [1, 8]}, "retrained"
     made = [service.compile(model_path(f"tiny:seed={seed}"), shape, "--name", name) for seed in range(91, 97)]
     for index, each in enumerate(made):

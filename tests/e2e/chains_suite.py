@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Products that feed each other: run slice by slice or declined, the same results as ONNX Runtime, and said so."""
+"""Chains of products run slice by slice or are declined. Results equal ONNX Runtime's, and the decision is reported."""
 # suite: timeout=900
 
 import pathlib
@@ -16,11 +16,11 @@ from oracle.oracle import Oracle, difference
 from suite import check, run
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
-CHIP = "cascadelake"  # what is decided is asked of one chip, whichever this host is; what is run is this host's
+CHIP = "cascadelake"  # decisions are checked for one chip, whichever host this is; runs use this host
 
 
 class Model:
-    """Nodes in a row, one result; weights and inputs from one seed."""
+    """Consecutive nodes with one result; weights and inputs from one seed."""
 
     def __init__(self):
         self.random = np.random.default_rng(7)
@@ -84,21 +84,21 @@ def convolutions(model, channels, height, width, middle, outputs, first, second,
 
 
 def decisions_of(service, path):
-    """Decisions about chains, a longer one behind what it begins with, and the workloads that run slice by slice."""
+    """Decisions about chains, a longer one after its own prefix, and the workloads that run slice by slice."""
     explained = service.cli("explain", path, "--target", CHIP, "--json").json
     found = explained["plan"]["report"].get("decisions", [])
     chains = [decision for decision in found if decision["kind"] == "fuse-chain"]
     text = service.cli("explain", path, "--target", CHIP).out
     for decision in chains:
         check(decision["reason"] in text, f"the text does not give the reason {decision['reason']!r}")
-    # A convolution in Winograd's domain has slices of its own.
+    # A Winograd convolution has its own slices.
     sliced = [workload["schedule"]["phases"][-1] for workload in explained["plan"]["workloads"]
               if workload.get("slices") and not workload.get("algorithm", "").startswith("winograd")]
     return chains, [tile for tile in sliced if tile.get("join") == "SHAR"]
 
 
 def results_agree(service, oracle, path, arrays, *arguments, target="host"):
-    """Equal to ONNX Runtime with one thread and with two."""
+    """Results equal ONNX Runtime's with one thread and with two."""
     session = oracle.load(path)
     expected, _ = session.run(arrays)
     session.close()
@@ -111,7 +111,7 @@ def results_agree(service, oracle, path, arrays, *arguments, target="host"):
 
 
 def agrees(service, oracle, build, arguments, taken):
-    """Equal to ONNX Runtime with one thread and with two; `taken`: what must be decided, None for either."""
+    """Results equal ONNX Runtime's with one thread and with two. `taken`: the required decision, None for either."""
     model = Model()
     path = model.save(service, build(model, *arguments))
     chains, sliced = decisions_of(service, path)
@@ -124,8 +124,8 @@ def agrees(service, oracle, build, arguments, taken):
 
 
 def running_softmax(service, oracle, batch, rows, depth, keys, width, masked):
-    """Rows of scores too long for the cache come in blocks of keys; the first `masked` keys count for nothing, so that
-    whole blocks are masked. All scores together exist nowhere."""
+    """Rows of scores that exceed the cache are computed in blocks of keys. The first `masked` keys are masked, so that
+    whole blocks are. The full score matrix is never stored."""
     model = Model()
     path = model.save(service, attention(model, batch, rows, depth, keys, width))
     model.arrays["x2"][..., :masked] = -np.inf
@@ -151,8 +151,8 @@ def added_mask(model, scores, rows, keys, window):
 
 
 def chosen_mask(model, scores, rows, keys, strict):
-    """What torch.tril becomes: a triangle of ones that decides between the score and the lowest number. `strict`: the
-    first row sees no key, and is the mean of all values."""
+    """The export of torch.tril: a triangle of ones selects the score or the lowest number. `strict`: the first row sees
+    no key, and is the mean of all values."""
     ones = model.op("ConstantOfShape", model.constant(np.array([1, rows, keys])),
                     value=numpy_helper.from_array(np.ones(1, np.float32)))
     triangle = model.op("Trilu", ones, model.constant(np.array(keys - rows - strict)), upper=0)
@@ -161,7 +161,7 @@ def chosen_mask(model, scores, rows, keys, strict):
 
 
 def masked_keys_are_skipped(service, oracle, mask, batch, rows, depth, keys, width, argument):
-    """Keys that a constant mask removes from whole slices are not computed; what is computed is what it was."""
+    """Keys that a constant mask removes from whole slices are skipped; the results do not change."""
     model = Model()
     scores = model.op("Mul", model.op("MatMul", model.input(batch, rows, depth), model.input(batch, depth, keys)),
                       model.constant(np.float32(depth ** -0.5)))
@@ -175,7 +175,7 @@ def masked_keys_are_skipped(service, oracle, mask, batch, rows, depth, keys, wid
 
 
 def causal_operator(service, batch, heads, rows, depth):
-    """Attention with is_causal, against NumPy."""
+    """Attention with is_causal, compared with NumPy."""
     model = Model()
     names = [model.input(batch, heads, rows, depth) for _ in range(3)]
     path = model.save(service, [model.op("Attention", *names, is_causal=1)], opset=23)
@@ -205,7 +205,7 @@ def normalized(model, value, width):
 
 
 def residual_norm(model, rows, depth, width, kept):
-    """A product with bias and residual, its rows normalized; `kept`: the sum goes on beside them, as before a block."""
+    """A product with bias and residual and normalized rows; `kept`: the sum is a result too, as before a residual block."""
     x = model.op("Add", model.op("MatMul", model.input(rows, depth), model.weight(depth, width)), model.weight(width))
     total = model.op("Add", x, model.input(rows, width))
     result = normalized(model, total, width)
@@ -213,7 +213,7 @@ def residual_norm(model, rows, depth, width, kept):
 
 
 def mean_square_norm(model, rows, depth, width):
-    """Root mean square, no mean taken out, behind a product without bias."""
+    """Root mean square normalization, without subtracting the mean, after a product without bias."""
     x = model.op("MatMul", model.input(rows, depth), model.weight(depth, width))
     square = model.op("ReduceMean", model.op("Mul", x, x), axes=[-1])
     return [model.op("Div", x, model.op("Sqrt", model.op("Add", square, model.constant(np.float32(1e-5)))))]
@@ -224,7 +224,7 @@ def product_softmax(model, rows, depth, width):
 
 
 def layers(model, rows, *widths):
-    """Three products in a row, and what normalizes the last one's rows."""
+    """Three consecutive products, and the normalization of the last one's rows."""
     x = model.input(rows, widths[0])
     for fan_in, fan_out in zip(widths, widths[1:]):
         x = model.op("Relu", model.op("MatMul", x, model.weight(fan_in, fan_out)))
@@ -240,7 +240,7 @@ def inverted(model, channels, expanded, height, width):
 
 
 def agrees_for_every_target(service, oracle, build, arguments):
-    """What one chip runs as one step, built for each chip whose code this host runs, and in plain loops."""
+    """Chains that one chip runs as one step, built for each chip whose code this host runs, and in plain loops."""
     model = Model()
     path = model.save(service, build(model, *arguments))
     chains, sliced = decisions_of(service, path)
@@ -277,7 +277,7 @@ CASES = (
     (convolutions, (31, 61, 127, 40, 23, 3, 1, 2), None),
 )
 
-# Chains that end with rows normalized, or are of three members.
+# Chains that end with normalized rows, or have three members.
 LONGER = (
     (residual_norm, (4099, 64, 131, False)),
     (residual_norm, (4099, 65, 128, True)),
@@ -290,7 +290,7 @@ LONGER = (
 # batch, rows, depth, keys, width, masked keys
 LONG = ((12, 2048, 64, 2048, 64, 0), (5, 517, 31, 9001, 29, 700), (2, 531, 31, 8003, 45, 1))
 
-# mask, batch, rows, depth, keys, width, and how far a window reaches, or whether the diagonal is masked as well
+# mask, batch, rows, depth, keys, width, and the reach of a window, or whether the diagonal is masked too
 MASKED = (
     (added_mask, 12, 512, 64, 512, 64, 0),
     (added_mask, 3, 387, 31, 401, 29, 0),

@@ -31,7 +31,7 @@ def tiny(service, *arguments):
 
 def exit_codes(service):
     free = socket.socket()
-    free.bind(("127.0.0.1", 0))  # bound, not listening: nobody answers here
+    free.bind(("127.0.0.1", 0))  # bound but not listening: no server answers here
     nowhere = f"127.0.0.1:{free.getsockname()[1]}"
     model, garbage = model_path(TINY), service.scratch("garbage.onnx")
     garbage.write_bytes(b"\xff" * 100)
@@ -167,7 +167,7 @@ def workers_drain(service):
     def state(worker):
         return {w["id"]: w["state"] for w in service.cli("workers", "--json").json["workers"]}[worker]
 
-    # One after the other, four jobs each: any one job may have gone to the other worker anyway.
+    # Four jobs each, one after the other: a single job might have gone to the other worker by chance.
     workers = [worker["id"] for worker in service.wait_for_workers(2)]
     for worker, other in (workers, workers[::-1]):
         service.operator("workers", "--drain", worker)
@@ -203,7 +203,7 @@ def cancelled_jobs_end(service):
     ended = service.cli("watch", job, "--json", expect=7).out.splitlines()
     last = json.loads(ended[-1])
     check_equal((last["state"], last["failure"]["reason"]), ("CANCELLED", "CANCELLED"), "state and reason")
-    service.cli("cancel", job)  # a second time changes nothing
+    service.cli("cancel", job)  # repeating it changes nothing
     check_equal(service.cli("job", job, "--json").json, last, "job after a second cancel")
 
 
@@ -253,7 +253,7 @@ def artifact_is_a_zip(service):
         check(all(info.compress_type == zipfile.ZIP_STORED for info in names.values()), "a member is compressed")
         manifest = json.loads(archive.read("manifest.json"))
     printed = service.cli("inspect", compiled.artifact, "--json").json
-    # `inspect` prints empty fields too, the file leaves them out.
+    # `inspect` prints empty fields too; the file omits them.
     check_equal([{key: value for key, value in each.items() if value != []} for each in printed["outputs"]],
                 manifest["outputs"], "outputs of `inspect` and of manifest.json")
     check_equal(printed["outputs"][0]["shape"], ["1", "8"], "shape of y")
@@ -288,7 +288,7 @@ def run_takes_npy(service):
 
 
 def weights_lie_beside_the_model(service):
-    """What exporters write of large models: the file is found without a word, or named where it is elsewhere."""
+    """External data of large models: the file is found, or the error names it if it is elsewhere."""
     folder = service.scratch("with spaces")
     folder.mkdir()
     model, weights = folder / "model.onnx", folder / "model.onnx.data"
@@ -309,7 +309,7 @@ def weights_lie_beside_the_model(service):
 
 
 def links_beside_the_model_stay_there(service):
-    """A link out of the model's folder is not followed, unless its target is named; those of Hugging Face's cache are."""
+    """A link out of the model's folder is followed only if its target is named; links of Hugging Face's cache are followed."""
     shapes, secret = {"x": [3, 784]}, service.scratch("secret")
     repository = service.scratch("hub") / "models--org--mlp"
     snapshot, blobs = repository / "snapshots" / "4f1ab2", repository / "blobs"
@@ -437,7 +437,7 @@ def records_are_asked_and_travel(service):
         check_equal(int(answer["imported"]), imported, "records of another host")
     there = service.cli("records", "--json", "--filter", f'host = elsewhere AND {mine}').json["records"]
     check_equal(sorted(r["median_ms"] for r in there), sorted(r["median_ms"] for r in records), "what came over")
-    lost = json.loads(moved.splitlines()[0])  # in a workload of its own, and slower than the default's
+    lost = json.loads(moved.splitlines()[0])  # in its own workload, and slower than the default's
     lost.update(id="lost", workload_hash="a" * 64, target_name="of its own", baseline_ms=lost["median_ms"] / 2)
     lines.write_text(json.dumps(lost) + "\n")
     service.operator("records", "import", lines)
@@ -516,7 +516,7 @@ def targets_are_described(service):
     description.write_text(re.sub(r'^name: ".*"', 'name: "my-chip"', text))
     service.cli("targets", "--validate", description)
     service.cli("targets", "--register", description)
-    service.cli("targets", "--register", description)  # equal content again
+    service.cli("targets", "--register", description)  # the same content again
     service.cli("compile", model_path(TINY), "--target", "my-chip", "--shape", "x=1x8", "-o", service.scratch("t.tsra"))
     description.write_text(description.read_text().replace("vector_bits: 256", "vector_bits: 7"))
     problems = service.cli("targets", "--validate", description, "--json", expect=3).json["problems"]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`tessera compare`, and the example for CI that uses it: commands of the examples are run as they stand."""
+"""`tessera compare`, and the example for CI that uses it: the example's commands run unchanged."""
 # suite: timeout=300
 
 import json
@@ -24,7 +24,7 @@ CHAIN = "input A[192, 192], B[192, 192]; S[i, j] += A[i, k] * B[k, j]; O[i, j] =
 
 
 class Artifacts:
-    """One program, compiled fully and on plain loops, which is slower by far."""
+    """One program, compiled fully and as plain loops, which are much slower."""
 
     def __init__(self, service):
         source = service.scratch("chain.te")
@@ -38,7 +38,7 @@ class Artifacts:
 
 
 def itself_is_no_slower(artifacts):
-    # Two loads of one file differ by where they lie; ten times slower is not among what chance does.
+    # Two loads of one file differ by their addresses; chance does not make one ten times slower.
     answer = artifacts.compare(artifacts.fast, artifacts.fast, "--json", "--fail-above", "900%").json
     check(answer["passed"] and answer["same_model"], answer)
     check_equal({step["code"] for step in answer["steps"]}, {"same"}, "code")
@@ -72,7 +72,7 @@ def wrong_requests_say_what_is_accepted(artifacts):
 
 
 class Repository:
-    """What the examples think of: a model with its inputs and expected outputs, and ci/check-model."""
+    """The files that the examples assume: a model with its inputs and expected outputs, and ci/check-model."""
 
     def __init__(self, service):
         self.folder = service.folder / "repository"
@@ -93,7 +93,7 @@ class Repository:
 
 
 def variables_of(path):
-    """What the example sets, and its one command."""
+    """The example's settings, and its one command."""
     text = path.read_text(encoding="utf-8")
     command = re.search(r"ci/check-model .*", text).group(0)
     return command, dict(re.findall(r"^\s+(INPUTS|REFERENCE|FAIL_ABOVE): (\S+)$", text, re.MULTILINE))
@@ -104,7 +104,7 @@ def examples_run_as_they_stand(repository):
         shutil.rmtree(repository.folder / "last", ignore_errors=True)
         command, variables = variables_of(CI / name)
         check_equal(sorted(variables), ["FAIL_ABOVE", "INPUTS", "REFERENCE"], f"variables of {name}")
-        variables["FAIL_ABOVE"] = "900%"  # what a busy machine does to 50 us is not what is tested
+        variables["FAIL_ABOVE"] = "900%"  # noise of 50 us on a busy machine is not under test
         for time in ("first", "second"):
             done = repository.run(command, **variables)
             check_equal(done.returncode, 0, f"{name}, the {time} time: {done.stdout}{done.stderr}")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The scripts that `tessera completion` prints, run by the shells they are for: what is completed is what is accepted."""
+"""The scripts that `tessera completion` prints, run by their shells: completions are exactly the accepted words."""
 
 import json
 import os
@@ -14,7 +14,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import BIN
 from suite import Skip, check, check_equal, run
 
-# A command line, the words that must be offered behind it, and words that must not be.
+# A command line, words that must be offered after it, and words that must not be.
 LINES = (
     ("tessera com", {"compile", "compare", "completion"}, {"jobs"}),
     ("tessera --json rec", {"records"}, {"compile"}),
@@ -26,8 +26,8 @@ LINES = (
     ("tessera admin token create --role ", {"reader", "client", "operator", "worker"}, {"create"}),
     ("tessera compile --pre", {"--precision"}, set()),
     ("tessera compile --precision ", {"model", "bf16"}, set()),
-    ("tessera compile --js", {"--json"}, set()),  # of the program, accepted anywhere
-    ("tessera admin delete --jo", {"--job"}, set()),  # within an option group
+    ("tessera compile --js", {"--json"}, set()),  # an option of the program, accepted anywhere
+    ("tessera admin delete --jo", {"--job"}, set()),  # inside an option group
     ("tessera completion ", {"bash", "zsh", "fish"}, set()),
     ("tessera compile one", {"one model.onnx"}, {"compile"}),
     ("tessera compile -o one", {"one model.onnx"}, set()),
@@ -68,7 +68,7 @@ def bash_completes(folder):
         done = subprocess.run(["bash", "-c", BASH, "bash", script], input="\n".join(line.split(" ")) + "\n", text=True,
                               capture_output=True, check=False, cwd=folder)
         check_equal([done.returncode, done.stderr], [0, ""], f"bash on '{line}'")
-        # Where the function has nothing to say, bash completes files by itself (complete -o default).
+        # If the function returns nothing, bash completes file names (complete -o default).
         return done.stdout.split() or [path.name for path in folder.iterdir()]
 
     check_lines(words)
@@ -89,7 +89,7 @@ def fish_completes(folder):
 
 
 def zsh_reads_it(folder):
-    """Its widget needs a terminal; here the function is defined, and its table read."""
+    """The zsh widget needs a terminal; this defines the function and reads its table."""
     script = script_for("zsh", folder)
     look = ("compdef() { print compdef $*; }; source $1; typeset -a subcommands flags takes choices; _tessera_place 'admin token'; "
             "print -l -- ${subcommands%%:*}; _tessera_choices 'admin token create' --role; print -l -- $choices")
@@ -99,7 +99,7 @@ def zsh_reads_it(folder):
 
 
 def every_command_is_in_it(folder):
-    """What --help of each command lists is offered, and what is offered has a --help."""
+    """All words of each command's --help are offered, and each offered command has a --help."""
     script = script_for("bash", folder).read_text()
     places = [line.strip()[1:-2] for line in script.splitlines() if line.startswith("    '") and line.endswith("')")]
     check(len(places) > 40 and "records best" in places, f"places: {places}")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Convolutions, transposed ones and pools of random shapes, strides, paddings, dilations and groups, in one to three
-dimensions, between tensors as models have them: against ONNX Runtime, for the targets that this machine can run in turns, with guarded
-memory."""
+"""Convolutions, transposed convolutions and pools of random shapes, strides, paddings, dilations and groups, in one to
+three dimensions and in models' layouts, compared with ONNX Runtime; rotates over the targets that run here, with
+guarded memory."""
 # suite: timeout=900
 
 import pathlib
@@ -17,12 +17,12 @@ from e2e.tessera_e2e import Service, runnable_targets, target_in_turn, target_na
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
-LAYERS = 6  # of one model
-TOLERANCE = 2e-5  # of the output's largest magnitude; sums are added in another order, some in Winograd's domain
+LAYERS = 6  # layers in one model
+TOLERANCE = 2e-5  # of the output's largest magnitude; the order of sums differs, and some use Winograd
 
 
 class Layers:
-    """Layers side by side in one model, each with an input and an output of its own."""
+    """Independent layers in one model, each with its own input and output."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ class Layers:
                  kernel_shape=kernel, strides=strides, dilations=dilations, pads=pads, group=groups)
 
     def square(self):
-        """3x3 with stride 1, as what may be in Winograd's domain: channels in one block and in several, of odd counts too."""
+        """3x3 with stride 1, candidates for Winograd: channels in one block and in several, also odd counts."""
         dilation = int(self.pick(1, 1, 1, 2, 3))
         c, k = (int(self.pick(8, 12, 16, 17, 20, 24, 32, 40, 48, 100)) for _ in range(2))
         size = [max(int(self.pick(5, 7, 13, 14, 28, 31)), 2 * dilation + 1) for _ in range(2)]
@@ -83,8 +83,8 @@ class Layers:
                  dilations=dilations, pads=pads, output_padding=extra, group=groups)
 
     def decoder(self):
-        """Upsampling layers behind one another, transposed convolutions and pixel shuffles of both modes, as networks
-        that make images have them: channels of whole blocks and not, what is cut off and what is not."""
+        """Consecutive upsampling layers, transposed convolutions and pixel shuffles of both modes, as in image
+        generators: channels in full blocks and not, with and without cropping."""
         i = len(self.nodes)
         rank, channels = int(self.pick(1, 2, 2, 3)), int(self.pick(16, 32, 48))
         size = [int(self.pick(3, 5, 6) if rank < 3 else 3) for _ in range(rank)]
@@ -92,7 +92,7 @@ class Layers:
         self.inputs[chain[0]] = self.values(int(self.pick(1, 1, 2)), channels, *size)
 
         def layer(operator, *weights, **attributes):
-            # Of unit gain at most: a tanh of large sums makes much of little.
+            # Unit gain at most: a tanh of large sums magnifies small differences.
             weights = [value / np.float32(np.sqrt(channels * np.prod(value.shape[2:]))) for value in weights]
             names = [f"{letter}{i}_{len(chain)}" for letter, _ in zip("wb", weights)]
             self.constants.update(zip(names, weights))
@@ -147,8 +147,9 @@ def agrees(service, oracle, target, name, nodes, inputs, outputs, constants, *ar
 
 
 def between_planes(service, oracle, target):
-    """Layers of few channels on images that do not fit near, in Winograd's domain: changes of layout before and behind ride
-    in the slices of its stages. Odd extents, filled up blocks, one block of channels and several, lines of no whole vector."""
+    """Layers of few channels in Winograd's domain on images that exceed the near cache. Layout changes before and after
+    them run in the slices of their stages. Odd extents, padded blocks, one channel block and several, rows that are no
+    whole vectors."""
     layers = Layers(0)
     for batch, c, k, height, width, pad in ((1, 16, 16, 129, 131, 1), (2, 17, 40, 131, 61, 0), (1, 32, 24, 97, 160, 1)):
         layers.add("Conv", layers.values(batch, c, height, width), [layers.values(k, c, 3, 3), layers.values(k)],
@@ -162,7 +163,7 @@ def between_planes(service, oracle, target):
     pins.write_text("\n".join(chosen) + "\n")
     explained = service.cli("explain", path, "--target", target, "--pin", pins, "--nodes").out
     moved = [line for line in explained.splitlines() if "what is moved" in line]
-    # Of chips with more cores than there are slices, stages have none.
+    # On chips with more cores than slices the stages have none.
     check(any(line.startswith("taken") for line in moved) or "not cut into slices" in explained,
           f"nothing rides for {target_name(target)}: {moved}")
     agrees(service, oracle, target, "between-planes", layers.nodes, layers.inputs, layers.outputs, layers.constants,

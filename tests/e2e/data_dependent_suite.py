@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Results whose shape the data decide: against ONNX Runtime, at odd sizes, with nothing found and with everything."""
+"""Results with data-dependent shapes, compared with ONNX Runtime, at odd sizes, with no element found and with all."""
 # suite: timeout=900
 
 import pathlib
@@ -58,7 +58,7 @@ def scores(batches, classes, count):
     return random.uniform(size=(batches, classes, count)).astype(np.float32)
 
 
-# What a detector does behind its network: the best boxes of each class, their coordinates, scores and labels.
+# The end of a detector: the best boxes of each class, their coordinates, scores and labels.
 HEAD = [node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"], ["chosen"]),
         node("Gather", ["chosen", "one"], ["label"], axis=1),
         node("Gather", ["chosen", "two"], ["index"], axis=1),
@@ -166,7 +166,7 @@ def agrees(service, oracle, name, nodes, inputs, outputs, constants, target="hos
 
 
 def one_artifact_gives_many_shapes(service, oracle):
-    """The same artifact, in this process and by the service: each run has the shape of its own data."""
+    """One artifact, in this process and through the service: the output shape of each run follows its data."""
     path = model_of(service, "many", [node("NonZero", ["x"], ["y"])], {"x": sparse((6, 5), 1)}, {"y": (I64, 2)})
     compiled = service.compile(path)
     check("int64[2,<=30]" in service.cli("inspect", compiled.artifact).out, "inspect does not show the bound")
@@ -185,7 +185,7 @@ def one_artifact_gives_many_shapes(service, oracle):
 
 
 def one_artifact_slices_anywhere(service, oracle):
-    """Every start and end around a dimension, as numbers of the data: what NumPy makes of them."""
+    """All starts and ends around a dimension, computed from data: results equal NumPy's."""
     path = model_of(service, "anywhere", [node("Slice", ["x", "start", "end", "axis"], ["y"]),
                                           node("ReduceSum", ["y", "axis"], ["sum"], keepdims=0)],
                     {"x": sparse((2, 4), 1), "start": np.zeros(1, np.int64), "end": np.zeros(1, np.int64)},
@@ -200,7 +200,7 @@ def one_artifact_slices_anywhere(service, oracle):
 
 
 def one_artifact_has_its_window_anywhere(service, oracle):
-    """x[:, i : i + 3] with i of the data: what must know how long it is takes it for whole; as a result, it may be shorter."""
+    """x[:, i : i + 3] with i from data: operators that need its length use the full extent; as a result it may be shorter."""
     x = random.standard_normal((2, 8, 5)).astype(np.float32)
     constants = {"three": np.array([3]), "one": np.array([1]), "axis": np.array([1]), "merge": np.array([2, -1]),
                  "kernel": random.standard_normal((4, 3, 2)).astype(np.float32), "beside": random.standard_normal((3, 5)).astype(np.float32),

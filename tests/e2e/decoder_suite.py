@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A decoder of text, its weights of 4 or 8 bits, writes token by token: logits and state of every step against ONNX
-Runtime's, each side on its own state."""
+"""A text decoder with weights of 4 or 8 bits generates token by token: logits and state of each step are compared with
+ONNX Runtime's, each side with its own state."""
 # suite: timeout=600
 
 import pathlib
@@ -44,7 +44,7 @@ def same(outputs, expected, what):
 
 
 def write(service, oracle, path, artifact, steps, mask_of, state):
-    """Generates greedily on both sides; `mask_of(count)` is the mask for so many tokens in all."""
+    """Generates greedily on both sides; `mask_of(count)` is the mask for `count` tokens in all."""
     session = oracle.load(path)
     ours, theirs, tokens, count, written = dict(state), dict(state), PROMPT, PROMPT.shape[1], []
     for step in range(steps):
@@ -62,7 +62,7 @@ def write(service, oracle, path, artifact, steps, mask_of, state):
 
 
 def state_in_a_buffer(service, oracle, bits):
-    """One artifact for all steps: the state's length is that of the buffer, the mask says how much of it counts."""
+    """One artifact for all steps: the state has the buffer's length, and the mask selects the valid part."""
     path, length = model(service, bits), 13
     compiled = service.compile(path, None, "--dim", "N=1", "--dim", f"past={length}", "--dim", f"total={length}",
                                "--dim", f"tokens=1,{PROMPT.shape[1]}")
@@ -71,7 +71,7 @@ def state_in_a_buffer(service, oracle, bits):
 
 
 def state_that_grows(service, oracle, bits):
-    """A variant for each step, whose inputs are as long as the text is."""
+    """A variant for each step, whose inputs have the text's length."""
     path, steps = model(service, bits), 4
     first, flags = PROMPT.shape[1], []
     for step in range(steps):
@@ -100,11 +100,11 @@ def sequences_of_different_lengths(service, oracle):
 
 
 def weights_stay_small(service):
-    """The artifact stores what the model stores: two weights of 4 bits in a byte, where they are many."""
+    """Large weights are stored as in the model: two 4-bit weights in a byte."""
     path = service.scratch("wide.onnx")
     path.write_bytes(catalog.build("decoder:hidden=256,inner=512,groups=4,heads=16,block=32").SerializeToString())
     stored = sum(len(weight.raw_data) for weight in onnx.load(path).graph.initializer)
-    for batch in (1, 8):  # few rows read packed weights where they are multiplied, many widen them first
+    for batch in (1, 8):  # few rows read packed weights in the product, many widen them first
         compiled = service.compile(path, None, "--dim", f"N={batch}")
         weights = int(service.cli("inspect", compiled.artifact, "--json").json["weights_bytes"])
         # Zero points become floats; embedding and rotary tables stay.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""A service with TLS and two workers on other hosts, by the lines of the documentation alone: four network namespaces,
-each with a folder and an /etc/hosts of its own. Says how long it takes from nothing to a model that runs."""
+"""A service with TLS and two workers on other hosts, by the documentation's lines alone: four network namespaces, each
+with its own folder and /etc/hosts. Prints the time from nothing to a running model."""
 # suite: timeout=300
 
 import os
@@ -33,7 +33,7 @@ def blocks_of_the_section():
 
 
 class Host:
-    """A machine: its network, its names, its folder."""
+    """A machine: its network, its host names, its folder."""
 
     def __init__(self, root, name, mark):
         self.folder, self.name, self.mark = root / name, name, mark
@@ -55,7 +55,7 @@ class Host:
         return done
 
     def shell(self, text, **options):
-        """Runs lines as somebody would type them; what goes on in the background writes to a log."""
+        """Runs lines as a person would type them; background commands write to a log."""
         with open(self.folder / "log", "ab") as log:
             done = subprocess.run(self.command("bash", "-ec", text), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
                                   if options.get("answer") else log, stderr=log, text=True, timeout=120, check=False,
@@ -75,7 +75,7 @@ class Host:
 
 
 def connect(server, others):
-    """A wire from the server to each of the others, who do not reach each other."""
+    """A link from the server to each of the others, which cannot reach each other."""
     server.knows("127.0.0.1")
     for number, other in enumerate(others, 1):
         near, far = f"near{number}", f"far{number}"
@@ -126,7 +126,7 @@ def by_the_documentation_alone():
         check("median" in said and "build-1" in said and "build-2" in said, said)
         print(f"   from nothing: the service and its tokens {served_s:.1f} s, both workers {worked_s:.1f} s, a model compiled "
               f"and run {whole_s:.1f} s")
-        # What the page says of strangers holds on this network.
+        # The page's statements about anonymous clients hold on this network.
         check_equal(ada.call("tessera", "--server", f"{SERVER}:7400", "--tls-ca", "ca.pem", "jobs", expect=None).returncode,
                     11, "without a token")
         check_equal(ada.call("tessera", "--server", f"{SERVER}:7400", "jobs", expect=None).returncode, 8, "without TLS")

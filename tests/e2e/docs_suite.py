@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""The documentation: its links lead somewhere, its commands work, its references are complete, anyone can read it.
+"""The documentation: links have targets, commands work, references are complete, and the pages are accessible.
 
-    docs_suite.py --record [PAGE...]      writes what the commands of pages answer into them
+    docs_suite.py --record [PAGE...]      writes the output of the pages' commands into them
 """
 # suite: timeout=600
 
@@ -25,8 +25,8 @@ DOCS = ROOT / "clients" / "docs"
 SITE = BUILD / "site" / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted((DOCS / "pages").glob("*.md"))}
 METHODS = {f"design-{path.stem}": path.read_text() for path in sorted((DOCS / "design").glob("*.md"))}
-RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose commands are run, and for how long at most
-OWN_SERVICE = {"tour"}  # starts its own
+RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose commands are run, and their time limits
+OWN_SERVICE = {"tour"}  # starts its own service
 SEARCHES = {"tuning"}
 HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "server/README.md", "tests/README.md",
                 "compiler/intrinsic/README.md", "compiler/search/README.md", "compiler/simulator/README.md")
@@ -38,7 +38,7 @@ import cli_reference  # noqa: E402
 
 
 class Page(html.parser.HTMLParser):
-    """What a page's links lead to and what can be led to in it."""
+    """The links of a page, and its link targets."""
 
     def __init__(self, path):
         super().__init__()
@@ -87,7 +87,7 @@ def links_lead_somewhere(site):
 
 
 def outside_links_are_known(site):
-    """The pages work offline: what lies outside is few, and never needed to show a page."""
+    """The pages work offline: external links are few, and no page needs one to be shown."""
     outside = {link for page in site.values() for link in page.links if re.match(r"https?:|/", link)}
     allowed = re.compile(r"http://127\.0\.0\.1:7480/$|https://google\.aip\.dev/|/$")
     check_equal([link for link in outside if not allowed.match(link)], [], "links to elsewhere")
@@ -103,7 +103,7 @@ def named_paths_exist():
 
 
 class Programs:
-    """The command lines of the programs as they say themselves."""
+    """The command lines of the programs, from their help."""
 
     def __init__(self):
         self.commands = {}
@@ -112,7 +112,7 @@ class Programs:
                 self.commands[command.words] = command
 
     def fault(self, words):
-        """What is wrong with a command; empty: nothing."""
+        """The error in a command; empty if there is none."""
         at, rest = (pathlib.PurePath(words[0]).name,), list(words[1:])
         known, positionals = set(self.commands[at].flags), 0
         while rest:
@@ -154,7 +154,7 @@ def commands_are_real(programs):
     texts = {**{f"{stem}.md": text for stem, text in (PAGES | METHODS).items()}, **{name: (ROOT / name).read_text() for name in HANDED_ROUND}}
     for name, text in texts.items():
         typed = [block.text for block in page_samples.blocks(text, "sh")]
-        # What prose names in backquotes may leave out what is needed, and is right in what it has.
+        # Commands that prose names in backquotes may omit required parts, and must be correct otherwise.
         named = [inline for inline in re.findall(r"`(tessera(?:d|-worker)? -?-?\w[^`]*)`", page_samples.FENCE.sub("", text))
                  if not re.search(r"[|\[]|\.\.\.|\bCOMMAND\b", inline)]
         for script in [*typed, *named]:
@@ -167,7 +167,7 @@ def commands_are_real(programs):
 
 
 def a_wrong_command_is_noticed(programs):
-    """The check above is one."""
+    """The check above finds faults."""
     for words in (["tessera", "compil", "x"], ["tessera", "compile", "x", "--no-such-flag"], ["tessera", "admin", "token"],
                   ["tesserad", "--data-folder", "x"], ["tessera", "compile"], ["tessera", "records", "best", "--bottom", "3"]):
         check(programs.fault(words), f"{words} passed")
@@ -217,7 +217,7 @@ def words_of(text):
 
 
 def answers(stem, server):
-    """(shell block, recorded answer or None, what it answers now) of a page."""
+    """(shell block, recorded output or None, current output) of a page."""
     pairs = page_samples.recorded(PAGES[stem])
     with tempfile.TemporaryDirectory(prefix="tessera-docs-") as folder:
         shell = page_samples.Shell(pathlib.Path(folder), None if stem in OWN_SERVICE else server)
@@ -226,10 +226,10 @@ def answers(stem, server):
 
 
 def page_runs(stem, server):
-    """Figures and names differ from machine to machine; what is said does not."""
+    """Figures and names differ from machine to machine; the words are equal."""
     for block, answer, now in answers(stem, server):
         before = words_of(answer.text) if answer else set()
-        if stem in SEARCHES:  # what a search finds differs from run to run: headings stay
+        if stem in SEARCHES:  # results of a search differ from run to run; headings stay
             before = {word for word in before if word.isupper()}
         lost = before - words_of(now)
         check(len(lost) <= 0.25 * len(before), f"{stem}.md shows {sorted(lost)}, which\n{block.text}does not say now:\n{now}")
@@ -309,7 +309,7 @@ def search_finds(browser):
 
 
 def pages_work_as_files(browser):
-    """Offline, without any service."""
+    """Offline, without a service."""
     browser.base = SITE.parent.as_uri()
     browser.go("/docs/concepts.html")
     browser.wait("document.querySelector('h1')?.innerText === 'Concepts'", "the page from a file")

@@ -1,4 +1,4 @@
-"""Estimators of ai.onnx.ml for the suite of operators: random ensembles of trees, and what stands around them."""
+"""Estimators of ai.onnx.ml for the operator suite: random tree ensembles and their surrounding nodes."""
 
 import numpy as np
 from onnx import numpy_helper
@@ -36,7 +36,7 @@ def trees(count, depth, features, modes=MODES[:1], missing=False):
 
 
 def votes(leaves, prefix, targets):
-    """Weights of leaves: `targets` of each leaf."""
+    """Weights of leaves: `targets` for each leaf."""
     rows = [(tree, node, target) for tree, node in leaves for target in targets()]
     columns = {f"{prefix}_{name}": list(column) for name, column in zip(("treeids", "nodeids", "ids"), zip(*rows))}
     return {**columns, f"{prefix}_weights": numbers(len(rows))}
@@ -60,7 +60,7 @@ def membership():
 
 
 def estimator_cases(one):
-    """`one`: as the suite makes a case of one node."""
+    """`one`: the suite's function that makes a case of one node."""
     def case(op, x, outputs=("y",), version=3, **attributes):
         return one(op, {"x": x}, outputs=outputs, domain=DOMAIN, domain_version=version, **attributes)
     for rows, count, depth in ((1, 7, 3), (37, 31, 8)):
@@ -72,7 +72,7 @@ def estimator_cases(one):
         yield f"trees of all modes, {function}", case(
             "TreeEnsembleRegressor", features(53, 4, missing=True), n_targets=3, aggregate_function=function,
             **nodes, **votes(leaves, "target", lambda: [int(random.integers(3))]))
-        # Each row has weights for each target: where it has none, ONNX Runtime leaves out the base value.
+        # Each row has weights for each target; without them ONNX Runtime omits the base value.
         nodes, leaves = trees(11, 3, 4)
         yield f"trees with base values, {function}", case(
             "TreeEnsembleRegressor", features(19, 4), n_targets=3, aggregate_function=function,

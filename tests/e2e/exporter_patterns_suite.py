@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Graphs as exporters write them: sizes computed by the graph, control flow of scripted models, state in and out.
+"""Graphs as exporters write them: sizes computed by the graph, control flow of scripted models, state as inputs and outputs.
 
-Node for node what PyTorch's exporter makes of the Python code in each case's comment; ONNX Runtime has the answers.
+Each case has, node for node, the graph that PyTorch's exporter makes of the Python code in its comment. ONNX Runtime's
+results are the reference.
 """
 # suite: timeout=600
 
@@ -32,14 +33,14 @@ def constant(name, value, dtype=np.int64):
 
 
 def body(nodes, inputs, outputs):
-    """A subgraph; inputs and outputs are (name, type) pairs. What is not floating point is a number or a condition."""
+    """A subgraph; inputs and outputs are (name, type) pairs. Types other than floats are integers or conditions."""
     def info(name, kind):
         return helper.make_tensor_value_info(name, kind, None if kind == F32 else [])
     return helper.make_graph(nodes, "body", [info(*each) for each in inputs], [info(*each) for each in outputs])
 
 
 def padding(prefix, pads, rank, result):
-    """F.pad(x, pads): the list turned around by the graph."""
+    """F.pad(x, pads): the graph reorders the list of pads."""
     p = prefix
     return [constant(f"{p}pads", pads), constant(f"{p}rest", [2 * rank - len(pads)]), constant(f"{p}last", [-1]),
             constant(f"{p}pairs", [-1, 2]), constant(f"{p}first", [0]), constant(f"{p}least", [-9223372036854775807]),
@@ -82,7 +83,7 @@ def padding_cases():
         yield f"padding to a multiple, {width}", Case(
             [*step, node("If", ["odd"], ["y"], **branches((amount, "u"), ([node("Identity", ["x"], ["v"])], "v")))],
             {"x": floats(1, 3, 5, width)}, opset=16)
-    # x[:, :3] if c else x: the size is known after the run
+    # x[:, :3] if c else x: the size is known only after the run
     cut = [constant("from", [0]), constant("to", [3]), constant("along", [1]),
            node("Slice", ["x", "from", "to", "along"], ["u"])]
     for given in (True, False):
@@ -130,7 +131,7 @@ def loop_cases():
 
 
 def bag_cases():
-    # nn.EmbeddingBag(11, 4, mode=...)(indices, offsets); the indices of a bag end where the next one begins
+    # nn.EmbeddingBag(11, 4, mode=...)(indices, offsets); the indices of a bag end where the next bag begins
     def bags(combine, weighted):
         part = [constant("axis", [0]), node("Gather", ["offsets", "i"], ["a"]), node("Gather", ["ends", "i"], ["b"]),
                 node("Unsqueeze", ["a", "axis"], ["from"]), node("Unsqueeze", ["b", "axis"], ["to"]),
@@ -149,7 +150,7 @@ def bag_cases():
     for combine, weighted in (("ReduceSum", False), ("ReduceMean", False), ("ReduceMax", False), ("ReduceSum", True)):
         for offsets in ([0, 4, 9], [0, 1, 12], [0, 0, 0]):
             if len(set(offsets)) < 3 and combine != "ReduceSum":
-                continue  # the mean and the greatest of nothing are not defined
+                continue  # mean and maximum of an empty bag are undefined
             inputs = {"indices": random.integers(0, 11, 13), "offsets": np.array(offsets)}
             inputs |= {"shares": floats(13)} if weighted else {}
             yield f"bags of {combine}{' with weights' if weighted else ''} from {offsets}", Case(
@@ -184,7 +185,7 @@ def mask_cases():
 
 
 def shape_cases():
-    # torch.arange(n) of old exporters; places of a grid, as detection heads have them
+    # torch.arange(n) of old exporters; grid coordinates, as in detection heads
     count = [*extent("x", 2, "h"), constant("axis", [0]), node("Unsqueeze", ["h", "axis"], ["n"]),
              node("ConstantOfShape", ["n"], ["ones"], value=helper.make_tensor("value", I64, [1], [1])),
              node("NonZero", ["ones"], ["places"]), node("Transpose", ["places"], ["column"], perm=[1, 0]),
@@ -193,12 +194,12 @@ def shape_cases():
             node("Reshape", ["real", "rows"], ["offsets"]), node("Sigmoid", ["x"], ["s"]),
             node("Add", ["s", "offsets"], ["y"])]
     yield "places of a grid", Case([*count, *grid], {"x": floats(1, 2, 5, 3)}, opset=16)
-    # x.expand(*x.shape[:-1], k), where k is what a table says is best: every operator can decide a size
+    # x.expand(*x.shape[:-1], k) with k from a table: any operator can compute a size
     best = [constant("table", [3, 7, 5]), constant("k", [1]), node("TopK", ["table", "k"], ["size", "place"]),
             *extent("x", 0, "b"), constant("axis", [0]), node("Unsqueeze", ["b", "axis"], ["batch"]),
             node("Concat", ["batch", "size"], ["shape"], axis=0), node("Expand", ["x", "shape"], ["y"])]
     yield "size of a table", Case(best, {"x": floats(3, 1)}, opset=16)
-    # Sizes taken apart and put together by sequences, a Scan and a Loop over them.
+    # Sizes taken apart and reassembled with sequences, and a Scan and a Loop over them.
     last, size = constant("last", [-1]), node("Shape", ["x"], ["sizes"])
     filled = [node("ConstantOfShape", ["t"], ["zeros"], value=helper.make_tensor("value", F32, [1], [2])),
               node("ReduceMean", ["x"], ["mean"], keepdims=0), node("Mul", ["zeros", "mean"], ["y"])]
@@ -224,7 +225,7 @@ def shape_cases():
 
 
 def crop_cases():
-    """Regions that the data decide, and tf.image.crop_and_resize as tf2onnx writes it: a Loop that takes one box at a time."""
+    """Data-dependent regions, and tf.image.crop_and_resize as tf2onnx writes it: a Loop over the boxes."""
     def corners(*box):
         return np.array([0, 0, box[0], box[1], 1, 1, box[2], box[3]], np.float32)
     none, sizes = np.zeros(0, np.float32), np.array([1, 3, 4, 5])
@@ -248,7 +249,7 @@ def crop_cases():
         node("Resize", ["channels_first", "roi", "none", "sizes"], ["resized"], mode="linear", **crops),
         node("Transpose", ["resized"], ["channels_last"], perm=[0, 2, 3, 1]), node("Squeeze", ["channels_last", "b0"], ["cropped"]),
         node("Identity", ["go"], ["again"])], [("at", I64), ("go", BOOL)], [("again", BOOL), ("cropped", F32)])
-    one.input[0].type.tensor_type.shape.dim.add().dim_value = 1  # a list, unlike ONNX's own
+    one.input[0].type.tensor_type.shape.dim.add().dim_value = 1  # a list, unlike ONNX's own operator
     boxes = np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.2, 0.3, 0.5, 1.4]], np.float32)
     yield "crops of boxes", Case(
         [node("Shape", ["images_of"], ["boxes_there"]), node("Loop", ["boxes_there", "true"], ["y"], body=one)],
@@ -258,7 +259,7 @@ def crop_cases():
 
 
 def estimators_are_refused(service):
-    """scikit-learn's operators on maps and strings, and those that are not known: the answer says what to do."""
+    """scikit-learn's operators on maps and strings, and unknown ones: the error says what to do."""
     for op, advice in (("ZipMap", "'zipmap': False"), ("SVMClassifier", "hummingbird-ml")):
         nodes = [node(op, ["x"], ["scores"], domain="ai.onnx.ml"), node("Relu", ["scores"], ["y"])]
         path = Case(nodes, {"x": floats(2, 3)}).save(service.scratch("estimator.onnx"))
@@ -269,7 +270,7 @@ def estimators_are_refused(service):
 
 
 def refused(service, _):
-    """Inputs that are no tensors: the answer says what to do."""
+    """Inputs that are not tensors: the error says what to do."""
     sequence = helper.make_tensor_sequence_value_info("s", F32, None)
     graph = helper.make_graph([constant("zero", 0), node("SequenceAt", ["s", "zero"], ["y"])], "sequence", [sequence],
                               [helper.make_tensor_value_info("y", F32, None)])

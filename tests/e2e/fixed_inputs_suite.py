@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Inputs whose value is given for compilation since shapes depend on it: what fits, and every way not to fit."""
+"""Inputs whose value is given at compile time because shapes depend on it: valid values, and all kinds of invalid ones."""
 # suite: timeout=300
 
 import pathlib
@@ -117,7 +117,7 @@ def the_value_is_part_of_the_key(service):
 
 
 def by_rate(service, known_shape, other_shape, name):
-    """y = x in one shape where the sampling rate is 16000, in another where it is not."""
+    """y = x in one shape if the sampling rate is 16000, otherwise in another."""
     branches = [helper.make_graph(
         [helper.make_node("Constant", [], [f"{branch} shape"], value_ints=shape),
          helper.make_node("Reshape", ["x", f"{branch} shape"], [f"{branch} result"])], branch, [],
@@ -154,7 +154,7 @@ def too_much_is_refused(service):
 
 
 def with_defaults(service):
-    """y = gain * reshape(x, shape) + bias: two defaults that a run may replace, and one that decides a shape."""
+    """y = gain * reshape(x, shape) + bias: two defaults that a run may replace, and one that determines a shape."""
     values = {"gain": np.float32(2), "bias": np.full((3, 2), 10, np.float32), "shape": SHAPE}
     types = {"gain": TensorProto.FLOAT, "bias": TensorProto.FLOAT, "shape": TensorProto.INT64}
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Mul", ["r", "gain"], ["g"]),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What random cases found wrong once, as classes of cases that are tried again each time: against ONNX Runtime."""
+"""Classes of cases that random tests once found wrong, repeated in each run and compared with ONNX Runtime."""
 # suite: timeout=900
 
 import itertools
@@ -17,14 +17,14 @@ from e2e.tessera_e2e import ROOT, Service
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
-# Of the output's largest magnitude; integers are exact. What is a half has been rounded twice at most.
+# Of the output's largest magnitude; integers are exact. 16-bit floats are rounded twice at most.
 TOLERANCE = {np.dtype(np.float16): 2 ** -10}
 USUAL_TOLERANCE = 1e-5
 BUILTIN = ROOT / "compiler" / "target" / "builtin"
 
 
 def wide_target(service):
-    """The registers and caches of AVX-512 with instructions that every host of these tests has."""
+    """The registers and caches of AVX-512 with instructions that all test hosts have."""
     block = re.compile(r"^code \{.*?^\}", re.MULTILINE | re.DOTALL)
     code = block.search((BUILTIN / "x86-64-v3.textproto").read_text()).group()
     path = service.scratch("wide.textproto")
@@ -36,7 +36,7 @@ TARGETS = {"host": lambda service: "host", "haswell": lambda service: "haswell",
 
 
 class Cases:
-    """Small graphs side by side in one model, each with inputs and outputs of its own."""
+    """Independent small graphs in one model, each with its own inputs and outputs."""
 
     def __init__(self, opset=17):
         self.random = np.random.default_rng(11)
@@ -75,7 +75,7 @@ class Cases:
 
 
 def convolution_transposed_behind_pad():
-    """The padding must be spread by the strides with the elements."""
+    """The strides must spread the padding as they spread the elements."""
     cases = Cases()
     for strides, kernel, dilation, groups in itertools.product(([1, 1], [2, 1], [3, 2]), ([1, 1], [3, 2]), (1, 2), (1, 3)):
         x = cases.input(cases.values(1, 6, 5, 4))
@@ -88,10 +88,10 @@ def convolution_transposed_behind_pad():
 
 
 def sums_along_strides():
-    """Dots of operands that lie across each other: whole tensors, and a few results each."""
+    """Dot products of operands with transposed layouts: whole tensors, and a few results each."""
     cases = Cases()
     for dtype, extents in itertools.product((np.float32, np.float64), ((33, 5, 4, 33), (3, 7, 1, 65), (2, 34, 9, 102))):
-        # Of one sign, so that a long sum is as large as its terms' rounding is small.
+        # All of one sign, so that a long sum is large compared with its rounding errors.
         x = cases.op("Abs", cases.input(cases.values(*extents, dtype=dtype)))
         other = cases.constant(np.abs(cases.values(*extents[::-1], dtype=dtype)))
         cases.output(cases.op("Einsum", x, other, equation="abcd,dcba->"), 0, f"{extents}", dtype)
@@ -111,7 +111,7 @@ def sums_along_strides():
 
 
 def narrow_sums_along_strides():
-    """Copies of what lies across the sum, of elements of which more lie in a vector than a square that is transposed has."""
+    """Copies across the reduction of types with more elements in a vector than a transposed square has."""
     cases = Cases()
     for steps, rows, batch in itertools.product((33, 34, 65), (5, 8, 40), (1, 5)):
         x, y = (np.abs(cases.values(*shape, dtype=np.float16)) for shape in ((steps, rows), (batch, rows, steps)))
@@ -124,7 +124,7 @@ def narrow_sums_along_strides():
 
 
 def signs_of_zero():
-    """Of what ONNX says, told by a reciprocal: an operator that chooses keeps it, the sign of -0 is 0."""
+    """The sign of zero, observed through a reciprocal: selecting operators keep it, and Sign of -0 is 0."""
     cases = Cases()
     for dtype in (np.float16, np.float32, np.float64):
         x = cases.values(31, 5, dtype=dtype)
@@ -136,7 +136,7 @@ def signs_of_zero():
 
 
 def average_pools():
-    """Windows that hang over the end because their number is rounded up: what they lack there counts for nobody."""
+    """Windows that extend over the end because their number is rounded up: missing elements do not count."""
     cases = Cases()
     for padding, up, count, stride in itertools.product(("VALID", "SAME_UPPER", "SAME_LOWER", None), (0, 1), (0, 1), (1, 2)):
         x = cases.input(cases.values(2, 3, 9, 6))
@@ -166,7 +166,7 @@ def zero_vectors():
 
 
 def truth_values():
-    """LLVM's instruction selection did not end for bytes at a stride that are compared."""
+    """LLVM's instruction selection did not terminate for compared bytes with a stride."""
     cases = Cases(opset=20)
     x = cases.input(cases.values(2, 3, 4) > 0.8)
     for kind, count in itertools.product(("ReduceMax", "ReduceMin"), (1, 2, 3)):
@@ -208,8 +208,8 @@ def agrees(service, oracle, cases, target):
 
 
 def ends_of_ranges():
-    """Powers, remainders and sines where numbers end: infinities, NaN, zeros of both signs, denormals, more than any bit behind
-    the point. Exact, but for the last bits."""
+    """Powers, remainders and sines at the ends of the number range: infinities, NaN, zeros of both signs, denormals,
+    integers beyond the mantissa. Exact except for the last bits."""
     cases = Cases()
     ends = [np.nan, np.inf, 0, np.finfo(np.float32).tiny / 4, 0.5, 1, 1.5, 2, 3, 20, 1e6, 1e10, 1e20, 3e38]
     numbers = np.array([sign * end for end in ends for sign in (1, -1)], np.float32)
@@ -217,7 +217,7 @@ def ends_of_ranges():
     for what, made in (("Pow", cases.op("Pow", cases.input(first), cases.input(second))),
                        ("Mod", cases.op("Mod", cases.input(first), cases.input(second), fmod=1))):
         cases.output(made, 1, what)
-        # Beside 3e38 a comparison by the largest magnitude sees nothing else.
+        # Next to 3e38, a comparison by the largest magnitude sees nothing else.
         small = cases.op("Less", cases.op("Abs", made), cases.constant(np.float32(100)))
         cases.output(cases.op("Where", small, made, cases.constant(np.float32(1))), 1, f"small results of {what}")
         cases.output(cases.op("Reciprocal", made), 1, f"signs of zeros of {what}")
@@ -227,7 +227,7 @@ def ends_of_ranges():
 
 
 def many_of_a_kind():
-    """Concat and Sum of many operands, many results that differ in numbers only, and parts of constants."""
+    """Concat and Sum of many operands, many results that differ only in numbers, and parts of constants."""
     cases = Cases()
     parts = [cases.input(cases.values(3, 5)) for _ in range(70)]
     for axis in (0, 1):

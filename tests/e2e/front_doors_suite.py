@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The other front doors: tensor expressions and MLIR text through the service, against NumPy.
+"""The other input formats: tensor expressions and MLIR text through the service, compared with NumPy.
 
 The expressions are the twelve operators of the thesis' table 1.1 and its examples of section 2.5.1.
 """
@@ -18,7 +18,7 @@ from suite import check, check_equal, run
 TOLERANCE = 1e-5  # relative to the output's largest magnitude
 windows = np.lib.stride_tricks.sliding_window_view
 
-# name: (text, input shapes, NumPy's answer)
+# name: (text, input shapes, NumPy's result)
 EXPRESSIONS = {
     "gemv": ("input A[13, 7], B[7]; O[i] += A[i, k] * B[k];",
              [(13, 7), (7,)], lambda a, b: a @ b),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Sums and formulas of f16 and bf16 are computed in f32 and rounded once: results are within little more than half of one of
-their own ulps of the exact ones, whatever the length, and weights stay as small as they came."""
+"""Sums and formulas of f16 and bf16 are computed in f32 and rounded once: results are within little more than half an
+ulp of their type, whatever the length, and weights keep their stored size."""
 # suite: timeout=900
 
 import pathlib
@@ -19,7 +19,7 @@ from suite import check, check_equal, run
 
 PRECISION = {"f16": 2.0**-10, "bf16": 2.0**-7}
 PROTO = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
-ULPS = 0.55  # a rounding is half of one; f32 adds little
+ULPS = 0.55  # one rounding is half an ulp; f32 adds little
 
 
 def rounded(kind, values):
@@ -35,7 +35,7 @@ def initializer(kind, name, values):
 
 
 class Model:
-    """Operators side by side on values of one half type; inputs and outputs are f32 that hold such values."""
+    """Independent operators on values of one 16-bit type; inputs and outputs are f32 tensors of such values."""
 
     def __init__(self, kind):
         self.kind, self.random = kind, np.random.default_rng(5)
@@ -76,7 +76,7 @@ class Model:
 
 
 def ulps_off(kind, ours, exact):
-    """The largest error in ulps of the exact value; subnormal results count in those of the least normal one."""
+    """Largest error in ulps of the exact value; subnormal results count in ulps of the least normal number."""
     least = {"f16": 2.0**-14, "bf16": 2.0**-126}[kind]
     ulp = PRECISION[kind] * 2.0 ** np.floor(np.log2(np.maximum(np.abs(exact), least)))
     return float(np.max(np.abs(ours.astype(np.float64) - exact) / ulp)) if exact.size else 0.0
@@ -181,7 +181,7 @@ def normalizations(m):
 
 
 def layers(m):
-    """A recurrent step, a loss and formulas of several steps."""
+    """A recurrent step, a loss, and formulas of several steps."""
     x, w, r = m.values(1, 2, 300), m.values(1, 5, 300, low=0, high=0.002), m.values(1, 5, 5)
     m.op("last state of RNN", "RNN", [m.input(x), m.constant(w), m.constant(r)],
          np.tanh(f64(x)[0][0] @ f64(w)[0][0].T)[None], hidden_size=5)
@@ -197,7 +197,7 @@ def layers(m):
 
 
 def odd_shapes(m):
-    """Sums of one step, of odd and prime numbers of them, rows and columns that fill no vector."""
+    """Sums within one step, of odd and prime lengths, with rows and columns that are no whole vectors."""
     for rows, steps, columns in ((1, 1, 1), (1, 2, 33), (3, 7, 17), (14, 64, 32), (29, 97, 50), (65, 131, 96), (2, 768, 5)):
         a, b = m.values(rows, steps), m.values(steps, columns)
         m.op(f"{rows}x{steps}x{columns}", "MatMul", [m.input(a), m.constant(b)], f64(a)[0] @ f64(b)[0])
@@ -217,8 +217,8 @@ def odd_shapes(m):
 
 
 def attributes(m):
-    """Attributes are f32: between two halves they decide, and they scale, as they are. Around each bound lie its neighbours,
-    and the half to which it would be rounded."""
+    """Attributes are f32 and are not rounded to 16 bits before they are compared or multiplied. Tests values around
+    each bound, and the 16-bit float that the bound would be rounded to."""
     for bound in (0.9085108, 0.3333333, 1.00001, 0.7071068):
         near = rounded(m.kind, bound) * (1 + m.random.integers(-3, 4, 67) * PRECISION[m.kind])
         z = rounded(m.kind, np.concatenate([rounded(m.kind, [bound]), near, -near]))
@@ -246,7 +246,7 @@ def onnx_case(kind, family, target, service):
 
 
 def expression(service):
-    """The other front doors sum as well."""
+    """The other input formats sum in f32 too."""
     text = service.scratch("product.te")
     text.write_text("input A[M, K], B[K, N]: f16;  C[i, j] += A[i, k] * B[k, j];")
     module = service.scratch("product.mlir")
@@ -270,7 +270,7 @@ def expression(service):
 
 
 def weights_stay_small(service):
-    """Weights of halves are widened where they are read, not in the file."""
+    """16-bit weights are widened when they are read, not in the file."""
     model = Model("f16")
     w = model.values(512, 384)
     x = model.values(9, 512)
@@ -284,7 +284,7 @@ def weights_stay_small(service):
 
 
 def filters_stay_small(service):
-    """Filters in Winograd's domain are eight times as large as those of halves: the first run computes them."""
+    """Winograd filters are eight times as large as 16-bit weights; the first run computes them."""
     model = Model("f16")
     w, x = model.values(256, 224, 3, 3), model.values(1, 224, 21, 19)
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
@@ -309,7 +309,7 @@ def filters_stay_small(service):
 
 
 def single_model(service):
-    """Two products and a convolution of f32, with weights and inputs."""
+    """Two products and a convolution in f32, with weights and inputs."""
     random = np.random.default_rng(11)
     x, w, v = (random.standard_normal(shape).astype(np.float32) for shape in ((37, 770), (770, 96), (96, 33)))
     conv = random.standard_normal((24, 3, 5, 5)).astype(np.float32)
@@ -328,7 +328,7 @@ def single_model(service):
 
 
 def as_bf16(service, target):
-    """A float model whose products were asked for in bf16: both operands rounded once, sums in f32, nothing else."""
+    """A float model compiled with products in bf16: both operands are rounded once, sums are f32, and nothing else changes."""
     path, arrays, (w, v, conv) = single_model(service)
     x, image = arrays["x"], arrays["image"]
     flags = ["--precision", "bf16", *(["--verify"] if target == "host" else [])]
@@ -341,7 +341,7 @@ def as_bf16(service, target):
     found, _ = service.run(compiled.artifact, arrays, "--guard")
     hidden = np.maximum(rounded("bf16", x).astype(np.float64) @ rounded("bf16", w), 0)
     wanted = rounded("bf16", hidden).astype(np.float64) @ rounded("bf16", v)
-    # Rounding of what lies between decides few elements: one part in 256 of a term each.
+    # Rounding of intermediates changes few elements, by one part in 256 of a term.
     magnitude = hidden @ np.abs(v)
     off = np.abs(found["y"] - wanted) / magnitude
     check(off.max() < 2.0**-10, f"y is {off.max():.2g} of its terms' magnitude off what bf16 operands give")
@@ -357,8 +357,8 @@ def as_bf16(service, target):
 
 
 def special_values(service, target):
-    """Infinities and NaNs stay what they are. Subnormals may count as zero: what a sum of k terms may differ by is k ulps of
-    f32 of the terms' magnitudes, and for each term whose operand or product is subnormal as much as that."""
+    """Infinities and NaNs are preserved. Subnormals may count as zero. A sum of k terms may differ by k f32 ulps of the
+    terms' magnitudes, plus each term whose operand or product is subnormal."""
     random = np.random.default_rng(13)
     steps = 66
     a = rounded("bf16", random.uniform(0.5, 1.5, (5, steps)))
@@ -379,18 +379,18 @@ def special_values(service, target):
         exact = a.astype(np.float64) @ b.astype(np.float64)
     for name in ("y0", "y1"):
         ours = found[name]
-        # Times a subnormal that counts as zero it is no number.
+        # Infinity times a subnormal that counts as zero is NaN.
         infinite = (ours[0] == np.inf) | (np.isnan(ours[0]) & (b < 2.0**-126).any(0))
         check(infinite.all(), f"{name}: an infinity is lost: {ours[0]}")
         check(np.isnan(ours[1:3]).all(), f"{name}: a NaN is lost: {ours[1:3]}")
-        # Half an ulp of the result, subnormal ones included, what little the sums in f32 add, and flushed terms.
+        # Half an ulp of the result, subnormal ones included, the small error of f32 sums, and flushed terms.
         bound = 0.51 * PRECISION["bf16"] * np.abs(exact[3:]) + 2.0**-134 + 1.5 * steps * 2.0**-126
         bound[:, 4:] = 0.51 * PRECISION["bf16"] * np.abs(exact[3:, 4:])
         check((np.abs(ours[3:] - exact[3:]) <= bound).all(), f"{name}: {np.abs(ours[3:] - exact[3:]) / bound}")
 
 
 def accuracy_is_printed(service):
-    """What became of the products, and with --verify by how much results differ."""
+    """What became of the products; with --verify also the differences of results."""
     path = service.scratch("plain.te")
     path.write_text("input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];")
     done = service.cli("compile", path, "--shape", "A=5x64", "--shape", "B=64x32", "--precision", "bf16", "-o",

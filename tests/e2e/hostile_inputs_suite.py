@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Tensors made to hurt good models: generated code never leaves its buffers, whatever its inputs hold at run time."""
+"""Hostile input tensors for valid models: generated code never leaves its buffers, whatever its inputs contain."""
 
 import pathlib
 import sys
@@ -17,13 +17,13 @@ EXTREMES = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min, 1 << 40, -(
 
 
 def clamped(indices, extent):
-    """What the product promises for an index outside [-extent, extent): the nearest one inside."""
+    """The documented result of an index outside [-extent, extent): the nearest valid index."""
     wrapped = np.where(indices < 0, np.maximum(indices, -extent) + extent, indices)
     return np.clip(wrapped, 0, extent - 1)
 
 
 def same_here_and_on_a_worker(service, compiled, hostile, tame):
-    """The hostile inputs give what the tame ones give, in the client's process and in a worker's sandbox."""
+    """Hostile inputs give the same results as their valid equivalents, in the client's process and in a worker's sandbox."""
     wanted, _ = service.run(compiled.artifact, tame)
     found, _ = service.run(compiled.artifact, hostile)
     given, remote = service.scratch("hostile.npz"), service.scratch("remote")
@@ -76,7 +76,7 @@ def gathers_elements(service):
 
 
 def indices_cast_from_floats(service):
-    # What a float beyond int64 becomes is nobody's promise; that the element read is one of the tensor's is.
+    # The conversion of floats beyond int64 is unspecified, but the element that is read must be one of the tensor.
     data = np.arange(100, 107, dtype=np.float32)
     floats = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 9.3e18, 3], np.float32)
     nodes = [helper.make_node("Cast", ["f"], ["i"], to=TensorProto.INT64),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Models made to hurt: each gets the typed failure of the table, naming the place; the service goes on."""
+"""Hostile models: each gets the typed failure of its table row, with the place; the service continues."""
 # suite: timeout=900
 
 import json
@@ -18,14 +18,14 @@ EXIT_CODES = {"INVALID_MODEL": 3, "UNBOUND_DIMENSION": 3, "LIMIT_EXCEEDED": 3, "
 MEMORY_BOUND = 1 << 30
 
 
-# What a worker logs of each task process when it has ended: the kernel's account, which no load hides.
+# The worker's log line about each ended task process: the kernel's accounting, which does not depend on load.
 PEAK = re.compile(r"\(job (\S+)\): attempt \d+ took .* (\d+) KiB resident at the peak")
 
 seen_peaks = []  # bytes of the largest task process of each model that had one
 
 
 def is_refused(service, folder, row):
-    # The task's deadline bounds the time: a model that runs into it fails with another reason than the table's.
+    # The task's deadline bounds the time: a model that exceeds it fails with another reason than the table's.
     answer = service.cli("compile", folder / row["file"], "--target", "host", "--timeout", "30s", "--json",
                          "-o", service.scratch("refused.tsra"), expect=None)
     check(answer.code != 0, f"accepted: {answer}")
@@ -37,7 +37,7 @@ def is_refused(service, folder, row):
     for word in row["mentions"]:
         check(word in text, f"the failure does not mention '{word}': {text}")
     check(failure.get("message"), "no message")
-    if job := answer.json.get("job"):  # the others are refused before there is one
+    if job := answer.json.get("job"):  # the others are rejected before a process starts
         peaks = [int(kib) << 10 for of, kib in PEAK.findall(service.log) if of == job["id"]]
         check(peaks, f"no task process of {job['id']} is in the log")
         seen_peaks.append(max(peaks))
@@ -45,7 +45,7 @@ def is_refused(service, folder, row):
 
 
 def memory_was_watched(rows):
-    """A bound on processes of which nothing is known holds for ever."""
+    """A bound holds trivially if no process was measured, so some must be."""
     print(f"   task processes of {len(seen_peaks)} of {rows} models, {max(seen_peaks) >> 20} MiB at most")
     check(len(seen_peaks) > rows / 2, f"only {len(seen_peaks)} of {rows} models had a task process")
     check(min(seen_peaks) > 1 << 20, f"a task process of {min(seen_peaks)} bytes")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A worker keeps the compiler's code in huge pages, which all of its tasks share, and makes the same bytes without them."""
+"""A worker keeps the compiler's code in huge pages, which all of its tasks share, and gives the same bytes without them."""
 # suite: timeout=120
 
 import pathlib
@@ -15,7 +15,7 @@ SETTING = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def compiled(*arguments):
-    """The bytes of an artifact of a service's worker, and MB in huge pages of the program that waits for its tasks."""
+    """Artifact bytes from a service's worker, and MB of huge pages in the process that forks its tasks."""
     with Service(workers=1, arguments=arguments) as service:
         artifact = service.compile(model_path("tiny:seed=1"), {"x": [1, 8]}).artifact.read_bytes()
         waiting = [pid for pid in processes.family(service.mark) if processes.command_name(pid) == "tessera-task"]

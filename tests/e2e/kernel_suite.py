@@ -23,7 +23,7 @@ STRIDED = ("--op", "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[k, c, r, s]",
 
 
 class Kernels:
-    """`tessera kernel` in a folder of its own. No service: a built-in chip needs none."""
+    """`tessera kernel` in its own folder. A built-in chip needs no service."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -35,7 +35,7 @@ class Kernels:
         return done.stderr if expect else done.stdout
 
     def checked(self, *arguments):
-        """The JSON of a kernel whose text was run in full, or as far as --points said, and is right."""
+        """The JSON of a kernel whose text was run fully, or for as many points as --points says, with correct results."""
         answer = json.loads(self.answer("--json", "-o", "kernel.ptx", *arguments))
         checked = answer["checked"]
         check_equal(checked["wrong"], 0, "wrong results")
@@ -62,7 +62,7 @@ def a_manifest_launches(kernels):
     launch = json.loads(manifest.read_text())
     check_equal(launch, answer["kernel"], "the manifest and what is printed")
     tile = launch["tile"]
-    sizes = (61, 43) if "<- [i " in launch["mapping"] else (43, 61)  # sources may be exchanged
+    sizes = (61, 43) if "<- [i " in launch["mapping"] else (43, 61)  # the operands may be swapped
     check_equal(launch["grid"], -(-sizes[0] // tile[0]) * -(-sizes[1] // tile[1]), f"blocks of {tile}")
     check(launch["shared_bytes"] > 0, launch)
     written = text.read_text()
@@ -170,7 +170,7 @@ def the_assembler_takes_the_text(kernels):
                               ("sm_90", (*STRIDED, "--instruction", "wgmma.m64n64k16.f16.f32"))):
         kernels.answer(*arguments, "-o", "kernel.ptx", target=target)
         own = re.search(r"^\.target (\w+)", (kernels.folder / "kernel.ptx").read_text(), re.M)[1]
-        own = "sm_80" if own == "sm_70" else own  # which newer assemblers know as text alone
+        own = "sm_80" if own == "sm_70" else own  # which newer assemblers accept only as text
         done = subprocess.run([ptxas, f"-arch={own}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         if "not defined for option 'gpu-name'" in done.stderr:

@@ -1,4 +1,4 @@
-"""A model of any size whose weights are a file of their own."""
+"""A model of any size with external weights."""
 
 import numpy as np
 import onnx
@@ -6,13 +6,13 @@ from onnx import TensorProto, helper
 
 MIB = 1 << 20
 ROWS = 5
-NOISE = 4 * MIB  # random numbers that all weights are cut from, each beginning elsewhere
+NOISE = 4 * MIB  # random numbers that all weights are cut from, each at a different offset
 
 
 class LargeModel:
-    """Residual blocks of two products: y = x + relu(x a + b) c, every other with its weights transposed.
+    """Residual blocks of two products: y = x + relu(x a + b) c; every other block has transposed weights.
 
-    `path` is the model, `flags` what `tessera compile` needs beside it; `reference` is what NumPy makes of it.
+    `path` is the model, `flags` are further arguments of `tessera compile`, `reference` is computed by NumPy.
     """
 
     def __init__(self, folder, megabytes, hidden=2048, inner=8192):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Published networks at their full size, compiled by the service, against ONNX Runtime at batch 1 and 3.
+"""Published networks at full size, compiled by the service, compared with ONNX Runtime at batch 1 and 3.
 
 Their reduced variants are in models_match_onnxruntime: same operators, same topology, smaller extents.
 """

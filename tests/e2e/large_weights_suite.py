@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Weights of tens of megabytes: stored once however many have them, streamed where nothing can be linked, the same
-bytes either way; nothing half-written is left where a server is killed in between."""
+"""Weights of tens of megabytes: stored once however many artifacts use them, and streamed where hard links are
+impossible, with the same bytes. A killed server leaves no partial files."""
 # suite: timeout=900
 
 import contextlib
@@ -29,11 +29,11 @@ def digest(path):
 
 
 def stored(service):
-    """Bytes of all blobs, caches and unfinished files of at least a megabyte: every file once, whatever its names."""
+    """Bytes of all blobs, caches and unfinished files of at least a megabyte; each file counts once, whatever its names."""
     files = {}
     for root, _, names in os.walk(service.data):
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # of an attempt that is over
+            with contextlib.suppress(FileNotFoundError):  # of an ended attempt
                 facts = os.lstat(os.path.join(root, name))
                 if facts.st_size >= MIB:
                     files[facts.st_ino] = facts.st_size
@@ -41,7 +41,7 @@ def stored(service):
 
 
 def leftovers(service):
-    """Names of what no finished blob needs and no upload goes on with."""
+    """Files that belong to no finished blob and to no upload that continues."""
     blobs = service.data / "blobs"
     needed = {path.name.removesuffix(".composed") for path in blobs.glob("??/??/*.composed")}
     return [path.name for path in blobs.glob("tmp/*.*")] + [
@@ -75,13 +75,13 @@ def bytes_are_stored_once(model):
         check("streamed" not in service.log, "blobs were streamed on one machine")
         artifact_id = compiled.job["compile_result"]["artifact_id"]
         check_equal(digest(compiled.artifact), artifact_id, "digest of the artifact")
-        # A second artifact of the same weights takes no more room for them.
+        # A second artifact with the same weights takes no further space for them.
         other = compiles(service, model, "--no-cache", "--name", "renamed")
         check(digest(other.artifact) != artifact_id, "another name is the same artifact")
         grown = stored(service) - once
         check(grown < 0.2 * model.bytes, f"the second artifact takes {grown} bytes")
         check_equal(leftovers(service), [], "left in the blob folder")
-        # What reads it later: another file of it, and a worker that runs it.
+        # Later readers: another download, and a worker that runs it.
         again = service.scratch("again.tsra")
         service.cli("fetch", artifact_id, "-o", again)
         check_equal(digest(again), artifact_id, "the artifact, fetched")

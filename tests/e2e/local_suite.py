@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The command line with no service of somebody's: --local, also of several commands at once."""
+"""The command line without a running service: --local, also of several commands at once."""
 
 import pathlib
 import socket
@@ -21,11 +21,11 @@ def tiny_locally(service, data):
 
 
 def a_killed_command_leaves_no_service(service):
-    """Ctrl-C before there is a job ends a command at once, and with it the service of its time."""
+    """Ctrl-C before the job exists ends a command at once, together with its temporary service."""
     data = service.scratch("local")
     command = service.spawn("compile", model_path("resnet50"), "--local", "--data-dir", data, "--shape", "x=1x3x224x224",
                             "-o", service.scratch("r.tsra"))
-    announced = data / "tesserad.build"  # before it serves
+    announced = data / "tesserad.build"  # before it answers
     wait_until(announced.exists, "the service starts")
     process = pathlib.Path(f"/proc/{announced.read_text().split()[1]}")
     check("tesserad" in (process / "comm").read_text(), "its process")
@@ -42,7 +42,7 @@ def local_needs_no_server(service):
 
 
 def as_of_another_command(service, data):
-    """A service as --local starts one, without workers, and the process that it ends with."""
+    """A service as --local starts one, without workers, and the process whose end stops it."""
     data.mkdir(mode=0o700)
     tesserad = f"{BIN}/tesserad --data-dir {data} --listen unix:{data}/tesserad.sock --workers 0 --die-with-parent"
     parent = subprocess.Popen(["/bin/sh", "-c", f"{tesserad} >>{data}/tesserad.log 2>&1 & read line"], stdin=subprocess.PIPE,
@@ -52,7 +52,7 @@ def as_of_another_command(service, data):
 
 
 def queued_in(data):
-    """Whether the service there has been given a job; its log says so of no job, so the store is asked."""
+    """Whether the service in that folder has a job. Its log does not name jobs, so this reads the store."""
     import sqlite3
     try:
         with sqlite3.connect(f"file:{data}/tessera.db?mode=ro", uri=True) as store:
@@ -62,7 +62,7 @@ def queued_in(data):
 
 
 def commands_that_share_a_service_outlive_it(service):
-    """The job waits in a service without workers until that ends; it is done by a service of the second command's own."""
+    """The job waits in a service without workers until that ends; then the second command's own service does it."""
     for how in ("done", "killed"):
         data = service.scratch(f"shared-{how}")
         other = as_of_another_command(service, data)
@@ -93,10 +93,10 @@ def commands_that_start_at_once_share_one(service):
 def what_is_built_in_needs_no_service(service):
     env = {"TESSERA_SERVER": "", "HOME": str(service.folder)}
     free = socket.socket()
-    free.bind(("127.0.0.1", 0))  # bound, not listening: nobody answers here
+    free.bind(("127.0.0.1", 0))  # bound but not listening: no server answers here
     nowhere = f"127.0.0.1:{free.getsockname()[1]}"
     served = {word: service.cli(word, "--json", "--limit", "0").json for word in ("targets",)}
-    if "from" in service.cli("targets", "--json", env=env).json:  # nobody serves this machine's default address
+    if "from" in service.cli("targets", "--json", env=env).json:  # no server on this machine's default address
         for word, plural in (("targets", "targets"), ("ops", "operators")):
             printed = service.cli(word, "--json", "--limit", "0", env=env).json
             check_equal(printed["from"], "built-in", f"{word}: where it is from")
@@ -108,7 +108,7 @@ def what_is_built_in_needs_no_service(service):
             people = service.cli(word, env=env)
             check("no service answers at localhost:7400" in people.err, f"{word}: not said whose they are: {people.err}")
             service.cli(word, "--filter", "name = \"x\"", env=env, expect=8)
-    service.cli("targets", "--server", nowhere, env=env, expect=8)  # who names one means it
+    service.cli("targets", "--server", nowhere, env=env, expect=8)  # an explicit server address takes precedence
     check_equal(service.cli("targets", "--show", "haswell", "--json", env=env).json["name"], "haswell", "--show")
     for word in ("targets", "ops", "compile", "run"):
         check("--help" in service.cli(word, "--help", env=env).out, f"{word} --help")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Loop, Scan and recurrent layers that stay loops: drawn bodies, counts that a run gives or the data decide, loops within
-loops, against ONNX Runtime; what compiling takes does not depend on the number of iterations.
+"""Loop, Scan and recurrent layers that stay loops: random bodies, counts given by a run or computed from data, nested
+loops, compared with ONNX Runtime. Compile time does not depend on the number of iterations.
 
     loops_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
 """
@@ -21,7 +21,7 @@ from suite import check, check_equal, run
 
 SEEDS = range(10)
 EXTENTS = (1, 2, 3, 5, 7, 16, 17, 33)
-TOLERANCE = 1e-4  # of the largest magnitude: forty iterations carry what each rounds
+TOLERANCE = 1e-4  # of the largest magnitude: forty iterations accumulate rounding errors
 FLOAT, INT64, INT32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 
 
@@ -30,7 +30,7 @@ def value(name, shape, kind=FLOAT):
 
 
 class Graph:
-    """A graph under construction; bodies share the numbering of names with the graph around them."""
+    """A graph under construction; bodies share the numbering of names with the outer graph."""
 
     def __init__(self, names=None):
         self.nodes, self.inputs, self.outputs, self.constants, self.arrays = [], [], [], {}, {}
@@ -61,7 +61,7 @@ class Graph:
         return name
 
     def output(self, name, shape=None, kind=FLOAT):
-        # Each result by a node of its own: a body may give one value twice, or what it was given.
+        # Each result has a node of its own, because a body may return one value twice, or an input.
         self.outputs.append(value(self.op("Identity", name), shape, kind))
 
     def proto(self, name="body"):
@@ -73,7 +73,7 @@ class Graph:
 
 
 class Drawn:
-    """Draws bodies of loops: states and what is captured are matrices of a few extents."""
+    """Draws loop bodies: states and captured values are matrices of a few extents."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -89,7 +89,7 @@ class Drawn:
         return (self.random.standard_normal(shape) * scale).astype(np.float32)
 
     def step(self, body, values, shape, depth=0):
-        """Some operations on values of one shape, of which some are captured, bounded so that no state grows."""
+        """Some operations on values of one shape, some of them captured, bounded so that no state grows."""
         made = list(values)
         for _ in range(int(self.random.integers(1, 5))):
             kind = self.pick(("Add", "Mul", "Sub", "MatMul", "Tanh", "Softmax", "Slice", "Loop"))
@@ -112,7 +112,7 @@ class Drawn:
         return body.op("Tanh", made[-1])
 
     def loop(self, graph, shape, states, captured, depth=0, scans=0):
-        """A Loop with these states: names of its results. Its count is constant, of the run, or ended by the data."""
+        """A Loop with these states; returns names of its results. Its count is constant, given by the run, or decided by data."""
         way = self.pick(("fixed", "run", "data"))
         count = self.pick((17, 18, 40) if depth == 0 else (1, 17, 20))
         body = Graph(graph.names)
@@ -122,7 +122,7 @@ class Drawn:
         values = [*inner, *captured, body.op("Add", inner[0], scaled)]
         after = [self.step(body, values, shape, depth) for _ in states]
         if len(after) > 1 and self.sometimes():
-            after[1] = inner[1]  # a state that stays as it is
+            after[1] = inner[1]  # an unchanged state
         if way == "data":
             total = body.op("ReduceMean", body.op("Abs", after[0]), keepdims=0)
             late = body.op("Less", number, body.constant(np.int64(count // 2)))
@@ -201,7 +201,7 @@ class Drawn:
 
 
 def check_close(actual, wanted, what):
-    """States that decay end below what single precision has normal numbers for."""
+    """Decaying states end below the normal numbers of single precision."""
     off, _ = difference(actual, wanted)
     check(off <= TOLERANCE * max(np.abs(wanted).max(initial=0), 1e-30), f"{what} is off by {off:.3g}")
 
@@ -220,7 +220,7 @@ def agrees(service, oracle, graph, what, target="host", arguments=()):
 
 
 def counting(service, iterations, bound=True):
-    """A loop of so many iterations whose body is a few operations: compiled, with what it takes."""
+    """Compiles a loop with that many iterations and a small body; returns the cost."""
     graph = Graph()
     body = Graph(graph.names)
     number, _, state = body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL), body.input(shape=[4])
@@ -235,7 +235,7 @@ def counting(service, iterations, bound=True):
 
 
 def size_follows_no_count(service):
-    """Of twenty and of ten million iterations the artifacts are of one size, to a page, and steps are as many."""
+    """Artifacts of twenty and of ten million iterations have the same size, to a page, and as many steps."""
     _, few = counting(service, 20)
     _, many = counting(service, 10_000_000)
     sizes = [compiled.artifact.stat().st_size for compiled in (few, many)]
@@ -270,7 +270,7 @@ def guarded(service, oracle):
 
 
 def endless_rows_are_refused(service):
-    """No count is known for rows that are stacked: the error names the node, and how to fix the count."""
+    """Stacked rows need a known count: the error names the node, and how to fix the count."""
     graph = Graph()
     body = Graph(graph.names)
     body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Chips as data, from the command line: descriptions are checked with places and compared, operators are mapped to
-instructions as the thesis counts them, and a new instruction of a text file is used like a built-in one."""
+"""Chips as data, from the command line: descriptions are checked with locations and compared, operators are mapped to
+instructions as counted in the thesis, and a new instruction from a text file works like a built-in one."""
 # suite: timeout=300
 
 import pathlib

@@ -1,4 +1,4 @@
-"""A model of the catalog, compiled by a service and run from the artifact, against ONNX Runtime."""
+"""Compares a catalog model, compiled by a service and run from the artifact, with ONNX Runtime."""
 
 from e2e.tessera_e2e import model_inputs, model_path, shapes_of, target_name
 from oracle.oracle import difference
@@ -8,7 +8,7 @@ TOLERANCE = 1e-4  # of the output's largest magnitude
 
 
 def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=(), flags=()):
-    """Every output of the model at this batch is within TOLERANCE of ONNX Runtime's; `arguments` are those of run,
+    """All outputs of the model at this batch are within TOLERANCE of ONNX Runtime's. `arguments` are those of run,
     `flags` those of compile."""
     arrays = model_inputs(spec, batch)
     session = oracle.load(model_path(spec))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""This machine's figures, measured: a description that says of each how it came and how noisy it is, and is a target like
-any other one."""
+"""`tessera target measure`: a description of this machine that says for each figure how it was measured and how noisy
+it is, and that works like any other target."""
 # suite: timeout=600
 
 import pathlib

@@ -1,5 +1,5 @@
-"""This host with prices that are wrong by factors of 10 to 100 and caches of a sixteenth: code for it runs here, and a search
-soon finds what is faster than its default."""
+"""This host with costs that are wrong by factors of 10 to 100 and caches of a sixteenth: its code runs here, and a
+search soon finds faster code than the default."""
 
 import re
 
@@ -15,7 +15,7 @@ prices {
 """
 
 
-# Nothing that a fusion, a split or a transform gains is beyond the error of its price.
+# No gain of a fusion, split or transform exceeds the error of its estimated cost.
 DOUBTFUL_GAINS = """
 prices { gains { slices_share: 0.6 overlapping_share: 0.6 regions_share: 0.6 winograd_share: 0.6 } }
 """
@@ -29,20 +29,20 @@ def _file(service, name, text):
 
 
 def _host(service):
-    return service.cli("target", "show", "host").out.split("\n\n")[0]  # tables of what it has besides follow
+    return service.cli("target", "show", "host").out.split("\n\n")[0]  # tables of further fields follow
 
 
 def calibrated(service):
-    """A file of this host's description as it is."""
+    """A file of this host's unchanged description."""
     return _file(service, "calibrated", _host(service))
 
 
 def doubtful(service):
-    """A file of it that trusts no price of a choice."""
+    """A file of it in which no cost decides a choice."""
     return _file(service, "doubtful", _host(service) + DOUBTFUL_GAINS)
 
 
 def miscalibrated(service):
-    """A file of it with the wrong prices."""
+    """A file of it with the wrong costs."""
     smaller = re.sub(r"capacity_bytes: (\d+)", lambda found: f"capacity_bytes: {int(found.group(1)) // 16}", _host(service))
     return _file(service, "miscalibrated", smaller + WRONG_PRICES)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What people get wrong: a place that cannot be written, a folder for a file, a number that is none, a flag that means
-nothing here. Each is refused before anything is done, with a message that names it, and nothing else is touched."""
+"""Common mistakes: paths that cannot be written, folders instead of files, malformed numbers, flags without effect.
+Each is rejected before any work, with a message that names it, and no file is changed."""
 # suite: timeout=900
 
 import contextlib
@@ -33,7 +33,7 @@ TINY = "tiny:seed=1"
 
 
 def start(service, *words):
-    """How a tesserad ends that cannot serve with these words."""
+    """Exit code and output of a tesserad that cannot serve with these arguments."""
     folder = service.scratch("wrong")
     done = subprocess.run([BIN / "tesserad", "--data-dir", folder, *map(str, words)], capture_output=True, text=True,
                           timeout=60, check=False, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -70,7 +70,7 @@ def certificates_are_read_at_the_start(service):
 
 
 def a_folder_with_others_things(service):
-    """/tmp for a data folder: nobody is shut out of it, nothing in it removed."""
+    """Passing /tmp as the data folder neither changes its permissions nor deletes its files."""
     folder = service.scratch("others")
     (folder / "attempts").mkdir(parents=True)
     (folder / "attempts" / "letter").write_text("dear")
@@ -82,14 +82,14 @@ def a_folder_with_others_things(service):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
         said = done.stdout + done.stderr
         check(done.returncode == code and f"{folder} holds other things (attempts)" in said, f"{command}: {done}")
-    service.cli("admin", "certificates", folder, "--host", "localhost")  # which are one's own by their own rights
+    service.cli("admin", "certificates", folder, "--host", "localhost")  # which have private permissions
     check_equal(folder.stat().st_mode & 0o777, 0o755, "rights of the folder")
     check_equal([(folder / "attempts" / "letter").read_text(), sorted(path.name for path in folder.iterdir())],
                 ["dear", ["attempts", "ca.key", "ca.pem", "server.key", "server.pem"]], "what lies there")
 
 
 def data_that_is_not_its_own(service):
-    """A service manager starts a tesserad again that failed (1), and not one that somebody has to help."""
+    """A service manager restarts a tesserad that failed (1), and not one that needs a person (4)."""
 
     def ends_with(code, *words):
         done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--listen", "127.0.0.1:0", "--workers", "0"],
@@ -123,7 +123,7 @@ def a_worker_that_is_no_program(service):
 
 
 def a_worker_at_the_clients_address(service):
-    """The commonest mistake of two ports; and what keeps a worker out is told anew when it changes."""
+    """The most common mistake with two ports. The reason that keeps a worker out is reported again when it changes."""
     log = service.scratch("worker.log")
     with open(log, "wb") as out:
         worker = subprocess.Popen([BIN / "tessera-worker", "--server", service.address, "--scratch", service.scratch("w")],
@@ -135,10 +135,10 @@ def a_worker_at_the_clients_address(service):
         worker.wait()
 
 
-# The operator.
+# Commands of operators.
 
 def no_backup_over_a_data_folder(service):
-    """Its database would be exchanged under the running service, which would go on writing to one that is gone."""
+    """The database would be replaced under the running service, which would keep writing to the deleted one."""
     with Service(workers=0) as other:
         for place in (service.data, service.data / "backup", other.data):
             said = service.operator("admin", "backup", place, expect=1).err
@@ -169,7 +169,7 @@ def what_is_no_command(service):
 
 
 def a_full_disk_behind_standard_output(service):
-    """Half a list that looks whole is worse than none."""
+    """An incomplete list that looks complete is worse than none."""
     for words in (["ops"], ["workers", "--json"], ["targets", "--show", "host"], ["--help"]):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([BIN / "tessera", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
@@ -185,7 +185,7 @@ def a_full_disk_behind_standard_output(service):
 
 
 def a_full_disk_behind_results(service):
-    """A bound on files stands for it. What came of an artifact stays, and the next try goes on from there."""
+    """A limit on file sizes simulates a full disk. Partial downloads of an artifact stay, and the next attempt continues."""
     artifact = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
     output, keys = service.scratch("out.tsra"), service.scratch("keys")
 
@@ -215,7 +215,7 @@ def a_queued_job_says_what_it_waits_for(service):
 
 
 def a_narrow_terminal(service):
-    """A line that is drawn anew is no wider than the terminal, or each drawing would leave a row behind."""
+    """A progress line is never wider than the terminal, because each redraw would otherwise leave a line behind."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
     command = [BIN / "tessera", "compile", model_path("mlp"), "--shape", "x=1x784", "-o", service.scratch("mlp.tsra")]
@@ -264,7 +264,7 @@ def flags_that_mean_nothing_there(service):
 
 
 def who_calls_and_whom(service):
-    """Neither an end of the process nor "no server answers" where a file or a word is wrong."""
+    """A wrong file or word gives neither a crash nor "no server answers"."""
     folder, text, copy = service.scratch("folder"), service.scratch("text"), service.scratch("copy.tsra")
     folder.mkdir()
     text.write_text("import onnx\nimport numpy\n")
@@ -284,7 +284,7 @@ def who_calls_and_whom(service):
 # Files.
 
 def who_listens_there(service):
-    """A server that is there and cannot be talked to is not one that is absent: TLS or none, whose certificate, which name."""
+    """A reachable server that cannot be talked to is not reported as absent: TLS or none, wrong certificate, wrong name."""
     keys, other, data = service.scratch("keys"), service.scratch("other"), service.scratch("data")
     for folder in (keys, other):
         service.cli("admin", "certificates", folder, "--host", "localhost")
@@ -311,7 +311,7 @@ def who_listens_there(service):
 
 
 def places_for_results(service):
-    """Asked before the work, and nothing is put in the place of a folder, a device or a pipe."""
+    """Outputs are checked before the work, and folders, devices and pipes are never replaced."""
     model, artifact = model_path(TINY), service.compile(model_path(TINY), {"x": [1, 8]}).artifact
     identity = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
     pipe, device, file = service.scratch("pipe"), service.scratch("device"), service.scratch("file")
@@ -334,10 +334,10 @@ def places_for_results(service):
 
 
 def links_are_written_through(service):
-    """As other tools do: the link stays, and the file behind it is there whole or not at all."""
+    """As in other tools, the link stays, and its target is complete or unchanged."""
     folder, link = service.folder / "behind", service.folder / "link.tsra"
     folder.mkdir()
-    for there in (False, True):  # a link to nothing yet, then to a file
+    for there in (False, True):  # a dangling link, then a link to a file
         link.symlink_to(pathlib.Path("behind") / "real.tsra")
         if there:
             (folder / "real.tsra").write_text("former")
@@ -364,7 +364,7 @@ def outputs_of_a_run_are_listed(service):
 
 
 def files_that_are_no_models(service):
-    """What people have at hand instead of ONNX is told by its name, with how a model comes of it."""
+    """Other model formats are recognized by name, and the error says how to convert them to ONNX."""
     model = model_path(TINY).read_bytes()
     for name, content, words in (
             ("packed.onnx", gzip.compress(model), ("a gzip archive", "unpack it")),
@@ -428,7 +428,7 @@ def descriptions_are_files_by_any_name(service):
     check(shown.returncode == 0 and 'name: "npu"' in shown.stdout, str(shown))
     said = service.cli("target", "check", service.folder / "absent.textproto", expect=5).err
     check("No such file" in said, said)
-    # What the refusal of a broken one says to start from.
+    # The error about a broken model says what to start from.
     for name in ("x86-64-v3", "sm_80", "ascend-910-like", "aarch64"):
         description.write_text(service.cli("target", "show", name).out)
         said = service.cli("target", "check", description, expect=None)
@@ -436,7 +436,7 @@ def descriptions_are_files_by_any_name(service):
 
 
 def a_shape_within_a_range(service):
-    """--shape says the size of the run as --dim does, not only which variant has room."""
+    """--shape and --dim both give the size of the run; --shape does not merely select a variant."""
     nodes = [helper.make_node("Neg", ["x"], ["y"])]
     model = service.scratch("range.onnx")
     onnx.save(helper.make_model(helper.make_graph(
@@ -452,7 +452,7 @@ def a_shape_within_a_range(service):
 
 
 def output_names_need_be_no_file_names(service):
-    """Names as long as scopes of TensorFlow make them, and names that would be one file: who asks is told which is which."""
+    """Names as long as TensorFlow's scopes, and names that map to one file name: the output says which file holds which tensor."""
     scope = "StatefulPartitionedCall/" + "/".join(["encoder_block_with_a_long_name"] * 9)
     names = [f"{scope}/output:0", f"{scope}/output:1", "a/b", "a_b"]
     made = helper.make_model(helper.make_graph(

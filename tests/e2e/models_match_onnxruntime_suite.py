@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Whole models, compiled by the service and run from the artifact, against ONNX Runtime at batch 1 and 3.
+"""Whole models, compiled by the service and run from the artifact, compared with ONNX Runtime at batch 1 and 3.
 
-The small ones at batch 3 are compiled for the targets that this machine can run in turns, and run with guarded memory."""
+The small ones at batch 3 rotate over the targets that this machine can run, with guarded memory."""
 # suite: timeout=1500
 
 import pathlib
@@ -24,7 +24,7 @@ LARGE = ("squeezenet1_1", "mobilenet_v1", "resnet18", "resnet50", "bert_base")
 
 
 def threads_agree(service, spec):
-    """Two threads must give what one gives: ranges of a grid are disjoint, no reduction is split."""
+    """Two threads give the same bits as one: ranges of a grid are disjoint, and no reduction is split."""
     arrays = model_inputs(spec, 3)
     compiled = service.compile(model_path(spec), shapes_of(arrays), timeout=300)
     one, _ = service.run(compiled.artifact, arrays, "--threads", "1")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What operators watch: a real scrape is valid and holds every metric of the dashboard and the alerts, readiness tells
-what is wrong, and a JSON log is one object a line."""
+"""Monitoring: a real scrape is valid and contains each metric of the dashboard and the alerts, readiness reports
+problems, and a JSON log has one object on each line."""
 # suite: timeout=300
 
 import atexit
@@ -22,12 +22,12 @@ from suite import Skip, check, check_equal, run
 MONITORING = ROOT / "deploy" / "monitoring"
 ARGUMENTS = ("--metrics-listen", "127.0.0.1:0", "--log-format", "json")
 MODEL, DIM = "mlp", ("--dim", "N=1")
-MOST_BYTES = 300_000  # of the project small
+MOST_BYTES = 300_000  # small limits for the project
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(rf'({NAME})(?:\{{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\}})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
-# Metrics in queries: ours and the process's, with what histograms add to their names.
+# Metrics in queries: ours and the process's, with the suffixes of histograms.
 ASKED = re.compile(r"\b(?:tessera|process)_[a-z0-9_]+\b")
 
 
@@ -42,7 +42,7 @@ def fetch(service, path):
 
 
 def parse(text):
-    """{sample name: {labels: value}} of Prometheus' text format 0.0.4, every rule of which is checked."""
+    """{sample name: {labels: value}} of Prometheus' text format 0.0.4; checks all rules of the format."""
     samples, types, helped = {}, {}, set()
     check(text.endswith("\n"), "the text does not end with a line")
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def parse(text):
 
 
 def buckets_hold(name, samples):
-    """Buckets of a histogram count up to its count."""
+    """The buckets of a histogram sum up to its count."""
     for labels, count in samples[f"{name}_count"].items():
         buckets = sorted((float(dict(key)["le"]), value) for key, value in samples[f"{name}_bucket"].items()
                          if tuple(label for label in key if label[0] != "le") == labels)
@@ -86,7 +86,7 @@ def buckets_hold(name, samples):
 
 
 def work(service):
-    """Something of every kind that the dashboard shows: work, a cache hit, a failure, a refusal."""
+    """Causes each kind of event on the dashboard: work, a cache hit, a failure, a rejection."""
     model = model_path(MODEL)
     compiled = service.compile(model, None, *DIM)
     service.compile(model, None, *DIM)
@@ -188,7 +188,7 @@ def readiness_tells_what_is_wrong(service):
 def logs_are_json(service, compiled):
     entries = []
     for line in service.log.splitlines():
-        if line.startswith("tesserad ready on "):  # what it prints for whoever started it
+        if line.startswith("tesserad ready on "):  # output for the program that started it
             continue
         try:
             entries.append(json.loads(line))
@@ -209,7 +209,7 @@ def others_see_nothing_without_tls(service):
     folder = service.scratch("exposed")
     done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--listen", "127.0.0.1:0", "--workers", "0",
                            "--metrics-listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60, check=False)
-    check_equal(done.returncode, 2, done.stderr)  # settings, for which no unit starts it again
+    check_equal(done.returncode, 2, done.stderr)  # configuration errors, for which no unit restarts it
     check("0.0.0.0:0 can be reached by others" in done.stderr, done.stderr)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # suite: timeout=900
-"""Dimensions that exporters name by how they follow from others, "past + 1" or "floor(N/2)", as ranges: at every size against
-ONNX Runtime; no size is given for them, and a run of another one is refused."""
+"""Dimensions that exporters name by other dimensions, "past + 1" or "floor(N/2)", as ranges: compared with ONNX Runtime
+at each size. They need no size at compile time, and a run with a contradicting size is rejected."""
 
 import pathlib
 import sys
@@ -22,9 +22,9 @@ node = helper.make_node
 
 
 def decoder(service, random, tokens, together, positions="last"):
-    """As optimum exports a decoder with past keys and values: token ids [batch, tokens], a mask of 0 and 1 [batch, together],
-    logits and the new state out. Positions are counted by the mask, of which the last ones are taken, as many as tokens, or
-    those "behind" the past; or they are numbers from the length of the past on ("numbered")."""
+    """A decoder with past keys and values as optimum exports it: token ids [batch, tokens], a mask of 0 and 1 [batch,
+    together], logits and the new state as outputs. Positions are counted by the mask (the last `tokens` of them), are
+    those after the past ("behind"), or are numbers from the length of the past ("numbered")."""
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
     counted = [
         node("CumSum", ["mask", "axis"], ["counted"]), node("Sub", ["counted", "one"], ["from_0"]), node("Max", ["from_0", "zero"], ["positions"]),
@@ -56,9 +56,9 @@ def decoder(service, random, tokens, together, positions="last"):
 
 
 def fused_decoder(service, random, kind, tokens, together):
-    """The attention of one layer as ONNX Runtime's optimizer and exporters write it, behind an embedding: "multi-head" with a
-    bias of the mask, "grouped" queries with rotary embedding, or "packed", a state of keys and values in one. Grouped ones have
-    heads of 16 elements, as ONNX Runtime wants it."""
+    """One attention layer as ONNX Runtime's optimizer and exporters write it, after an embedding: "multi-head" with a
+    mask bias, "grouped" queries with rotary embedding, or "packed", with keys and values in one state. "grouped" has
+    heads of 16 elements, as ONNX Runtime requires."""
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 4  # noqa: E731
     heads, groups, size = (4, 2, 16) if kind == "grouped" else (HEADS, HEADS, WIDTH // HEADS)
     width, microsoft = heads * size, {"domain": "com.microsoft", "num_heads": heads}
@@ -108,7 +108,7 @@ def fused_decoders(service, oracle):
         path = fused_decoder(service, random, kind, "tokens", "past_sequence_length + tokens")
         ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..17", "tokens": "..6", "batch": "1"}, [(0, 1), (0, 6), (5, 3), (16, 2), (17, 5)],
                               lambda past, tokens, path=path: fused_inputs(random, path, past, 1, tokens), f"{kind}, several tokens", threads=("2",))
-    # A mask that is named by itself: grouped queries go by its length alone.
+    # A mask with a dimension name of its own: grouped queries depend on its length only.
     path = fused_decoder(service, random, "grouped", "tokens", "total_sequence_length")
     ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..9", "tokens": "..4", "total_sequence_length": "..13", "batch": "1"},
                           [(0, 3), (4, 1), (9, 4)], lambda past, tokens, path=path: fused_inputs(random, path, past, 1, tokens), "a mask by itself", threads=("2",))
@@ -139,7 +139,7 @@ def decoders_of_several_tokens(service, oracle):
 
 
 def what_a_request_says(service, oracle):
-    """A mask whose dimension is named by itself, and said to follow from others."""
+    """A mask with a dimension name of its own, declared to follow from others."""
     random = np.random.default_rng(46)
     path = decoder(service, random, "tokens", "total")
     ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..20", "tokens": "..5", "batch": "1", "total": "past_sequence_length + tokens"},
@@ -154,7 +154,7 @@ def what_a_request_says(service, oracle):
 
 
 def arithmetic_in_names(service, oracle):
-    """x of 2N beside y of N, pairs of elements of x, x without its last, all of them side by side."""
+    """x of 2N and y of N: pairs of elements of x, x without its last element, all concatenated."""
     random = np.random.default_rng(43)
     nodes = [node("Concat", ["y", "y"], ["yy"], axis=0), node("Add", ["yy", "x"], ["sum"]),
              node("Slice", ["x", "zero", "open", "axes", "two"], ["evens"]), node("Add", ["evens", "half"], ["halves"]),
@@ -187,7 +187,7 @@ def others_are_refused(service):
         check(False, "a mask of another length ran from Python")
     except tessera.errors.InvalidInput as error:
         check(said in str(error), str(error))
-    # Sizes by name alone, here, in the sandbox and by a worker.
+    # Sizes by name only, here, in the sandbox and on a worker.
     for words in ((), ("--sandbox",)):
         answer = service.cli("run", compiled.artifact, "--random", "--dim", "past_sequence_length=4", *words).out
         check("float32[1,2,5,4]" in answer, f"{words}: {answer}")
@@ -199,7 +199,7 @@ def others_are_refused(service):
         check(answer.code != 0 and said in answer.err and "leave it out" in answer.err, f"{given}: {answer.err}")
     answer = service.cli("compile", path, "--dim", "batch=1", expect=None).err
     check("--dim past_sequence_length=1" in answer and "+ 1=" not in answer, answer)
-    # A name with what no input has is a name.
+    # An expression with a symbol that no input has is an ordinary name.
     unknown = decoder(service, random, 1, "total + 1")
     answer = service.cli("compile", unknown, "--dim", "past_sequence_length=4", "--dim", "batch=1", expect=None).err
     check("--dim 'total + 1=1'" in answer, answer)

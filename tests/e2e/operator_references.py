@@ -1,4 +1,4 @@
-"""What operators compute, by NumPy: for those that ONNX Runtime does not run. Written from ONNX's definitions."""
+"""NumPy references of operators that ONNX Runtime does not run, written from ONNX's definitions."""
 
 import math
 
@@ -11,7 +11,7 @@ def softmax(x):
 
 
 def windowed_attention(q, k, v, left=2, right=1):
-    """Each query sees keys from `left` before its place to `right` behind it."""
+    """Each query sees keys from `left` before to `right` after its position."""
     distance = np.arange(k.shape[2])[None, :] - np.arange(q.shape[2])[:, None]
     scores = np.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[3])
     scores = np.where((distance >= -left) & (distance <= right), scores, -np.inf)
@@ -57,7 +57,7 @@ def tensor_scatter(c, u, w):
 
 
 FLOATS = {17: "f8e4m3fn", 18: "f8e4m3fnuz", 19: "f8e5m2", 20: "f8e5m2fnuz", 23: "f4e2m1"}
-# Bits of exponent and mantissa, bias, codes above the largest number that are none, whether there is an infinity.
+# Bits of exponent and mantissa, bias, codes above the largest number (infinity and NaN), whether there is an infinity.
 LAYOUT = {17: (4, 3, 7, 1, False), 18: (4, 3, 8, 0, False), 19: (5, 2, 15, 4, True), 20: (5, 2, 16, 0, False),
           23: (2, 1, 1, 0, False)}
 
@@ -74,7 +74,7 @@ def positive_numbers(kind):
 
 
 def through_float(x, kind, saturate):
-    """x rounded to the nearest number of the format, of two the one with an even code."""
+    """x rounded to the nearest number of the format, ties to the even code."""
     numbers = positive_numbers(kind)
     infinite = LAYOUT[kind][4]
     largest = numbers[-1]

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Operators newer than Debian's ONNX knows, and Microsoft's own: against ONNX Runtime, at odd sizes.
+"""Operators newer than Debian's ONNX, and Microsoft's own, compared with ONNX Runtime at odd sizes.
 
 Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py. An argument is a regular
-expression that chooses cases by name.
+expression that selects cases by name.
 """
 # suite: timeout=900
 
@@ -23,7 +23,7 @@ from e2e.tessera_e2e import Service
 from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
-TOLERANCE = 1e-4  # of the output's largest magnitude; quantized results may differ by one step where halves are rounded
+TOLERANCE = 1e-4  # of the output's largest magnitude; quantized results may differ by one step at rounding ties
 MICROSOFT = "com.microsoft"
 TYPES = {np.dtype(name): kind for name, kind in (("f4", 1), ("u1", 2), ("i1", 3), ("i4", 6), ("i8", 7), ("?", 9),
                                                  ("f2", 10), ("f8", 11), ("u4", 12))}
@@ -39,7 +39,7 @@ def integers(low, high, shape, dtype=np.int64):
 
 
 class Case:
-    """A graph whose inputs are fed, with what it computes by NumPy (`wanted`) or by ONNX Runtime (None)."""
+    """A graph with its inputs and NumPy's results (`wanted`), or None for ONNX Runtime's."""
 
     def __init__(self, nodes, inputs, opset=22, outputs=("y",), constants=None, wanted=None, steps=0, domain_version=1):
         self.domain_version = domain_version
@@ -62,7 +62,7 @@ class Case:
 
 def one(op, inputs, outputs=("y",), opset=22, constants=None, wanted=None, steps=0, domain="", absent=(),
         domain_version=1, **attributes):
-    """A case of one node. `absent`: positions of inputs that are not given."""
+    """A case of one node. `absent`: positions of omitted inputs."""
     names = [*inputs, *(constants or {})]
     for position in absent:
         names.insert(position, "")
@@ -115,7 +115,7 @@ def attention_cases():
 
 
 def flex_attention_cases():
-    """Scores and weights that subgraphs change: a soft cap with a bias from around the node, half of the weights."""
+    """Scores and weights changed by subgraphs: a soft cap with a bias from the outer graph, half of the weights."""
     def body(name, nodes, result):
         info = [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in (f"{name} in", result)]
         return helper.make_graph(nodes, name, info[:1], info[1:])
@@ -138,8 +138,8 @@ def flex_attention_cases():
 
 
 def many_pixels():
-    """A channel's 360,000 pixels lie apart behind a convolution; summed one after another, their mean was off by more
-    than their deviation allows."""
+    """A channel's 360,000 pixels are far apart after a convolution. Summed sequentially, the error of their mean
+    exceeded the tolerance of their deviation."""
     weights, far = floats(16, 3, 1, 1), np.linspace(50, 150, 16, dtype="f4")
 
     def wanted(x):
@@ -197,7 +197,7 @@ def image_cases():
                 yield f"grid sample 3d {mode} {padding} {corners}", one(
                     "GridSample", {"x": floats(2, 2, 3, 4, 5), "g": floats(2, 2, 3, 2, 3, low=-1.4, high=1.4)}, opset=20,
                     mode=mode, padding_mode=padding, align_corners=corners)
-    # Kernel 3x2 over 7x5, with two groups, two offset groups and a mask; then one tap that leaves the image.
+    # Kernel 3x2 over 7x5, with two groups, two offset groups and a mask; then one tap outside of the image.
     moved = {"x": floats(2, 4, 7, 5), "w": floats(6, 2, 3, 2), "o": floats(2, 24, 4, 6, low=-3, high=3), "b": floats(6),
              "m": floats(2, 12, 4, 6)}
     yield "deformable convolution", one("DeformConv", moved, opset=19, group=2, offset_group=2, strides=[2, 1],
@@ -223,7 +223,7 @@ def image_cases():
 
 
 def reduction_cases():
-    """Over no axes nothing is summed, but each element is still squared, or its absolute value or logarithm taken."""
+    """Without axes nothing is summed, but each element is still squared, or its absolute value or logarithm taken."""
     kinds = "Sum Mean Max Min Prod L1 L2 SumSquare LogSum LogSumExp".split()
     part = {"L1": np.abs, "L2": np.abs, "SumSquare": np.square, "LogSum": np.log}
     for given in ([], ["none"]):
@@ -236,7 +236,7 @@ def reduction_cases():
 
 
 def padding_cases():
-    """The Pad operator's own second example, far reflections as numpy.pad has them, and a value that is computed."""
+    """The second example of the Pad operator, far reflections like numpy.pad, and a computed pad value."""
     page = np.array([[1.0, 1.2], [2.3, 3.4], [4.5, 5.7]], "f4")
     yield "pad reflect of the standard's page", one(
         "Pad", {"x": page}, opset=18, mode="reflect", constants={"p": np.array([0, 2, 0, 0])},
@@ -245,7 +245,7 @@ def padding_cases():
     yield "pad reflect far", one("Pad", {"x": floats(1, 8, 5)}, opset=19, mode="reflect", constants=far,
                                  wanted=lambda x: {"y": np.pad(x, [(2, 0), (3, 17), (4, 9)], "reflect")})
 
-    def wrapped(x):  # NumPy before 1.25 and ONNX Runtime 1.30 have other elements beyond one length
+    def wrapped(x):  # NumPy before 1.25 and ONNX Runtime 1.30 return other elements beyond one length
         for axis, (low, high) in enumerate(((2, 0), (3, 17), (4, 9))):
             x = np.take(x, np.arange(-low, x.shape[axis] + high), axis, mode="wrap")
         return {"y": x}
@@ -257,10 +257,10 @@ def padding_cases():
 
 
 def integer_image_cases():
-    """Interpolated between integers: truncated, with antialias rounded after each dimension."""
+    """Interpolation between integers: truncated, with antialias rounded after each dimension."""
     for dtype, low, high in ((np.uint8, 0, 256), (np.int8, -128, 128), (np.int32, -1000, 1000)):
         for name, of, to in (("larger", (1, 2, 5, 7), (1, 2, 10, 28)), ("mixed", (1, 1, 7, 9), (1, 1, 13, 5)), ("volume", (1, 1, 4, 5, 6), (1, 1, 5, 9, 4))):
-            # ONNX Runtime's f32 may fall below an exact integer, which truncates to the one before.
+            # ONNX Runtime's f32 result may be slightly below an exact integer, and truncates to the one before.
             yield f"linear {name} of {np.dtype(dtype)}", one(
                 "Resize", {"x": integers(low, high, of, dtype)}, opset=19, absent=(1, 1), mode="linear",
                 constants={"s": np.array(to)}, steps=0 if name == "larger" else 1)
@@ -284,7 +284,7 @@ def region_cases():
 
 
 def loop_cases():
-    """No iteration: the state as it was given, and no rows, which are as long as an iteration's would be."""
+    """No iteration: the initial state, and zero rows with the length of an iteration's rows."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["s", "x"], ["t"]),
          helper.make_node("Concat", ["t", "x"], ["r"], axis=0)], "body",
@@ -292,7 +292,7 @@ def loop_cases():
          helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3])],
         [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
          helper.make_tensor_value_info("r", TensorProto.FLOAT, [4, 3])])
-    listed = helper.make_graph(  # some exporters' numbers of iterations and conditions are lists of one
+    listed = helper.make_graph(  # some exporters write iteration counts and conditions as lists of one element
         [helper.make_node("Cast", ["i"], ["r"], to=TensorProto.FLOAT), helper.make_node("Identity", ["c"], ["d"]),
          helper.make_node("Add", ["s", "r"], ["t"])], "listed",
         [helper.make_tensor_value_info("i", TensorProto.INT64, [1]), helper.make_tensor_value_info("c", TensorProto.BOOL, [1]),
@@ -315,14 +315,14 @@ def dropped_cases():
 
 
 def triangle_cases():
-    """Which diagonal, the data decide."""
+    """The number of the diagonal depends on data."""
     for upper in (0, 1):
         for k in (-9, -1, 0, 2, 9):
             yield f"Trilu {upper} from {k}", one("Trilu", {"x": floats(2, 4, 5), "k": np.array(k)}, opset=14, upper=upper)
 
 
 def old_cases():
-    """Written by converters of CoreML and Windows ML; in no released operator set, or in other versions of it than today's."""
+    """Operators that converters of CoreML and Windows ML write: in no released operator set, or in other versions of it."""
     image = lambda: {"x": floats(2, 3, 5, 6, low=-2, high=2)}  # noqa: E731
     yield "Affine", one("Affine", image(), opset=7, alpha=2.0, beta=0.5)
     yield "Affine as it is", one("Affine", image(), opset=7)
@@ -354,7 +354,7 @@ def signal_cases():
         yield f"inverse of one side {length}", one(
             "DFT", spectrum, opset=20, inverse=1, onesided=1, constants={"n": np.array(length, np.int64)},
             wanted=lambda x, length=length: {"y": np.fft.irfft(x[..., 0] + 1j * x[..., 1], length)[..., None].astype("f4")})
-    # Stages of small radices, one of which is prime; a chirp; a matrix.
+    # Stages of small radices, including a prime; a chirp; a matrix.
     def spectrum(x, axis, onesided, inverse, length):
         z = x[..., 0].astype("f8") + (1j * x[..., 1] if x.shape[-1] == 2 else 0)
         y = np.fft.rfft(z.real, length, axis) if onesided else (np.fft.ifft if inverse else np.fft.fft)(z, length, axis)
@@ -394,7 +394,7 @@ def element_cases():
     yield "fused convolution", microsoft(
         "FusedConv", {"x": floats(1, 3, 7, 5), "w": floats(4, 3, 3, 3), "b": floats(4)}, activation="LeakyRelu",
         activation_params=[0.1], pads=[1, 1, 1, 1])
-    yield "convolution with an empty auto_pad", one(  # as some of ONNX Runtime's and nGraph's files have it
+    yield "convolution with an empty auto_pad", one(  # as in some files of ONNX Runtime and nGraph
         "Conv", {"x": floats(1, 3, 7, 5), "w": floats(4, 3, 3, 3)}, auto_pad="", pads=[1, 0, 1, 1], strides=[2, 1])
     yield "fused gemm", microsoft("FusedGemm", {"a": floats(5, 3), "b": floats(7, 5), "c": floats(7)}, activation="LeakyRelu",
                                   activation_alpha=0.2, alpha=0.5, beta=2.0, transA=1, transB=1)
@@ -420,8 +420,8 @@ def microsoft_attention_cases():
 
 
 def grouped_query_cases():
-    """GroupQueryAttention: prompts, steps behind a past that grows or lies in a buffer of fixed length, several tokens
-    behind a past. Head sizes are multiples of 16: ONNX Runtime wants that for rotary embeddings."""
+    """GroupQueryAttention: prompts, steps after a growing past or a past in a buffer of fixed length, several tokens
+    after a past. Head sizes are multiples of 16, which ONNX Runtime requires for rotary embeddings."""
     def case(name, batch, tokens, past, total, lengths=None, heads=4, groups=2, size=16, packed=False, rotary=True,
              half=8, bias=False, sink=False, outputs=("y", "nk", "nv"), **attributes):
         sizes = (heads * size, groups * size, groups * size)
@@ -466,7 +466,8 @@ def grouped_query_cases():
     yield case("bias", 1, 5, 0, 5, bias=True)
     yield case("bias of a step", 1, 1, 4, 5, bias=True)
     yield case("without a causal mask", 2, 4, 0, 4, rotary=False, causal=0)
-    # Without rotary embedding: ONNX Runtime gives the padding behind a sequence another position, which counts for nobody.
+    # Without rotary embedding: ONNX Runtime gives the padding after a sequence another position, which is irrelevant
+    # then.
     yield case("without a causal mask, of sequences of different lengths", 2, 5, 0, 5, lengths=[5, 2], rotary=False, causal=0)
     yield case("without a causal mask, several tokens behind a past", 1, 3, 4, 7, causal=0)
 
@@ -546,7 +547,8 @@ def quantized_cases():
         [helper.make_node("QLinearWhere", ["m", "a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"], domain=MICROSOFT)],
         {"m": random.uniform(size=(3, 1)) < 0.5, "a": q(2, 3, 5), "b": q(5)}, steps=1,
         constants={**unary, "bs": np.array(0.03, scale), "bz": np.array(100, zero)})
-    # Weights of 7 bits, here and below: with larger ones ONNX Runtime's kernels for AVX2 saturate sums of two products at 16 bits.
+    # 7-bit weights, here and below: with larger ones ONNX Runtime's AVX2 kernels saturate sums of two products at 16
+    # bits.
     for name, columns, more in (("one scale", 1, {}), ("a scale a column", 7, {"transB": 1}), ("alpha", 1, {"alpha": 0.5, "transA": 1})):
         a, b = (q(5, 3) if more.get("transA") else q(3, 5)), integers(-61, 64, (7, 5) if more.get("transB") else (5, 7), np.int8)
         for outputs in (("ys", "yz"), ("", "")):
@@ -575,7 +577,7 @@ def quantized_cases():
 
 
 def narrow_cases():
-    """Types that models store only. Bytes of a constant are packed by hand: NumPy has no such types."""
+    """Storage-only types. Bytes of a constant are packed by hand, because NumPy lacks these types."""
     values = np.array([0, -0.0, 1, -1.5, 448, 500, 1e6, -3e-3, 2 ** -9, 2 ** -10, 3 * 2 ** -11, 57344, 60000, np.inf, -np.inf,
                        np.nan, 0.3, -17, 240, 250, 6, 5, 2.5, 0.25, 0.75, *floats(40, low=-8, high=8)], np.float32)
     for kind, name in references.FLOATS.items():
@@ -585,7 +587,7 @@ def narrow_cases():
             yield f"{name} saturate {saturate}", Case(
                 nodes, {"x": values[~np.isnan(values)] if kind == 23 else values}, opset=23,
                 wanted=lambda x, kind=kind, s=saturate: {"y": references.through_float(x, kind, s)})
-    # A float beyond an integer of 4 bits keeps the lowest bits of its integral part.
+    # A float beyond a 4-bit integer keeps the lowest bits of its integral part.
     whole = np.array([-300, -9, -8, -1, 0, 1, 7, 8, 15, 16, 300], np.float32)
     for kind, name, wanted in ((21, "u4", whole.astype(np.int64) % 16), (22, "i4", (whole.astype(np.int64) + 8) % 16 - 8)):
         yield f"float to {name}", Case([helper.make_node("Cast", ["x"], ["n"], to=kind),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Debian packages: what is in them, what they ask for, and that what they install compiles and runs a model."""
+"""The Debian packages: contents, dependencies, and that the installed files compile and run a model."""
 # suite: slow timeout=900
 
 import json
@@ -35,8 +35,8 @@ NEEDED = {"tessera-server": {"tessera-worker", "libsqlite3-0", "libssl3"}, "tess
           "python3-tessera": {"python3", "python3-grpcio", "python3-numpy", "python3-protobuf"}}
 EXPECTED_OF_LINTIAN = {
     "custom-library-search-path",  # of libMLIR, which Debian keeps in its LLVM's folder
-    "bogus-mail-host", "bogus-mail-host-in-debian-changelog",  # there is no address yet
-    "unstripped-binary-or-object", "shared-library-is-executable",  # of the Python package: as in the wheel
+    "bogus-mail-host", "bogus-mail-host-in-debian-changelog",  # not published yet
+    "unstripped-binary-or-object", "shared-library-is-executable",  # of the Python package, as in the wheel
 }
 GEMM = "input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];\n"
 SHAPES = ("--shape", "A=7x13", "--shape", "B=13x5")
@@ -50,7 +50,7 @@ int main(int count, char** words) {
   return 0;
 }
 """
-# A machine with the packages on it: this one, as seen through an overlay that goes away.
+# A machine with the packages installed: this one, through a temporary overlay.
 MACHINE = """
 set -e
 mount -t tmpfs none "$1"
@@ -62,7 +62,7 @@ mkdir -p "$1/root/packages"
 cp "$2"/* "$1/root/packages"
 """
 RUN_COMMANDS = MACHINE + 'exec chroot "$1/root" /bin/bash -e /packages/commands\n'
-# The same, with systemd as its first process, which starts the server's unit and what looks at it.
+# The same, with systemd as its first process, which starts the server's unit and the checks.
 BOOT = MACHINE + """
 mount -t sysfs sysfs "$1/root/sys"
 mount -t tmpfs tmpfs "$1/root/run"
@@ -134,7 +134,7 @@ sleep 7
 echo "newer data: $(shown ActiveState) $(shown ExecMainStatus) $(shown NRestarts)"
 """
 CONTAINERFILE = (ROOT / "deploy" / "Containerfile").read_text()
-# What an image of the Containerfile does, but for fetching packages: it makes the folder, and starts this as this user.
+# The steps of the Containerfile except for fetching packages: it creates the folder, and starts this as this user.
 FOLDER = re.search(r"&& (install -d .*)", CONTAINERFILE)[1]
 USER = re.search(r"^USER (\w+)", CONTAINERFILE, re.MULTILINE)[1]
 START = [word for line in ("ENTRYPOINT", "CMD") for word in json.loads(re.search(rf"^{line} (\[.*\])", CONTAINERFILE, re.MULTILINE)[1])]
@@ -164,11 +164,11 @@ dpkg -r tessera-server >log 2>&1 || {{ cat log; exit 1; }}
 
 
 class Packages:
-    """Made anew by cpack, unpacked side by side into one folder."""
+    """Builds the packages with cpack and unpacks them into one folder."""
 
     def __init__(self, folder):
         self.folder, self.root = folder / "packages", folder / "root"
-        # In the build's CPACK_PACKAGE_DIRECTORY another run may be at work.
+        # Another run may be using the build's CPACK_PACKAGE_DIRECTORY.
         done = subprocess.run(["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder], cwd=folder,
                               capture_output=True, text=True, check=False)
         check_equal(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
@@ -211,7 +211,8 @@ def control_fields_are_right(packages):
         depends = {word.strip().split()[0] for part in packages.field(package, "Depends").split(",") for word in part.split("|")}
         check(NEEDED.get(package, set()) <= depends, f"{package} lacks {NEEDED.get(package, set()) - depends}")
     check_equal({word.split()[0] for word in packages.field("libtessera-rt0", "Depends").split(", ")}, {"libc6", "zlib1g"}, "of the runtime")
-    # Programs of one release belong together; the server's part must not bring the compiler's libraries by itself.
+    # Programs of one release depend on each other; the server's package must not require the compiler's libraries
+    # itself.
     check(f"tessera-worker (= {version})" in packages.field("tessera-server", "Depends"), packages.field("tessera-server", "Depends"))
     check("libmlir" not in packages.field("tessera-server", "Depends"), "the server links the compiler")
 
@@ -227,7 +228,7 @@ def lintian_finds_no_error(packages):
 
 
 class Installed(Service):
-    """The service whose programs are those of the packages."""
+    """The service whose programs come from the packages."""
 
     def __init__(self, packages):
         super().__init__(workers=1)
@@ -266,7 +267,7 @@ def programs_link_the_runtime(packages):
 
 
 def container_takes_what_there_is(packages):
-    """Every package that the Containerfile names is one of Debian's or of ours."""
+    """All packages in the Containerfile are Debian's or ours."""
     words = re.search(r"apt-get install (.*?)&&", CONTAINERFILE, re.DOTALL)[1].replace("\\\n", " ").split()
     named = set()
     for word in (word for word in words if not word.startswith("-")):

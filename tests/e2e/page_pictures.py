@@ -1,7 +1,7 @@
-"""Pictures of the web page for the documentation, and whether they still show what the page does.
+"""Pictures of the web page for the documentation, and a check that they are up to date.
 
-`web_suite.py --pictures` takes them into clients/docs/pages/pictures, with what was on each in pictures.json. A page whose
-headings are others than there makes the suite fail: so no picture grows old unseen.
+`web_suite.py --pictures` takes them into clients/docs/pages/pictures, with the headings of each in pictures.json. The
+suite fails if a page's headings differ from that file, so outdated pictures are noticed.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ FOLDER = ROOT / "clients" / "docs" / "pages" / "pictures"
 INDEX = FOLDER / "pictures.json"
 MOST_BYTES = 90_000
 AGAIN = "take them again: /usr/bin/python3 tests/e2e/web_suite.py --pictures"
-# Panels and tables by their headings; what is in them differs from run to run.
+# Panels and tables by their headings; their contents differ from run to run.
 HEADINGS = """return [...document.querySelectorAll('nav a, main h2, main th[scope=col]')]
     .filter((each) => each.checkVisibility()).map((each) => each.textContent.replace(/[ ↑↓↕]+$/, '').trim())
     .filter((text) => text && !text.startsWith('The chip it is for'))"""
@@ -28,8 +28,8 @@ return boxes.length && [Math.min(...boxes.map(({left}) => left)), Math.min(...bo
 
 @dataclasses.dataclass
 class Picture:
-    path: str           # of the page; {tuned} and the like are Work's
-    panels: tuple = ()  # that are on it; none: as much of the page as one sees
+    path: str           # path of the page; {tuned} and similar are attributes of Work
+    panels: tuple = ()  # headings of the picture; none: the visible part of the page
     size: tuple = DESKTOP
     colours: str = "light"
 
@@ -49,7 +49,7 @@ PICTURES = {
 def _open(browser, work, picture):
     browser.look(picture.size, picture.colours)
     browser.open(picture.path.format(**vars(work)))
-    if "{" in picture.path:  # what comes behind the first look
+    if "{" in picture.path:  # content that appears after the first view
         browser.wait("!document.querySelector('main .panel').textContent.includes('Reading')", "all of it")
     if "{tuned}" in picture.path:
         browser.wait("document.querySelector('.chart .faint-line')", "curves")
@@ -60,7 +60,7 @@ def _open(browser, work, picture):
 
 
 def take(browser, work):
-    """Writes all of them."""
+    """Takes all pictures."""
     index = {}
     for name, picture in PICTURES.items():
         headings = _open(browser, work, picture)

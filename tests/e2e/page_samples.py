@@ -1,4 +1,4 @@
-"""Samples in Markdown: fenced blocks, the commands in those of a shell, and a shell that runs a page's blocks in order."""
+"""Samples in Markdown: fenced blocks, the commands in shell blocks, and a shell that runs a page's blocks in order."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ ASSIGNMENT = re.compile(r"^\w+=")
 
 @dataclasses.dataclass
 class Block:
-    """A fenced block and where it is."""
+    """A fenced block and its position."""
     language: str
     text: str
     start: int
@@ -33,7 +33,7 @@ def blocks(text, language=None):
 
 
 def commands(script):
-    """The simple commands of a piece of shell, as lists of words; what `$(...)` holds comes as commands of its own."""
+    """The simple commands of a piece of shell, as lists of words; commands inside `$(...)` are returned separately."""
     script = HERE_DOCUMENT.sub(r"\2", script).replace("\\\n", " ")
     found = []
     while inner := SUBSTITUTION.search(script):
@@ -44,7 +44,7 @@ def commands(script):
         lexer.whitespace_split = True
         command, skip = [], False
         for word in [*lexer, ";"]:
-            if skip:  # the file behind > or <
+            if skip:  # the file after > or <
                 skip = False
             elif set(word) <= set("<>&") and ("<" in word or ">" in word):
                 skip = True
@@ -60,7 +60,7 @@ def commands(script):
 
 
 def recorded(text):
-    """(shell block, the block of text right behind it that shows what it answered, or None) of a page."""
+    """(shell block, the text block directly after it with its output, or None) of a page."""
     pairs, all_blocks = [], blocks(text)
     for block, after in zip(all_blocks, [*all_blocks[1:], None]):
         if block.language == "sh":
@@ -76,10 +76,10 @@ def free_port():
 
 
 class Shell:
-    """A shell in which a page's blocks run: this build's programs, folders and ports of its own instead of those named."""
+    """A shell in which a page's blocks run, with this build's programs and with temporary folders and ports."""
 
     def __init__(self, folder, server):
-        """`server`: of a service that is there; None: the page starts one."""
+        """`server`: address of a running service; None: the page starts one."""
         self._folder, self._mark = folder, uuid.uuid4().hex
         self._ports = {"7400": str(free_port()), "7480": str(free_port())}
         address = server or f"127.0.0.1:{self._ports['7400']}"
@@ -106,7 +106,7 @@ class Shell:
         return text.replace(f"{self._folder}/", "/tmp/")
 
     def run(self, scripts, timeout):
-        """What each of the blocks wrote, all in one shell that ends at the first command that fails."""
+        """Output of each block; all run in one shell that ends at the first failing command."""
         mark = f"block-{self._mark}"
         script = "".join(f"echo {mark}\n{self._here(each)}" for each in scripts) + f"echo {mark}\n"
         path = self._folder / "output"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Decisions as a text: a plan written by `explain --plan-out` is replayed byte for byte, edited and pinned in part."""
+"""Decisions as text: a plan written by `explain --plan-out` is replayed byte for byte, edited, and pinned in part."""
 # suite: timeout=900
 
 import hashlib
@@ -19,14 +19,14 @@ from oracle.oracle import Oracle
 from suite import check, check_equal, run
 
 RESNET = "resnet18:size=64"
-# Winograd, layouts, slices of attention and of images, recurrences, gathers; for chips that this host need not be.
+# Winograd, layouts, slices of attention and of images, recurrences, gathers; for chips other than this host.
 REPLAYED = (("mlp", "host"), (RESNET, "cascadelake"), ("bert_tiny", "host"), ("bert_tiny", "neoverse-n1"),
             *((catalog.REDUCED[name], target) for name, target in
               (("shufflenet_v1", "host"), ("vit_b16", "cascadelake"), ("gpt2", "host"), ("inception_v1", "neoverse-n1"))))
-# The model zoo at reduced size, each for a chip: trees do not depend on the host.
+# The model zoo at reduced size, each model for one chip: trees do not depend on the host.
 ZOO = tuple(zip((*catalog.REDUCED.values(), RESNET, "bert_tiny", "mlp"),
                 itertools.cycle(("cascadelake", "znver4", "neoverse-n1", "haswell"))))
-FIELDS = 6  # changed of each tree
+FIELDS = 6  # changed fields of each tree
 EXIT_INVALID = 3
 
 
@@ -36,7 +36,7 @@ def shape_flags(spec, batch=1):
 
 
 def plan_of(service, spec, target, *flags):
-    """The text of all decisions, and the explanation it came with."""
+    """The text of all decisions, and the explanation with it."""
     path = service.scratch("plan.txt")
     explained = service.cli("explain", model_path(spec), "--target", target, "--json", "--plan-out", path,
                             *(flags or shape_flags(spec))).json
@@ -58,7 +58,7 @@ def digest(path):
 
 
 def refused(service, spec, target, *arguments):
-    """The failure of a compilation that must be refused before anything is built."""
+    """The failure of a compilation that must be rejected before anything is built."""
     answer = service.cli("compile", model_path(spec), "--target", target, "--json", "-o", service.scratch("no.tsra"),
                          *shape_flags(spec), *arguments, expect=EXIT_INVALID)
     failure = answer.failure
@@ -79,14 +79,14 @@ def replay_is_exact(service, spec, target):
         again = compiled(service, spec, target, flag, written(service, text))
         check(not again.job["cached"], f"{flag} is another request")
         check_equal(digest(again.artifact), digest(first.artifact), f"artifact of {flag}")
-    # The order of lines means nothing.
+    # The order of lines does not matter.
     blocks = re.split(r"^(?=choice |workload )", text, flags=re.M)
     turned = compiled(service, spec, target, "--plan", written(service, "".join(reversed(blocks))))
     check_equal(digest(turned.artifact), digest(first.artifact), "artifact of the plan in another order")
 
 
 def every_field_counts(spec, target, *flags):
-    """Of all trees of a model: printed and read they give the same objects, and no field of one is ignored."""
+    """For all trees of a model: printing and parsing gives the same objects, and no field is ignored."""
     with tempfile.TemporaryDirectory() as folder:
         model = catalog.write(spec, folder, batch=1)["model"]
         told = subprocess.run([BIN / "tree_fields", "--tries", str(FIELDS), *flags, target, model], capture_output=True, text=True)
@@ -140,7 +140,7 @@ def layout_is_pinned(service, oracle):
 
 
 def fusion_is_pinned(service, oracle):
-    """Chains and regions: what is fused comes apart, what is apart is fused, or it is said why not."""
+    """Chains and regions: fused ones are separated and separate ones fused, or the reason against it is reported."""
     done = set()
     for spec in ("bert_tiny", catalog.REDUCED["vit_b16"], catalog.REDUCED["gpt2"], RESNET):
         text, _ = plan_of(service, spec, "host")
@@ -162,7 +162,7 @@ def fusion_is_pinned(service, oracle):
 
 
 def tree_is_pinned(service, oracle):
-    """Trees with other vectors, tiles, steps or fetches are followed as they are printed, or refused with the path."""
+    """Trees with other vectors, tiles, steps or prefetches are applied as printed, or rejected with the path of the field."""
     spec = "gemm:m=61,k=67,n=131"
     text, _ = plan_of(service, spec, "host")
     edits = {re.sub(r"vectors (\d+)\n", lambda bits: f"vectors {int(bits.group(1)) // 2}\n", text, count=1),

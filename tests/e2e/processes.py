@@ -1,4 +1,4 @@
-"""Finding, measuring and ending every process that a service started, whatever session or group it is in."""
+"""Finds, measures and kills all processes that a service started, whatever session or group they are in."""
 
 import os
 import pathlib
@@ -19,19 +19,19 @@ def marked(mark):
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:
-            pass  # ended meanwhile, or not ours
+            pass  # ended in the meantime, or not ours
     return found
 
 
 def family(mark):
-    """Marked processes and all that descend from them: tasks have an environment of their own."""
+    """Marked processes and all their descendants: tasks have their own environment."""
     parents = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
             if entry.name.isdigit():
                 parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
         except OSError:
-            pass  # ended meanwhile
+            pass  # ended in the meantime
     known = set(marked(mark))
     while True:
         more = {pid for pid, parent in parents.items() if parent in known} - known
@@ -49,7 +49,7 @@ def command_name(pid):
 
 
 def peak_rss_bytes(pid):
-    """VmHWM; 0 when the process has ended."""
+    """VmHWM; 0 if the process has ended."""
     try:
         for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -60,7 +60,7 @@ def peak_rss_bytes(pid):
 
 
 def kill_marked(mark, patience_s=10):
-    """Kills every marked process and waits until none is left. Returns how many there were."""
+    """Kills all marked processes and waits until none is left. Returns how many there were."""
     ended = set()
     give_up = time.monotonic() + patience_s
     while time.monotonic() < give_up:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Proxies between a client and its service: one that is asked to CONNECT, and one that answers in HTTP by itself."""
+"""Proxies between a client and its service: one that handles CONNECT, and one that answers with HTTP errors itself."""
 
 import contextlib
 import pathlib
@@ -18,7 +18,7 @@ SETTINGS, HEADERS, END = 4, 1, 0x5  # END_STREAM and END_HEADERS
 
 @contextlib.contextmanager
 def listening(serve):
-    """"host:port" at which each connection is served on a thread of its own."""
+    """"host:port" at which each connection is served on its own thread."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def accept():
             with contextlib.suppress(OSError):  # closed
@@ -37,7 +37,7 @@ def pump(source, sink):
 
 
 def connects(asked):
-    """Serves CONNECT, noting in `asked` where to."""
+    """Serves CONNECT, and appends the requested address to `asked`."""
     def serve(client):
         head = b""
         while b"\r\n\r\n" not in head:
@@ -57,7 +57,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def answers(status):
-    """Speaks HTTP/2, and answers every request with this status and nothing else, as a proxy does."""
+    """Speaks HTTP/2, and answers each request with this status and nothing else, as a proxy does."""
     field = b"\x08\x03" + status.encode()  # HPACK: a literal for name 8 of the static table, :status
     def serve(client):
         with client, contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python package against a service: compiling, watching, transfers that go on, lists, errors, asyncio, examples."""
+"""The Python package against a service: compiling, watching, resumed transfers, lists, errors, asyncio, examples."""
 # suite: timeout=900
 
 import asyncio
@@ -36,7 +36,7 @@ CHUNK = 1 << 20
 
 
 def raised(kind, function, *words, **fields):
-    """What `function` raises: of that kind, with these words and fields."""
+    """The exception that `function` raises: of that type, with these words and fields."""
     try:
         result = function()
     except errors.TesseraError as error:
@@ -83,7 +83,7 @@ def a_future_with_progress(service):
 
 
 def the_command_line_finds_it_in_the_cache(service):
-    """Equal requests of both clients have equal keys: nothing is described in another way."""
+    """Equal requests of both clients have equal keys, so both describe them identically."""
     client = connected(service)
     model = gemm_file(service)
     mine = client.compile(model, shapes=SHAPES).result()
@@ -99,7 +99,7 @@ def the_command_line_finds_it_in_the_cache(service):
         theirs = service.compile(spec, None, *flags, target=options.get("target", "host"))
         check(theirs.job.get("cached"), f"{options}: compiled anew for `{flags}`")
         check_equal(theirs.job["compile_result"]["artifact_id"], first.artifact.id, f"artifact of {options}")
-    again = client.compile(GEMM, format="te", name="other", shapes=SHAPES)  # neither path nor name are part of the key
+    again = client.compile(GEMM, format="te", name="other", shapes=SHAPES)  # the key contains neither path nor name
     check(again.artifact.id == mine.id and again.job.cached, "bytes are compiled anew")
     answer = client.explain_key(model, shapes={"A": (8, 5), "B": (5, 3)})
     check_equal((answer.hit, list(answer.differing)), (False, ["input_shapes"]), "what differs")
@@ -187,12 +187,12 @@ def a_search_is_a_future(service):
 
 
 def a_followed_model_is_replaced(service):
-    """Threads run it all the time; every result is right whichever version made it."""
+    """Threads run it continuously; all results are correct, whichever version computed them."""
     client = connected(service)
     model, inputs, shapes = given_to("bert_tiny")
     expected = client.compile(model, shapes=shapes).artifact.load()(inputs)
     seen, wrong, stop, runs = [], [], threading.Event(), [0, 0]
-    target = miscalibrated(service)  # of which a search finds a faster tree within seconds
+    target = miscalibrated(service)  # a search finds a faster tree for it within seconds
     tuning = client.tune(model, target, shapes=shapes, trials=10000, budget=200)
     with tuning.follow(on_version=seen.append, timeout=PATIENCE_S) as followed:
         check_equal([tensor.name for tensor in followed.inputs], list(inputs), "inputs")
@@ -226,7 +226,7 @@ def a_followed_model_is_replaced(service):
         check("float32" in repr(followed.model) and f"version {followed.version.number}" in repr(followed), repr(followed))
     raised(errors.Cancelled, tuning.result)
     check(len(tuning.found) > 0, "what was found until it was cancelled")
-    again = client.follow(tuning.job_id)  # over, and still to be had
+    again = client.follow(tuning.job_id)  # ended, and still available
     check_equal(again.version.artifact_id, seen[0].artifact_id, "what a late follower runs")
     near(again.run(inputs), expected, "a late follower")
     again.close()
@@ -282,8 +282,8 @@ def arguments_are_checked_before_anything_is_sent(service):
 
 
 def knows_what_it_sent(service):
-    """A client sends a small model once, with its request, and asks about a large one once. What the service has lost since
-    is sent again, without a word from anybody."""
+    """A client sends a small model with its request, and queries the existence of a large one once. Data that the
+    service has lost since is sent again automatically."""
     client = connected(service)
     small, calls, method = GEMM.replace(b"C[", b"D["), [], client._connection.method
 
@@ -327,7 +327,7 @@ def a_closed_client_says_so(service):
     compilation = client.compile(GEMM, format="te", shapes=SHAPES)
     compilation.result(PATIENCE_S)
     client.close()
-    client.close()  # twice is once
+    client.close()  # doing it twice has the same effect
     for call in (client.jobs, client.workers, lambda: client.compile(GEMM, format="te", shapes=SHAPES).result(PATIENCE_S)):
         raised(errors.Closed, call, "the client is closed", fix="make another with tessera.connect")
 
@@ -432,7 +432,7 @@ def a_watch_goes_on_after_a_restart():
 
 
 def calls_outlast_a_restart():
-    """What was begun while the server was there goes on when it is there again, and says meanwhile that it waits."""
+    """An operation that began while the server was there continues when it is back, and reports in between that it waits."""
     with FaultService(workers=1) as service:
         client = connected(service)
         artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
@@ -476,13 +476,13 @@ def transfers_of_every_size(service):
         seen = []
         client._drive(_transfer.upload(path, digest, lambda done, total: seen.append((done, total))))
         check_equal(seen[-1:], [(size, size)] if size else [], "progress")
-        client._drive(_transfer.upload(path, digest, seen.append))  # it is there: no byte is sent
+        client._drive(_transfer.upload(path, digest, seen.append))  # it exists already: no byte is sent
         check(client._drive(_transfer.download_bytes(digest)) == data, f"another blob of {size} bytes came back")
         check_equal(client._drive(_transfer.find(digest.sha256)).size_bytes, size, "size")
 
 
 def an_upload_goes_on_where_it_stopped():
-    """The server dies with half of it, the client's next attempt sends the other half."""
+    """The server is killed after half of the upload; the client's next attempt sends the other half."""
     with FaultService(workers=0) as service:
         client = connected(service)
         data, digest = random_blob(4 * CHUNK + 5)
@@ -542,7 +542,7 @@ def a_file_that_shrinks_is_named(service):
 
 
 def digests_are_remembered(service):
-    """In the command line's own cache: what one has read the other does not read again."""
+    """Shares the command line's cache: a file that one has read is not read again by the other."""
     folder = service.scratch("cache")
     path = service.scratch("model.te")
     path.write_bytes(GEMM)
@@ -594,7 +594,7 @@ def lists_are_tables(service):
 
 def execute_profile_and_records(service):
     client = connected(service)
-    artifact = client.compile(GEMM, format="te", shapes={"A": (700, 500), "B": (500, 3)}).artifact  # A goes as a blob
+    artifact = client.compile(GEMM, format="te", shapes={"A": (700, 500), "B": (500, 3)}).artifact  # A is sent as a blob
     random = np.random.default_rng(1)
     a, b = random.standard_normal((700, 500)).astype(np.float32), random.standard_normal((500, 3)).astype(np.float32)
     np.testing.assert_allclose(client.execute(artifact, {"A": a, "B": b})["C"], a @ b, rtol=1e-3, atol=1e-3)
@@ -629,7 +629,7 @@ def targets_are_data(service):
     raised(errors.InvalidTarget, lambda: client.compile(GEMM, path, format="te", shapes=SHAPES).result(), str(path))
 
 
-# asyncio, programs of their own.
+# asyncio, and separate programs.
 
 ASYNC = """
 import asyncio, numpy, tessera

@@ -1,4 +1,4 @@
-"""The Python package as its users get it: the wheel that the build made, installed by pip into an environment of its own.
+"""The Python package as users get it: the wheel of the build, installed by pip into its own environment.
 
     import e2e.python_package as package
     package.install()
@@ -19,7 +19,7 @@ EXAMPLES = ROOT / "clients" / "python" / "examples"
 
 
 def wheel():
-    """The one that the build made last."""
+    """The wheel of the last build."""
     found = sorted((BUILD / "wheels").glob("tessera-*.whl"))
     if len(found) != 1:
         raise AssertionError(f"{BUILD / 'wheels'} has {len(found)} wheels, expected one; build the target tessera_python")
@@ -27,7 +27,7 @@ def wheel():
 
 
 def environment():
-    """A virtual environment with the wheel, on top of Debian's packages; made once for equal wheels."""
+    """A virtual environment with the wheel, on top of Debian's packages; created once for equal wheels."""
     store = ROOT / "build" / "test-python"
     store.mkdir(parents=True, exist_ok=True)
     state = hashlib.sha256(wheel().read_bytes()).hexdigest()[:12]
@@ -39,7 +39,7 @@ def environment():
                 if old.is_dir():
                     shutil.rmtree(old)
             subprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", folder], check=True)
-            # Without an index: whatever it requires must be there, from Debian's archive.
+            # Without an index: all requirements must be installed, from Debian's archive.
             subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", wheel()],
                            check=True)
             (folder / "complete").touch()
@@ -47,7 +47,7 @@ def environment():
 
 
 def install():
-    """Puts the package where this process imports from."""
+    """Puts the package on this process's import path."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     sys.path.insert(1, str(environment() / "lib" / version / "site-packages"))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Python package, artifacts in this process: every element type and odd shape, no copies, threads, and wrong inputs."""
+"""The Python package, artifacts in this process: all element types and odd shapes, no copies, threads, and wrong inputs."""
 # suite: timeout=900
 
 import os
@@ -32,7 +32,7 @@ PROTO = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 def raised(kind, function, *words, **fields):
-    """What `function` raises: of that kind, with these words and fields."""
+    """The exception that `function` raises: of that type, with these words and fields."""
     try:
         result = function()
     except errors.TesseraError as error:
@@ -242,7 +242,7 @@ def tensors_of_pytorch(bench):
 
 
 def others_run_meanwhile(bench):
-    """The GIL is released: another thread of Python gets its turn in the middle of a long run."""
+    """The GIL is released: another Python thread runs in the middle of a long run."""
     n = 512
     loaded = bench.gemm(n, 1 << 14, n)
     arrays = gemm_inputs(n, 1 << 14, n)
@@ -256,7 +256,7 @@ def others_run_meanwhile(bench):
     ticker = threading.Thread(target=tick)
     ticker.start()
     start = time.monotonic()
-    while time.monotonic() - start < 60:  # until a tick falls into the middle of a run, at the latest in a minute
+    while time.monotonic() - start < 60:  # until a tick occurs in the middle of a run, at most for a minute
         begin = time.monotonic()
         loaded(**arrays)
         end = time.monotonic()
@@ -337,7 +337,7 @@ def sessions_outlive_their_model(bench):
     check(len(session.profile(arrays)) >= 1, "no step was timed")
 
 
-# What is refused.
+# Rejected inputs.
 
 def a_session_goes_over_to_another_artifact(bench):
     inputs = gemm_inputs(7, 5, 3)
@@ -419,7 +419,7 @@ def files_that_are_no_artifacts(bench):
     raised(errors.IncompatibleHost, other.load, reason="INCOMPATIBLE_HOST")
 
 
-# In the shape of others.
+# Inputs with the shape of others.
 
 def in_the_shape_of_onnxruntime(bench):
     spec = "mlp"

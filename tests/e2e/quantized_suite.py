@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Quantized products and convolutions in every combination of signs, zero points and shapes, and whole quantized networks:
-against ONNX Runtime, exact where ONNX defines integers, for the targets that this machine can run in turns."""
+"""Quantized products and convolutions in all combinations of signs, zero points and shapes, and whole quantized
+networks, compared with ONNX Runtime; exact where ONNX defines integers. Rotates over the targets that this machine can
+run."""
 # suite: timeout=600
 
 import pathlib
@@ -20,15 +21,15 @@ from oracle.oracle import Oracle, difference
 from suite import check, check_equal, run
 
 KINDS = {"u": (np.uint8, TensorProto.UINT8), "s": (np.int8, TensorProto.INT8)}
-# Of a network's largest result: products of dequantized values are added exactly here and step by step there, and one
-# value that is rounded to the next step by that moves all that follow it.
+# Of a network's largest result. Products of dequantized values are summed exactly here and step by step there; one
+# value that rounds to another step changes all later ones.
 NETWORK_TOLERANCE = 0.02
-# Without VNNI the oracle adds pairs of u8 * s8 in 16 bits, which saturate: it is exact for s8 of 7 bits only.
+# Without VNNI the oracle adds pairs of u8 * s8 in 16 bits, which saturate: it is exact only for s8 of 7 bits.
 ORACLE_IS_EXACT = "vnni" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 class Layers:
-    """Layers side by side in one model, each with an input and an output of its own."""
+    """Independent layers in one model, each with its own input and output."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -44,7 +45,7 @@ class Layers:
         return self.random.integers(-64, 64, shape).astype(np.int8)
 
     def add(self, operator, kind, rank, operands, **attributes):
-        """`operands`: (array, whether it is an input) or None for one that is absent."""
+        """`operands`: (array, whether it is an input), or None for an absent one."""
         i, names = len(self.nodes), []
         for position, operand in enumerate(operands):
             names.append("" if operand is None else f"v{i}_{position}")
@@ -74,7 +75,7 @@ class Layers:
             kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, group=group)
 
     def padded_integers(self, channels, size, filters, kernel, stride, pads, group, kinds, zeros):
-        """ConvInteger, whose border is the zero point of the image; "dynamic": found at run time."""
+        """ConvInteger, whose border is the zero point of the image; "dynamic": computed at run time."""
         weight = self.weights(kinds[1], filters, channels // group, kernel, kernel)
         points = [self.zero(kind, 201 if zero == "dynamic" else zero, zero == "dynamic") for kind, zero in zip(kinds, zeros)]
         self.add("ConvInteger", TensorProto.INT32, 4, [(self.bytes(kinds[0], 1, channels, *size), True), (weight, False), *points],
@@ -114,7 +115,7 @@ def convolutions(seed):
 
 
 def large_convolutions():
-    """With operations enough for operands of 16 bits to pay where no instruction adds up products of 8."""
+    """Large enough that 16-bit operands pay off on chips without an 8-bit dot product."""
     layers = Layers(21)
     for kinds, zeros in (("us", (120, 0)), ("uu", (3, 128)), ("ss", (-7, 0)), ("uu", (9, 50))):
         layers.convolution(64, (29, 31), 72, 3, 1, 1, 1, kinds, zeros)
@@ -136,7 +137,7 @@ def padded_integers():
 
 
 def few_channels():
-    """First layers of networks: fewer channels than an instruction adds up, filled up to whole groups."""
+    """First layers of networks: fewer channels than a dot product instruction takes, padded to full groups."""
     layers = Layers(8)
     for channels in (1, 2, 3, 5, 7):
         for kinds, zeros in (("us", (120, 0)), ("uu", (3, 128)), ("ss", (-7, 0))):
@@ -147,7 +148,7 @@ def few_channels():
 
 
 def images_are_grouped(service):
-    """A first layer of three channels takes the chip's dot product of four."""
+    """A first layer of three channels uses the chip's dot product of four."""
     layers = Layers(9)
     layers.convolution(3, (64, 64), 64, 7, 2, 3, 1, "us", (120, 0))
     path = model_of(service, "image", layers.nodes, layers.inputs, layers.outputs, layers.constants)
@@ -157,7 +158,7 @@ def images_are_grouped(service):
 
 
 def pairs_follow_the_weights(service):
-    """Narrow weights use the instruction whose sums of pairs saturate, and wide pairs among them are multiplied exactly."""
+    """Narrow weights use the instruction with saturating pair sums; wide pairs among them are multiplied exactly."""
     random = np.random.default_rng(11)
     for most, share, instruction in ((63, 0, "vpmaddubsw.256"), (40, 0.0005, "vpmaddubsw.256"), (127, 1, "vpmaddwd.256")):
         layers = Layers(11)
@@ -180,7 +181,7 @@ def widened_convolutions(service, oracle):
     path = model_of(service, "large", layers.nodes, layers.inputs, layers.outputs, layers.constants)
     rewrites = service.cli("explain", path, "--target", "x86-64-v3").out
     widened = re.search(r"widen-products +(\d+)", rewrites)
-    # Weights of 7 bits, for oracles without VNNI, have no wide pairs.
+    # 7-bit weights, for oracles without VNNI, have no wide pairs.
     check(not ORACLE_IS_EXACT or (widened and int(widened.group(1)) >= 12), f"few products read 16 bits: {rewrites[:3000]}")
     exact(service, oracle, "x86-64-v3", "large convolutions", layers)
 
@@ -226,7 +227,7 @@ def network(service, oracle, spec, form, *flags):
 
 
 def weights_stay_narrow(service):
-    """A product's weights are stored as 8 bits, whatever form the model is in."""
+    """A product's weights are stored as 8 bits, in all forms of the model."""
     layers = Layers(7)
     layers.product(16, 1024, 1024, "us", (5, None))
     path = model_of(service, "narrow", layers.nodes, layers.inputs, layers.outputs, layers.constants)
@@ -244,7 +245,7 @@ def main():
         cases += [(f"{name} without dot products of 8 bits",
                    lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in [*sets[:3], *sets[-2:]]]
         cases += [("convolutions in 16 bits", lambda: widened_convolutions(service, oracle))]
-        if "alderlake" in runnable_targets():  # what stands in for it elsewhere has no such instructions
+        if "alderlake" in runnable_targets():  # its stand-in on other hosts has no such instructions
             cases += [("products with dot products of 256 bits", lambda: exact(service, oracle, "alderlake", "products", sets[0][1]))]
         cases += [(f"{spec} {form}", lambda spec=spec, form=form, flags=flags: network(service, oracle, spec, form, *flags))
                   for spec, flags in (("resnet18:size=32", ()), ("bert_tiny", ("--verify",)))

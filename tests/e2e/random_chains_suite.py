@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Random chains: products or convolutions in a row with what stands between them, on odd shapes, run as one step wherever that
-is possible, whatever it costs (--pin). The same results as ONNX Runtime, whose steps are single.
+"""Random chains: consecutive products or convolutions with operations between them, on odd shapes, fused into one step
+wherever possible, whatever the cost (--pin). Compared with ONNX Runtime, which runs single steps.
 
     random_chains_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
 """
@@ -25,12 +25,12 @@ OPSET = 17
 
 
 class Chain:
-    """One drawn chain in a model: two to five products or convolutions."""
+    """One random chain in a model: two to five products or convolutions."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
         self.model = Model()
-        self.seen = []  # (value, shape) that a residual may come from
+        self.seen = []  # (value, shape) pairs that a residual may read
         self.results = [self.pick(self.rows, self.heads, self.planes)()]
 
     def pick(self, *choices):
@@ -40,7 +40,7 @@ class Chain:
         return self.random.random() < share
 
     def between(self, value, shape, last=False):
-        """What may stand behind a product of this shape: elementwise, a residual, a normalization, a softmax."""
+        """Operations that may follow a product of this shape: elementwise, a residual, a normalization, a softmax."""
         model, axis = self.model, 1 if len(shape) == 4 else -1
         if self.sometimes():
             value = model.op("Add", value, model.weight(*((shape[1], 1, 1) if axis == 1 else (shape[-1],))))
@@ -106,7 +106,7 @@ class Chain:
 
 
 def offered_fusions(service, path, target):
-    """Kinds and places of as many as there are, the longest first, none that overlap."""
+    """Kinds and places of as many candidates as possible, longest first, without overlaps."""
     plan = service.scratch("plan.txt")
     service.cli("explain", path, "--target", target, "--plan-out", plan)
     offered = re.findall(r'^choice (fuse-chain|tile-region) "((?:[^"\\]|\\.)*)" ', plan.read_text(), re.M)
@@ -120,7 +120,7 @@ def offered_fusions(service, path, target):
 
 
 def fused_pins(service, path, target):
-    """A file of pins that fuse these, and how many; what no slices can be cut of is refused by name, and left out."""
+    """A file of pins that fuse these, and their number. Candidates that cannot be sliced are rejected by name and left out."""
     fusions, pins = offered_fusions(service, path, target), service.scratch("fused.pins")
     while True:
         pins.write_text("".join(f'choice {kind} "{place}" fused\n' for kind, place in fusions))

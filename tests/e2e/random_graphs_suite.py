@@ -1,10 +1,9 @@
 #!/usr/bin/python3
-"""Graphs of random operators on odd shapes, compiled by the service: equal to ONNX Runtime with one thread, and with two
-while every kernel's memory is guarded.
+"""Graphs of random operators on odd shapes, compiled by the service: results equal ONNX Runtime's with one thread, and
+with two while all kernels' memory is guarded.
 
-Without arguments, the seeds that CI runs, for the targets that this machine can run in turns.
-`random_graphs_suite.py FIRST COUNT [TARGET]` runs others; of a graph that fails, the shortest beginning that fails is
-named.
+Without arguments, runs CI's seeds and rotates over the targets that this machine can run. `random_graphs_suite.py FIRST
+COUNT [TARGET]` runs others; for a failing graph it prints the shortest failing prefix.
 """
 # suite: timeout=900
 
@@ -22,12 +21,12 @@ from oracle.oracle import Oracle, OracleError, difference
 from suite import Skip, check_equal, run
 
 SEEDS = range(40)
-TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude where all of the output is smaller:
-SMALL = 0.1       # values are of order one, so what cancels to less has errors of order one's rounding
+TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude if all of the output is smaller:
+SMALL = 0.1       # values are O(1), so a cancelled result has rounding errors of O(1) values
 
 
 def differences(service, oracle, graph, target):
-    """Raises unless every output of every run is within the tolerance; returns the largest relative error."""
+    """Raises unless all outputs of all runs are within the tolerance; returns the largest relative error."""
     path = service.scratch(f"{graph.graph.name}.onnx")
     onnx.save(graph.model, path)
     session = oracle.load(path)
@@ -59,7 +58,7 @@ def apart(actual, expected):
 
 
 def opinion(graph, name, found, expected):
-    """Whom the interpreter agrees with."""
+    """The side that the interpreter agrees with."""
     try:
         answer = second.run(graph.model, graph.arrays)[name]
     except second.NotInterpreted as error:
@@ -78,7 +77,7 @@ def agrees(service, oracle, seed, target):
 
 
 def shortest(service, oracle, seed, steps, target):
-    """The shortest beginning of a failing graph that fails too, in words."""
+    """The shortest failing prefix of a failing graph, in words."""
     for count in range(1, steps + 1):
         graph = RandomGraph(seed, count)
         try:

@@ -1,4 +1,4 @@
-"""Models compiled for ranges of sizes, against ONNX Runtime: at every size, after runs that left nothing but NaN behind."""
+"""Models compiled for ranges of sizes, compared with ONNX Runtime at each size, after runs that leave only NaN in memory."""
 
 import numpy as np
 from onnx import helper, numpy_helper
@@ -31,8 +31,7 @@ def save(service, nodes, inputs, outputs, initializers=(), opset=13, microsoft=F
 
 
 def rows_left_behind_change_nothing(artifact, runs, what):
-    """Each run after one of the whole variant on nothing but NaN, in one session: what a run of fewer rows does not write
-    is full of it."""
+    """Runs each case after one of the largest size with NaN inputs, in one session, so that unwritten memory contains NaN."""
     model = tessera.load(artifact)
     session = model.session(2)
     for arrays, expected in runs:
@@ -45,7 +44,7 @@ def rows_left_behind_change_nothing(artifact, runs, what):
 
 
 def ranged_against_oracle(service, oracle, path, dims, sizes, arrays_of, what, threads=("1", "2")):
-    """Every one of `sizes`, each a tuple of one size for each of `dims`, against ONNX Runtime; returns what the runs said."""
+    """Compares each of `sizes`, a tuple of one size for each of `dims`, with ONNX Runtime; returns the runs' output."""
     artifact = service.compile(path, None, *(word for name, text in dims.items() for word in ("--dim", f"{name}={text}")),
                                timeout=300).artifact
     session = oracle.load(path)

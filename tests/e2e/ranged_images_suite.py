@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Images whose height and width are ranges: detectors, networks that halve and double sizes, recognisers. Any size gives what
-ONNX Runtime gives, whatever larger runs have left behind, and costs about its part of the greatest one."""
+"""Images with ranges of height and width: detectors, networks that halve and double sizes, recognizers. Each size gives
+ONNX Runtime's results, whatever larger runs have left in memory, and costs about its share of the largest size."""
 # suite: timeout=900
 
 import pathlib
@@ -18,7 +18,7 @@ from suite import check, run
 
 
 def images_of_any_size(service, oracle):
-    """Drawn networks of convolutions over images whose height and width are ranges."""
+    """Random convolutional networks on images with ranges of height and width."""
     node, f32 = helper.make_node, TensorProto.FLOAT
     for seed in range(4):
         random = np.random.default_rng(seed)
@@ -45,8 +45,8 @@ def images_of_any_size(service, oracle):
 
 
 def images_resized(service, oracle):
-    """To the size of another image, by a scale, to a constant size, and back from what a stride has rounded up; padding that
-    repeats what is at the end."""
+    """Resizes to the size of another image, by a scale, to a constant size, and back from a size that a stride has
+    rounded up; padding that repeats edge elements."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(12)
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
     nodes = [node("Conv", ["x", "c"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["a"], ["g"]), node("Shape", ["x"], ["s"]),
@@ -72,7 +72,7 @@ def images_resized(service, oracle):
 
 
 def images_sampled(service, oracle):
-    """At places of a grid of any size, of images of any size, in every mode."""
+    """Samples at grids of any size in images of any size, in all modes."""
     f32, random = TensorProto.FLOAT, np.random.default_rng(21)
     modes = [(mode, padding, corners) for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")
              for corners in (0, 1)]
@@ -88,7 +88,7 @@ def images_sampled(service, oracle):
 
 
 def network(random):
-    """What the cases below write networks with: (nodes, constants, op(kind, inputs, **attributes), const(array), conv)."""
+    """Tools to write networks: (nodes, constants, op(kind, inputs, **attributes), const(array), conv)."""
     nodes, constants = [], []
 
     def const(array):
@@ -109,8 +109,8 @@ def network(random):
 
 
 def halving_and_doubling(service, random):
-    """A U-Net as PyTorch writes it: padded by the row or column that halving an odd size has lost, normalized in groups by
-    Reshape and InstanceNormalization; attention over all pixels of its coarsest image."""
+    """A U-Net as PyTorch exports it: padded by the row or column that halving an odd size loses, group normalization by
+    Reshape and InstanceNormalization, attention over all pixels of its coarsest image."""
     nodes, constants, op, const, conv = network(random)
 
     def grouped(x, channels, groups):
@@ -144,7 +144,7 @@ def networks_that_halve_and_double(service, oracle):
 
 
 def refused_everywhere(service, artifact, dims, words):
-    """By every way to run an artifact; `words` are in each error."""
+    """For all ways to run an artifact; `words` are in each error."""
     path, artifact_id = artifact
     sizes = [word for name, size in dims.items() for word in ("--dim", f"{name}={size}")]
     model = tessera.load(path)
@@ -167,8 +167,8 @@ def refused_everywhere(service, artifact, dims, words):
 
 
 def images_below_a_window(service, oracle):
-    """A run whose image is smaller than a window deep in the network is refused, by the node, with the next size that works;
-    as a model is that is compiled for the size. What is empty from the start, and what works, is not."""
+    """A run whose image is smaller than a window inside the network is rejected with the node and the next size that
+    works, like a model compiled for that size. Empty images, and sizes that work, are accepted."""
     path = halving_and_doubling(service, random := np.random.default_rng(24))
     compiled = service.compile(path, None, "--dim", "h=..24", "--dim", "w=..37", timeout=300)
     artifact = compiled.artifact, compiled.job["compile_result"]["artifact_id"]
@@ -185,7 +185,7 @@ def images_below_a_window(service, oracle):
 
 
 def windows_that_are_not_padded(service, oracle):
-    """Attention within windows of an image whose sizes have to be multiples of them: others are refused by the Reshape."""
+    """Windowed attention on images whose sizes must be multiples of the window: the Reshape rejects others."""
     nodes, constants, op, const, conv = network(random := np.random.default_rng(25))
     x = op("Transpose", [conv("x", 3, 8, 4, strides=[4, 4], auto_pad="VALID")], perm=[0, 2, 3, 1])
     shape = op("Shape", [x])
@@ -207,7 +207,7 @@ def windows_that_are_not_padded(service, oracle):
 
 
 def detectors(service, oracle):
-    """Strides padded as TensorFlow does, pools rounded up; boxes of three scales flattened, joined, and the best of them."""
+    """Strides padded as in TensorFlow, pools rounded up; boxes of three scales flattened and joined, and the best of them."""
     nodes, constants, op, const, conv = network(random := np.random.default_rng(22))
     x, boxes = op("Relu", [conv("x", 3, 8, 3, strides=[2, 2], auto_pad="SAME_UPPER")]), []
     for scale in range(3):
@@ -230,8 +230,8 @@ def detectors(service, oracle):
 
 
 def work_follows_the_size(service):
-    """A small image in the variant for large ones costs about its rows: windows, strides, pools and doubled sizes included.
-    For one target, since tiles follow its cores and lanes."""
+    """A small image in the variant for large ones costs about its share of rows: windows, strides, pools and doubled
+    sizes included. Tested for one target, because tiles depend on its cores and lanes."""
     nodes, constants, op, const, conv = network(np.random.default_rng(23))
     x = op("Relu", [conv("x", 3, 16, 3)])
     x = op("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
@@ -246,8 +246,8 @@ def work_follows_the_size(service):
 
 
 def encoder_of_pixels(service, random):
-    """An image cut in patches that lie in one dimension, behind a token of their own: positions resized to the image, two
-    blocks of attention, the token and the patches as an image again."""
+    """An image cut into patches in one dimension, after a class token: positions resized to the image, two attention
+    blocks, the token, and the patches as an image again."""
     nodes, constants, op, const, conv = network(random)
     w = lambda *shape: const((random.standard_normal(shape) / np.sqrt(shape[-2])).astype(np.float32))  # noqa: E731
     x = conv("x", 3, 16, 4, strides=[4, 4], auto_pad="VALID")
@@ -273,7 +273,7 @@ def encoder_of_pixels(service, random):
 
 
 def encoders_of_pixels(service, oracle):
-    """Height times width in one dimension; a small image costs about its pixels, as products and as queries of attention."""
+    """Height times width in one dimension; a small image costs about its share of pixels, in products and as attention queries."""
     path = encoder_of_pixels(service, random := np.random.default_rng(26))
     ranged_against_oracle(service, oracle, path, {"n": "..2", "h": "..40", "w": "..52"},
                           [(2, 40, 52), (1, 4, 4), (2, 23, 37), (1, 40, 8), (2, 5, 51)],

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Drawn networks whose sizes are ranges (models/ranged_networks.py) against ONNX Runtime, at both ends and between. A few in a
-suite; more by hand: `ranged_networks_suite.py --networks FIRST COUNT` prints what became of each."""
+"""Random networks with ranges of sizes (models/ranged_networks.py), compared with ONNX Runtime at both ends and
+between. The suite runs a few; `ranged_networks_suite.py --networks FIRST COUNT` runs more and prints each result."""
 # suite: timeout=900
 
 import argparse
@@ -23,7 +23,7 @@ SEEDS = (0, 3, 4, 5, 6, 140, 622)
 
 
 def outcome(service, oracle, seed, count):
-    """("right", sizes that were refused) or ("refused", by whom, why); an AssertionError when something is wrong."""
+    """("right", rejected sizes) or ("refused", by which side, reason); AssertionError if a result is wrong."""
     network = RangedNetwork(seed)
     path = service.scratch(f"network_{seed}.onnx")
     onnx.save(network.model, path)
@@ -33,7 +33,7 @@ def outcome(service, oracle, seed, count):
     if answer.code:
         return "refused", answer.failure.get("op_type", ""), answer.failure.get("message", str(answer))
     session, reference = tessera.load(artifact).session(2), oracle.load(path, optimize="disabled")
-    refused = []  # by the runs; above, not optimized: ONNX Runtime merges a Pad by zeros into a MaxPool
+    refused = []  # rejected by the runs. ONNX Runtime is not optimized above: it merges a Pad with zeros into a MaxPool
     for sizes in network.sizes(count):
         arrays = network.arrays(**sizes)
         try:

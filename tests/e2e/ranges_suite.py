@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A dimension compiled as a range (--dim N=1..6): any size of it runs, between two variants in the next larger one with
-padding, and gives what an artifact of exactly that size gives. Models whose rows meet are refused by the node that mixes
-them."""
+"""A dimension compiled as a range (--dim N=1..6): each size of it runs, with padding in the next larger variant, and
+gives the results of an artifact for exactly that size. Models that combine values across a ranged dimension are
+rejected, naming the node."""
 # suite: timeout=900
 
 import pathlib
@@ -53,7 +53,7 @@ def every_size_is_right(service, oracle, spec):
 
 
 def an_empty_batch_is_one(service, oracle):
-    """As for ONNX Runtime: no rows in, no rows out."""
+    """As in ONNX Runtime: zero rows in, zero rows out."""
     for spec in ("mlp", "conv:h=17,w=19,stride=2,relu=1"):
         ranged = service.compile(model_path(spec), None, "--dim", f"N=1..{LARGEST}", timeout=300)
         session = oracle.load(model_path(spec))
@@ -88,7 +88,7 @@ def rows_in_the_middle(service, oracle):
 
 
 def padding_changes_nothing(service):
-    """Whatever stands behind the rows that count: bits of the results are the same."""
+    """The bits of results do not depend on memory after the valid rows."""
     spec, size = MODELS[1], 3
     compiled = service.compile(model_path(spec), None, "--dim", "N=4..6")
     wanted, _ = service.run(compiled.artifact, inputs_of(spec, size))
@@ -119,11 +119,11 @@ def mixing_nodes_are_named(service):
         check_equal((failure["reason"], failure["node"]), ("UNSUPPORTED_OPERATOR", "mixes"), name)
         check("--dim N=1,2,4,8" in failure["fix"], f"{name}: no way out in: {failure['fix']}")
         if name != "constant rows":
-            service.compile(path, None, "--dim", "n=2,5")  # which is what the error advises
+            service.compile(path, None, "--dim", "n=2,5")  # as the error advises
 
 
 def slices_between_counts(service, oracle):
-    """Ends that fall as the range grows, and starts at a share of it."""
+    """Ends that move inwards as the range grows, and starts at a fraction of it."""
     f32, i64, node = TensorProto.FLOAT, TensorProto.INT64, helper.make_node
     counted = [node("Shape", ["x"], ["all"]), node("Gather", ["all", "i"], ["n0"])]
     random = np.random.default_rng(9)
@@ -139,7 +139,7 @@ def slices_between_counts(service, oracle):
 
 
 def mixing_is_masked(service, oracle):
-    """Sums, means, greatest values, softmax and products along the range itself."""
+    """Sums, means, maxima, softmax and products along the range itself."""
     f32, node = TensorProto.FLOAT, helper.make_node
     nodes = [node("ReduceMean", ["x"], ["mean"], axes=[0]), node("ReduceMax", ["x"], ["top"], axes=[0]),
              node("ReduceProd", ["x"], ["product"], axes=[0, 1]), node("ReduceLogSumExp", ["x"], ["lse"], axes=[0]),
@@ -167,7 +167,7 @@ def contradictions_are_errors(service):
 
 
 def two_ranges_at_once(service, oracle):
-    """Rows of two inputs that a product brings together: [n, 5] x [5, m]."""
+    """Rows of two inputs that a product combines: [n, 5] x [5, m]."""
     f32 = TensorProto.FLOAT
     nodes = [helper.make_node("MatMul", ["x", "z"], ["p"]), helper.make_node("Relu", ["p"], ["y"]),
              helper.make_node("MatMul", ["y", "t"], ["q"])]
@@ -181,7 +181,7 @@ def two_ranges_at_once(service, oracle):
 
 
 def shapes_that_follow(service, oracle):
-    """What exporters write: Shape, Gather, Concat, then Reshape, Expand, Range, Slice by what they made."""
+    """Exported shape arithmetic: Shape, Gather, Concat, then Reshape, Expand, Range, Slice by their results."""
     f32, i64 = TensorProto.FLOAT, TensorProto.INT64
     node = helper.make_node
     constants = [("zero", np.array(0)), ("one", np.array(1)), ("two", np.array([2])), ("three", np.array([3])), ("at0", np.array([0])),
@@ -205,7 +205,7 @@ def shapes_that_follow(service, oracle):
 
 
 def encoder(random, width, heads, layers, service):
-    """As PyTorch writes attention over [batch, sequence, width], with shapes computed from the input's."""
+    """PyTorch's attention over [batch, sequence, width], with shapes computed from the input's."""
     node, f32 = helper.make_node, TensorProto.FLOAT
     nodes, constants = [], [("zero", np.array(0)), ("one", np.array(1)), ("axes", np.array([0])), ("hd", np.array([heads, width // heads])),
                             ("w", np.array([width])), ("root", np.array(np.sqrt(width // heads), np.float32)),
@@ -242,7 +242,7 @@ def encoders_of_any_length(service, oracle):
 
 
 def keys_end_where_the_run_does(service, oracle):
-    """Lengths on both sides of the pieces in which keys are computed."""
+    """Lengths on both sides of the block size in which keys are computed."""
     random = np.random.default_rng(23)
     path = encoder(random, 32, 4, 1, service)
     ranged_against_oracle(service, oracle, path, {"n": "..2", "t": "..300"},
@@ -251,8 +251,8 @@ def keys_end_where_the_run_does(service, oracle):
 
 
 def what_exporters_write(service, oracle):
-    """A causal mask made of the length, a running sum of a mask, recurrent layers, blocks of pixels and a transposed
-    convolution of any size: as PyTorch exports them."""
+    """A causal mask computed from the length, a cumulative sum of a mask, recurrent layers, pixel blocks and a
+    transposed convolution of any size, as PyTorch exports them."""
     f32, node, random = TensorProto.FLOAT, helper.make_node, np.random.default_rng(9)
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
     path = save(service, [
@@ -279,7 +279,7 @@ def what_exporters_write(service, oracle):
 
 
 def ends_of_sequences(service, oracle):
-    """The last step, the last few, all but the ends, and sequences that are padded: of any length."""
+    """The last step, the last few, all but the ends, and padded sequences, of any length."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(10)
     constants = {"last": np.array(-1), "one": np.array([1]), "two_back": np.array([-2]), "back": np.array([-1]),
                  "open": np.array([2**63 - 1]), "axis": np.array([1]), "pads": np.array([0, 2, 0, 0, 1, 0]),
@@ -295,7 +295,7 @@ def ends_of_sequences(service, oracle):
 
 
 def decoders_with_a_growing_state(service, oracle):
-    """Keys and values of the past, of any length, with those of this step behind them; positions count on from the past."""
+    """Keys and values of a past of any length, joined with those of this step; positions continue from the past."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(11)
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
     nodes = [node("Shape", ["pk"], ["s"]), node("Gather", ["s", "two"], ["past"]), node("Add", ["past", "three"], ["end"]),
@@ -316,7 +316,7 @@ def decoders_with_a_growing_state(service, oracle):
 
 
 def rows_split_and_merged(service, oracle):
-    """As nn.MultiheadAttention has them: [t, n, heads * d] becomes [t, n * heads, d]."""
+    """As in nn.MultiheadAttention: [t, n, heads * d] becomes [t, n * heads, d]."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(13)
     nodes = [node("Reshape", ["x", "heads"], ["h"]), node("Transpose", ["h"], ["q"], perm=[1, 0, 2]),
              node("Transpose", ["h"], ["k"], perm=[1, 2, 0]), node("MatMul", ["q", "k"], ["scores"]), node("Softmax", ["scores"], ["p"], axis=-1),
@@ -327,7 +327,7 @@ def rows_split_and_merged(service, oracle):
 
 
 def attention_costs_its_rows(service, oracle):
-    """One variant for all lengths: rows of queries are told apart behind a softmax, so that a short sequence costs little."""
+    """One variant for all lengths: query rows stay separate after a softmax, so that a short sequence costs little."""
     random = np.random.default_rng(14)
     path = encoder(random, 32, 4, 2, service)
     said = ranged_against_oracle(service, oracle, path, {"n": "1", "t": "..96"}, [(8,), (40,), (96,)],
@@ -338,8 +338,8 @@ def attention_costs_its_rows(service, oracle):
 
 
 def work_follows_the_count(service):
-    """Rows that are not there cost little: what a run computed is about its part of the variant's rows. For one target,
-    since tiles follow its cores and lanes."""
+    """Absent rows cost little: a run computes about its share of the variant's rows. Tested for one target, because
+    tiles depend on its cores and lanes."""
     for spec, rows in (("mlp", 64), ("conv:h=17,w=19,stride=2,relu=1", 16)):
         artifact = service.compile(model_path(spec), None, "--dim", f"N={rows - 1}..{rows}",
                                    target="x86-64-v3", timeout=300).artifact
@@ -351,13 +351,13 @@ def work_follows_the_count(service):
 
 
 def memory_follows_the_sizes(service, oracle):
-    """Intermediates of a run take what its sizes need: about what those of an artifact for exactly its sizes take where rows are
-    a batch, and less than for the greatest where a part has all rows of a sequence. A larger run before keeps its memory. For
-    one target, since tiles follow its cores and lanes."""
+    """Intermediates of a run take the memory of its sizes: about as much as in an artifact for exactly these sizes if
+    rows are a batch, and less than at the largest size if a part has all rows of a sequence. Memory of a larger earlier
+    run is kept. Tested for one target, because tiles depend on its cores and lanes."""
     random, chip = np.random.default_rng(15), "x86-64-v3"
     def images(spec):
         return (model_path(spec), (), "N", 8, (1, 3, 5, 8), lambda n: inputs_of(spec, n), lambda size, exact, whole: 1.1 * exact + 4096)
-    cases = [images("squeezenet1_1:size=48"), images("resnet18:size=96"),  # the latter in Winograd's domain
+    cases = [images("squeezenet1_1:size=48"), images("resnet18:size=96"),  # the latter with Winograd
              (encoder(random, 32, 4, 2, service), ("--dim", "n=1"), "t", 96, (1, 17, 48), lambda t: {"x": f32s(random, 1, t, 32)},
               lambda size, exact, whole: whole * (0.4 + 0.6 * size / 96))]
     for path, others, name, most, sizes, arrays_of, bound in cases:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs the commands of the first page and of the examples in the command line's page, as a newcomer would copy them. All blocks
-of a page run in one folder, each in a shell of its own, and every line must succeed."""
+"""Runs the commands of the first page and of the examples on the command line's page, as a newcomer would copy them.
+All blocks of a page run in one folder, each in its own shell, and each line must succeed."""
 # suite: slow timeout=900
 
 import os
@@ -14,7 +14,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import BIN, ROOT, Service
 from suite import check, run
 
-PAGES = (("README.md", "Five minutes", 2), ("clients/docs/pages/cli.md", "Examples", 4))  # file, section, least number of blocks
+PAGES = (("README.md", "Five minutes", 2), ("clients/docs/pages/cli.md", "Examples", 4))  # file, section, minimum number of blocks
 # Replacements that make a line run here, or in less time. The suite starts the service itself.
 INSTEAD = ((r"^tesserad .*&.*$", "true"), (r"^tests/", f"{ROOT}/tests/"), (r"--budget \S+", "--budget 20s"), (r"/tmp/models", "models"))
 # On a busy machine times differ by more than a few percent.
@@ -47,7 +47,7 @@ def main():
         for file, title, least in PAGES:
             folder = service.folder / pathlib.Path(file).stem
             folder.mkdir()
-            # python_client_suite installs the Python package, into a folder.
+            # python_client_suite installs the Python package into a folder.
             found = [block for block in blocks(file, title) if "pip install" not in block]
             check(len(found) >= least, f"{len(found)} blocks in {file}")
             cases += [(f"{file}, block {number} ({len(block.splitlines())} lines)",

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the innermost loops of a long chain keep in registers: read from the code that is made for a described chip."""
+"""Register use of the innermost loops of a long chain, read from the code for a described chip."""
 # suite: timeout=300
 
 import pathlib
@@ -17,7 +17,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 from e2e.tessera_e2e import Service
 from suite import check, run
 
-# Any host makes the same code for it.
+# All hosts generate the same code for it.
 CHIP = """
 name: "registers"
 family: X86_64
@@ -38,8 +38,7 @@ intrinsics {
 """
 # Of MobileNet at 56x56: input and output channels, kernel, stride.
 LAYERS = ((64, 128, 1, 1), (128, 128, 3, 1), (128, 128, 1, 1), (128, 128, 3, 2))
-# A round of a tile of so many sums has more multiply-adds than this; of depthwise kernels and rests it has fewer, or
-# sums of its own.
+# Multiply-adds in one iteration of a full tile. Depthwise kernels and remainder tiles have fewer, or separate sums.
 MANY = range(64, 112)
 
 
@@ -61,7 +60,7 @@ def chain(path):
 
 
 def innermost_loops(library):
-    """The instructions of each loop that has no other one in it: [(operation, operands)]."""
+    """The instructions of each innermost loop: [(operation, operands)]."""
     text = subprocess.run(["llvm-objdump-22", "-d", "--no-show-raw-insn", library], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
     code = [(int(address, 16), operation, operands) for address, operation, operands

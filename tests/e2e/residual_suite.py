@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The residual block of a ResNet, several images at a time and none of its tensors in the cache: convolutions in a row
-with batch normalization, the sum with the block's input, run slice by slice, the same results as ONNX Runtime.
+"""The residual block of a ResNet on several images, with all tensors larger than the cache: consecutive convolutions
+with batch normalization and the sum with the block's input run slice by slice, and give ONNX Runtime's results.
 
 The block planned with its true sizes ([32, 256, 1024, 1024]) is RegionPlanner.PlansTheLargeResidualBlock.
 """
@@ -41,7 +41,7 @@ def bottleneck(model, batch, channels, height, width, inner):
 def runs_in_slices(service, oracle, batch, channels, height, width, inner):
     model = Model()
     path = model.save(service, bottleneck(model, batch, channels, height, width, inner))
-    pins = service.scratch("pins.txt")  # in Winograd's domain the 3x3 convolution has slices of its own
+    pins = service.scratch("pins.txt")  # as a Winograd convolution the 3x3 has its own slices
     pins.write_text('choice algorithm "conv3" direct\n')
     plan = service.cli("explain", path, "--target", CHIP, "--pin", pins, "--json").json["plan"]
     decisions = [decision for decision in plan["report"]["decisions"]
@@ -52,7 +52,7 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
     shape = [int(extent) for extent in plan["buffers"][output]["spec"]["shape"]]
     check_equal(shape, [batch, channels, height, width], "shape of the result")
 
-    # The region: both convolutions and the sum in one step, in slices of single images and some rows of them.
+    # The region: both convolutions and the sum in one step, in slices of single images and some of their rows.
     writers = [step for step in plan["steps"] if output in step["operands"]]
     check_equal(len(writers), 1, "steps that touch the result")
     last = plan["workloads"][writers[0]["workload"]]
@@ -66,7 +66,8 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
     check(tiles.get("d2", height) < height, f"rows are not cut: {tiles}")
     check(decisions and any("slices" in decision["reason"] for decision in decisions), "no region was decided")
 
-    # Written in place: the result is one buffer, nothing puts slices together, and what the 3x3 convolution makes exists
+    # Written in place: the result is one buffer that no step assembles, and the output of the 3x3 convolution exists
+    # only in slices.
     # in slices only.
     check(not any("concat" in workload["summary"] for workload in plan["workloads"]), "something is put together")
     pixels = batch * height * width * inner

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`tessera run --sandbox`: an artifact of unknown origin computes, and can do nothing else. What is in its code is ours
-here: system calls, a crash, a loop without end."""
+"""`tessera run --sandbox`: an artifact of unknown origin computes, and can do nothing else. The test replaces its code
+with system calls, a crash, and an endless loop."""
 # suite: timeout=300
 
 import os
@@ -29,25 +29,25 @@ NOP, NEVER_END, ILLEGAL = b"\x90", b"\xeb\xfe", b"\x0f\x0b"
 
 
 def system_call(number):
-    """x86-64: the call, with whatever is in the other registers, then a crash if it comes back."""
+    """x86-64: the system call, with arbitrary values in the other registers, then a crash if it returns."""
     return b"\xb8" + struct.pack("<I", number) + b"\x0f\x05" + ILLEGAL
 
 
-# number of the call: what it would be for
+# number of the call: its use
 CALLS = {2: "open a file", 41: "make a socket", 57: "fork", 59: "execute a program", 62: "kill", 86: "link",
          101: "trace a process", 165: "mount", 272: "leave its namespaces", 321: "load a program into the kernel"}
 
 
 def folder_of_runs(service):
-    """What a run may use for temporary files, and must leave empty."""
+    """Folders that a run may use for temporary files, and must leave empty."""
     folder = service.scratch("tmp")
     folder.mkdir()
     return folder
 
 
 def strange(service, artifact, code=None, change=None):
-    """A copy without a signature. With `code` its kernels do that: they slide down a row of no-operations into it;
-    `change` makes other bytes of the whole library. The checksum is that of the new bytes."""
+    """A copy without a signature. With `code` its kernels execute that code, which they reach through a row of
+    no-operations. `change` edits the bytes of the whole library. The checksum matches the new bytes."""
     copy = service.scratch("strange.tsra")
     data = bytearray(artifact.read_bytes())
     if code is not None or change:
@@ -71,7 +71,7 @@ def strange(service, artifact, code=None, change=None):
 
 
 def dynamic_entry(elf, tag):
-    """Where in the file the entry for the dynamic linker lies that has this tag."""
+    """File offset of the dynamic linker's entry with this tag."""
     headers, = struct.unpack_from("<Q", elf, 32)
     width, count = struct.unpack_from("<HH", elf, 54)
     for i in range(count):
@@ -83,7 +83,7 @@ def dynamic_entry(elf, tag):
 
 
 def asking_for(tag, value):
-    """Changes code: instead of how many relocations are relative, the dynamic linker is told this."""
+    """Replaces the entry for the number of relative relocations with this one."""
     return lambda elf: (place := dynamic_entry(elf, 0x6ffffff9)) and elf[:place] + struct.pack("<QQ", tag, value) + elf[place + 16:]
 
 
@@ -95,7 +95,7 @@ def with_chosen_table(elf):
 
 
 def text_of(elf):
-    """Place and size of the section .text."""
+    """Offset and size of the section .text."""
     sections, = struct.unpack_from("<Q", elf, 40)
     width, count, names = struct.unpack_from("<HHH", elf, 58)
     headers = [struct.unpack_from("<IIQQQQ", elf, sections + i * width) for i in range(count)]
@@ -164,7 +164,7 @@ def code_that_asks_the_kernel_is_ended(service, artifact):
 
 
 def nothing_runs_while_it_is_loaded(service, artifact):
-    """Initializers, other libraries and functions that choose an address are refused before the dynamic linker sees them."""
+    """Initializers, other libraries and functions that choose an address are rejected before the dynamic linker sees them."""
     text = 0x1000
     for what, change in {"an initializer": asking_for(12, text), "a row of initializers": asking_for(25, text),
                          "another library": asking_for(1, 0), "a function that chooses the tables": with_chosen_table}.items():
@@ -184,7 +184,7 @@ def code_without_end_is_ended(service, artifact):
     answer = sandboxed(service, endless, "--timeout", "1s", "--json", expect=6)
     check_equal(answer.failure["reason"], "RUN_DEADLINE_EXCEEDED", f"{answer}")
     check(time.monotonic() - start < 30, "the deadline came late")
-    # Ctrl-C: the process goes, and its folder.
+    # Ctrl-C: the process and its folder are gone.
     folder = folder_of_runs(service)
     running = subprocess.Popen([BIN / "tessera", "run", endless, "--sandbox", "--random"], stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "TMPDIR": str(folder), processes.MARK: service.mark})

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Native code runs only where a trusted service vouches for the file: unsigned, foreign and changed artifacts are refused,
-also those whose checksums were mended."""
+"""Native code runs only if a trusted service signed the file: unsigned, foreign and changed artifacts are rejected,
+including those with corrected checksums."""
 # suite: timeout=300
 
 import hashlib
@@ -86,7 +86,7 @@ def a_changed_one_does_not(service, artifact):
         copy = copy_of(service, artifact)
         mended(copy, entry)
         refused(service, copy, "was changed")
-    # Its checksums hold: nothing but the signature tells.
+    # Its checksums are correct: only the signature shows the change.
     copy = copy_of(service, artifact)
     mended(copy, "manifest.json")
     service.cli("run", copy, "--random", "--untrusted", "--verify")

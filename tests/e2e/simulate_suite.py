@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A chip that is a text file runs models: mapped, made programs, executed on its memories, compared, timed."""
+"""A chip described by a text file runs models: mapped, lowered to programs, executed on its memories, compared, timed."""
 # suite: timeout=300
 
 import pathlib

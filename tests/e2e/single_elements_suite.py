@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Operators on tensors of one element, where loops vanish and scalars are left: against ONNX Runtime, for the targets
-that this machine can run in turns."""
+"""Operators on tensors of one element, where loops vanish and scalars remain, compared with ONNX Runtime; rotates over
+the targets that this machine can run."""
 # suite: timeout=600
 
 import pathlib

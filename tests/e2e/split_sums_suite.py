@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Long sums of few results, cut into parts that all cores share: said so, and the same results as ONNX Runtime, with as many
-threads as the chip has cores and with one."""
+"""Long sums of few results, split into parts that all cores share: the decision is reported, and results equal ONNX
+Runtime's with as many threads as the chip has cores and with one."""
 # suite: timeout=300
 
 import pathlib
@@ -17,7 +17,7 @@ CORES = 28
 
 
 def chip(service):
-    """This host, with more cores than it has."""
+    """This host, described with more cores than it has."""
     path = service.scratch("many.textproto")
     described = service.cli("targets", "--show", "host").out
     check("count:" in described, described)
@@ -28,7 +28,7 @@ def chip(service):
     return path
 
 
-# name, operator, shapes of its inputs, attributes, sums that are cut
+# name, operator, shapes of its inputs, attributes, split sums
 LONG = (
     ("sum", "ReduceSum", [(1, 1000003)], {"keepdims": 0}, 1),
     ("largest", "ReduceMax", [(300007, 5)], {"axes": [0], "keepdims": 0}, 1),
@@ -44,7 +44,7 @@ def agrees(service, oracle, operator, shapes, attributes, cut):
     for target in ("host", chip(service)):
         model = Model()
         path = model.save(service, [model.op(operator, *(model.input(*shape) for shape in shapes), **attributes)])
-        model.arrays = {name: abs(array) for name, array in model.arrays.items()}  # a sum that cancels is all rounding
+        model.arrays = {name: abs(array) for name, array in model.arrays.items()}  # a sum that cancels is all rounding error
         report = service.cli("explain", path, "--target", target, "--json").json["plan"]["report"]
         taken = [decision for decision in report.get("decisions", [])
                  if decision["kind"] == "split" and decision.get("taken")]

@@ -1,10 +1,10 @@
-"""A service of its own for a suite, and the command line client against it.
+"""A service for a suite, and the command line client against it.
 
     with Service(workers=2) as service:
         compiled = service.compile(model_path("resnet18"), {"x": [1, 3, 224, 224]})
         outputs, timing = service.run(compiled.artifact, arrays)
 
-Needs TESSERA_BUILD_DIR (tests/run sets it), else build/release is used.
+Needs TESSERA_BUILD_DIR (tests/run sets it); the default is build/release.
 """
 
 import atexit
@@ -37,18 +37,18 @@ sys.path.insert(0, str(ROOT / "tests"))
 from e2e import processes  # noqa: E402
 from models import catalog  # noqa: E402
 
-# Whose artifacts the clients of these tests run: the keys of the services that they start, and not the user's file.
+# Signing keys that the clients of these tests trust: those of the services that they start, not the user's file.
 if "TESSERA_TRUST" not in os.environ:
     _trust = tempfile.mkdtemp(prefix="tessera-e2e-trust-")
     atexit.register(shutil.rmtree, _trust, ignore_errors=True)
     os.environ["TESSERA_TRUST"] = f"{_trust}/trusted-keys"
 
-# What any single step may take before a test gives up. Generous: a shared machine must not fail a test.
+# Seconds for a single step before a test gives up. Generous: a shared machine must not fail a test.
 PATIENCE_S = 120
 
 
 def wait_until(condition, what, patience_s=PATIENCE_S, interval_s=0.05):
-    """Polls `condition` until it answers something true, and returns that; AssertionError when it does not."""
+    """Polls `condition` until it returns something true, and returns that; AssertionError after the timeout."""
     give_up = time.monotonic() + patience_s
     while True:
         answer = condition()
@@ -60,7 +60,7 @@ def wait_until(condition, what, patience_s=PATIENCE_S, interval_s=0.05):
 
 
 def _generated(key, write):
-    """A file or folder in build/test-models, made by write(temporary path) unless equal sources made it before."""
+    """A file or folder in build/test-models, made by write(temporary path) unless equal sources have made it."""
     sources = sorted((ROOT / "tests" / "models").glob("*.py"))
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     store = ROOT / "build" / "test-models"
@@ -101,9 +101,9 @@ CODE_BLOCK = re.compile(r"^code \{.*?^\}", re.DOTALL | re.MULTILINE)
 
 @functools.cache
 def runnable_targets():
-    """What --target takes: "host", then every built-in target of this architecture. Of those that this machine lacks
-    instructions for, a stand-in: their registers, caches and layouts, so their loops and edges too, in the instructions of
-    a target that it has (x86-64-v3), as the path of a description."""
+    """Values of --target: "host", then each built-in target of this architecture. A target whose instructions this
+    machine lacks is replaced by a stand-in, given as the path of a description: its registers, caches and layouts,
+    hence its loops and edges, with the instructions of x86-64-v3."""
     listed = subprocess.run([BIN / "tessera", "targets", "--runnable", "--json"], check=True, capture_output=True, text=True)
     runnable = {entry["target"]["name"]: entry["target"] for entry in json.loads(listed.stdout)["targets"]}
     found = ["host", *runnable]
@@ -126,22 +126,22 @@ def runnable_targets():
 
 
 def target_in_turn(number):
-    """One of runnable_targets(): as many targets are seen as there are cases, at the cost of one."""
+    """One of runnable_targets(): several cases cover several targets at the cost of one."""
     return runnable_targets()[number % len(runnable_targets())]
 
 
 def target_name(target):
-    """As one wants to read it."""
+    """A name of the target for messages."""
     return pathlib.Path(target).stem
 
 
 def target_called(name):
-    """What --target takes for a name that target_name() gave, or any other name."""
+    """The value of --target for a name that target_name() returned, or any other name."""
     return next((target for target in runnable_targets() if target_name(target) == name), name)
 
 
 def save_npz(path, arrays):
-    """Like np.savez, which loses arrays whose names are parameters of NumPy's own ("file", "like")."""
+    """Like np.savez, which loses arrays named like NumPy's own parameters ("file", "like")."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as member:
@@ -150,7 +150,7 @@ def save_npz(path, arrays):
 
 @dataclasses.dataclass
 class Answer:
-    """What a command printed and how it ended."""
+    """Output and exit code of a command."""
     command: list
     code: int
     out: str
@@ -166,7 +166,7 @@ class Answer:
 
     @property
     def failure(self):
-        """The v1.Failure that a command with --json reported, however it came about."""
+        """The v1.Failure that a command with --json reported, from any source."""
         printed = self.json
         if "error" in printed:
             return printed["error"]
@@ -185,10 +185,10 @@ class Compiled:
 
 
 class Service:
-    """tesserad with its workers, on a free port, with a data folder that goes away with it.
+    """tesserad with its workers, on a free port, with a temporary data folder.
 
-    `env` is added to the environment of the service and of clients. close() checks nothing: it ends whatever
-    is left, so that no suite can leave processes behind.
+    `env` is added to the environment of the service and of clients. close() checks nothing and ends all processes, so
+    that no suite leaves any behind.
     """
 
     def __init__(self, workers=2, arguments=(), env=None):
@@ -210,12 +210,12 @@ class Service:
 
     @property
     def log(self):
-        """Everything the server and its workers wrote so far."""
+        """The output of the server and its workers so far."""
         path = self.folder / "tesserad.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self):
-        """Starts tesserad (again) on the same data folder, returns when it answers."""
+        """Starts tesserad (again) on the same data folder; returns when it answers."""
         self.data.mkdir(parents=True, exist_ok=True)
         announced = self.data / "tesserad.addr"
         announced.unlink(missing_ok=True)
@@ -235,7 +235,7 @@ class Service:
         return self
 
     def wait_for_workers(self, count):
-        """Returns the workers once `count` of them are there."""
+        """Returns the workers once there are `count` of them."""
         def there():
             workers = [w for w in self.cli("workers", "--json").json["workers"] if w["state"] in ("IDLE", "BUSY")]
             return len(workers) >= count and workers
@@ -263,7 +263,7 @@ class Service:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def cli(self, *arguments, expect=0, timeout=PATIENCE_S, env=None):
-        """Runs `tessera` against this service. `expect`: the exit code wanted, None for any."""
+        """Runs `tessera` against this service. `expect`: the required exit code, None for any."""
         command = [BIN / "tessera", *map(str, arguments)]
         environment = {**self._env, "TESSERA_SERVER": self.address or "", **(env or {})}
         try:
@@ -278,7 +278,7 @@ class Service:
         return answer
 
     def operator(self, *arguments, **options):
-        """The same as this machine's operator: through the data folder."""
+        """The same as the operator of this machine: through the data folder."""
         return self.cli(*arguments, "--operator-of", self.data, **options)
 
     def spawn(self, *arguments):
@@ -288,11 +288,11 @@ class Service:
                                 env={**self._env, "TESSERA_SERVER": self.address, processes.MARK: self.mark})
 
     def scratch(self, name):
-        """A path in this service's folder that was not handed out before."""
+        """A new path in this service's folder."""
         return self.folder / f"{next(self._numbers)}-{name}"
 
     def compile(self, model, shapes=None, *arguments, target="host", timeout=PATIENCE_S):
-        """Compiles, for this host unless told otherwise, and returns the artifact's path with the finished job."""
+        """Compiles, for this host by default, and returns the artifact's path with the finished job."""
         artifact = self.scratch(pathlib.Path(model).stem + ".tsra")
         flags = [word for name, shape in (shapes or {}).items()
                  for word in ("--shape", f"{name}={'x'.join(map(str, shape))}")]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`tessera tune`: schedules are searched by measuring, right answers only, and used by later compilations."""
+"""`tessera tune`: schedules are searched by measuring, with correct results only, and used by later compilations."""
 # suite: timeout=900
 
 import datetime
@@ -38,7 +38,7 @@ def tune(service, spec, *arguments, trials=5, method="walk"):
 
 
 def begin(service, spec, trials, *arguments):
-    """The name of a TUNE job that goes on by itself."""
+    """The name of a TUNE job in the background."""
     return service.cli("tune", model_path(spec), "--target", "host", "--detach", "--trials", trials, "--budget", "5m",
                        *shape_flags(spec), *arguments).out.strip()
 
@@ -57,7 +57,7 @@ def records(service, filter_):
 
 
 def trials_of(service, name):
-    """(workload, trial) of every trial of a job's searches, in order."""
+    """(workload, trial) of all trials of a job's searches, in order."""
     return sorted((each["workload_hash"], each["trial"]) for each in records(service, f'job = "{name}"')
                   if each["mode"] == "search")
 
@@ -83,7 +83,7 @@ def tuned_is_right(service, oracle, spec, method):
 
 
 def open_choices_are_measured(service, oracle, spec):
-    """Choices that prices do not settle are measured, and the pins say what was taken."""
+    """Choices that the cost model leaves open are measured, and the pins record the outcome."""
     target = doubtful(service)
     shapes = shapes_of(model_inputs(spec, 1))
     open_ones = service.cli("explain", model_path(spec), "--target", target, *shape_flags(spec)).out
@@ -108,8 +108,8 @@ def open_choices_are_measured(service, oracle, spec):
     again = service.compile(model_path(spec), shapes, *pinned, target=target)
     check_equal(again.job["compile_result"]["artifact_id"], result["artifact_id"], "the artifact of its pins")
 
-    # What was found is known to whoever asks: another tune job, and a compilation of what is called otherwise.
-    # An earlier job may have measured the same kernels: where both targets' plans have them.
+    # Records are shared: with another tune job, and with a compilation under another name. An earlier job may have
+    # measured the same kernels, if both targets' plans contain them.
     kept = [(each["workload_hash"], each["workload_summary"], each["outcome"], each["median_ms"])
             for each in records(service, 'mode = "choice"')]
     for each in measured:
@@ -135,7 +135,7 @@ def earlier_records_are_tried_first(service):
     workload = f'workload = "{result["workloads"][0]["hash"]}"'
     before = records(service, workload)
     right = [each for each in before if each["outcome"] == "PASSED"]
-    # Medians of a few microseconds may be equal: any of the fastest will do.
+    # Medians of a few microseconds may be equal: any of the fastest is accepted.
     fastest = [str(each["schedule"]) for each in sorted(right, key=lambda each: each["median_ms"])[:3]]
     tune(service, GEMM, "--seed", "77", trials=1)
     known = {each["id"] for each in before}
@@ -152,7 +152,7 @@ def a_killed_service_goes_on_from_the_last_trial(service):
         service.start()
         killed_at.append(len(trials_of(service, name)))
     result = ended(service, name)["tune_result"]
-    # A kernel or several, by the width of this host's vectors: each search counts its own trials.
+    # One kernel or several, depending on this host's vector width: each search counts its own trials.
     searched = {each["hash"]: each["trials"] for each in result["workloads"]}
     check_equal(trials_of(service, name), sorted((hash_, trial) for hash_, count in searched.items() for trial in range(1, count + 1)),
                 f"trials, after kills at {killed_at}")
@@ -165,7 +165,7 @@ def digest(path):
 
 
 def blobs(service):
-    """Those whose bytes are there: files, and rows of the database."""
+    """The digests whose bytes exist: files, and rows of the database."""
     database = sqlite3.connect(service.data / "tessera.db")
     rows = {sha256 for sha256, in database.execute("SELECT sha256 FROM blob_bytes")}
     database.close()
@@ -176,7 +176,7 @@ def a_cancelled_job_leaves_nothing(service):
     spec = "gemm:m=35,k=41,n=59"
     service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)))
     before = blobs(service)
-    name = begin(service, spec, 10000, "--mode", "static")  # versions would be left
+    name = begin(service, spec, 10000, "--mode", "static")  # versions would remain
     wait_until(lambda: len(trials_of(service, name)) >= 20, "20 trials")
     service.cli("cancel", name)
     found = job(service, name)
@@ -184,7 +184,7 @@ def a_cancelled_job_leaves_nothing(service):
     check(found["tune_result"]["trials"] >= 20, "what was found is told")
     wait_until(lambda: all(worker["state"] == "IDLE" for worker in service.cli("workers", "--json").json["workers"]),
                "workers let go")
-    # What two workers had sent and not yet reported stays until a collection: one object each, or a batch of trees.
+    # Objects that two workers had sent but not reported stay until a collection: one object each, or a batch of trees.
     left = blobs(service) - before
     check(len(left) <= 6, f"{len(left)} blobs are left of {found['tune_result']['trials']} trials")
 
@@ -210,7 +210,7 @@ def suggestions_are_followed_where_they_can_be(service, oracle):
     tree = text[text.index("workload "):]
     halved = service.scratch("halved.txt")
     halved.write_text(re.sub(r"vectors (\d+)\n", lambda bits: f"vectors {int(bits.group(1)) * 64}\n", tree, count=1))
-    # A kernel or several, by the width of this host's vectors.
+    # One kernel or several, depending on this host's vector width.
     changed, *others = re.findall(r"^workload ([0-9a-f]{64})", tree, re.MULTILINE)
     followed = [(other, True) for other in others]
     for file, taken in ((plan, True), (halved, False)):
@@ -220,7 +220,7 @@ def suggestions_are_followed_where_they_can_be(service, oracle):
         reasons = [each["reason"] for each in decisions if each["place"] == changed]
         check(taken or "bits of a vector" in reasons[0], decisions)
         matches(service, oracle, GEMM, 1, flags=("--suggest", file))
-    # Of choices too: a place that there is not is left out, and the rest followed.
+    # The same for choices: a place that does not exist is ignored, and the others are applied.
     nowhere = service.scratch("nowhere.txt")
     nowhere.write_text('choice algorithm "nowhere" winograd-2x2\n' + tree)
     report = explained(service, GEMM, "--suggest", nowhere)["plan"]["report"]
@@ -230,7 +230,7 @@ def suggestions_are_followed_where_they_can_be(service, oracle):
     reasons = [each["reason"] for each in decisions if each["place"] == "nowhere"]
     check("is left out: pinned choice" in reasons[0], decisions)
     matches(service, oracle, GEMM, 1, flags=("--suggest", nowhere))
-    # What another model lacks is nothing to it.
+    # Records of other models' workloads have no effect.
     decisions = [each for each in explained(service, "mlp", "--suggest", plan)["plan"]["report"]["decisions"]
                  if each["kind"] == "schedule"]
     check_equal(decisions, [], "decisions about another model's workloads")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Several specialisations in one artifact: dimensions bound by name, dispatch by the inputs' shapes, errors that list."""
+"""Several variants in one artifact: dimensions bound by name, dispatch by the inputs' shapes, errors that list variants."""
 # suite: timeout=900
 
 import hashlib
@@ -21,7 +21,7 @@ BATCHES = (1, 3, 8)
 
 
 def inputs_of(spec, batch):
-    """Seeded inputs at any batch: rows of the catalog's batch of three, in an order of their own."""
+    """Seeded inputs at any batch: rows of the catalog's batch of three, in another order."""
     three = model_inputs(spec, 3)
     return {name: array[np.arange(batch) * 2 % 3] for name, array in three.items()}
 
@@ -35,7 +35,7 @@ def compare(outputs, expected, what):
 
 
 def attention(service):
-    """softmax(x xT) x + mask: two dimensions with names, and a second input that shares one of them."""
+    """softmax(x xT) x + mask: two named dimensions, and a second input that shares one of them."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 16])
     mask = helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["seq", 1])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq", 16])
@@ -81,7 +81,7 @@ def combinations_of_two_dimensions(service, oracle):
             outputs, _ = service.run(compiled.artifact, arrays)
             compare(outputs, expected, f"batch {batch} seq {seq}")
     session.close()
-    # The same by shapes that go together: the i-th of each input.
+    # The same by corresponding shapes: the i-th of each input.
     flags = [word for batch, seq in ((1, 5), (2, 9)) for word in
              ("--shape", f"x={batch}x{seq}x16", "--shape", f"mask={seq}x1")]
     pairs = service.compile(path, None, *flags)
@@ -114,7 +114,7 @@ def workers_choose_as_well(service, oracle):
     check_equal(profiled[3], 3 * profiled[1], "operations of a run at batch 3")
 
 
-# What is stored.
+# Stored data.
 
 def weights_are_stored_once(service):
     single = service.compile(model_path("mlp"), None, "--dim", "N=3")
@@ -166,7 +166,7 @@ def unbound_dimensions_are_named(service):
         check(word in answer.failure["message"], f"no {word} in: {answer.failure['message']}")
     for word in ("--dim batch=", "--dim seq=", "--shape x=1x1x16"):
         check(word in answer.failure["fix"], f"no {word} in: {answer.failure['fix']}")
-    # One of two is not enough, and the other is the one that is named.
+    # One of two is not enough; the error names the other one.
     answer = service.cli("compile", path, "--target", "host", "--dim", "batch=1,2", "--json", expect=3)
     check("'seq'" in answer.failure["message"], f"no 'seq' in: {answer.failure['message']}")
     check("--dim batch" not in answer.failure["fix"], f"asks for what is bound: {answer.failure['fix']}")
@@ -200,7 +200,7 @@ def shapes_without_a_variant_list_what_there_is(service):
         answer = service.cli(*words, "--json", expect=3)
         text = str(answer.failure)
         check("1" in text and "784" in text and "3" in text, f"{words[0]} does not list what there is: {text}")
-    # Of one variant there is nothing to choose: as before, the error is about the input itself.
+    # With a single variant there is no choice: the error is about the input itself, as before.
     single = service.compile(model_path("mlp"), None, "--dim", "N=1")
     answer = service.cli("run", single.artifact, "--input", given, "--json", expect=3)
     check("784" in answer.failure["accepted"], f"no accepted shape: {answer.failure}")

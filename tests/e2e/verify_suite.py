@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`tessera compile --verify`: every step of the compiler and every kernel held against an interpreter."""
+"""`tessera compile --verify`: each step of the compiler and each kernel is compared with an interpreter."""
 # suite: timeout=900
 
 import pathlib
@@ -12,14 +12,14 @@ from models import catalog
 from suite import check, check_equal, run
 
 LIMIT_S = 400
-# Every kind of rewrite: Winograd, layouts, merged products, slices, recurrences, channel shuffles, gathers.
+# All kinds of rewrites: Winograd, layouts, merged products, slices, recurrences, channel shuffles, gathers.
 MODELS = ("mlp", "squeezenet1_1:size=48", *(catalog.REDUCED[name] for name in
           ("shufflenet_v1", "vit_b16", "gpt2", "mi_lstm")))
 RESNET = "resnet18:size=64"
 
 
 def verify(service, model, *arguments):
-    """The finished job, and the steps that were verified."""
+    """The finished job, and the verified steps."""
     printed = service.cli("compile", model, "--json", "--verify", "-o", service.scratch("model.tsra"), *arguments,
                           timeout=LIMIT_S).json
     return printed["job"], printed["verified"]

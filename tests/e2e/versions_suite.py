@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The artifact of a tune job gets better while it is run: `tessera run --follow`, `tessera versions`, three modes."""
+"""The artifact of a tune job improves while it is run: `tessera run --follow`, `tessera versions`, three modes."""
 # suite: timeout=900
 
 import json
@@ -122,7 +122,7 @@ def going_back_reaches_who_follows(service, oracle):
     newest = [each for each in listed if not each["same_as"]][-1]
     check_equal(again["artifact_id"], newest["artifact_id"], "the newest that the job published")
     right(oracle, outputs)
-    # An old version's artifact is deleted: it cannot be chosen any more, and who comes now runs the newest.
+    # An old version's artifact is deleted: it can no longer be selected, and new clients run the newest.
     service.operator("admin", "delete", "--artifact", listed[0]["artifact_id"])
     gone = service.cli("versions", name, "--choose", 1, expect=None)
     check(gone.code != 0 and "was collected or deleted" in gone.err, gone)
@@ -151,7 +151,7 @@ def what_a_job_made_is_run_by_its_name(service, oracle):
         check_equal((first["artifact_id"], first["version"]), (listed[0]["artifact_id"], 1), f"what {command} ran")
     service.cli("execute", *flags, "--output-dir", outputs)
     right(oracle, outputs)
-    # Who chooses decides for whoever runs it by the job's name, here and on workers.
+    # A selection applies to all clients that run the job by name, here and on workers.
     service.cli("versions", name, "--choose", 1)
     check_equal(service.cli("execute", *flags, "--json").json["artifact_id"], listed[0]["artifact_id"], "the chosen one")
     service.cli("run", *flags, "--output-dir", outputs, "--json")

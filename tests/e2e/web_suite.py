@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The web page in a browser, over a service that compiled, timed and explained a model; anyone can use every page.
+"""The web page in a browser, over a service that compiled, timed and explained a model; all pages are accessible.
 
     web_suite.py --pictures      takes the pictures of the page that the documentation shows
 """
@@ -56,11 +56,11 @@ def fetch(service, path, token=None, body=None):
 
 
 class Work:
-    """What the service has done before anybody looks."""
+    """Work that the service has done before a page is opened."""
 
     def __init__(self, service):
         self.service = service
-        self.links = set()  # of pages to their data
+        self.links = set()  # paths of pages to their data
         one = service.compile(model_path(MODEL), None, *DIM).job
         other = service.compile(model_path(MODEL), None, "--dim", "N=8").job
         service.compile(model_path(MODEL), None, *DIM)  # from the cache
@@ -71,7 +71,7 @@ class Work:
         service.cli("tune", model_path(TUNED), "--trials", "8", "--budget", "30s", "--json", *shape_flags(TUNED))
         service.cli("explain", model_path(MODEL), *DIM, "--json")
         service.cli("check", model_path(MODEL), "--json", expect=None)
-        service.cli("compile", model_path(MODEL), "--shape", "x=3", "--json", expect=None)  # fails, for its shape
+        service.cli("compile", model_path(MODEL), "--shape", "x=3", "--json", expect=None)  # fails because of its shape
         _, answer = fetch(service, "/v1/jobs?pageSize=100")
         self.jobs = answer["jobs"]
         find = lambda what: next(job["id"] for job in self.jobs if what(job))  # noqa: E731
@@ -84,7 +84,7 @@ class Work:
         self.workload = records["records"][0]["workloadHash"]
 
     def pages(self):
-        """Every kind of page, with what must be read on it."""
+        """All kinds of pages, with texts that must be on them."""
         return {"/": "Cache hits", "/jobs": MODEL, f"/jobs/{self.compiled}": "Artifact",
                 f"/jobs/{self.profiled}": "Roofline", f"/jobs/{self.explained}": "Side by side",
                 f"/jobs/{self.checked}": "Operators it uses", f"/jobs/{self.tuned}": "What was found", f"/jobs/{self.failed}": "Accepted",
@@ -125,11 +125,11 @@ def filters_and_sorting_are_in_the_address(browser):
     browser.find("#filter-name").send_keys("no such*\n")
     browser.wait_text("main", "No job is like that")
     check(browser.path().startswith("/jobs?state=FAILED&name=no+such"), browser.path())
-    browser.open("/jobs?kind=COMPILE&order=create_time")  # what somebody was sent shows the same
+    browser.open("/jobs?kind=COMPILE&order=create_time")  # a shared link shows the same
     names = browser.script("return [...document.querySelectorAll('tbody td:nth-of-type(2)')]"
                            ".map((cell) => cell.innerText)")
     check(names and set(names) == {"compile"}, names)
-    browser.press("#sort-create_time")  # at once: the list is drawn anew every few seconds
+    browser.press("#sort-create_time")  # at once: the list is redrawn every few seconds
     browser.settle()
     check_equal(browser.path(), "/jobs?kind=COMPILE&order=create_time+desc", "the address")
     check_equal(browser.complaints(), [], "the console")
@@ -166,7 +166,7 @@ def timeline_shows_attempts(browser, work):
     check("from=" in browser.path() and "to=" in browser.path(), browser.path())
     part = browser.script("return document.querySelector('.timeline title').textContent")
     check(part != whole, part)
-    browser.open(browser.path())  # what somebody was sent shows the same
+    browser.open(browser.path())  # a shared link shows the same
     browser.wait("document.querySelector('.timeline')", "the timeline is there")
     check_equal(browser.script("return document.querySelector('.timeline title').textContent"), part, "the part shown")
     for _ in range(2):
@@ -187,7 +187,7 @@ def search_is_shown(browser, work):
 
 
 def versions_are_chosen(browser, work):
-    """While the search goes on."""
+    """While the search is running."""
     job = work.service.cli("tune", model_path(TUNED), "--target", miscalibrated(work.service), "--trials", "10000", "--budget",
                            "200s", "--detach", *shape_flags(TUNED)).out.strip()
     versions = lambda: fetch(work.service, f"/v1/jobs/{job}/versions")[1].get("versions", [])  # noqa: E731
@@ -241,7 +241,7 @@ def undrained(service):
 
 
 def waiting_job(service, size):
-    """A job that waits since nobody works; and the client that waits for it."""
+    """A job that waits because there is no worker, and the client that waits for it."""
     client = service.spawn("compile", model_path(MODEL), "--dim", f"N={size}", "--label", "team=vision", "-o",
                            service.scratch("a.tsra"))
     queued = wait_until(lambda: fetch(service, "/v1/jobs?filter=state%20%3D%20QUEUED")[1].get("jobs"), "the job waits")
@@ -330,7 +330,7 @@ def a_token_is_needed_where_identity_is_on(browser):
 
 
 def over_tls_a_certificate_says_who_calls():
-    service = Service()  # its folder and its end alone: clients of the suites show no certificates
+    service = Service()  # its folder and its end only: the suites' clients show no certificates
     try:
         keys = service.folder / "keys"
         service.cli("admin", "certificates", keys, "--host", "localhost", "--caller", "reader:ada")
