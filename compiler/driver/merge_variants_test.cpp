@@ -12,7 +12,8 @@ using mlir::Value;
 
 constexpr int64_t kFilterBytes = 64 * 64 * 9 * 4;
 
-/// Weights in Winograd's domain are four times as large as those of the model, and are computed before the first run.
+/// Weights in Winograd's domain take four times the memory of the model's weights, and are prepared before the first
+/// run.
 class PreparedWeights : public PlanTest {
  protected:
   PreparedWeights() {
@@ -54,7 +55,7 @@ TEST_F(PreparedWeights, WithoutPreparationAllIsStored) {
   EXPECT_EQ(planned.plan.weights_bytes(), kFilterBytes * 4);
 }
 
-// A model that grows little stores all, though one of its weights is worth a step by itself.
+// If all weights together grow little, all are stored, even one that would be worth a preparation step.
 TEST_F(PreparedWeights, LittleGrowthIsStored) {
   ModelBuilder b(context_);
   Value x = b.input({1, 64, 14, 14});

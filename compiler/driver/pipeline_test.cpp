@@ -1,4 +1,4 @@
-// Models end to end in one process: plan, build, assemble, load, run; results against naive loops.
+// Models end to end in one process (plan, build, assemble, load, run), compared with naive loops.
 #include "compiler/driver/pipeline.h"
 
 #include <gmock/gmock.h>
@@ -123,7 +123,7 @@ class PipelineTest : public testing::Test {
     Values y(outputs, std::nanf(""));
     const tessera_const_buffer input = {x.data(), x.size() * 4};
     const tessera_buffer output = {y.data(), y.size() * 4};
-    // Twice: the second run must not see what the first left in the arena.
+    // Runs twice: the second run must not depend on the arena's contents after the first.
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(tessera_session_run(session, &input, 1, &output, 1), TESSERA_OK) << tessera_last_error();
     }
@@ -250,12 +250,12 @@ TEST_F(PipelineTest, PlainLoopsGiveTheSameResult) {
   expectOutputs(x, dense(x, w, b, 4, 33, 20));
 }
 
-/// Equal layers, by themselves or as chains, are one workload and several steps; the artifact is the same, byte by
-/// byte, each time.
+/// Equal layers, separate or as chains, are one workload with several steps, and the artifact is reproducible byte for
+/// byte.
 TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   ModelBuilder model({8, 64}, {8, 64});
   const Values w = randomValues(64 * 64, 1);
-  constexpr int kLayers = 16;  // more than one chain holds
+  constexpr int kLayers = 16;  // more than one chain can hold
   std::string last = "x";
   for (int layer = 1; layer <= kLayers; ++layer) {
     const std::string weight = "w" + std::to_string(layer), next = layer == kLayers ? "y" : "h" + std::to_string(layer);
@@ -276,7 +276,7 @@ TEST_F(PipelineTest, EqualWorkloadsAreBuiltOnceAndArtifactsAreReproducible) {
   EXPECT_EQ(bytes(folder_ + "/first.tsra"), bytes(folder_ + "/second.tsra"));
 }
 
-/// Keeps all, and counts.
+/// Keeps all results and counts look-ups.
 struct StepsInMemory : StepCache {
   std::optional<std::string> find(const std::string& key) override {
     const auto entry = kept.find(key);
@@ -328,7 +328,8 @@ TEST_F(PipelineTest, ModelsWhoseWeightsAloneDifferShareAllStepsAndAreWhatTheyWou
   const std::string other = make("other", 1, 48, &steps);
   EXPECT_EQ(steps.found, 3) << "another layer is another step";
   EXPECT_EQ(other, make("other anew", 1, 48, nullptr));
-  // A message that cannot be read is made anew. Linked code is any bytes: whoever keeps it sees to it that it is whole.
+  // A message that cannot be parsed is recomputed. Linked code may be any bytes: the cache's owner guarantees its
+  // integrity.
   for (auto& [key, result] : steps.kept) {
     if (!result.starts_with("\177ELF")) result = "\377\377\377";
   }
@@ -350,7 +351,7 @@ TEST_F(PipelineTest, ProgressNamesPhasesAndReachesTheTotal) {
   EXPECT_FALSE(planned->has_weights);
 }
 
-/// Compiling for a chip this machine is not: the code is emitted, and refused here before it is loaded.
+/// Compiles for another architecture: the code is emitted, and the runtime refuses to load it here.
 TEST_F(PipelineTest, CompilesForAnotherArchitecture) {
   const bool on_arm = request_.target.family() == v1::Target::AARCH64;
   request_.target = *findBuiltinTarget(on_arm ? "cascadelake" : "neoverse-n1");

@@ -1,4 +1,4 @@
-// Weights that are computed before the first run, through the whole compiler: plan, build, assemble, load, run.
+// Prepared weights through the whole compiler: plan, build, assemble, load, run.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -22,7 +22,7 @@ using Values = std::vector<float>;
 constexpr int64_t kChannels = 64, kWidth = 45;
 constexpr int64_t kFilterBytes = kChannels * kChannels * 9 * 2;
 
-/// Multiples of 1/64 up to 1: every half has them.
+/// Multiples of 1/64 up to 1, which f16 represents exactly.
 Values randomHalves(size_t count, unsigned seed) {
   std::mt19937 random(seed);
   Values values(count);

@@ -1,4 +1,4 @@
-// Several specialisations of a model through the whole compiler: plan, build, assemble, load, run.
+// Several specializations of a model through the whole compiler: plan, build, assemble, load, run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,7 +176,7 @@ TEST_F(VariantsPipeline, EqualWeightsAndWorkloadsAreThereOnce) {
   EXPECT_EQ(together->plan.dimensions(0).size(), 1);
   EXPECT_EQ(together->plan.variants(1).dimensions(0).size(), 8);
   EXPECT_EQ(together->plan.variants(1).workloads_size(), 0);
-  // In another order the request means the same.
+  // The order of specializations does not matter.
   specialize({8, 3, 1});
   auto again = plan(request_, nullptr);
   ASSERT_TRUE(again.ok());
@@ -209,7 +209,7 @@ TEST_F(VariantsPipeline, ErrorsSayWhichVariantAndWhy) {
   EXPECT_THAT(failure().message(), HasSubstr("dimension 'rows' is bound twice"));
   request_.spec.clear_dimensions();
 
-  // Other words, same shapes: nothing could choose between them.
+  // Different bindings with the same shapes: a run could not choose between them.
   request_.spec.mutable_specializations(1)->clear_dimensions();
   v1::InputShape& shape = *request_.spec.mutable_specializations(1)->add_input_shapes();
   shape.set_name("x");

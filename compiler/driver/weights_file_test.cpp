@@ -21,7 +21,7 @@ class WeightsFileTest : public testing::Test {
   WeightsFileTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
   ~WeightsFileTest() override { std::filesystem::remove_all(folder_); }
 
-  /// Two weights of a page, with a gap of a megabyte between them and another one after.
+  /// Two weights of a page each, with a gap of a megabyte between them and another one at the end.
   absl::Status write() const {
     static const std::string bytes(4096, 'w');
     std::vector<PlannedGraph::PlacedWeight> weights(2);
@@ -35,13 +35,13 @@ class WeightsFileTest : public testing::Test {
   std::string folder_ = testing::TempDir() + "weightsXXXXXX";
 };
 
-// A reader that maps the file meets its gaps too.
+// Readers that map the file also read the gaps.
 TEST_F(WeightsFileTest, GapsHaveRoomOfTheirOwn) {
   ASSERT_TRUE(write().ok());
   struct stat file{};
   ASSERT_EQ(stat(path().c_str(), &file), 0);
   EXPECT_EQ(file.st_size, kSize);
-  constexpr int64_t kBlock = 512;  // of st_blocks, whatever the file system
+  constexpr int64_t kBlock = 512;  // unit of st_blocks, for any file system
   EXPECT_GE(file.st_blocks * kBlock, kSize);
 }
 

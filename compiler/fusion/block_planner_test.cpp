@@ -44,8 +44,8 @@ double leastOf(const Chain& chain, const Structure& structure, const std::vector
   return least;
 }
 
-/// Least volume over all orders and all even splits (other block sizes of as many blocks move as much or more and
-/// hold more).
+/// Least volume over all orders and all even splits. Other block sizes with the same number of blocks move at least as
+/// much and hold more.
 double exhaustive(const Chain& chain, double capacity) {
   std::vector<std::vector<int64_t>> sizes;
   for (const Loop& loop : chain.loops) {
@@ -64,7 +64,7 @@ double exhaustive(const Chain& chain, double capacity) {
   }
   double least = INFINITY;
   const std::vector<int> all = orderedLoops(chain);
-  for (unsigned whole = 0; whole < 1U << all.size(); ++whole) {  // loops of one block leave the order
+  for (unsigned whole = 0; whole < 1U << all.size(); ++whole) {  // loops of one block are not ordered
     std::vector<int> loops;
     auto own = sizes;
     for (size_t i = 0; i < all.size(); ++i) {
@@ -110,7 +110,7 @@ TEST(Lagrange, NewtonFindsWhatTheClosedFormSays) {
   const Structure structure(chain, orderOf(chain, "mlkn"), Intermediates::kBlock);
   auto exact = closedForm(structure, 1 << 20, boundsOf(chain));
   ASSERT_TRUE(exact.has_value());
-  // Another extent of one loop unbalances DV a little: no closed form, nearly the same minimum.
+  // Another extent of one loop makes DV slightly asymmetric: no closed form, nearly the same minimum.
   Chain skewed = chain;
   skewed.tensors.push_back({"a", {{{0}}}, 1});
   skewed.members[0].inputs.push_back(5);
@@ -118,11 +118,11 @@ TEST(Lagrange, NewtonFindsWhatTheClosedFormSays) {
   ASSERT_FALSE(closedForm(other, 1 << 20, boundsOf(skewed)).has_value());
   auto numeric = minimizeVolume(other, 1 << 20, boundsOf(skewed));
   ASSERT_TRUE(numeric.has_value());
-  // DV does not depend on k and n: they hover just above their lower bound.
+  // DV does not depend on k and n, which stay just above their lower bound.
   for (int loop : {0, 1}) EXPECT_NEAR(numeric->tiles[loop] / exact->tiles[loop], 1, 2e-3) << loop;
   for (int loop : {2, 3}) EXPECT_NEAR(numeric->tiles[loop] / exact->tiles[loop], 1, 2e-2) << loop;
   EXPECT_NEAR(numeric->volume_bytes / exact->volume_bytes, 1, 2e-3);
-  // Both members hold as much here: their multipliers share what the one of the closed form is worth.
+  // Both members hold the same here, so their multipliers share the closed form's multiplier.
   EXPECT_NEAR(numeric->multipliers[0] + numeric->multipliers[1], exact->multipliers[0], 0.02 * exact->multipliers[0]);
 }
 
@@ -191,7 +191,7 @@ TEST(BlockPlanner, BatchesOfTable35) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->tiles[chain.loopNamed("b")], 1);
   EXPECT_EQ(plan->order.front(), chain.loopNamed("b"));
-  // Every operand once: the least there is.
+  // Every operand is moved once, the minimum.
   EXPECT_EQ(plan->movement.volume_bytes, 12.0 * 4 * (512 * 64 * 4));
 }
 

@@ -28,8 +28,8 @@ TEST(ChainDecision, ALevelOfItsOwnIsAskedFor) {
   EXPECT_EQ(decision->level, "L2");
 }
 
-// What is dear on a chip decides there: the same chain with steps that cost nothing and lines that need not be read
-// before they are written.
+// A chip's cost parameters decide: the same chain with free steps and lines that need not be read before they are
+// written.
 TEST(ChainDecision, PricesAreTheChips) {
   const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
@@ -76,7 +76,7 @@ TEST(RoundedUp, IsWhatAllRunsCompute) {
   }
 }
 
-// Slices are computed whole: a run of one of eight batches should not pay for four.
+// Slices are computed whole: a run of one of eight batches should not compute four.
 TEST(ChainDecision, SlicesAreSmallWhereRunsMayBe) {
   Chain chain = gemmChain(8, 128, 64, 64, 128, 8);
   const int b = chain.loopNamed("b");
@@ -104,7 +104,7 @@ TEST(ChainDecision, FusesAttention) {
     EXPECT_TRUE(decision->fuse) << decision->reason;
     EXPECT_LT(decision->fused_bytes, decision->unfused_bytes);
     EXPECT_THAT(decision->reason, testing::HasSubstr("one after another"));
-    // What a mask removes is left out of the slices, and of nothing else.
+    // A mask reduces the work of slices, and nothing else.
     Between masked{6, 1};
     masked.kept = [](const Tiles&) { return 0.5; };
     auto half = decideSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, Chip(serverCore()), masked);
@@ -116,7 +116,7 @@ TEST(ChainDecision, FusesAttention) {
   }
 }
 
-// What others read as well is written by the slices, too: what fusing saves is less by that.
+// An intermediate with other readers is written by the slices as well, which reduces the saving.
 TEST(ChainDecision, WhatIsLeftForOthersIsPaidFor) {
   const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
@@ -131,11 +131,11 @@ TEST(ChainDecision, WhatIsLeftForOthersIsPaidFor) {
   EXPECT_THAT(left->reason, testing::HasSubstr("written for others as well"));
 }
 
-// A dimension that a view has split is no window: each member's arithmetic counts once.
+// A dimension split by a view is no window: each member's arithmetic counts once.
 TEST(ChainDecision, DigitsAreNoWindow) {
   Chain chain = gemmChain(1, 512, 256, 64, 256, 8);
   const double whole = decideSlices(chain, {chain.loopNamed("m")}, Chip(serverCore()), {})->unfused_seconds;
-  // n as 8 blocks of 32, which the last operand has as two dimensions.
+  // n as 8 blocks of 32, which are two dimensions of the last operand.
   const int outer = chain.loopNamed("n");
   chain.loops[outer].extent = 8;
   chain.loops.push_back({"inner", 32});

@@ -7,7 +7,7 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// Rows of a 3x1 convolution of stride 2 behind one of stride 1: B[h + r, k] = A[h + r + q] W, C[h] = B[2 h + r, k] V.
+/// Rows of a 3x1 convolution of stride 2 after one of stride 1: B[h + r, k] = A[h + r + q] W, C[h] = B[2 h + r, k] V.
 Chain twoWindows() {
   Chain chain{"windows",
               {{"h", 14}, {"r", 3, 1, true}, {"q", 5, 1, true}, {"k", 8}},

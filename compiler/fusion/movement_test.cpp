@@ -22,7 +22,7 @@ TEST(Movement, MatchesTheThesisForMlkn) {
   for (Tensor& tensor : chain.tensors) tensor.element_bytes = 1;
   ASSERT_TRUE(validate(chain).ok());
   const Movement moved = analyse(chain, orderOf(chain, "mlkn"), {tm, tl, tk, tn});
-  // DM: all blocks of a tensor are the tensor once, as the last ones are narrower.
+  // DM: all blocks of a tensor together are the tensor once, because the last ones are narrower.
   using testing::DoubleEq;
   EXPECT_THAT(moved.tensor_volume_bytes,
               testing::ElementsAre(DoubleEq(M * K * up(L, tl)), DoubleEq(K * L * up(M, tm)), 0,
@@ -43,11 +43,11 @@ TEST(Movement, DividingBlocksGiveEquation315) {
 TEST(Movement, LoopsThatDoNotAccessATensorLeaveItAlone) {
   Chain chain = gemmChain(1, 64, 64, 64, 64);
   const Tiles tiles = {8, 8, 8, 8};
-  // A under mkln: l and n are inside of k and m and do not access A, so A moves once.
+  // Under mkln, l and n are inside k and m and do not access A, so A moves once.
   EXPECT_EQ(analyse(chain, orderOf(chain, "mkln"), tiles).tensor_volume_bytes[0], 4 * 64 * 64);
-  // Under mnlk the inner k replaces A, so l outside of it moves A again; n is not a loop of the first product.
+  // Under mnlk the inner k replaces A, so l outside it moves A again; n is not a loop of the first product.
   EXPECT_EQ(analyse(chain, orderOf(chain, "mnlk"), tiles).tensor_volume_bytes[0], 4 * 64 * 64 * 8);
-  // k is private to the first product: D and E move alike wherever k stands.
+  // k is private to the first product: D and E move alike for any position of k.
   for (const char* order : {"kmln", "mkln", "mlkn", "mlnk"}) {
     const Movement moved = analyse(chain, orderOf(chain, order), tiles);
     EXPECT_EQ(moved.tensor_volume_bytes[3], 4 * 64 * 64 * 8) << order;
@@ -62,7 +62,7 @@ TEST(Movement, IntermediateIsKeptAlongLoopsThatAPrivateLoopRevisits) {
     return analyse(chain, orderOf(chain, order), tiles).tensor_footprint_bytes[2] / 4;
   };
   EXPECT_EQ(kept("mlkn"), 8 * 16);
-  EXPECT_EQ(kept("mkln"), 8 * 96);  // k outside of l: all partial sums of a row of blocks live
+  EXPECT_EQ(kept("mkln"), 8 * 96);  // k outside l: all partial sums of a row of blocks are live
   EXPECT_EQ(kept("nmlk"), 64 * 96);
   EXPECT_EQ(analyse(chain, orderOf(chain, "mkln"), tiles, Intermediates::kBlock).tensor_footprint_bytes[2] / 4, 8 * 16);
 }
@@ -78,7 +78,7 @@ TEST(Movement, WindowsOfConvolutionsOverlap) {
   tiles[chain.loopNamed("w")] = 5;
   EXPECT_EQ(footprint(chain, 2, tiles), 6 * 7);  // one channel of the intermediate: halo of 2
   EXPECT_EQ(footprint(chain, 0, tiles), (2 * 5 + 3) * (2 * 6 + 3));
-  // Recomputing the halo costs work, larger blocks less of it.
+  // Recomputing the halo costs work; larger blocks cost less.
   Tiles whole;
   for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
   Tiles larger = tiles;
@@ -96,7 +96,7 @@ TEST(Movement, MembersAloneKeepTheirWork) {
     flops += flopsOf(part);
   }
   EXPECT_EQ(flops, flopsOf(chain));
-  // The intermediate is an output of the first and an input of the second: it moves now.
+  // The intermediate is an output of the first chain and an input of the second, so it moves.
   const std::vector<Chain> parts = unfused(gemmChain(1, 32, 32, 32, 32));
   Tiles whole(3, 32);
   EXPECT_EQ(analyse(parts[0], {0, 1, 2}, whole).volume_bytes, 4 * 3 * 32 * 32);

@@ -18,8 +18,8 @@ Chain product(int64_t m, int64_t n, int64_t k) {
   return chain;
 }
 
-/// Bytes that the loop nest brings into a memory that holds one block of each operand, counted by running it: loops of
-/// one level around those of the next, a block fetched when it is another than the last.
+/// Counts the bytes that the loop nest loads into a memory that holds one block of each operand, by running it: loops
+/// of one level around those of the next; a block is loaded when it differs from the last one.
 double counted(const Chain& chain, const std::vector<LevelBlocks>& levels) {
   double bytes = 0;
   std::vector<std::vector<int64_t>> held(chain.tensors.size());
@@ -94,11 +94,11 @@ TEST(NestedMovement, OfACacheIsOfTheLargestBlocksThatFit) {
   const double row = 16 * 128 * 4 + b + 16 * 96 * 4;
   EXPECT_DOUBLE_EQ(into(row).memory_bytes, row);
   EXPECT_DOUBLE_EQ(into(row).volume_bytes, a + b + c);
-  // Of columns as well: A stays while they pass, B comes again for each row.
+  // A memory for one block of columns: A stays while the columns pass, B is loaded again for each row.
   EXPECT_DOUBLE_EQ(into(row - 1).volume_bytes, a + 4 * b + c);
-  // And 32 steps of the sum: A comes for each block of columns.
+  // A memory for 32 steps of the sum: A is loaded for each block of columns.
   EXPECT_DOUBLE_EQ(into(16 * 128 * 4).volume_bytes, 3 * a + 4 * b + c);
-  // Not even the innermost fit.
+  // Not even the innermost blocks fit.
   EXPECT_DOUBLE_EQ(into(0).memory_bytes, (8 * 32 + 32 * 32 + 8 * 32) * 4);
 }
 
@@ -119,7 +119,8 @@ TEST(PlanNested, IsTheBlocksOfOneMemoryWhereThereIsOne) {
   EXPECT_DOUBLE_EQ(nested->bound, nested->slowest);
 }
 
-/// Least of the slowest memory over blocks of even splits for the far one, and the best within them for the near one.
+/// The least time of the slowest memory, over even splits for the far one and the best blocks within them for the near
+/// one.
 double leastSlowest(const Chain& chain, absl::Span<const BlockMemory> memories) {
   double least = INFINITY;
   Order order = orderedLoops(chain);

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Tensors by name with as many bytes as asked for; every point takes a FLOP.
+/// Tensors by name with given sizes in bytes; every point takes a FLOP.
 class Graph {
  public:
   int tensor(int64_t bytes) {
@@ -72,7 +72,7 @@ TEST(ProfitTest, ManyAndOneSaveFiveTransfersForOneOperator) {
   EXPECT_EQ(pairOf(g.graph, c, op2), "Many+One");
 }
 
-/// Two operators more; whether anything is saved is the sizes' to say: six times what lies between against the
+/// Two additional operators; whether fusing saves anything depends on the sizes: six times the intermediate against the
 /// operands.
 TEST(ProfitTest, ManyAndManyDependOnTheSizes) {
   const auto profit = [](int64_t between, int64_t outer) {
@@ -100,12 +100,12 @@ TEST(ProfitTest, WhatOthersReadStaysInMemory) {
   const int op1 = g.node({a}, b), op2 = g.node({b}, c);
   g.node({b}, d);
   g.graph.outputs = {c, d};
-  // The reader within the kernel need not bring it, but it is written for the other one.
+  // The reader inside the kernel does not load it, but it is written for the other reader.
   EXPECT_EQ(profitOf(g.graph, {op1, op2}, {{op1, op2}}, kMachine).saved_bytes, 7);
 }
 
 TEST(ProfitTest, ComputedAtEveryReadPointItLoses) {
-  Graph g;  // a row that every one of 1000 rows reads
+  Graph g;  // a row that each of 1000 rows reads
   const int a = g.tensor(100), row = g.tensor(100), x = g.tensor(100'000), y = g.tensor(100'000);
   const int makes = g.node({a}, row), reads = g.node({x, row}, y);
   g.graph.outputs = {y};

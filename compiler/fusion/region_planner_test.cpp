@@ -17,7 +17,7 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// What regions are planned for.
+/// The chip and levels for which regions are planned.
 struct Setting {
   v1::Target target;
   RegionLevels levels{{0}, 1};
@@ -27,7 +27,7 @@ struct Setting {
   v1::Prices::Steps& steps() { return *target.mutable_prices()->mutable_steps(); }
 };
 
-/// Data sheet of an accelerator with the near memory of the TLF text, all of which slices may take.
+/// Data sheet of an accelerator with the near memory of the TLF text, all of it available to slices.
 Setting sixteenMegabytes() {
   Setting setting{coreOf(20000)};
   addLevel(setting.target, "L2", 16 << 20, 2000);
@@ -52,7 +52,7 @@ RegionGraph residualBlock(int64_t batch, int64_t channels, int64_t inner, int64_
   return b.finish({y});
 }
 
-/// What the nodes take one by one from the farthest memory.
+/// Seconds of the nodes one by one from the farthest memory.
 double apartSeconds(const RegionGraph& graph, const std::vector<int>& nodes, const Chip& chip,
                     const RegionLevels& levels) {
   double seconds = 0;
@@ -60,7 +60,7 @@ double apartSeconds(const RegionGraph& graph, const std::vector<int>& nodes, con
   return seconds;
 }
 
-/// Sets of two nodes and more of which only the last one's value is read outside, by trying every set.
+/// Sets of two or more nodes with a single result read outside, by enumeration.
 std::set<std::vector<int>> closedSets(const RegionGraph& graph) {
   std::set<std::vector<int>> sets;
   const int count = static_cast<int>(graph.nodes.size());
@@ -103,7 +103,7 @@ TEST(SliceInference, SkipConnectionNeedsTheUnion) {
 }
 
 // The block of the text with its true sizes: one image is 1 GB, so slices of whole images (as in the text, whose
-// figures are illustrative) cannot fit 16 MB; rows can.
+// figures are illustrative) cannot fit into 16 MB; rows can.
 TEST(RegionPlanner, PlansTheLargeResidualBlock) {
   const RegionGraph graph = residualBlock(32, 256, 64, 1024);
   const Setting setting = sixteenMegabytes();
@@ -151,7 +151,7 @@ TEST(RegionPlanner, SlicesOfManyImagesAreDearerWhereARunMayHaveOne) {
   EXPECT_GT(ranged->seconds, whole->seconds);
 }
 
-/// Layers of a convolution and a sum with the layer's input; the last one's values are the result.
+/// Layers of a convolution and a sum with the layer's input; the last sum is the result.
 RegionGraph equalLayers(int layers, std::vector<int64_t> shape) {
   RegionGraphBuilder b;
   const int64_t channels = shape[1];
@@ -187,7 +187,7 @@ TEST(RegionPlanner, PlansRegionsThatDifferInOneNumberApart) {
   const Setting setting = sixteenMegabytes();
   const Chip chip = setting.chip();
   using Change = void (*)(RegionGraph&);
-  // Nodes 0, 1 and 3, 4 are the first two of equal layers; each change is of the second layer.
+  // Nodes 0, 1 and 3, 4 are the first two of equal layers; each change is to the second layer.
   for (const Change change : {Change([](RegionGraph& g) { g.nodes[4].flops_per_point = std::nextafter(144, 145); }),
                               Change([](RegionGraph& g) { g.nodes[4].inputs[0].access[2].window = 5; }),
                               Change([](RegionGraph& g) { g.nodes[4].kind = GraphNode::Kind::kGlobalReduction; }),
@@ -258,21 +258,21 @@ TEST(RegionPlanner, HalosAreKeptWhereCoresHaveSeveralSlices) {
   const RegionGraph graph = b.finish({b.convolution("c2", b.convolution("c1", x, 64, 3, 1, 1), 64, 3, 1, 1)});
   Setting setting = sixteenMegabytes();
   setting.target.mutable_memory(0)->set_capacity_bytes(2 << 20);
-  setting.steps().set_nest_cycles(40);  // a move is dear as a nest is
+  setting.steps().set_nest_cycles(40);  // a move costs as much as a nest
   setting.steps().set_slice_cycles(20);
   const auto one = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
   ASSERT_TRUE(one);
   ASSERT_GE(one->following, 0);
   EXPECT_GT(one->part, 1);
   EXPECT_GT(one->other_seconds, one->seconds);
-  // A core for each slice: whoever waits for another's rows loses.
+  // With a core per slice, waiting for another slice's rows loses.
   setting.target.mutable_units(0)->set_count(256);
   const auto many = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
   ASSERT_TRUE(many);
   EXPECT_EQ(many->following, -1);
   EXPECT_EQ(many->part, 1);
   EXPECT_GT(many->recomputed_flops, one->recomputed_flops);
-  // Windows of one point share nothing.
+  // Windows of one point do not overlap.
   RegionGraphBuilder points;
   const int y = points.input("y", {1, 64, 256, 256});
   const RegionGraph apart =

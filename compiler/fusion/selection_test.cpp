@@ -26,7 +26,7 @@ double exhaustive(const std::vector<Offer>& offers) {
   return best;
 }
 
-/// What was returned is a selection, and the gain is its own.
+/// The result is a valid selection with the gain it states.
 void expectSelects(const std::vector<Offer>& offers, const Selection& selection) {
   std::set<int> used;
   double gain = 0;
@@ -55,7 +55,7 @@ std::vector<Offer> randomOffers(std::mt19937& random, int groups, int count, int
 }
 
 TEST(Selection, TwoSmallOnesBeforeTheLargestGain) {
-  // By largest gain first the middle one is taken, and nothing else can be.
+  // By largest gain first, the middle one would be taken and exclude all others.
   const std::vector<Offer> offers = {{{0, 1}, 6}, {{1, 2}, 10}, {{2, 3}, 6}};
   const Selection selection = select(offers);
   EXPECT_THAT(selection.taken, testing::ElementsAre(0, 2));
@@ -98,9 +98,9 @@ TEST(Selection, WhatIsDroppedIsBounded) {
 }
 
 TEST(Selection, LongChainsOfOverlapsAreExact) {
-  // Neighbours exclude each other: alternate ones, and where two in a row are cheap, a pause.
+  // Neighbours exclude each other: the optimum takes alternate ones, with gaps of two where gains are small.
   std::vector<Offer> offers;
-  std::vector<double> best = {0, 0};  // of the offers before
+  std::vector<double> best = {0, 0};  // over the offers before
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i) {
     offers.push_back({{i, i + 1}, static_cast<double>(1 + random() % 50)});

@@ -9,7 +9,7 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-/// A core with `held` bytes for slices in its own level, from which reading costs nothing.
+/// A core with `held` bytes for slices in its own level, which it reads at no cost.
 v1::Target coreHolding(int64_t held, int cores = 1) {
   v1::Target target = coreOf(170);
   target.mutable_units(0)->set_count(cores);
@@ -25,7 +25,7 @@ const Chip& core() {
 }
 
 TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
-  // Attention of 8 heads: C of one head is 1 MiB, so rows are cut inside of heads.
+  // Attention with 8 heads: C of one head is 1 MiB, so rows are cut within heads.
   Chain chain = gemmChain(8, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 6;
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
@@ -35,12 +35,12 @@ TEST(SlicePlan, RowsOfABatchOneMatrixAtATime) {
   EXPECT_EQ(plan->tiles[b], 1);
   EXPECT_EQ(plan->tiles[m] % 6, 0);
   EXPECT_LE(plan->held_bytes, kHeld);
-  // All that comes in and goes out, once: A and E by rows, B and D once for all rows of a head.
+  // Every operand and result moves once: A and E by rows, B and D once for all rows of a head.
   EXPECT_DOUBLE_EQ(plan->volume_bytes, 4.0 * 8 * (512 * 64 * 2 + 64 * 512 * 2));
 }
 
 TEST(SlicePlan, HeadsWhoseRowsAreWorkedOnComeOneByOne) {
-  // Four heads fit at once, and six slices cost less than 24, until passes over rows count that go round all of them.
+  // Four heads fit at once, and six slices cost less than 24, until passes over rows that cover all heads count.
   const Chain chain = gemmChain(24, 128, 64, 64, 128);
   v1::Target target = coreHolding(kHeld);
   target.mutable_memory(0)->set_bandwidth_bytes_per_cycle(64);
@@ -64,11 +64,11 @@ TEST(SlicePlan, SlicesLeaveRoomForTheNextOnesOperands) {
   EXPECT_TRUE(plan->ahead);
   // Scores of a slice, and twice the keys, the values and its rows of A and E.
   EXPECT_LE(4.0 * (plan->tiles[m] * 512 + 2 * (2 * 64 * 512 + 2 * 64 * plan->tiles[m])), kHeld);
-  // For one slice's keys and values, not for two.
+  // The level holds the keys and values of one slice, not of two.
   plan = planSlices(chain, {b, m}, Chip(coreHolding(400 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_FALSE(plan->ahead);
-  // Rows of images are no blocks: a run in each channel.
+  // Rows of images are not contiguous: one run per channel.
   const Chain images = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   plan = planSlices(images, {images.loopNamed("h")}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -91,7 +91,8 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   v1::Target target = coreHolding(kHeld);
   target.mutable_memory(0)->set_bandwidth_bytes_per_cycle(170);
   const Chip chip(target);
-  // Keys and values of 2 MiB each: with whole rows few rows fit, and all of them come again for each few.
+  // Keys and values of 2 MiB each: with whole rows, few rows fit, and all keys and values are loaded for each of these
+  // slices.
   Chain chain = gemmChain(1, 2048, 64, 64, 8192);
   const int m = chain.loopNamed("m"), l = chain.loopNamed("l");
   chain.loops[m].multiple = 6;
@@ -105,7 +106,7 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   EXPECT_LT(blocks->volume_bytes, rows->volume_bytes / 4);
   EXPECT_LT(blocks->seconds, rows->seconds);
   EXPECT_LE(blocks->held_bytes, kHeld);
-  // Short ones stay whole: a block would start its sums again for nothing.
+  // Short rows stay whole: a block would restart its sums without need.
   chain = gemmChain(12, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 6;
   auto near =
@@ -124,7 +125,7 @@ TEST(SlicePlan, OverlapsOfWindowsAreKeptWhereCoresHaveSeveralSlices) {
   EXPECT_EQ(one->part, one->slices);
   EXPECT_NEAR(one->flops, flopsOf(chain), 1e-9 * flopsOf(chain));
   EXPECT_GT(one->other_seconds, one->seconds);
-  // Two parts: the second begins with a halo of its own.
+  // Two parts: the second begins with its own halo.
   auto two = planSlices(chain, {h}, Chip(coreHolding(96 << 10, 2)), 0);
   ASSERT_TRUE(two.ok()) << two.status();
   EXPECT_EQ((two->slices + two->part - 1) / two->part, 2);
@@ -146,7 +147,7 @@ TEST(SlicePlan, OverlapsOfWindowsAreComputedAgainWhereCoresWouldWait) {
 TEST(SlicePlan, HalosAreKeptAlongOneLoop) {
   const Chain chain = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   const int h = chain.loopNamed("h"), w = chain.loopNamed("w");
-  // No row of the image fits with what it is computed from.
+  // No row of the image fits together with its operands.
   auto plan = planSlices(chain, {h, w}, Chip(coreHolding(40 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->order, (Order{h, w}));
@@ -154,7 +155,7 @@ TEST(SlicePlan, HalosAreKeptAlongOneLoop) {
 }
 
 TEST(SlicePlan, CoresWithoutASliceCount) {
-  // Everything fits at once: one core takes one slice, four cores get four.
+  // Everything fits at once: one core gets one slice, four cores get four.
   Chain chain = gemmChain(1, 96, 32, 32, 32);
   auto one = planSlices(chain, {0}, core(), 0);
   auto four = planSlices(chain, {0}, Chip(coreHolding(kHeld, 4)), 0);
@@ -164,8 +165,7 @@ TEST(SlicePlan, CoresWithoutASliceCount) {
 }
 
 TEST(SlicePlan, ASmallLastSliceLeavesACoreIdle) {
-  // Three groups that do not share anything, and rows: 2 + 1 groups would keep one core waiting for a third of the
-  // time.
+  // Three groups without common data, and rows: 2 + 1 groups would leave one core idle for a third of the time.
   Chain chain = gemmChain(3, 64, 64, 64, 64);
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
   const Chip two(coreHolding(kHeld, 2));
@@ -202,7 +202,7 @@ TEST(SlicePlan, AttentionPaysAndArithmeticDoesNot) {
       decideSlices(attention, {attention.loopNamed("b"), attention.loopNamed("m")}, cpu, {6, 1, 12 * 512 * 512 * 50.0});
   ASSERT_TRUE(softmax.ok()) << softmax.status();
   EXPECT_TRUE(softmax->fuse) << softmax->reason;
-  // C6 of table 3.6, of twice the channels and half the size.
+  // C6 of table 3.6, with twice the channels and half the size.
   const Chain deeper = convolutionChain({128, 30, 30, 128, 128, 1, 1, 1, 3});
   auto pointwise = decideSlices(deeper, {deeper.loopNamed("h")}, cpu);
   ASSERT_TRUE(pointwise.ok()) << pointwise.status();

@@ -1,4 +1,4 @@
-// What a plan says of its choices: which prices they were made by, and what a pin may say instead.
+// The choices in a plan: the prices that led to them, and the alternatives that a pin may select.
 #include "compiler/graph/choices.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class ChoicesTest : public PlanTest {
     return b.finish({b.relu(b.matmul(x, b.weight({32, 80})))});
   }
 
-  /// Pins every alternative alone: the plan follows it, and is right.
+  /// Pins every alternative alone: the plan follows it and computes the right result.
   void canAllBeHad(const std::function<ImportedModel()>& model, const std::vector<std::string>& kinds) {
     options_.pins.clear();
     const PlannedGraph free = check(model());
@@ -77,7 +77,7 @@ TEST_F(ChoicesTest, AlternativesOfFusionsCanBeHad) {
 }
 
 TEST_F(ChoicesTest, ASplitCanBeLeft) {
-  target_.mutable_units(0)->set_ops_per_cycle(1);  // sums of thousands are worth sharing
+  target_.mutable_units(0)->set_ops_per_cycle(1);  // sums of thousands are worth splitting
   canAllBeHad(
       [this] {
         ModelBuilder b(context_);
@@ -86,7 +86,7 @@ TEST_F(ChoicesTest, ASplitCanBeLeft) {
       {"split"});
 }
 
-// Fusing what was left apart ends what was taken in its place, and its price says so.
+// Fusing a rejected candidate removes those taken instead, and its price includes that.
 TEST_F(ChoicesTest, WhatIsDisplacedIsInThePrice) {
   const PlannedGraph free = check(products());
   const auto& choices = free.plan.report().choices();

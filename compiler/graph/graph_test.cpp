@@ -110,7 +110,7 @@ TEST_F(PlanTest, SoftmaxIsOneWorkload) {
 TEST_F(PlanTest, AnElementwiseStepWritesOverItsDyingOperand) {
   ModelBuilder b(context_);
   mlir::Value x = b.input({4, 64});
-  // The transpose's result dies in the sum, which is its own step because the product is read twice.
+  // The transpose's result dies in the sum, which is a separate step because the product has two readers.
   mlir::Value p = b.matmul(x, b.weight({64, 64}));
   mlir::Value q = b.transposed(b.reshape(p, {16, 16}), {1, 0});
   mlir::Value s = b.relu(b.add(b.reshape(q, {4, 64}), p));
@@ -127,11 +127,11 @@ TEST_F(PlanTest, AnElementwiseStepWritesOverItsDyingOperand) {
   EXPECT_TRUE(in_place);
 }
 
-/// Two layers behind `width` columns and what goes around them; what the plan says of writing over that.
+/// Two layers after `width` columns with a residual connection, and the plan's decisions on overwriting it.
 struct ResidualPlan {
   PlannedGraph planned;
   std::vector<v1::Decision> decisions;
-  int over = 0;  ///< steps whose result lies where an operand does
+  int over = 0;  ///< steps whose result overwrites an operand
 };
 template <typename Build>
 ResidualPlan residualPlan(Build&& build) {
@@ -173,7 +173,7 @@ TEST_F(PlanTest, AProductIsWrittenOverTheResidualThatDiesInIt) {
   EXPECT_EQ(later.over, 0);
   EXPECT_GT(later.planned.plan.report().peak_live_bytes(), plan.planned.plan.report().peak_live_bytes());
 
-  // The sum is cut into blocks, whose partial results wait where it is written.
+  // The sum is cut into blocks, whose partial results are stored in the result.
   const ResidualPlan cut = block(4000, false);
   ASSERT_EQ(cut.decisions.size(), 1U);
   EXPECT_FALSE(cut.decisions[0].taken());
@@ -233,7 +233,7 @@ TEST_F(PlanTest, TenThousandNodes) {
   EXPECT_LE(planned->plan.arena_bytes(), 2 * 4 * 32 * 4);
 }
 
-/// One of two attentions cannot be cut: it stays apart, the other one does not.
+/// Code generation refuses to slice one of two attentions: it stays unfused, the other one is fused.
 TEST_F(PlanTest, OnlyWhatCodeGenerationRefusesStaysApart) {
   target_ = *findBuiltinTarget("cascadelake");
   int asked = 0;

@@ -1,4 +1,4 @@
-// Dimensions whose extent the data decide, through MLIR's default lowering.
+// Dimensions whose extent the data decide, run through MLIR's default lowering.
 #include "compiler/import/bounded.h"
 
 #include "compiler/import/import.h"
@@ -71,7 +71,7 @@ TEST_F(Bounded, OutputsAreMarkedWithTheirBounds) {
   EXPECT_THAT(run(b, {bytesOf<float>({1, 1, 1, 1, 1, 1})}).shapes, ElementsAre(ElementsAre(2, 6)));
 }
 
-/// x[N, 3] with N at most 4, and how many count: relu(x)[: N] and their sums.
+/// x[N, 3] with N at most 4 and its size as an input: relu(x)[: N] and their sums.
 TEST_F(Bounded, ARangeIsAnInputThatSaysHowMuchCounts) {
   ModelBuilder b;
   b.input("x", {-1, 3}).output("y").output("s");
@@ -96,7 +96,7 @@ TEST_F(Bounded, ARangeIsAnInputThatSaysHowMuchCounts) {
   EXPECT_THAT(valuesOf<float>((*outputs)[1]), ElementsAre(4, 9));
 }
 
-/// x[N, M] with N at most 4 and M at most 3, and how many of each count.
+/// x[N, M] with N at most 4 and M at most 3, and the sizes as inputs.
 TEST_F(Bounded, TwoRangesAreTwoInputsThatSayHowMuchCounts) {
   ModelBuilder b;
   b.input("x", {-1, -1}).output("y");
@@ -124,7 +124,7 @@ TEST_F(Bounded, TwoRangesAreTwoInputsThatSayHowMuchCounts) {
   EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(1, 0, 3, 4));
 }
 
-/// z = Concat(past, x, past) + mask, where the mask's dimension is named by what it follows from.
+/// z = Concat(past, x, past) + mask, where the mask's dimension is named by a formula.
 ModelBuilder maskedBy(const std::string& formula) {
   ModelBuilder b;
   b.input("mask", {-1}).input("past", {-1}).input("x", {2}).output("z");
@@ -142,7 +142,7 @@ absl::StatusOr<ImportedModel> maskedModel(mlir::MLIRContext& context, const std:
   return importBytes(context, maskedBy(formula).model.SerializeAsString(), options);
 }
 
-/// No size is given for it, and it is one with what the graph computes.
+/// The derived dimension needs no size, and equals the extent that the graph computes.
 TEST_F(Bounded, ADimensionThatIsNamedByOthersFollowsThem) {
   for (const char* formula : {"2*N + 2", "N + 2 + N", "2*(N + 1)", "2*N + 4 - 2", "floor((4*N + 5)/2)",
                               "ceiling((4*N + 3)/2)", "(4*N + 5)//2", "N*2/1 + 2", "N/2 + 3*N/2 + 2"}) {
@@ -166,7 +166,7 @@ TEST_F(Bounded, ADimensionThatIsNamedByOthersFollowsThem) {
   }
 }
 
-/// As if it were named so.
+/// A requested formula has the effect of the name.
 TEST_F(Bounded, ADimensionMayBeSaidToFollowFromOthers) {
   mlir::MLIRContext context;
   const auto model = maskedModel(context, "total", {{"N", -4}, {"total=2*N + 2", 0}});
@@ -182,7 +182,7 @@ TEST_F(Bounded, ADimensionMayBeSaidToFollowFromOthers) {
   EXPECT_THAT(message("total=2*N + M", "total"), HasSubstr("'total' cannot follow from '2*N + M'; numbers, + - * /"));
   EXPECT_THAT(message("total=total + 1", "total"), HasSubstr("these dimensions: N"));
   EXPECT_THAT(message("sum=N + 1", "total"), HasSubstr("no dimension 'sum'"));
-  // A model may call a dimension so.
+  // A model may use that text as a dimension's name.
   EXPECT_TRUE(maskedModel(context, "a=b", {{"N", 1}, {"a=b", 4}}).ok());
 }
 
@@ -192,13 +192,13 @@ TEST_F(Bounded, WhatADimensionIsNamedByMayHaveOneSize) {
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->dimensions[0].size(), 8);
   EXPECT_EQ(known->inputs.size(), 3U);
-  // A variant for one element is exact, and the dimension a range all the same, as in the other variants.
+  // A variant for size 1 is exact, but the dimension is still a range, as in the other variants.
   const auto exact = maskedModel(context, "2*N + 2", {{"N", -1}});
   ASSERT_TRUE(exact.ok()) << exact.status();
   EXPECT_EQ(exact->dimensions[0].size(), -4);
   EXPECT_THAT(exact->inputs[0].bounded_dims(), ElementsAre());
   EXPECT_EQ(exact->inputs.size(), 5U);
-  // Sizes of all are what they are given as, whatever the name says.
+  // If all sizes are given, they win over the formula.
   const auto both = maskedModel(context, "3*N", {{"N", 3}, {"3*N", 8}});
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->dimensions[0].size(), 8);
@@ -221,9 +221,9 @@ TEST_F(Bounded, ANameThatContradictsIsRefused) {
               HasSubstr("'N - 1' has no size for N=1; 0; sizes for which it is 1 or more"));
   EXPECT_THAT(message("N/2", {{"N", 3}}), HasSubstr("'N/2' has no size for N=3"));
   EXPECT_THAT(message("N - 4", {{"N", 3}}), HasSubstr("a negative number"));
-  // The graph adds what is 2 more.
+  // The graph's own size is larger by 2.
   EXPECT_THAT(message("2*N", {{"N", -3}}), HasSubstr("8"));
-  // Names that say nothing want a size.
+  // Names that are no formulas need a size.
   for (const char* name : {"N + M", "N ** 2", "past + 1"}) EXPECT_THAT(message(name, {{"N", -3}}), HasSubstr(name));
   EXPECT_THAT(message("2*N + 2", {}), HasSubstr("--dim N=1 (several"));
 }
@@ -280,7 +280,7 @@ TEST_F(Bounded, IsResizedByScalesAndToASize) {
   scaled.initializer("scales", {2}, {1, 2});
   scaled.node("Resize", {"w", "", "scales"}, {"y"});
   EXPECT_THAT(run(scaled, {sparse()}).shapes, ElementsAre(ElementsAre(2, 6)));
-  // A multiple of the bound, and of what there is another one.
+  // A multiple of the bound, and another one of the run-time size.
   sized.initializer("sizes", {2, 12});
   sized.node("Resize", {"w", "", "", "sizes"}, {"y"});
   const Outcome whole = run(sized, {sparse()});  // rows 0 1 1 and 1 0 2
@@ -290,7 +290,7 @@ TEST_F(Bounded, IsResizedByScalesAndToASize) {
 }
 
 TEST_F(Bounded, SizesThatFallAsARangeGrowsAreRefused) {
-  // Range(0, most - N): the longest is that of the smallest N.
+  // Range(0, most - N): the longest one is for the smallest N.
   for (const auto& [op, refused] : {std::pair{"Sub", true}, {"Add", false}}) {
     ModelBuilder b;
     b.input("x", {-1}).output("y");
@@ -311,7 +311,7 @@ TEST_F(Bounded, SizesThatFallAsARangeGrowsAreRefused) {
 }
 
 TEST_F(Bounded, CountsOfItsOwnKindAreOne) {
-  // Two values that were selected by the same indices fit; two selections may not.
+  // Two values selected by the same indices have equal extents; two selections may not.
   ModelBuilder b = nonZero();
   b.initializer("row", {0});
   b.node("Gather", {"w", "row"}, {"r"});
@@ -384,7 +384,7 @@ TEST_F(Bounded, ReductionsLeaveOutWhatIsNotThere) {
   EXPECT_NEAR(weights[0] + weights[1] + weights[2], 1, 1e-6);
 }
 
-/// What exporters write before a Reshape: x[N, T, 6] -> [N, T, 2, 3], of the two first dimensions' sizes as they are.
+/// The exporters' pattern before a Reshape: x[N, T, 6] -> [N, T, 2, 3] with the sizes of the first two dimensions.
 TEST_F(Bounded, ShapesThatFollowRangesAreKnown) {
   ModelBuilder b;
   b.input("x", {-1, -1, 6}).output("y").output("r");
@@ -415,7 +415,7 @@ TEST_F(Bounded, ShapesThatFollowRangesAreKnown) {
   EXPECT_THAT(shapes, ElementsAre(ElementsAre(1, 2, 2, 3), ElementsAre(2)));
   EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_THAT(valuesOf<int64_t>((*outputs)[1]), ElementsAre(0, 1));
-  // The other way round they are not the dimensions that there were: of x[1, 2, 6] what is there, in its order.
+  // In the other order the result has other dimensions: the elements of x[1, 2, 6] in order.
   b.graph().mutable_node(5)->set_input(0, "t1");
   b.graph().mutable_node(5)->set_input(1, "n1");
   model = importBytes(context, b.model.SerializeAsString(), options);

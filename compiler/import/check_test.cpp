@@ -1,4 +1,4 @@
-// Checks of whole models: every problem in one pass, and nothing that is none.
+// Checks of whole models: every problem in one pass, and no false one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

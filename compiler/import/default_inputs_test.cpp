@@ -36,7 +36,7 @@ class DefaultInputs : public testing::Test {
   mlir::MLIRContext context_;
 };
 
-/// y = x + bias, where bias is 10 unless it is given.
+/// y = x + bias, where bias is an input with default 10.
 ModelBuilder biased() {
   ModelBuilder b;
   b.input("x", {3}).input("bias", {3}).output("y");

@@ -1,4 +1,4 @@
-// Inputs whose value is given for compilation.
+// Inputs whose value is fixed for compilation.
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
@@ -82,7 +82,7 @@ TEST_F(FixedInputs, BitsOfBfloat16ComeAsIntegers) {
 
 TEST_F(FixedInputs, WithoutThemTheErrorNamesWhatToFix) {
   EXPECT_EQ(failure(reshape(), {}).fix(), "give its value when compiling: --fix shape=...");
-  // Through arithmetic as well; what comes from weights or shapes is not named.
+  // Through arithmetic as well; weights and shapes are not named.
   ModelBuilder b;
   b.input("x", {1, 3}).input("rows", {1}, kI64).input("columns", {1}, kI64).output("y");
   b.node("Mul", {"rows", "columns"}, {"count"});

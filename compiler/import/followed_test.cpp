@@ -1,4 +1,4 @@
-// Sizes that follow what the data leave of a dimension, as an exporter computes them of the rows that a mask picks.
+// Shape values that depend on data-decided extents, as exporters compute them from the rows of a mask.
 #include "compiler/import/followed.h"
 
 #include "compiler/import/testing/model_builder.h"
@@ -32,7 +32,7 @@ class FollowedData : public testing::Test {
   std::vector<int64_t> shape;
 };
 
-/// Of x[4, 2] the rows whose mask[4] is not 0: `rows`, their numbers `places` [n] and n as a list, `count`.
+/// The rows of x[4, 2] whose mask[4] is not 0: `rows`, their indices `places` [n], and n as a list, `count`.
 ModelBuilder picked() {
   ModelBuilder b(16);
   b.input("x", {4, 2}).input("mask", {4}).output("y");
@@ -62,7 +62,7 @@ TEST_F(FollowedData, ReshapesToAsManyRows) {
   EXPECT_THAT(shape, ElementsAre(0, 1, 2));
 }
 
-// Memory keeps the count apart from the pairs; read as columns, it does not.
+// In memory the extent stays separate from the pairs, but not if read as columns.
 TEST_F(FollowedData, ReshapesWhatLiesApart) {
   ModelBuilder b = picked();
   b.initializer("flat", {-1});
@@ -111,7 +111,7 @@ TEST_F(FollowedData, ReshapesToAnotherCountAreRefused) {
   EXPECT_THAT(failure.message(), HasSubstr("known only at run time (at most 4)"));
 }
 
-// x[m] + z[m]: the exporter has the mask, too, twice.
+// x[m] + z[m]: the exporter evaluates the mask twice.
 TEST_F(FollowedData, RowsThatAreLookedForTwiceAreAsMany) {
   ModelBuilder b = picked();
   b.input("z", {4, 2});
@@ -142,7 +142,7 @@ TEST_F(FollowedData, RowsOfAnotherMaskAreNot) {
   EXPECT_THAT(failure.message(), HasSubstr("may differ from that of input 0"));
 }
 
-// What lies beyond the rows that count is written nowhere: row 0 is where places that were not found point.
+// Rows beyond the extent are written nowhere: the indices of rows that were not found point to row 0.
 TEST_F(FollowedData, RowsAreWrittenBackWhereTheyWere) {
   for (const bool adds : {false, true}) {
     ModelBuilder b = picked();

@@ -322,7 +322,7 @@ TEST(HostileModel, CallsFunctionsWithoutEnd) {
 }
 
 TEST(HostileModel, LoopNamesFewerOrMoreOutputsThanItsBodyHasResults) {
-  // The body's results: a condition, what is carried, two rows.
+  // The body's results: a condition, a carried value, two scan outputs.
   for (int outputs = 1; outputs <= 4; ++outputs) {
     ModelBuilder b;
     b.input("x", {2}).output("out0");
@@ -370,8 +370,8 @@ TEST(HostileModel, NamesAreMadePrintable) {
   EXPECT_EQ(failure.op_type(), "Nope\\n\\xff\\x01");
 }
 
-/// A node of `op` with `count` inputs of one shape, of which those in `left_out` (a bit each) have no name; all but the
-/// first are constants where `constants` says so. Input `sequence` is a sequence of two such (-1: none is).
+/// Returns a node of `op` with `count` inputs of one shape; those in `left_out` (a bit each) have no name. All but the
+/// first are constants if `constants`. Input `sequence` is a sequence of two (-1: none).
 ModelBuilder modelOf(const Operator& op, int version, int count, unsigned left_out, const std::vector<int64_t>& shape,
                      int type, bool constants, int sequence = -1) {
   ModelBuilder b(*op.domain ? kNewestOpset : version);
@@ -397,7 +397,7 @@ ModelBuilder modelOf(const Operator& op, int version, int count, unsigned left_o
   return b;
 }
 
-// Each has a lowering that reads inputs and attributes by number and name; what is not there must not be read.
+// Each operator has a lowering that reads inputs and attributes by number and name; absent ones must not be read.
 TEST(HostileModel, AnyNumberOfInputsOfAnyOperatorIsAccountedFor) {
   llvm::sys::PrintStackTraceOnErrorSignal("hostile_model_test");
   llvm::EnablePrettyStackTrace();
@@ -456,7 +456,7 @@ TEST(HostileModel, AnyInputOfAnyOperatorMayBeASequence) {
   }
 }
 
-/// A node of `op` over x whose body has one node of `inner` over the iteration's tensor, if `reads` says so.
+/// Returns a node of `op` over x whose body has one node of `inner` on the iteration's tensor, if `reads`.
 ModelBuilder bodyModel(const std::string& op, const std::string& inner, bool reads) {
   ModelBuilder b(17);
   b.input("x", {2, 3});

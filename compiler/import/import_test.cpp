@@ -22,7 +22,7 @@ class Import : public testing::Test {
     auto imported = import(builder, options);
     return imported.ok() ? v1::Failure() : failureOf(imported.status());
   }
-  /// The first output for the given inputs.
+  /// Returns the first output for the given inputs.
   template <typename T>
   std::vector<T> run(const ModelBuilder& builder, const std::vector<std::string>& inputs,
                      const ImportOptions& options = {}) {
@@ -43,7 +43,7 @@ class Import : public testing::Test {
   mlir::MLIRContext context;
 };
 
-// What is pruned may be stored so: places in row-major order, or coordinates.
+// Pruned weights may be stored as sparse tensors: row-major positions, or coordinates.
 TEST_F(Import, SparseInitializersAreMadeDense) {
   for (const bool by_coordinate : {false, true}) {
     ModelBuilder b;
@@ -141,7 +141,7 @@ TEST_F(Import, BindsDimensionsByName) {
   EXPECT_EQ(unknown.accepted(), "N");
 }
 
-// As converters from Keras and Paddle write what they do not know.
+// Converters from Keras and Paddle write unknown sizes like this.
 TEST_F(Import, TakesNegativeSizesForUnknown) {
   ModelBuilder b;
   b.input("x", {2, 3}).output("y");
@@ -178,7 +178,7 @@ TEST_F(Import, ReadsAnOperatorSetThatIsNamedTwice) {
 }
 
 TEST_F(Import, FoldsShapeArithmetic) {
-  // What exporters write for x.reshape(x.shape[0], -1).
+  // The exporters' pattern for x.reshape(x.shape[0], -1).
   ModelBuilder b;
   b.input("x", {2, 3, 4}).output("y");
   b.initializer("zero", {0});
@@ -194,7 +194,7 @@ TEST_F(Import, FoldsShapeArithmetic) {
   EXPECT_EQ(count<mlir::linalg::GenericOp>(*model), 0);
 }
 
-/// A value of known elements decides a shape, whichever operators compute it: y = x expanded to what `node` gives.
+/// A value with known elements decides a shape, for any operators: y = x expanded to the result of `node`.
 class KnownShapes : public Import, public testing::WithParamInterface<std::pair<const char*, int64_t>> {};
 
 TEST_P(KnownShapes, AreComputedAtImport) {

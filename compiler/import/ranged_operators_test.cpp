@@ -1,4 +1,4 @@
-// Operators along dimensions that are ranges, against the same model at the very size: whatever stands beyond it.
+// Operators along ranges, compared with the same model at the exact size, for any contents of the padding.
 #include <limits>
 #include <tuple>
 
@@ -89,7 +89,7 @@ std::vector<Case> cases() {
   all.push_back({"ScatterElements", {{"x", {-1, 3}}, {"i", {-1, 2}, true}, {"u", {-1, 2}}}, {"y"}, [](ModelBuilder& b) {
                    setAttribute(b.node("ScatterElements", {"x", "i", "u"}, {"y"}), "axis", int64_t{1});
                  }});
-  // Updates beyond the range are none, and places count from the end that there is.
+  // Updates beyond the range are ignored, and indices count from the run-time end.
   all.push_back(
       {"ScatterElements along it", {{"x", {-1, 3}}, {"i", {-1, 3}, true}, {"u", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
          auto& last = b.initializer("last", {-1, -1, -1});
@@ -107,7 +107,7 @@ std::vector<Case> cases() {
          b.node("ScatterElements", {"marked", "own", "u"}, {"y"});
        }});
   all.push_back({"all but the first are halved in place", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
-                   // x[:, 1:] *= 0.5, as exporters write to a slice: indices of every element.
+                   // x[:, 1:] *= 0.5, as exporters write assignments to slices: indices of every element.
                    b.initializer("half", {}, {0.5F});
                    b.node("Mul", {"x", "half"}, {"halves"});
                    b.initializer("one", {1});
@@ -159,7 +159,7 @@ std::vector<Case> cases() {
                    setAttribute(b.node("Pad", {"x", "pads"}, {"y"}), "mode", "edge");
                    setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
                  }});
-  // A size that does not follow the range, among some that do: exporters ask whether it is 1 before they drop it.
+  // A constant size among varying ones: exporters compare it with 1 before they drop the dimension.
   all.push_back({"squeeze if it is one", {{"x", {-1, 1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    b.initializer("second", {1});
                    b.initializer("one", {1});
@@ -278,7 +278,7 @@ std::vector<Case> cases() {
                      setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
                    }});
   }
-  // Which are as many in every run: so a Reshape may want their number.
+  // The extent is the same in every run, so a Reshape may use it.
   all.push_back({"the last of more", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    b.initializer("c", {2, 2, 3}, weights(12));
                    setAttribute(b.node("Concat", {"c", "x"}, {"more"}), "axis", int64_t{1});

@@ -1,4 +1,4 @@
-// Padding and shapes that ranges decide, and what is taken along them, against the same model at the very size.
+// Padding and shapes that depend on ranges, compared with the same model at the exact size.
 #include "compiler/import/testing/ranged_case.h"
 #include "gmock/gmock.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Case = RangedCase;
 
-/// Padding that follows from the size, and windows that hang over its end.
+/// Padding that depends on the size, and windows that extend over its end.
 void addWindows(std::vector<Case>& all) {
   for (const int64_t kernel : {1, 2, 3, 4}) {
     for (const int64_t stride : {2, 3}) {
@@ -46,7 +46,7 @@ void addWindows(std::vector<Case>& all) {
   }
 }
 
-/// Means over windows that hang over the end, by what of them counts.
+/// Means over windows that extend over the end, by the number of used elements.
 void addMeans(std::vector<Case>& all) {
   for (const int64_t kernel : {2, 3, 4}) {
     for (const int64_t stride : {1, 2, 3}) {
@@ -75,7 +75,7 @@ void addMeans(std::vector<Case>& all) {
   }
 }
 
-/// Shapes that ranges decide in other ways than one by one, and what is taken along them.
+/// Shapes that depend on ranges other than one by one, and operators along them.
 void addShapes(std::vector<Case>& all) {
   all.push_back({"one for each, and each twice", {{"x", {-1, 3}}}, {"y", "z", "r"}, [](ModelBuilder& b) {
                    b.initializer("zero", {0});
@@ -89,7 +89,7 @@ void addShapes(std::vector<Case>& all) {
                    b.node("Tile", {"w", "times"}, {"y"});
                    setAttribute(b.node("Concat", {"two", "one"}, {"twice"}), "axis", int64_t{0});
                    b.node("Tile", {"x", "twice"}, {"z"});
-                   b.node("Tile", {"x", "times"}, {"r"});  // n times what there are n of
+                   b.node("Tile", {"x", "times"}, {"r"});  // each of n elements n times
                  }});
   all.push_back({"by the last one", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
                    b.initializer("last", {-1});
@@ -187,7 +187,7 @@ void addShapes(std::vector<Case>& all) {
                    b.node("InstanceNormalization", {"x", "scale", "shift"}, {"y"});
                  }});
   all.push_back({"what halving lost", {{"x", {1, 2, -1, -1}}}, {"y"}, [=](ModelBuilder& b) {
-                   // Doubled and cut to an even size, then padded to what it was.
+                   // Cropped to an even size, halved and doubled, then padded to the original size.
                    b.initializer("none", {0, 0});
                    b.initializer("halves", {2, 2});
                    b.initializer("value", {}, {-3.0F});
@@ -204,7 +204,7 @@ void addShapes(std::vector<Case>& all) {
                    setAttribute(b.node("Concat", {"padded", "x"}, {"y"}), "axis", int64_t{1});
                  }});
   all.push_back({"windows of pixels", {{"x", {1, -1, -1, 2}}}, {"y"}, [](ModelBuilder& b) {
-                   // Padded to a multiple of 3, as what attends in windows has it.
+                   // Padded to a multiple of 3, as windowed attention does.
                    b.initializer("none", {0, 0, 0, 0, 0});
                    b.initializer("last", {0});
                    b.initializer("sides", {3, 3});
@@ -238,7 +238,7 @@ void addShapes(std::vector<Case>& all) {
                      {{"x", {2, -1}}},
                      {"v", "places"},
                      [=](ModelBuilder& b) {
-                       // As many as there are where these are fewer.
+                       // At most as many as there are.
                        b.initializer("most", {k});
                        b.initializer("one", {1});
                        b.initializer("two", {2});
@@ -262,7 +262,7 @@ void addShapes(std::vector<Case>& all) {
   }
 }
 
-/// softmax(Q K^T) V of `queries` in front of a range of keys, or of the range's own rows.
+/// softmax(Q K^T) V of `queries` with a range of keys, or of the range's own rows.
 Case attention(int64_t queries) {
   return {"attention of " + std::to_string(queries), {{"q", {queries, 3}}, {"k", {-1, 3}}}, {"y"}, [](ModelBuilder& b) {
             b.node("Transpose", {"k"}, {"t"});
@@ -287,7 +287,7 @@ int selectsIn(const Case& test) {
   return selects;
 }
 
-// What a softmax left zeros in needs no zeros; of no keys it leaves none, which matters where queries are left.
+// A softmax that left zeros needs no second mask; without keys it leaves none, which matters if there are queries.
 TEST(RangedShapes, ASoftmaxIsMaskedOnce) {
   EXPECT_EQ(selectsIn(attention(-1)), 2);  // scores and values
   EXPECT_EQ(selectsIn(attention(2)), 3);

@@ -1,4 +1,4 @@
-// Sizes of ranges for which a model does not work, and what is said of them.
+// Sizes of ranges for which a model does not work, and the error messages.
 #include "compiler/import/testing/model_builder.h"
 #include "gmock/gmock.h"
 #include "proto/messages/failure.h"
@@ -25,7 +25,7 @@ class RefusedSizes : public testing::Test {
     return node;
   }
 
-  /// With "N" a range of up to `most`.
+  /// Imports with "N" as a range up to `most`.
   absl::Status import(int64_t most) {
     ImportOptions options;
     options.dimensions = {{"N", -most}};

@@ -39,7 +39,7 @@ TEST(Arena, AChainAlternatesBetweenTwoPlaces) {
   }
 }
 
-// In step 1 two gaps are left of what step 0 has filled: 320 bytes below and 128, the tighter one, above.
+// Step 1 has two gaps from step 0: 320 bytes at the bottom, and 128, the tighter one, above.
 TEST(Arena, OnceTakesTheLowestGap) {
   const std::vector<Lifetime> lifetimes = {{320, 0, 0}, {192, 0, 1}, {128, 0, 0}, {64, 0, 1}, {64, 1, 1}};
   const Arena arena = packArena(lifetimes, Packing::kOnce);
@@ -48,7 +48,7 @@ TEST(Arena, OnceTakesTheLowestGap) {
   EXPECT_EQ(arena.bytes, 704);
 }
 
-// More pairs than are looked at one by one: most live on, some leave gaps.
+// More pairs than are examined individually: most buffers stay live, some leave gaps.
 TEST(Arena, ThousandsThatAreAliveTogetherFitTheirGaps) {
   std::mt19937 random(11);
   std::vector<Lifetime> lifetimes;

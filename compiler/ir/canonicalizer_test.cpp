@@ -11,7 +11,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// What is inserted into a filled tensor after canonicalization, of a padded tensor with this stride.
+/// Returns the insertion into a filled tensor after canonicalization, of a padded tensor with this stride.
 mlir::tensor::InsertSliceOp canonicalInsertion(mlir::MLIRContext& context, mlir::OwningOpRef<mlir::ModuleOp>& module,
                                                int stride) {
   context.loadDialect<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
@@ -39,7 +39,7 @@ mlir::tensor::InsertSliceOp canonicalInsertion(mlir::MLIRContext& context, mlir:
   return insertion;
 }
 
-// The element behind the padding belongs at stride times the padding, whatever the form.
+// The element after the padding belongs at stride times the padding, in any form.
 TEST(Canonicalizer, WhatWasPaddedStaysInPlaceWhenItIsInsertedWithStrides) {
   for (int stride : {1, 2}) {
     mlir::MLIRContext context;

@@ -15,7 +15,7 @@ constexpr std::string_view kNames[] = {"N", "past_sequence_length", "s0", "seq.l
 
 std::optional<DimensionFormula> parse(std::string_view name) { return DimensionFormula::parse(name, kNames); }
 
-/// Of N = `n`, past_sequence_length = 5, s0 = 7, seq.len = 2, floor = 3.
+/// Evaluates at N = `n`, past_sequence_length = 5, s0 = 7, seq.len = 2, floor = 3.
 std::optional<int64_t> at(std::string_view name, int64_t n) {
   const auto formula = parse(name);
   EXPECT_TRUE(formula) << name;
@@ -78,7 +78,7 @@ TEST(DimensionFormula, IsBoundedInItsLength) {
   EXPECT_TRUE(DimensionFormula::parse("N + 1", names));
   names.emplace_back("M");
   EXPECT_FALSE(DimensionFormula::parse("N + 1", names));
-  std::string deep = "N";  // each operand waits for the next
+  std::string deep = "N";  // each operand waits on the stack
   for (int i = 0; i < 20; ++i) deep += " + (N";
   EXPECT_FALSE(parse(deep + std::string(20, ')')));
 }

@@ -131,7 +131,7 @@ TEST(MaskBounds, AddedInfinityRemovesWhateverTheScoreIs) {
   EXPECT_EQ(body.kept({0, 8}, 64, 8).hi, 8);
 }
 
-// A number that removes leaves a row without other keys the mean of all values: some key has to be kept for certain.
+// A finite mask value gives a row without kept keys the mean of all values: some key must certainly be kept.
 TEST(MaskBounds, NumbersRemoveOnlyBesideAKeyThatIsKept) {
   const Body plain(R"(%seen = arith.cmpi ule, %column, %row : index
           %r = arith.select %seen, %s, %finite : f32)");
@@ -139,7 +139,7 @@ TEST(MaskBounds, NumbersRemoveOnlyBesideAKeyThatIsKept) {
   const Body padded(R"(%seen = arith.cmpi ule, %column, %row : index
           %both = arith.addf %s, %m : f32
           %r = arith.select %seen, %both, %finite : f32)");
-  EXPECT_EQ(padded.kept({0, 8}, 64, 8).hi, 64);  // the mask that is read may remove the others
+  EXPECT_EQ(padded.kept({0, 8}, 64, 8).hi, 64);  // the mask that is read may remove the other keys
   const Body none(R"(%limit = arith.constant 20 : index
           %seen = arith.cmpi ule, %limit, %row : index
           %r = arith.select %seen, %s, %finite : f32)");
@@ -163,7 +163,7 @@ TEST(MaskBounds, WhatIsNotKnownIsKept) {
             64);
 }
 
-// Whatever is said to be removed is so at each position: bodies drawn by chance, evaluated point by point.
+// Every result for a box holds at each of its positions: random bodies, evaluated point by point.
 TEST(MaskBounds, BoxesHoldTheirPoints) {
   std::mt19937 random(5);
   auto pick = [&](std::initializer_list<const char*> values) { return values.begin()[random() % values.size()]; };
@@ -183,7 +183,7 @@ TEST(MaskBounds, BoxesHoldTheirPoints) {
     for (int64_t i = rows.lo; i < rows.hi; ++i)
       for (int64_t j = columns.lo; j < columns.hi; ++j) {
         const Masked point = body.over({i, i + 1}, {j, j + 1});
-        EXPECT_NE(point.removed, point.kept) << text;  // at one position everything is known
+        EXPECT_NE(point.removed, point.kept) << text;  // at a single position everything is known
         if (box.removed) EXPECT_TRUE(point.removed) << text;
         if (box.kept) EXPECT_TRUE(point.kept) << text;
       }

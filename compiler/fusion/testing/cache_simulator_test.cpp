@@ -24,8 +24,8 @@ TEST(CacheSimulator, AStreamLargerThanTheCacheMissesEachTime) {
 }
 
 TEST(BlockProgram, FullyAssociativeCacheSeesWhatAlgorithmOneSays) {
-  // Blocks of whole lines that divide the extents. MU is what one member needs; two more blocks let the one of the
-  // intermediate outlive the change from one member to the other.
+  // Blocks of whole lines that divide the extents. MU is the need of one member; two more blocks let the block of the
+  // intermediate survive the change from one member to the other.
   const Chain chain = gemmChain(1, 128, 128, 128, 128);
   const Order order = {0, 1, 2, 3};
   const Tiles tiles = {32, 32, 32, 32};
@@ -35,7 +35,7 @@ TEST(BlockProgram, FullyAssociativeCacheSeesWhatAlgorithmOneSays) {
   trace({chain, order, tiles, 32}, cache);
   const double measured = 64.0 * static_cast<double>(cache.fills(0));
   EXPECT_NEAR(measured / moved.volume_bytes, 1, 0.1);
-  // The intermediate is written and read in place: a plan that moved it would fill 128 x 128 more.
+  // The intermediate is written and read in place: moving it would fill 128 x 128 more.
   EXPECT_LT(measured, moved.volume_bytes + 4.0 * 128 * 128);
 }
 

@@ -1,4 +1,4 @@
-// Large constants: copies on all cores, values beyond the window, columns on all cores, halves.
+// Large constants: copies on all cores, values beyond the memory window, columns on all cores, 16-bit floats.
 #include "compiler/graph/constants/dense_value.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ TEST(Halves, ConvertAsAPFloatDoes) {
       half.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &lossy);
       const float wide = widened(type, static_cast<uint16_t>(bits));
       ASSERT_EQ(std::bit_cast<uint32_t>(wide), static_cast<uint32_t>(half.bitcastToAPInt().getZExtValue())) << bits;
-      // Around each, halfway to the next, and beside that.
+      // Around each value, halfway to the next, and next to that.
       const auto from = std::bit_cast<uint32_t>(wide);
       for (const uint32_t more : {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0x1800U, 0xffffffffU}) {
         llvm::APFloat narrow(std::bit_cast<float>(from + more));

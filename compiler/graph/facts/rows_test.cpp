@@ -14,7 +14,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Values by the name of their location, as in loc("y").
+/// Finds values by the name of their location, as in loc("y").
 class RowsTest : public testing::Test {
  protected:
   RowsTest() {
@@ -22,8 +22,8 @@ class RowsTest : public testing::Test {
                          mlir::tensor::TensorDialect>();
   }
 
-  /// Of a function whose first argument has 8 rows along its first dimension, as its first result along dimension
-  /// `of_result`. Its last argument, and last result, is the count.
+  /// Analyses a function whose first argument has 8 rows along its first dimension, like its first result along
+  /// dimension `of_result`. Its last argument and last result are the extent.
   void find(const std::string& text, int of_result = 0) {
     model_.module = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     ASSERT_TRUE(model_.module);
@@ -40,8 +40,8 @@ class RowsTest : public testing::Test {
     model_.extents.push_back({0, of_result});
     facts_.emplace(model_, main);
   }
-  /// The same of two ranges, H of 8 and W of 6: the last arguments are their counts, the last result the extent along
-  /// dimension 0 of the only other one.
+  /// Analyses a function with two ranges, H of 8 and W of 6: the last arguments are their sizes, the last result the
+  /// extent along dimension 0 of the only other result.
   void findOfTwo(const std::string& text) {
     model_.module = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     ASSERT_TRUE(model_.module);
@@ -78,7 +78,7 @@ class RowsTest : public testing::Test {
     for (int64_t n = 0; n <= most; ++n) needed->push_back(std::clamp<int64_t>(n, 1, count));
     return needed;
   }
-  /// Of a run of h of 8 and w of 6.
+  /// For a run with h of 8 and w of 6.
   static int64_t neededOf(const Rows& rows, int64_t h, int64_t w) {
     if (rows.isOfOne()) return (*rows.needed)[static_cast<size_t>(rows.ranges == 1 ? h : w)];
     return (h * w * rows.count + 47) / 48 + rows.slack;
@@ -110,7 +110,7 @@ TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
   EXPECT_EQ(facts_->fewest(t, 0), 7);
   EXPECT_EQ(facts_->fewest(t, 1), 1);
   EXPECT_EQ(facts_->fewest(t, 2), 3);
-  model_.least["N"] = 5;  // smaller ones run elsewhere
+  model_.least["N"] = 5;  // smaller runs use another variant
   EXPECT_EQ(facts_->fewest(t, 1), 5);
 }
 
@@ -166,7 +166,7 @@ TEST_F(RowsTest, WhatAddressesComeOfIsThereAsAWhole) {
   })";
   find(text);
   EXPECT_EQ(strideOf("i"), 0);
-  EXPECT_EQ(strideOf("y"), 4);  // rows all the same: they may be left out
+  EXPECT_EQ(strideOf("y"), 4);  // still rows, which may be left out
 }
 
 TEST_F(RowsTest, AnAddressThatIsTheSameForAllRowsNeedsNoneOfThem) {
@@ -206,7 +206,7 @@ TEST_F(RowsTest, ABodyThatReadsAtPositionsReadsItsRow) {
   EXPECT_EQ(strideOf("y"), 8);
 }
 
-/// Pixels of an image of H x W in one dimension, EXTENT of them, as they are looked up.
+/// Pixels of an image of H x W in one dimension, with EXTENT used ones, looked up one by one.
 constexpr char kPixels[] = R"(
   func.func @main(%x: tensor<8x6x4xf32>, %h: tensor<i64>, %w: tensor<i64>) -> (tensor<48x4xf32>, tensor<i64>) {
     %one = arith.constant 1 : i64
@@ -246,14 +246,14 @@ TEST_F(RowsTest, PixelsInOneDimensionFollowBothRanges) {
   const Rows both{.ranges = 3, .stride = 4, .count = 48};
   EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(both));
   EXPECT_THAT(facts_->of(named("flat")->getResult(0)), testing::ElementsAre(both));
-  // Of the image the rows and columns that there are.
+  // The used rows and columns of the image.
   EXPECT_THAT(facts_->of(argument_),
               testing::UnorderedElementsAre(Rows{.ranges = 1, .stride = 24, .count = 8, .needed = upTo(8, 8)},
                                             Rows{.ranges = 2, .stride = 4, .count = 6, .needed = upTo(6, 6)}));
 }
 
 TEST_F(RowsTest, ASumOfProductsNeedsNoMoreThanItsSlackBesideItsPart) {
-  // A token in front, and half of the columns, rounded down: 1 + h * (w / 2) of 25 at most.
+  // A token before the pixels, and half of the columns, rounded down: 1 + h * (w / 2) of at most 25.
   findOfTwo(
       pixels("%half = arith.divsi %w, %two : tensor<i64>\n %m = arith.muli %h, %half : tensor<i64>\n"
              "%o = arith.constant dense<1> : tensor<i64>\n %n = arith.addi %m, %o : tensor<i64>"));
@@ -269,7 +269,7 @@ TEST_F(RowsTest, WhatIsDividedByARangeFollowsTheOtherOne) {
   findOfTwo(
       pixels("%m = arith.muli %h, %w : tensor<i64>\n %k = arith.muli %m, %three : tensor<i64>\n"
              "%n = arith.divsi %k, %w : tensor<i64>"));
-  // 3 * h of 48, at w = 0 as well.
+  // 3 * h of 48, for w = 0 as well.
   const llvm::ArrayRef<Rows> rows = facts_->of(named("y")->getResult(0));
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].ranges & 1, 1U);
@@ -290,7 +290,7 @@ TEST_F(RowsTest, TheFirstRowsAreThereInAnyRun) {
   EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(Rows{.ranges = 3, .stride = 4, .count = 48}));
 }
 
-/// Scores of rows with rows, a mask, the greatest of each row, and what is left of the scores.
+/// Scores of rows with rows, a mask, the maximum of each row, and scores minus the maximum.
 constexpr char kAttention[] = R"(
   #row = affine_map<(q, k) -> (q, k)>
   #one = affine_map<(q, k) -> (q)>
@@ -343,12 +343,12 @@ TEST_F(RowsTest, OfWhatAMaskClearsTheRowsInFrontOfItAreNeeded) {
   const auto of = [&](const std::string& name) { return facts_->of(named(name)->getResult(0)).vec(); };
   EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{1, 8, 8}));
   EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{1, 1, 8}));
-  // Its keys behind the count are read, as the mask has left them.
+  // Keys beyond the extent are read after the mask.
   EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{1, 8, 8}));
   EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{1, 8, 8}, Rows{1, 1, 8}));
   EXPECT_EQ(strideOfArgument(), 4);
 
-  // Together, the rows of x become those of y as queries, but all of them as keys of each.
+  // Fused, the rows of x are those of y as queries, but every y needs all of them as keys.
   const std::vector<mlir::Operation*> ops = {named("scores"), named("masked"), named("greatest"), named("y")};
   EXPECT_TRUE(facts_->alongside(ops, {ops.back()->getResult(0)}).lookup(argument_).empty());
   const RowsOfValues behind = facts_->alongside(llvm::ArrayRef(ops).drop_front(), {ops.back()->getResult(0)});
@@ -371,7 +371,7 @@ TEST_F(RowsTest, AComparisonWithAnotherNumberIsNoMask) {
 }
 
 TEST_F(RowsTest, AWindowNeedsRowsUpToItsEnd) {
-  // Windows of 3 rows of x, by 2; in front of the first one a row of padding.
+  // Windows of 3 rows of x with stride 2, and a row of padding before the first.
   find(R"(func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<4x4xf32>, tensor<i64>) {
     %zero = arith.constant 0.0 : f32
     %relu = tensor.empty() : tensor<8x4xf32>
@@ -413,7 +413,7 @@ TEST_F(RowsTest, AWindowNeedsRowsUpToItsEnd) {
 }
 
 TEST_F(RowsTest, PositionsThatAreHeldInFrontOfAnExtentReadRowsInFrontOfIt) {
-  // A table of positions of rows of x, as a resize has it; what is read must not depend on rows that are not there.
+  // A table of row positions of x, as in a resize; positions must not depend on unused rows.
   find(R"(func.func @main(%x: tensor<8x4xf32>, %n: tensor<i64>) -> (tensor<16x4xf32>, tensor<i64>) {
     %relu = tensor.empty() : tensor<8x4xf32>
     %r = linalg.exp ins(%x : tensor<8x4xf32>) outs(%relu : tensor<8x4xf32>) -> tensor<8x4xf32> loc("r")

@@ -90,7 +90,7 @@ TEST(Labelling, ALongChainWithBranchesIsExact) {
 }
 
 TEST(Labelling, StartsAreUsedWhereTheProblemIsTooWide) {
-  // Everything agrees with everything: the only good labelling is uniform, and label 2 is the cheapest.
+  // Complete graph: the only good labelling is uniform, and label 2 is the cheapest.
   LabellingProblem problem;
   for (int v = 0; v < 14; ++v) problem.addVariable({3, 2, 1});
   for (int a = 0; a < 14; ++a) {

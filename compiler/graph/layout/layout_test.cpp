@@ -55,7 +55,7 @@ TEST_F(LayoutTest, ResidualBlocksNeedNoTransforms) {
   y = b.addChannel(b.matmul(y, b.weight({1000, 64}), true), b.weight({1000}));
   PlannedGraph planned = check(b.finish({y}));
   EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
-  // Batch normalization leaves a bias, and no multiplication outside the convolutions' own.
+  // Batch normalization becomes a bias, without a multiplication outside the convolutions.
   for (const v1::Workload& workload : planned.plan.workloads()) {
     EXPECT_EQ(workload.summary().find("mul +"), std::string::npos) << workload.summary();
   }
@@ -80,7 +80,7 @@ TEST_F(LayoutTest, ConcatenationOfEqualBlocksStaysBlocked) {
   Value left = b.relu(b.conv(y, 32, {.kernel = 1}));
   Value right = b.relu(b.conv(y, 48, {.kernel = 3, .pad = 1}));
   y = b.concat({left, right}, 1);
-  // A dense block: what was concatenated is concatenated again, and read in between.
+  // A dense block: concatenations of concatenations, read in between.
   y = b.concat({y, b.relu(b.conv(y, 16, {.kernel = 3, .pad = 1}))}, 1);
   y = b.globalAverage(b.conv(y, 16, {.kernel = 1}));
   PlannedGraph planned = check(b.finish({y}));
@@ -90,7 +90,7 @@ TEST_F(LayoutTest, ConcatenationOfEqualBlocksStaysBlocked) {
   }
 }
 
-/// Channels become space where a decoder upsamples: copies of whole vectors, between blocks on both sides.
+/// A decoder's upsampling turns channels into space: copies of whole vectors, with blocks on both sides.
 TEST_F(LayoutTest, PixelShufflesStayBlocked) {
   for (const int64_t factor : {2, 3}) {
     ModelBuilder b(context_);
@@ -102,7 +102,7 @@ TEST_F(LayoutTest, PixelShufflesStayBlocked) {
   }
 }
 
-/// What follows a pixel shuffle is computed with the convolution before it: its factors are in the weights, and the
+/// Operations after a pixel shuffle are computed with the convolution before it: factors are in the weights, and the
 /// last step only moves.
 TEST_F(LayoutTest, WhatFollowsAPixelShuffleJoinsTheConvolution) {
   ModelBuilder b(context_);
@@ -116,7 +116,7 @@ TEST_F(LayoutTest, WhatFollowsAPixelShuffleJoinsTheConvolution) {
   }
 }
 
-/// The other way round: space becomes channels.
+/// The reverse: space becomes channels.
 TEST_F(LayoutTest, SpaceBecomesChannelsInBlocks) {
   ModelBuilder b(context_);
   Value y = b.relu(b.conv(b.input({1, 3, 8, 12}), 16, {.kernel = 3, .pad = 1}));
@@ -126,7 +126,7 @@ TEST_F(LayoutTest, SpaceBecomesChannelsInBlocks) {
   EXPECT_EQ(planned.plan.report().layout_transforms(), 0);
 }
 
-/// Channels that no block of theirs divides, groups, several images: right in whatever layout.
+/// Channels without a dividing block, groups, several images: correct in any layout.
 TEST_F(LayoutTest, PixelShufflesOfAnyChannels) {
   for (const int64_t channels : {1, 3, 8, 12, 20, 24}) {
     ModelBuilder b(context_);
@@ -162,7 +162,7 @@ TEST_F(LayoutTest, AModelOutputIsPlain) {
   Value y = b.relu(b.conv(b.input({1, 3, 19, 19}), 32, {.kernel = 3}));
   y = b.relu(b.conv(y, 32, {.kernel = 3}));
   PlannedGraph planned = check(b.finish({y, b.sigmoid(y)}));
-  // What is read twice outside is transformed once.
+  // A value with two outside readers is transformed once.
   EXPECT_EQ(planned.plan.report().layout_transforms(), 1);
   EXPECT_EQ(planned.plan.report().layout_transforms_before(), 3);
   ASSERT_GE(planned.plan.report().decisions_size(), 1);
@@ -173,7 +173,7 @@ TEST_F(LayoutTest, AModelOutputIsPlain) {
   EXPECT_GE(decision.alternative_cost(), decision.cost());
 }
 
-/// As converters from frameworks with channels last write it: a transpose before and behind every convolution.
+/// As converters from channels-last frameworks write it: a transpose before and after every convolution.
 Value channelsLastConv(ModelBuilder& b, Value x, int64_t outputs, ModelBuilder::Window window) {
   Value y = b.conv(b.transposed(x, {0, 3, 1, 2}), outputs, window);
   return b.relu(b.addChannel(b.transposed(y, {0, 2, 3, 1}), b.weight({outputs}), 3));
@@ -254,8 +254,8 @@ TEST_F(LayoutTest, SoftmaxOverChannelsAndOddReadersStayRight) {
   check(b.finish({y, b.reshape(x, {2, 32, 49}), b.concat({x, y}, 2), b.layerNorm(b.reshape(x, {2, 32 * 49}))}));
 }
 
-/// A transpose makes a convolution's space the next one's channels: the view between them has channels on either side,
-/// but not the same ones.
+/// A transpose makes a convolution's spatial dimension the next one's channels: the view between them has channels on
+/// both sides, but different ones.
 TEST_F(LayoutTest, SpaceThatBecomesChannels) {
   const std::vector<std::vector<int64_t>> orders = {{0, 3, 2, 1}, {0, 2, 3, 1}};
   for (int64_t groups : {2, 4}) {
@@ -282,7 +282,7 @@ TEST_F(LayoutTest, APadWithSeveralReadersIsMadeOnce) {
   EXPECT_EQ(pads, 1);
 }
 
-/// An accelerator whose matrix unit takes 16 channels: activations lie in NC1HWC0, three channels filled up to 16.
+/// An accelerator whose matrix unit takes 16 channels: activations are NC1HWC0, with three channels filled up to 16.
 TEST_F(LayoutTest, AMatrixUnitGetsBlocksOfItsChannels) {
   target_.set_family(v1::Target::SPATIAL);
   v1::Intrinsic* cube = target_.add_intrinsics();
@@ -310,7 +310,7 @@ TEST_F(LayoutTest, AMatrixUnitGetsBlocksOfItsChannels) {
   EXPECT_LE(planned.plan.report().layout_transforms(), 2);
 }
 
-/// The same network for a chip that multiplies matrices with channels last.
+/// The same network for a chip whose matrix unit prefers channels last.
 TEST_F(LayoutTest, AChannelsLastMatrixUnitGetsChannelsLast) {
   target_.set_family(v1::Target::NVPTX);
   v1::Intrinsic* unit = target_.add_intrinsics();

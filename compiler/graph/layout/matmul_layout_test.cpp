@@ -61,8 +61,8 @@ TEST_F(MatmulTest, ColumnsThatNoWidthDividesAreFilledUp) {
   }
 }
 
-// Panels of half a vector leave the other half empty. With many rows they are filled up: what follows computes all, the
-// next product reads what it needs in place, and a sum with what has no more columns is a step of its own.
+// Panels of half a vector leave the other half empty. With many rows they are filled up: following operations compute
+// the fill, the next product reads its part in place, and a sum with an operand without the fill is a separate step.
 TEST_F(MatmulTest, HalfEmptyVectorsAreFilledUpWhereThereAreManyRows) {
   for (const bool residual : {false, true})
     for (const int64_t rows : {1, 131}) {

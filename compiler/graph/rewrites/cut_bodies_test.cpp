@@ -1,4 +1,4 @@
-// Long bodies are cut where they would spill; cut or not, they compute the same.
+// Long bodies are cut if they would spill; the results are the same either way.
 #include "compiler/graph/rewrites/cut_bodies.h"
 
 #include <gmock/gmock.h>
@@ -22,12 +22,12 @@ class CutBodiesTest : public PlanTest {
     target_.mutable_registers()->set_vector_count(count);
   }
 
-  /// Multiplies operands `first` to `first + width - 1` by what the part before has left, adds the products up, and
-  /// adds up what each of them is of that sum. Leaves `values` for the next part.
+  /// A part multiplies operands `first` to `first + width - 1` by the previous part's result, adds the products, and
+  /// sums each product relative to that sum. It leaves `values` values for the next part.
   struct Part {
     int first = 0, width = 0, values = 1;
   };
-  /// All parts on the same operands: between two of them live one value, and the operands.
+  /// All parts on the same operands: between two of them one value and the operands are live.
   static std::string waists(int width, int parts, const std::string& shape) {
     return waists(std::vector<Part>(parts, Part{.width = width}), width, shape);
   }
@@ -58,7 +58,7 @@ class CutBodiesTest : public PlanTest {
         absl::StrAppend(&text, "    %", p, "s", i, " = arith.addf ", sum, ", %", p, "v", i, " : f32\n");
         sum = absl::StrCat("%", p, "s", i);
       }
-      // What the part before left beside its first value joins the sum.
+      // Further values of the previous part join the sum.
       for (size_t k = 1; k < left.size(); ++k) {
         absl::StrAppend(&text, "    %", p, "j", k, " = arith.addf ", sum, ", ", left[k], " : f32\n");
         sum = absl::StrCat("%", p, "j", k);
@@ -100,7 +100,7 @@ TEST_F(CutBodiesTest, WhatFitsStaysWhole) {
   EXPECT_EQ(generics(planned), 1);
 }
 
-// Each part alone fits: what they have in common is one value, and the operands, which are read again.
+// Each part alone fits: both share one value, and the operands, which are read again.
 TEST_F(CutBodiesTest, TheCutIsWhereFewestLive) {
   for (const std::string shape : {"1x1", "7x13", "64x33"}) {
     PlannedGraph planned = checkText(waists(12, 2, shape));
@@ -113,11 +113,11 @@ TEST_F(CutBodiesTest, TheCutIsWhereFewestLive) {
     EXPECT_LT(all[0].cost(), all[0].alternative_cost());
     EXPECT_THAT(all[0].reason(), HasSubstr("values are alive at once for 16 registers"));
     EXPECT_EQ(generics(planned), 2);
-    EXPECT_EQ(planned.plan.steps_size(), 1);  // in one group still
+    EXPECT_EQ(planned.plan.steps_size(), 1);  // still one group
   }
 }
 
-// The first part of a cut hands on two values, and is cut again.
+// The first part of a cut returns two values and is cut again.
 TEST_F(CutBodiesTest, APartOfSeveralResultsIsCutAgain) {
   registers(46);
   for (const std::string shape : {"1x1", "7x13"}) {
@@ -131,14 +131,14 @@ TEST_F(CutBodiesTest, APartOfSeveralResultsIsCutAgain) {
   }
 }
 
-// The same chip with twice the registers has no reason to cut.
+// The same chip with twice the registers does not cut.
 TEST_F(CutBodiesTest, RegistersAreTheChips) {
   registers(32);
   PlannedGraph planned = checkText(waists(12, 2, "7x13"));
   EXPECT_TRUE(cuts(planned).empty());
 }
 
-// A few values too many are cheaper to spill than all operands to read again.
+// Spilling a few values is cheaper than reading all operands again.
 TEST_F(CutBodiesTest, WhatWouldMoveMoreIsNotCut) {
   PlannedGraph planned = checkText(waists(8, 2, "7x13"));
   const auto all = cuts(planned);

@@ -1,4 +1,4 @@
-// Rewrites in the order planGraph runs them, on whole small models, against plain loops.
+// Rewrites in the order of planGraph, on whole small models, compared with plain loops.
 #include "compiler/graph/graph.h"
 #include "compiler/graph/rewrites/common_values.h"
 #include "compiler/graph/testing/model_builder.h"
@@ -30,7 +30,7 @@ TEST_F(RewritesTest, WhatIsWrittenTwiceIsComputedOnce) {
   EXPECT_EQ(countOf(planned, "eliminate-duplicates"), 3);  // relu, scale, product
 }
 
-// Operations that read the same and differ in their bodies are not compared with each other, and share one kernel.
+// Operations with equal operands and different bodies are not compared pairwise, and share one kernel.
 TEST_F(RewritesTest, ManyResultsOfOneValueAreNotComparedPairwise) {
   constexpr int kResults = 80;
   std::string types, names, body;
@@ -93,7 +93,7 @@ TEST_F(RewritesTest, ASliceOfAnInputIsReadInPlace) {
 TEST_F(RewritesTest, ASliceKeepsItsSourceFromBeingOverwritten) {
   ModelBuilder b(context_);
   Value x = b.input({4, 16});
-  // s is read whole and in part by the same operation, so the sum must not be written over it.
+  // The same operation reads s whole and in part, so the sum must not overwrite it.
   Value s = b.matmul(x, b.weight({16, 16}));
   Value first = b.slice(s, 0, 0, 2);
   Value both = b.concat({first, first}, 0);
@@ -131,7 +131,7 @@ TEST_F(RewritesTest, AWideConcatenationIsATreeOfEqualKernels) {
   }
 }
 
-// Three copies; one kernel reads the parts at one place of each copy.
+// Three copies; one kernel reads the same part of each copy.
 TEST_F(RewritesTest, PartsOfAWideSplitShareKernels) {
   for (int64_t dim : {0, 1}) {
     ModelBuilder b(context_);
@@ -166,7 +166,7 @@ TEST_F(RewritesTest, ProductsOfConstantsAreExactWhateverTheirSize) {
 
 TEST_F(RewritesTest, WhatIsAlsoPaddedIsReadInsideThePadding) {
   ModelBuilder b(context_);
-  // Three channels are read as they are: no step packs the input.
+  // Three channels are read without packing: no step packs the input.
   Value x = b.relu(b.conv(b.input({1, 3, 9, 9}), 32, {.kernel = 3}));
   Value y = b.relu(b.add(b.conv(b.pad(x, 1), 32, {.kernel = 3}), x));
   PlannedGraph planned = check(b.finish({b.globalAverage(y)}));
@@ -176,7 +176,7 @@ TEST_F(RewritesTest, WhatIsAlsoPaddedIsReadInsideThePadding) {
   }
 }
 
-// The branches of a pyramid whose taps are apart by more than the image: 3x3 becomes 1x1 or 1x3.
+// The branches of a pyramid whose taps are farther apart than the image: 3x3 becomes 1x1 or 1x3.
 TEST_F(RewritesTest, TapsThatMeetOnlyPaddingAreCutOff) {
   struct Case {
     int64_t height, width, dilation, pad, stride;
@@ -194,13 +194,14 @@ TEST_F(RewritesTest, TapsThatMeetOnlyPaddingAreCutOff) {
   }
 }
 
-// Phases of a transposed convolution: each block of output channels has zeros at taps of its own.
+// Phases of a transposed convolution: each block of output channels has zeros at different taps.
 TEST_F(RewritesTest, BlocksOfOutputsKeepTheTapsTheyHave) {
   struct Case {
     int64_t outputs, inputs;  // outputs of one block
     int divided;
   };
-  // In vectors of 16, outputs of blocks of 8 share one with neighbours that have other taps: too little is left out.
+  // In vectors of 16, blocks of 8 outputs share a vector with neighbours that use other taps: too little could be
+  // removed.
   for (const Case& c : {Case{16, 32, 1}, Case{8, 32, 0}, Case{3, 32, 0}, Case{17, 16, 0}}) {
     ModelBuilder b(context_);
     Value middle = b.pad(b.weight({c.outputs, c.inputs, 1, 1}), 1);

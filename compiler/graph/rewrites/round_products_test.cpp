@@ -1,5 +1,5 @@
-// Networks of f32 whose products read bf16: every step behind the rounding held against what it left, and how much is
-// lost by it.
+// Networks of f32 whose products read bf16: every step after the rounding is compared with the rounded model, and the
+// error of the rounding is measured.
 
 #include "compiler/graph/rewrites/round_products.h"
 
@@ -43,10 +43,10 @@ TEST_F(RoundProductsTest, ATransformerKeepsItsNormalizationsInSingle) {
   y = b.layerNorm(b.add(b.matmul(scores, y), x));
   Value z = b.relu(b.matmul(y, b.weight({48, 65})));
   PlannedGraph planned = check(b.finish({b.add(b.matmul(z, b.weight({65, 48})), y)}));
-  // Those of two activations stay as they are; 65 steps are filled up to 66.
+  // Products of two activations are unchanged; 65 steps are filled up to 66.
   EXPECT_EQ(count(planned, "round-products"), 3);
   EXPECT_EQ(count(planned, "interleave-products"), 3);
-  // What lies between the layers is stored in halves.
+  // Activations between the layers are stored in bf16.
   EXPECT_TRUE(holds(planned, {6, 48}, v1::DATA_TYPE_BF16));
   int halves = 0;
   for (const PlannedGraph::PlacedWeight& weight : planned.weights)
@@ -90,7 +90,8 @@ TEST_F(RoundProductsTest, WithoutAnInstructionTheProductsAreTheSame) {
   EXPECT_TRUE(said);
 }
 
-// A rounding is half of one part in 128; sums of products with both operands rounded lose less than one in 64.
+// Rounding to bf16 has an error of at most one part in 256; sums of products of two rounded operands lose less than one
+// in 64.
 TEST_F(RoundProductsTest, WhatIsLostIsMeasured) {
   ModelBuilder b(context_);
   ImportedModel model = b.finish({b.matmul(b.input({5, 64}), b.weight({64, 32}))});

@@ -1,4 +1,4 @@
-// Sums of few results are cut into parts that cores share; cut or not, they compute the same.
+// Sums with few results are split into parts that cores share; the results are the same either way.
 #include "compiler/graph/rewrites/split_sums.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ class SplitSumsTest : public PlanTest {
  protected:
   SplitSumsTest() {
     cores(4);
-    target_.mutable_units(0)->set_ops_per_cycle(1);  // sums of thousands are worth sharing
+    target_.mutable_units(0)->set_ops_per_cycle(1);  // sums of thousands are worth splitting
   }
 
   void cores(int count) {
@@ -78,11 +78,11 @@ TEST_F(SplitSumsTest, EveryCoreGetsAPart) {
 }
 
 TEST_F(SplitSumsTest, NoLaneAddsTooManyOneAfterAnother) {
-  cores(1);  // for precision, not for cores
+  cores(1);  // for precision, not for parallelism
   const PlannedGraph many = checkText(reduction("f32", "addf", "0.0", 40000, 16, true));
   EXPECT_THAT(summaries(many), HasSubstr("reduce(add) 40x1000x16 "));
   EXPECT_TRUE(splits(many).empty());
-  // Few enough; lanes that share them; what loses nothing.
+  // Few enough additions; lanes that share them; an operation without rounding.
   for (const std::string& text :
        {reduction("f32", "addf", "0.0", 16384, 16, true), reduction("f32", "addf", "0.0", 16, 40000, false),
         reduction("f32", "maximumf", "0xFF800000", 40000, 16, true), reduction("i32", "addi", "0", 40000, 16, true),
@@ -98,7 +98,7 @@ TEST_F(SplitSumsTest, EverySumThatHasANeutralElement) {
                                        {"f64", "addf", "0.0"},   {"f64", "minimumf", "1.0"},  {"i32", "addi", "3"},
                                        {"i64", "maxsi", "-5"},   {"i8", "minsi", "7"},        {"i32", "muli", "1"},
                                        {"i32", "andi", "65535"}, {"i32", "xori", "9"}};
-  // A prime leaves a rest, whatever it is cut into.
+  // A prime length leaves a remainder for any number of parts.
   for (const Combined& each : kinds) {
     for (auto [rows, columns] : {std::pair<int64_t, int64_t>{2, 40009}, {1, 65536}}) {
       SCOPED_TRACE(absl::StrCat(each.type, " ", each.combiner, " of ", columns));
@@ -108,7 +108,7 @@ TEST_F(SplitSumsTest, EverySumThatHasANeutralElement) {
   }
 }
 
-// In another order an integer product is the same; a float one may pass by infinity.
+// An integer product is the same in any order; a float one may overflow in between.
 TEST_F(SplitSumsTest, ProductsOfFloatsStayWhole) {
   EXPECT_TRUE(splits(checkText(reduction("f32", "mulf", "1.0", 1, 40000, false))).empty());
 }
@@ -126,7 +126,7 @@ TEST_F(SplitSumsTest, ProductsOfLongRowsAndFewColumns) {
   }
 }
 
-// What is normalized by few sums: each of them is cut, what follows is not.
+// A normalization with few sums: each of them is split, following operations are not.
 TEST_F(SplitSumsTest, NormalizationsOfOneRow) {
   for (const int64_t extent : {20000, 20011}) {
     ModelBuilder b(context_);
@@ -138,14 +138,14 @@ TEST_F(SplitSumsTest, NormalizationsOfOneRow) {
 }
 
 TEST_F(SplitSumsTest, WhatAllCoresShareStaysWhole) {
-  // Rows enough for each; short sums; one core.
+  // Enough rows for each core; short sums; one core.
   EXPECT_EQ(taken(checkText(reduction("f32", "addf", "0.0", 64, 4000, false))), 0);
   EXPECT_EQ(taken(checkText(reduction("f32", "addf", "0.0", 1, 100, false))), 0);
   cores(1);
   EXPECT_TRUE(splits(checkText(reduction("f32", "addf", "0.0", 1, 40000, false))).empty());
 }
 
-// Windows overlap where a loop of theirs would be cut.
+// Windows would overlap if one of their loops were cut.
 TEST_F(SplitSumsTest, WindowsStayWhole) {
   ModelBuilder b(context_);
   Value x = b.input({1, 1, 80, 80});

@@ -13,8 +13,8 @@ struct Block {
   int64_t rows = 8;
   int64_t heads = 2;
   int64_t depth = 16;
-  bool one_projection = false;  ///< queries, keys and values from one product that is split (GPT-2)
-  bool pre_norm = false;        ///< normalization before the branches (GPT-2, ViT) or behind (BERT)
+  bool one_projection = false;  ///< queries, keys and values are slices of one product (GPT-2)
+  bool pre_norm = false;        ///< normalization before the branches (GPT-2, ViT) or after (BERT)
   int64_t width() const { return heads * depth; }
 };
 
@@ -68,7 +68,7 @@ class TransformerTest : public PlanTest {
     return check(b.finish({x}));
   }
 
-  /// Steps that compute nothing: a copy, a transpose, a concatenation.
+  /// Counts steps that only move elements: a copy, a transpose, a concatenation.
   static int countCopies(const v1::Plan& plan) {
     int count = 0;
     for (const v1::Step& step : plan.steps()) {
@@ -93,7 +93,7 @@ TEST_F(TransformerTest, SeparateProjectionsMoveNothing) {
   for (bool pre_norm : {false, true}) {
     PlannedGraph planned = plan({.pre_norm = pre_norm});
     EXPECT_EQ(countCopies(planned.plan), 0);
-    // Of six products per layer (queries, keys and values are one) each is one step.
+    // Each of the six products per layer (queries, keys and values are one) is one step.
     EXPECT_EQ(countProducts(planned.plan), 2 * 6);
   }
 }

@@ -1,4 +1,4 @@
-// Chains and regions of groups: what is merged, what is declined and why, and that merging changes no result.
+// Chains and regions of groups: which are fused, which are declined and why, and that fusing changes no result.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class FuseChainsTest : public PlanTest {
  protected:
   FuseChainsTest() { machine(64, 1 << 20); }
 
-  /// One core's operations per cycle and own memory; 32 MiB are shared, DRAM is behind them.
+  /// Sets one core's operations per cycle and its own memory; beyond it are 32 MiB of shared memory and DRAM.
   void machine(double operations, int64_t near_bytes) {
     target_.set_name("test");
     target_.clear_memory();
@@ -73,7 +73,7 @@ class FuseChainsTest : public PlanTest {
 };
 
 TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
-  // 256 keys for 384 rows, 4 heads: the square matrices hold 1.5 MiB, more than the core's memory.
+  // 256 keys for 384 rows, 4 heads: the square matrices take 1.5 MiB, more than the core's memory.
   PlannedGraph planned = attention(4, 384, 32, 256, 32);
   ASSERT_EQ(planned.plan.steps_size(), 1);
   const v1::Workload& workload = planned.plan.workloads(0);
@@ -82,9 +82,9 @@ TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
   EXPECT_EQ(chain.order(0), "d0");
   EXPECT_EQ(chain.tile(0), 1);
   EXPECT_EQ(chain.level(), "L2");
-  // Without the square matrix only what comes in and goes out moves.
+  // Without the square matrix only inputs and outputs move.
   EXPECT_LT(chain.predicted_bytes(), chain.unfused_bytes() / 2);
-  // The first product with its softmax alone would gain as well.
+  // The first product with its softmax alone would also gain.
   auto all = decisions(planned, "fuse-chain");
   ASSERT_EQ(all.size(), 2);
   EXPECT_FALSE(all[0].taken());
@@ -96,8 +96,8 @@ TEST_F(FuseChainsTest, AttentionIsOneWorkloadInSlicesOfRows) {
   EXPECT_EQ(planned.plan.arena_bytes(), 0);
 }
 
-/// Of 8 pieces of 64 keys, slices of rows see 1 to 8: priced and told as what is left of them.
-// Slices are computed whole: those of many small heads would have a run of one head compute many.
+/// Slices of rows see 1 to 8 of the 8 pieces of 64 keys; price and reason say so.
+// Slices are computed whole: with slices of many small heads, a run of one head would compute many.
 TEST_F(FuseChainsTest, RunsThatMayBeSmallHaveSmallSlices) {
   const auto heads = [&](int64_t fewest) {
     ModelBuilder b(context_);
@@ -127,13 +127,13 @@ TEST_F(FuseChainsTest, WhatAMaskRemovesIsNotPaidFor) {
   EXPECT_THAT(whole.reason(), testing::Not(HasSubstr("masked")));
   EXPECT_LT(masked.cost(), 0.75 * whole.cost()) << masked.reason();
   EXPECT_GT(masked.cost(), 0.5 * whole.cost()) << masked.reason();
-  // One piece is all there is.
+  // With one piece there is nothing to skip.
   EXPECT_THAT(decided(true, 64, 64).reason(), testing::Not(HasSubstr("masked")));
 }
 
 TEST_F(FuseChainsTest, OddSizesAndTransposedKeys) {
   ModelBuilder b(context_);
-  // Heads are dimensions of rows, as exporters write it: views and absorbed transposes lie between the products.
+  // Heads are dimensions of rows, as exporters write it, with views and absorbed transposes between the products.
   Value x = b.input({37, 3 * 2 * 11});
   auto heads = [&](int64_t at) { return b.reshape(b.slice(x, 1, at * 22, 22), {37, 2, 11}); };
   Value q = b.transposed(heads(0), {1, 0, 2}), k = b.transposed(heads(1), {1, 2, 0});
@@ -152,11 +152,12 @@ TEST_F(FuseChainsTest, WhatIsReadElsewhereStays) {
   EXPECT_FALSE(all[1].taken());
   EXPECT_THAT(all[1].reason(), HasSubstr("read by 1 more"));
   EXPECT_GT(planned.plan.steps_size(), 1);
-  // The weights themselves are made in one step.
+  // One step makes the weights.
   EXPECT_TRUE(all[0].taken()) << all[0].reason();
 }
 
-/// A product with bias and residual whose rows are normalized: rows that fit stay near until they are done.
+/// A product with bias and residual and a normalization of its rows: rows that fit stay in the cache until they are
+/// normalized.
 TEST_F(FuseChainsTest, RowsOfAProductAreNormalizedBeforeTheyLeave) {
   for (const bool kept : {false, true}) {
     SCOPED_TRACE(kept);
@@ -172,13 +173,13 @@ TEST_F(FuseChainsTest, RowsOfAProductAreNormalizedBeforeTheyLeave) {
     EXPECT_EQ(all[0].reason().find("written for others as well") != std::string::npos, kept);
     ASSERT_EQ(planned.plan.steps_size(), kept ? 2 : 1);
     EXPECT_EQ(slices(planned.plan.workloads(0)).substr(0, 3), "d0:");
-    // What others read is written once, and read by them.
+    // A value with other readers is written once, and read by them.
     EXPECT_EQ(planned.plan.report().sum_intermediate_bytes(), kept ? 3001 * 96 * 4 : 0);
     if (!kept) EXPECT_LT(all[0].profit().saved_launches(), 2);
   }
 }
 
-/// What is left for others has to be there when they run: not so where what normalizes waits for them.
+/// A value with other readers must exist when they run, which fails if the normalization depends on them.
 TEST_F(FuseChainsTest, WhatTheNormalizationWaitsForStaysAStep) {
   ModelBuilder b(context_);
   Value sum = b.matmul(b.input({900, 24}), b.weight({24, 64}));
@@ -193,7 +194,7 @@ TEST_F(FuseChainsTest, WhatTheNormalizationWaitsForStaysAStep) {
   EXPECT_EQ(planned.plan.steps_size(), 2);
 }
 
-/// Where the columns of a wide product come in blocks, their sums wait in memory for less than panels read again cost.
+/// With blocks of columns of a wide product, keeping sums in memory costs less than loading panels again.
 TEST_F(FuseChainsTest, WideRowsAreNormalizedInAStepOfTheirOwn) {
   ModelBuilder b(context_);
   Value sum = b.matmul(b.input({256, 1024}), b.weight({1024, 2048}));
@@ -206,7 +207,7 @@ TEST_F(FuseChainsTest, WideRowsAreNormalizedInAStepOfTheirOwn) {
   EXPECT_THAT(all[0].reason(), HasSubstr("fused it would lose"));
 }
 
-/// Layers of a perceptron are one chain, with or without what normalizes the last one's rows.
+/// The layers of a perceptron are one chain, with or without the normalization of the last one's rows.
 TEST_F(FuseChainsTest, ThreeProductsInARow) {
   for (const bool normalized : {false, true}) {
     machine(/*operations=*/512, 1 << 20);
@@ -222,7 +223,7 @@ TEST_F(FuseChainsTest, ThreeProductsInARow) {
   }
 }
 
-/// As many as eight, where those before gain; not one more where no slices of three fit.
+/// Up to eight products, if shorter chains gain; no longer chains if no slices of three fit.
 TEST_F(FuseChainsTest, LayersInARowAsLongAsTheyGain) {
   for (const bool gains : {true, false}) {
     machine(/*operations=*/512, gains ? 1 << 20 : 1 << 10);
@@ -254,7 +255,7 @@ TEST_F(FuseChainsTest, ConvolutionsAndTheirPool) {
   EXPECT_TRUE(all[1].taken()) << all[1].reason();
 }
 
-/// Blocks of sixteen channels are vectors: slices of eight would fill half of each.
+/// Blocks of sixteen channels are vectors: slices of eight would half-fill each.
 TEST_F(FuseChainsTest, SlicesAreOfWholeVectors) {
   machine(/*operations=*/64, 1 << 18);
   target_.mutable_registers()->set_vector_bits(512);
@@ -266,7 +267,7 @@ TEST_F(FuseChainsTest, SlicesAreOfWholeVectors) {
     EXPECT_THAT(workload.slices().order(), Not(Contains("d2"))) << slices(workload);
 }
 
-/// Attention whose projection sums over what the heads' product writes.
+/// Attention whose projection sums over the heads' product.
 TEST_F(FuseChainsTest, AttentionWithItsProjection) {
   machine(/*operations=*/512, 1 << 20);
   ModelBuilder b(context_);
@@ -287,7 +288,7 @@ TEST_F(FuseChainsTest, RightOperandsAreNoChain) {
 }
 
 TEST_F(FuseChainsTest, LayersOfAPerceptronThroughPackedPanels) {
-  // Little arithmetic per element: the hidden layer is what costs.
+  // Little arithmetic per element: the hidden layer dominates the cost.
   machine(/*operations=*/512, 1 << 20);
   ModelBuilder b(context_);
   Value x = b.input({6000, 24});
@@ -396,7 +397,7 @@ TEST_F(FuseChainsTest, WinogradIsNotCut) {
   ASSERT_EQ(all.size(), 2);
   EXPECT_THAT(all[1].reason(), HasSubstr("stages")) << "what is moved around them is decided for itself";
   EXPECT_FALSE(all[0].taken());
-  // What blocks save is more than what lies between takes to memory and back.
+  // Winograd's domain saves more than the intermediate's round trip to memory.
   EXPECT_GT(all[0].cost(), 0);
   EXPECT_GT(all[0].alternative_cost(), all[0].cost()) << all[0].reason();
   EXPECT_THAT(all[0].reason(), HasSubstr("written and read again"));
@@ -426,14 +427,14 @@ TEST_F(FuseChainsTest, RegionsStopAtGlobalReductions) {
   ASSERT_EQ(regions.size(), 1) << planned.plan.report().ShortDebugString();
   EXPECT_TRUE(regions[0].taken()) << regions[0].reason();
   EXPECT_THAT(regions[0].reason(), HasSubstr("groups in"));
-  // The loop writes in place: nothing puts slices together.
+  // The loop writes in place: nothing assembles slices.
   for (const v1::Workload& workload : planned.plan.workloads()) {
     EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("tensor.concat")));
     EXPECT_THAT(workload.ir(), testing::Not(HasSubstr("insert_slice")));
   }
 }
 
-/// Four layers in a row: any two or three of them are a chain, and what was taken shares no step.
+/// Four layers: any two or three consecutive ones are a chain, and the selected chains share no step.
 TEST_F(FuseChainsTest, ChainsThatOverlapAreChosenTogether) {
   machine(/*operations=*/512, 1 << 20);
   ModelBuilder b(context_);
@@ -444,7 +445,7 @@ TEST_F(FuseChainsTest, ChainsThatOverlapAreChosenTogether) {
     depth = width;
   }
   PlannedGraph planned = check(b.finish({x}));
-  // So few are looked at in full: there is no bound to tell.
+  // With so few candidates the selection is exact, so no bound is reported.
   EXPECT_TRUE(decisions(planned, "fusion").empty());
   int taken = 0;
   double gain = 0, best = 0;
@@ -457,12 +458,13 @@ TEST_F(FuseChainsTest, ChainsThatOverlapAreChosenTogether) {
       best = std::max(best, own);
   }
   EXPECT_GE(taken, 1);
-  // The margin of each price is a hundredth and a half of what it is about.
+  // The error margin of each price is one and a half per cent.
   EXPECT_GE(gain, 0.9 * best);
   EXPECT_LT(planned.plan.steps_size(), 4);
 }
 
-/// With everything pinned as it was decided the same is planned; what is pinned apart gives way to what overlaps it.
+/// Pinning every choice as decided gives the same plan; a candidate that is pinned apart makes way for overlapping
+/// ones.
 TEST_F(FuseChainsTest, PinsDecideBeforeTheGainsDo) {
   const auto planned = [&] {
     machine(/*operations=*/512, 1 << 20);
@@ -480,7 +482,7 @@ TEST_F(FuseChainsTest, PinsDecideBeforeTheGainsDo) {
   for (size_t i = 0; i < choices.size(); ++i)
     EXPECT_EQ(again.plan.report().choices(static_cast<int>(i)).SerializeAsString(), choices[i].SerializeAsString());
   EXPECT_EQ(again.plan.steps_size(), free.plan.steps_size());
-  // Each chain that was not taken can be had instead.
+  // Each chain that was not taken can be pinned instead.
   int tried = 0;
   for (const v1::Choice& wanted : choices) {
     if (wanted.kind() != "fuse-chain" || wanted.choice() == "fused") continue;
@@ -495,7 +497,7 @@ TEST_F(FuseChainsTest, PinsDecideBeforeTheGainsDo) {
   EXPECT_GT(tried, 0);
 }
 
-/// Two readers that nothing joins: computed in each of them, what lies between is never in memory.
+/// A value with two unrelated readers is computed in each of them and never stored.
 TEST_F(FuseChainsTest, WhatSeveralReadIsComputedInEachWhereThatPays) {
   ModelBuilder b(context_);
   Value x = b.input({37, 64}), y = b.input({37, 64}), z = b.input({37, 64});
@@ -508,7 +510,7 @@ TEST_F(FuseChainsTest, WhatSeveralReadIsComputedInEachWhereThatPays) {
   const v1::FusionProfit& profit = found[0].profit();
   EXPECT_EQ(profit.kind(), "One+Many");
   EXPECT_EQ(profit.saved_launches(), 1);
-  // Written once and read twice before; x is read once more now.
+  // Before, it was written once and read twice; now x is read once more.
   EXPECT_EQ(profit.saved_bytes(), 37 * 64 * 4 * (3 - 1));
   EXPECT_GT(profit.repeated_flops(), 0);
   EXPECT_GT(profit.profit_us(), 1);  // the launch alone
@@ -560,12 +562,12 @@ TEST_F(FuseChainsTest, APinDecidesWhatIsRepeated) {
   EXPECT_THAT(decisions(pinned, "repeat").at(0).reason(), HasSubstr("; pinned"));
 }
 
-/// Chains are told by what the chip's peak allows beside what the analysis prices.
+/// A chain is reported with the gain at the chip's peak next to the analysis's price.
 TEST_F(FuseChainsTest, AChainsProfitIsAtMostWhatThePeakAllows) {
   PlannedGraph planned = attention(4, 384, 32, 256, 32);
   const v1::FusionProfit profit = decisions(planned, "fuse-chain").at(1).profit();
   EXPECT_EQ(profit.kind(), "Many+Many");
-  // The matrix of weights is written and read, twice: softmax is a step of its own.
+  // The matrix of weights is written and read twice: softmax is a separate step.
   EXPECT_EQ(profit.saved_bytes(), 4.0 * 384 * 256 * 4 * 4);
   EXPECT_EQ(profit.saved_launches(), 2);
   EXPECT_GT(profit.apart_us(), profit.fused_us());

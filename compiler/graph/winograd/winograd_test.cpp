@@ -55,7 +55,7 @@ struct Case {
 
 class WinogradConvolution : public PlanTest, public ::testing::WithParamInterface<Case> {};
 
-// A residual block's second convolution: bias, sum and ReLU follow, and a padded reader.
+// A residual block's second convolution, followed by bias, sum and ReLU, with a padded reader.
 TEST_P(WinogradConvolution, MatchesPlainLoops) {
   const Case& c = GetParam();
   target_ = slowArithmetic();
@@ -77,19 +77,20 @@ INSTANTIATE_TEST_SUITE_P(Shapes, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 8, 8}, Case{2, 32, 48, 12, 4}, Case{1, 48, 32, 7, 7},
                                            Case{3, 32, 32, 5, 9}, Case{1, 64, 32, 3, 13}, Case{2, 32, 64, 3, 2}));
 
-// All channels in one block, on either side or on both.
+// All channels in one block, of the input, of the output, or of both.
 INSTANTIATE_TEST_SUITE_P(OneBlock, WinogradConvolution,
                          ::testing::Values(Case{1, 16, 16, 8, 8}, Case{2, 16, 64, 7, 7}, Case{1, 64, 16, 5, 9},
                                            Case{3, 16, 16, 3, 13}, Case{1, 12, 20, 7, 9}, Case{2, 17, 33, 5, 6},
                                            Case{1, 100, 36, 8, 8}, Case{1, 16, 48, 13, 7, 2},
                                            Case{2, 32, 16, 11, 17, 3}, Case{1, 16, 16, 28, 28, 4}));
 
-// Taps apart: neighbouring results belong to blocks of their own, the last rows and columns of some to none.
+// Dilated: neighbouring results belong to different blocks, and the last rows and columns of some plain convolutions
+// are empty.
 INSTANTIATE_TEST_SUITE_P(Dilated, WinogradConvolution,
                          ::testing::Values(Case{1, 32, 32, 16, 16, 2}, Case{2, 32, 48, 13, 7, 2},
                                            Case{1, 48, 32, 11, 17, 3}, Case{1, 32, 32, 28, 28, 4}));
 
-/// A private cache that holds one row of blocks of 28 columns and 32 channels.
+/// A private cache for one row of blocks of 28 columns and 32 channels.
 v1::Target smallCache() {
   v1::Target target = slowArithmetic();
   target.clear_memory();
@@ -102,7 +103,7 @@ v1::Target smallCache() {
   return target;
 }
 
-// Stages run slice by slice, and borders end where slices do.
+// Stages run slice by slice, and borders end at slice ends.
 TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
   target_ = smallCache();
   ModelBuilder b(context_);
@@ -121,13 +122,13 @@ TEST_F(PlanTest, WhatDoesNotFitRunsInSlices) {
   EXPECT_EQ(sliced, 2);
 }
 
-/// One convolution between planes, as a caller gives and takes them.
+/// One convolution between NCHW input and output.
 class BetweenPlanes : public PlanTest {
  protected:
   BetweenPlanes() {
     target_ = smallCache();
     target_.mutable_units(0)->set_frequency_ghz(2.7);
-    // What is interpreted is small: starting something would decide.
+    // The test's tensors are small: fixed costs of steps would dominate.
     v1::Prices::Steps& steps = *target_.mutable_prices()->mutable_steps();
     steps.set_nest_cycles(0);
     steps.set_run_cycles(0);
@@ -146,7 +147,7 @@ class BetweenPlanes : public PlanTest {
 };
 class WinogradBetweenPlanes : public BetweenPlanes, public ::testing::WithParamInterface<Case> {};
 
-// Changes of layout and the padding are no steps of their own: slices move what they read and what they have made.
+// Changes of layout and the padding are no separate steps: slices move their input and output.
 TEST_P(WinogradBetweenPlanes, ChangesOfLayoutRideInTheSlices) {
   const PlannedGraph planned = check(model(GetParam()));
   ASSERT_EQ(planned.plan.steps_size(), 1) << planned.plan.workloads(0).summary();
@@ -159,12 +160,12 @@ TEST_P(WinogradBetweenPlanes, ChangesOfLayoutRideInTheSlices) {
   EXPECT_LT(chains(planned)[0].cost(), chains(planned)[0].alternative_cost());
 }
 
-// Channels in several blocks and in one; images that end within blocks; rows of no whole vector.
+// Channels in several blocks and in one; images that end within blocks; rows that are no whole vectors.
 INSTANTIATE_TEST_SUITE_P(Shapes, WinogradBetweenPlanes,
                          ::testing::Values(Case{1, 32, 32, 28, 28}, Case{2, 32, 32, 13, 27}, Case{1, 16, 16, 37, 61},
                                            Case{1, 20, 36, 25, 31}));
 
-// What is pinned apart stays so in all forms, and what code generation refuses is left to a form that it does not.
+// A pin "apart" covers all forms; if code generation refuses a form, another one is used.
 TEST_F(BetweenPlanes, PinsAndRefusalsAreFollowed) {
   const auto planned = [&] {
     auto planned = planGraph(model({1, 32, 32, 28, 28}), target_, options_);
@@ -196,7 +197,7 @@ TEST_F(BetweenPlanes, PinsAndRefusalsAreFollowed) {
   EXPECT_TRUE(chains(others)[0].taken());
 }
 
-// What is near as a whole has nothing to ride in.
+// A tensor that fits the cache as a whole is not sliced, so nothing can be fused into slices.
 TEST_F(BetweenPlanes, StagesThatAreNotSlicedAreLeftAlone) {
   const PlannedGraph planned = check(model({1, 32, 32, 7, 7}));
   EXPECT_EQ(planned.plan.steps_size(), 3);
@@ -205,7 +206,7 @@ TEST_F(BetweenPlanes, StagesThatAreNotSlicedAreLeftAlone) {
   EXPECT_NE(chains(planned)[0].reason().find("not cut into slices"), std::string::npos) << chains(planned)[0].reason();
 }
 
-// An operation on elements that cannot compute whole blocks, as what else it reads ends with the image.
+// An elementwise operation that cannot compute whole blocks, because its other operand ends with the image.
 TEST_F(BetweenPlanes, WhatFollowsRidesAsWell) {
   ModelBuilder b(context_);
   Value x = b.input({1, 32, 27, 25});
@@ -253,7 +254,7 @@ TEST_F(PlanTest, OtherConvolutionsStayDirect) {
 TEST_F(PlanTest, WinogradIsDeclinedWithFigures) {
   target_ = serverCore();
   ModelBuilder b(context_);
-  // Four blocks: the transformed filters, four times the memory of the filters, would be read for them alone.
+  // Four blocks: loading the transformed filters, four times as large, would not pay for so few.
   Value x = b.input({1, 256, 7, 7});
   absl::StatusOr<PlannedGraph> planned =
       planGraph(b.finish({b.relu(b.conv(x, 256, {.kernel = 3, .pad = 1}))}), target_);
@@ -269,14 +270,14 @@ TEST_F(PlanTest, WinogradIsDeclinedWithFigures) {
   EXPECT_EQ(algorithmOf(*planned, "conv2d"), "direct");
 }
 
-/// A convolution of eight images, or of `fewest` to eight where that is less.
+/// A convolution of eight images, or of a range from `fewest` to eight.
 ImportedModel convolutionOf(mlir::MLIRContext& context, int64_t fewest) {
   ModelBuilder b(context);
   ImportedModel model = b.finish({b.relu(b.conv(b.input({8, 512, 3, 3}), 512, {.kernel = 3, .pad = 1}))});
   return fewest == 8 ? std::move(model) : withFewer(std::move(model), fewest);
 }
 
-/// What was decided about the first convolution.
+/// The decision on the first convolution.
 std::pair<v1::Decision, v1::Choice> settledOf(const v1::GraphReport& report) {
   const auto decision = std::ranges::find(report.decisions(), "algorithm", &v1::Decision::kind);
   const auto choice = std::ranges::find(report.choices(), "algorithm", &v1::Choice::kind);
@@ -287,9 +288,9 @@ std::pair<v1::Decision, v1::Choice> settledOf(const v1::GraphReport& report) {
              : std::pair(*decision, *choice);
 }
 
-// Convolutions of few channels on large images: what slices with their neighbours gain and what Winograd's domain saves
-// are of one order, and one choice weighs both. Two in a row gain more there; between 1x1 convolutions, whose results
-// are four times as large, slices gain more.
+// Convolutions of few channels on large images: slices with neighbours and Winograd's domain gain about the same, and
+// one selection compares both. Two consecutive 3x3 convolutions gain more in Winograd's domain; between 1x1
+// convolutions, whose results are four times as large, slices gain more.
 TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
   target_ = serverCore();
   target_.mutable_memory(1)->set_bandwidth_bytes_per_cycle(6);
@@ -318,7 +319,7 @@ TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
         report.decisions(), [](const v1::Decision& each) { return each.kind() == "fuse-chain" && each.taken(); });
     ASSERT_NE(chain, report.decisions().end());
     EXPECT_THAT(decision.reason(), HasSubstr("directly it is part of " + chain->place()));
-    // Each for itself, it would be the other way: a tune job settles it.
+    // Decided separately, it would be the other way: a tune job measures both.
     ASSERT_EQ(choice.alternatives_size(), 2);
     EXPECT_EQ(choice.alternatives(1).choice(), "winograd-4x4");
     EXPECT_LT(choice.alternatives(1).price_us(), choice.price_us());
@@ -326,7 +327,7 @@ TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
   EXPECT_EQ(settledOf(reportOf(true, fusion::Merging::kNever)).second.choice(), "winograd-4x4") << "no slices";
 }
 
-// Filters in Winograd's domain are larger: eight images pay for their way from memory, one does not.
+// Filters in Winograd's domain are larger: eight images pay for loading them, one does not.
 TEST_F(PlanTest, OfARangeTheWayThatIsNeverMuchSlowerIsTaken) {
   for (const auto& [fewest, algorithm] :
        {std::pair(8, "winograd-2x2"), std::pair(7, "winograd-2x2"), std::pair(1, "direct")}) {
@@ -362,8 +363,8 @@ TEST(WinogradPrices, MoreChannelsPayMore) {
   EXPECT_LT(gain(512, 7), 1);
 }
 
-// Small layers' weights take longer than their arithmetic where they come from memory. Those of a small network stay
-// near.
+// Loading small layers' weights from memory takes longer than their arithmetic. The weights of a small network stay in
+// a near cache.
 TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
   const Chip chip(serverCore());
   const ConvolutionShape shape{1, 64, 64, 8, 8};
@@ -375,7 +376,7 @@ TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
   EXPECT_GT(gain(64 * 64 * 36), 1.1);
 }
 
-// 14 rows of blocks: three of them fit beside the filters, which would leave most of many cores without any.
+// 14 rows of blocks: three of them fit next to the filters, which would leave most of many cores without work.
 TEST(WinogradPrices, SlicesAreDealtToAllCores) {
   const ConvolutionShape shape{.batch = 1, .inputs = 64, .outputs = 64, .height = 56, .width = 56};
   auto priced = [&](int cores, int64_t images) {
@@ -389,10 +390,10 @@ TEST(WinogradPrices, SlicesAreDealtToAllCores) {
   EXPECT_EQ(priced(1, 1).slice_rows, 3);
   EXPECT_EQ(priced(14, 1).slice_rows, 1);
   EXPECT_EQ(priced(28, 1).slice_rows, 0);
-  // Nobody waits where each core has images of its own.
+  // No core is idle if each has its own images.
   EXPECT_EQ(priced(28, 28).slice_rows, 3);
   EXPECT_LT(priced(1, 1).total(), priced(28, 1).total());
-  // Seven cores with two rows each: what one core takes, and the filters read more often.
+  // Seven cores with two rows each: the time of one core, with the filters loaded more often.
   EXPECT_LT(priced(7, 1).total(), 1.05 * priced(1, 1).total());
 }
 

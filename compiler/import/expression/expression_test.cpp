@@ -1,4 +1,4 @@
-// Each text runs through MLIR's own lowering and is compared with loops written out here.
+// Runs each text through MLIR's own lowering and compares it with loops written here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ absl::StatusOr<ImportedModel> import(mlir::MLIRContext& context, const std::stri
   return importExpression(context, writeFile(text, "model.te"), options);
 }
 
-// Runs a text and gives its outputs in order.
+// Runs a text and returns its outputs in order.
 std::vector<Values> run(const std::string& text, const std::vector<Values>& inputs, const ImportOptions& options = {}) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto model = import(context, text, options);

@@ -1,5 +1,5 @@
-// Attention whose batch, tokens, or past follow a range, against the same model at the very size: whatever stands
-// beyond.
+// Attention with a range as batch, tokens, or past, compared with the same model at the exact size, for any contents of
+// the padding.
 #include "compiler/import/testing/ranged_case.h"
 #include "gmock/gmock.h"
 
@@ -21,7 +21,7 @@ void sizeOf(ModelBuilder& b, const std::string& x, int64_t dim, const std::strin
   b.node("Gather", {result + "_all", result + "_dim"}, {result});
 }
 
-/// Zeros and ones of `rows` x `columns`, both lists of one, that fall beyond the range where they end.
+/// Zeros and ones of `rows` x `columns`, both lists of one, whose end depends on the range.
 void zerosOf(ModelBuilder& b, const std::vector<std::string>& sizes, const std::string& result) {
   setAttribute(b.node("Concat", sizes, {result + "_shape"}), "axis", int64_t{0});
   b.node("ConstantOfShape", {result + "_shape"}, {result});
@@ -48,7 +48,7 @@ Case multiHead(bool causal, bool biased, const std::vector<int64_t>& past) {
           }};
 }
 
-/// Tokens of a range, or one, behind a past of a range.
+/// Tokens of a range, or one token, after a past of a range.
 Case groupedQueries(int64_t tokens, int64_t rotary) {
   return {"GroupQueryAttention",
           {{"q", {1, tokens, 8}},
@@ -130,7 +130,7 @@ TEST(AttentionRanges, GiveWhatTheyGiveAtTheVerySize) {
   }
   for (const int64_t tokens : {-1, 1, 2})
     for (const int64_t rotary : {0, 1}) all.push_back(groupedQueries(tokens, rotary));
-  // Keys of an encoder, as many as there are.
+  // Keys of an encoder, a range.
   all.push_back(
       {"cross attention", {{"q", {2, 3, 4}}, {"k", {2, 2, -1, 2}}, {"v", {2, 2, -1, 2}}}, {"y"}, [](ModelBuilder& b) {
          importMicrosoft(b);

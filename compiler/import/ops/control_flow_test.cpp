@@ -1,5 +1,5 @@
-// Control flow that ONNX's own cases leave out: conditions known only at run time, iterations that run backwards;
-// and writes at indices outside of the tensor.
+// Control flow that ONNX's own cases do not cover: run-time conditions, backward iterations, and writes at indices
+// outside the tensor.
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
 #include "compiler/ir/loop_op.h"
@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// An empty graph as the attribute `name`.
+/// Adds an empty graph as the attribute `name`.
 onnx::GraphProto& subgraph(onnx::NodeProto& node, const std::string& name) {
   auto* attribute = node.add_attribute();
   attribute->set_name(name);
@@ -84,7 +84,7 @@ TEST_F(ControlFlow, IfOfDifferentSizesHasTheSizeOfItsChoice) {
   EXPECT_THAT(run(b, {bytesOf<int8_t>({0}), x}), ElementsAre(-1, -5, -2));
 }
 
-/// `pads` in the order of PyTorch (last dimension first) become ONNX's by the nodes its exporter writes.
+/// Adds the nodes of PyTorch's exporter that convert `pads` from PyTorch's order (last dimension first) to ONNX's.
 void addPadding(onnx::GraphProto& graph, const std::string& name, const std::vector<int64_t>& pads,
                 const std::string& result) {
   auto constant = [&](const std::string& value, const std::vector<int64_t>& elements) {
@@ -111,7 +111,7 @@ void addPadding(onnx::GraphProto& graph, const std::string& name, const std::vec
 }
 
 TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
-  for (const int64_t columns : {3, 2}) {  // of the branch for true; the other one has five less these
+  for (const int64_t columns : {3, 2}) {  // of the true branch; the false one has five minus these
     ModelBuilder b;
     b.input("x", {6}).input("sample rate", {1}, onnx::TensorProto::INT64).output("y");
     b.initializer("known", std::vector<int64_t>{16000});
@@ -126,7 +126,7 @@ TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
       branch.add_output()->set_name(name);
     }
     const auto imported = importBytes(context, b.model.SerializeAsString());
-    if (columns == 3) {  // one value takes it: no other is good for a run
+    if (columns == 3) {  // one value selects it, so runs with any other value are refused
       ASSERT_TRUE(imported.ok()) << imported.status();
       ASSERT_EQ(imported->fixed_inputs.size(), 1U);
       EXPECT_EQ(imported->fixed_inputs[0].spec().name(), "sample rate");
@@ -140,7 +140,7 @@ TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
   }
 }
 
-// The data decide, and are too large to be compiled in: no value can be fixed.
+// The data decide, and are too large to be fixed: the error suggests no value.
 TEST_F(ControlFlow, ABranchThatDoesNotFitIsNamedWhereDataDecide) {
   ModelBuilder b(13);
   b.input("x", {6}).input("data", {200'000}).output("y");
@@ -172,7 +172,7 @@ TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {
   EXPECT_THAT(run(b, {bytesOf<int8_t>({0}), x}), ElementsAre(1, 2, 0));
 }
 
-/// x doubles while it is below `limit`, eight times at most.
+/// x doubles while it is below `limit`, at most eight times.
 ModelBuilder doublingLoop() {
   ModelBuilder b;
   b.input("x", {1}).input("limit", {1}).output("y");
@@ -206,8 +206,8 @@ TEST_F(ControlFlow, LoopWithoutEndIsRefused) {
   EXPECT_EQ(failure.found(), "no end");
 }
 
-/// while v < limit and count < `most`: v = v + v, joined behind what there was if `grows`. As torch.jit.script has it,
-/// without a trip count: the condition is an If or, the other way around, an If whose branches are constants.
+/// while v < limit and count < `most`: v = v + v, concatenated to the earlier values if `grows`. As torch.jit.script
+/// writes it, without a trip count: the condition is an If or, in the other order, an If whose branches are constants.
 ModelBuilder countedLoop(int64_t most, bool count_first, bool grows) {
   ModelBuilder b(16);
   b.input("x", {1}).input("limit", {1}).output("y");
@@ -246,7 +246,7 @@ TEST_F(ControlFlow, LoopEndsByDataOrByWhatItCounts) {
   }
 }
 
-// A condition joined by And, as other exporters write it, is known where one side is.
+// A condition joined by And, as other exporters write it, is known if one side is false.
 TEST_F(ControlFlow, AndOfAKnownNoIsKnown) {
   ModelBuilder b = countedLoop(5, true, false);
   auto& body = *b.model.mutable_graph()->mutable_node(1)->mutable_attribute(0)->mutable_g();
@@ -274,7 +274,7 @@ TEST_F(ControlFlow, LoopThatDataAloneEndRunsUntilTheyDo) {
   EXPECT_THAT(run(counted, {bytesOf<float>({1}), bytesOf<float>({1e9F})}), ElementsAre(1 << 30));
 }
 
-// Nothing says how many rows there will be: the counter must be in the condition, and be small.
+// The number of rows has no bound: the counter must be part of the condition, and small.
 TEST_F(ControlFlow, LoopThatDataAloneEndCannotCollect) {
   const ModelBuilder b = countedLoop(100'000, true, true);
   const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
@@ -289,7 +289,8 @@ int loopsOf(const ImportedModel& model) {
   return loops;
 }
 
-/// state = state * factor + i, of `trips` iterations, which are stacked; `grows`: the state is twice as long each time.
+/// state = state * factor + i, for `trips` iterations, which are stacked; `grows`: the state doubles in length each
+/// time.
 ModelBuilder affineLoop(int64_t trips, bool grows = false) {
   ModelBuilder b(16);
   b.input("x", {2}).input("factor", {2}).output("rows");
@@ -341,7 +342,7 @@ TEST_F(ControlFlow, LoopThatChangesShapesIsWrittenOut) {
   EXPECT_EQ(imported->outputs[0].shape(0), 1 << 17);
 }
 
-// What a loop computes of constants may decide shapes.
+// The results of a loop over constants may decide shapes.
 TEST_F(ControlFlow, LoopOverConstantsIsComputedNow) {
   ModelBuilder b(16);
   b.input("x", {40, 2}).output("y");

@@ -1,4 +1,4 @@
-// Fourier transforms against the sum that defines them, and how many operations they take.
+// Fourier transforms compared with their defining sum, and the number of operations they take.
 #include <cmath>
 #include <complex>
 #include <numeric>
@@ -48,7 +48,7 @@ TEST(FourierPlan, TheMethodFollowsFromTheFactors) {
   EXPECT_EQ(complexPlan(2 * 4099).method, Method::kChirp);
 }
 
-// n log n for every length: products per point are bounded by a multiple of the logarithm.
+// O(n log n) for every length: products per point are bounded by a multiple of the logarithm.
 TEST(FourierPlan, ProductsGrowWithTheLogarithm) {
   for (int64_t length = 256; length <= 1 << 22; length += 1 + length / 97) {
     for (const int64_t points : {length, int64_t{1} << static_cast<int>(std::log2(length))}) {
@@ -159,10 +159,10 @@ TEST_P(Dft, OfOneSideIsTheRealSignal) {
   }
 }
 
-// Small primes and products of them, stages whose tables turn results or are followed by a pass, and a chirp.
+// Small primes and products of them, stages with and without a separate twiddle pass, and a chirp.
 INSTANTIATE_TEST_SUITE_P(Lengths, Dft, testing::Values(1, 2, 7, 48, 100, 191, 250, 256, 382));
 
-// What a row takes in each run is read by `tessera explain`, too: the constants stay small.
+// Constants read in each run also appear in `tessera explain`; they must stay small.
 TEST(DftOfALongSignal, HasSmallTables) {
   ModelBuilder b(20);
   b.input("x", {1, 1 << 20, 2}).output("y");

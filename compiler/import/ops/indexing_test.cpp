@@ -1,4 +1,4 @@
-// Operators that read where a tensor says: their values, and that no value leads out of a buffer.
+// Operators that read at indices in a tensor: their values, and that no index leads out of a buffer.
 #include <cmath>
 #include <limits>
 
@@ -87,7 +87,7 @@ TEST_F(Indexing, GridSampleReadsTheBorderForCoordinatesFarAway) {
   setAttribute(node, "mode", std::string("nearest"));
   auto result = run(b, {bytesOf<float>({1, 2, 3}), bytesOf<float>({-1e30F, 0, 1e30F, 0, 0, 0, kNan, kNan})});
   ASSERT_EQ(result.size(), 4U);
-  result.pop_back();  // no number in: any element out
+  result.pop_back();  // a NaN input may give any element
   EXPECT_THAT(result, ElementsAre(1, 3, 2));
 }
 
@@ -114,7 +114,7 @@ TEST_F(Indexing, EinsumChainsOperandsAndBroadcastsTheEllipsis) {
   ModelBuilder b;
   b.input("a", {2, 1, 2}).input("b", {3, 2}).input("c", {3}).output("y");
   setAttribute(b.node("Einsum", {"a", "b", "c"}, {"y"}), "equation", std::string("...i, ...i, ... -> ..."));
-  // a: 2x1 rows against b's 3 rows; c's dimension is the ellipsis's last.
+  // a: 2x1 rows against b's 3 rows; c's dimension is the ellipsis's last one.
   EXPECT_THAT(run(b, {bytesOf<float>({1, 2, 3, 4}), bytesOf<float>({1, 0, 0, 1, 1, 1}), bytesOf<float>({1, 10, 100})}),
               ElementsAre(1, 20, 300, 3, 40, 700));
 }

@@ -1,4 +1,4 @@
-// Windows whose place the data decide.
+// Windows at data-decided positions.
 #include "compiler/import/ops/live_slice.h"
 
 #include "compiler/import/import.h"
@@ -15,7 +15,7 @@ using Shapes = std::vector<std::vector<int64_t>>;
 
 constexpr int kI64 = onnx::TensorProto::INT64;
 
-/// y = x[from : to], of 8 elements, where both are computed of i by `bounds`; z = y under the shape 1x3.
+/// y = x[from : to] of 8 elements, where `bounds` computes both from i; z = y reshaped to 1x3.
 struct Sliced {
   ModelBuilder b;
   explicit Sliced(const std::function<void(ModelBuilder&)>& bounds, bool reshapes = false) {
@@ -30,7 +30,7 @@ struct Sliced {
   absl::StatusOr<ImportedModel> import(mlir::MLIRContext& context) const {
     return importBytes(context, b.model.SerializeAsString());
   }
-  /// The elements that are left of 0, 1, ..., 7.
+  /// Returns the slice of 0, 1, ..., 7.
   std::vector<float> at(int64_t i) const {
     mlir::MLIRContext context;
     auto model = import(context);
@@ -64,7 +64,7 @@ TEST(LiveSlice, AWindowIsAsLongAsItsEndIsBehindItsStart) {
   EXPECT_THAT(window.at(0), ElementsAre(0, 1, 2));
   EXPECT_THAT(window.at(5), ElementsAre(5, 6, 7));
   EXPECT_THAT(window.at(-4), ElementsAre(4, 5, 6));
-  // Over an end, it is shorter.
+  // At an end it is shorter.
   EXPECT_THAT(window.at(6), ElementsAre(6, 7));
   EXPECT_THAT(window.at(-1), ElementsAre());
   EXPECT_THAT(window.at(100), ElementsAre());
@@ -76,7 +76,7 @@ TEST(LiveSlice, WhatMustKnowHowLongItIsTakesItForWhole) {
   EXPECT_THAT(window.at(4), ElementsAre(4, 5, 6));
 }
 
-/// How many of a window are not 0, the data decide, whatever its length.
+/// The number of nonzero elements of a window is data-decided, whatever its length.
 TEST(LiveSlice, WhatTheDataCountOfAWindowIsNoWindow) {
   ModelBuilder b;
   b.input("x", {8}).input("i", {1}, kI64).output("z");

@@ -1,4 +1,4 @@
-// TopK against a sort: rows of every length and count, with equal values, infinities and what is no number.
+// TopK compared with a sort: rows of every length and count, with equal values, infinities and NaN.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Pooling: which element a window's maximum is, and what a window of nothing is.
+// Pooling: the position of a window's maximum, and windows of padding only.
 #include <limits>
 
 #include "compiler/import/import.h"
@@ -29,7 +29,8 @@ std::vector<int64_t> positions(const std::vector<float>& plane, int64_t storage_
   return results.ok() ? valuesOf<int64_t>((*results)[1]) : std::vector<int64_t>{};
 }
 
-// Row by row, whichever way positions are counted: the first window takes the 5 above, which is number 3 by columns.
+// In row order for either way of counting positions: the first window takes the upper 5, which is number 3 in column
+// order.
 TEST(MaxPool, OfEqualElementsTheFirstInItsWindowIsMeant) {
   const std::vector<float> plane = {0, 5, 0,  //
                                     5, 0, 7,  //
@@ -46,7 +47,7 @@ TEST(MaxPool, NanIsWhereItIs) {
   EXPECT_THAT(positions(plane, 1), ElementsAre(4, 4, 4, 4));
 }
 
-// Taps on either side of the only element.
+// Taps on both sides of the only element.
 TEST(AveragePool, AWindowOfPaddingAloneIsZero) {
   for (const int64_t include : {0, 1}) {
     ModelBuilder b(19);

@@ -10,7 +10,7 @@ namespace {
 /// floor(a / b) for b > 0.
 int64_t floorDivide(int64_t a, int64_t b) { return (a >= 0 ? a : a - b + 1) / b; }
 
-/// The element that arithmetic on integers finds for output `o`: its coordinate is `numerator` over `denominator`.
+/// Returns the element that integer arithmetic finds for output `o`: its coordinate is `numerator` over `denominator`.
 int64_t exactNearest(Coordinates coordinates, Rounding rounding, int64_t input, int64_t output, int64_t o) {
   int64_t numerator = (2 * o + 1) * input - output, denominator = 2 * output;  // (o + 1/2) input / output - 1/2
   if (coordinates == Coordinates::kAsymmetric) numerator = 2 * o * input;
@@ -39,8 +39,8 @@ int64_t exactNearest(Coordinates coordinates, Rounding rounding, int64_t input, 
   return std::clamp<int64_t>(nearest, 0, input - 1);
 }
 
-// Lengths whose quotient no floating-point number is, and coordinates that are integers or halves all the same. The
-// scale comes from the lengths, or in single precision from a model.
+// Lengths whose quotient no floating-point number represents, with coordinates that are integers or halves
+// nevertheless. The scale comes from the lengths, or in single precision from a model.
 TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
   for (auto coordinates : {Coordinates::kHalfPixel, Coordinates::kPytorchHalfPixel, Coordinates::kAlignCorners,
                            Coordinates::kAsymmetric, Coordinates::kTfHalfPixelForNn}) {
@@ -65,8 +65,7 @@ TEST(ResizeTaps, TakeTheNearestElementAsExactArithmeticDoes) {
   }
 }
 
-// A model's scale of 1.7 is a little more or less in single precision: the coordinates that are integers by 1.7 stay
-// such.
+// In single precision a model's scale of 1.7 is slightly off: coordinates that are integers for 1.7 must stay integers.
 TEST(ResizeTaps, TakeTheElementThatADecimalScaleMeans) {
   for (auto coordinates : {Coordinates::kAsymmetric, Coordinates::kHalfPixel}) {
     const ResizeMode mode{.coordinates = coordinates, .rounding = Rounding::kFloor};
@@ -74,7 +73,7 @@ TEST(ResizeTaps, TakeTheElementThatADecimalScaleMeans) {
       for (int64_t input = 3; input <= 61; ++input) {
         const int64_t output = input * tenths / 10;
         const auto given = static_cast<double>(static_cast<float>(tenths) / 10.0F);
-        if (output == 0 || output * 10 == input * tenths) continue;  // both lengths are known better than the scale
+        if (output == 0 || output * 10 == input * tenths) continue;  // both lengths are more exact than the scale
         const Taps taps = resizeTaps(mode, input, output, given, 0);
         for (int64_t o = 0; o < output; ++o) {
           // o 10 / tenths, or (o + 1/2) 10 / tenths - 1/2
@@ -103,7 +102,7 @@ TEST(ResizeTaps, NeighboursWithoutWeightAreNotRead) {
   }
 }
 
-// A scale whose product with the length is no integer: corners stay corners, as PyTorch and ONNX Runtime have it.
+// A scale whose product with the length is no integer: corners stay corners, as in PyTorch and ONNX Runtime.
 TEST(ResizeTaps, AlignCornersWhereTheLengthIsRoundedDown) {
   const ResizeMode mode{.interpolation = Interpolation::kLinear, .coordinates = Coordinates::kAlignCorners};
   for (int64_t input : {2, 3, 5, 7, 13}) {

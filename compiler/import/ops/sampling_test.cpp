@@ -1,4 +1,4 @@
-// Operators that read between elements: what they make of places outside of the image.
+// Operators that interpolate: results for positions outside the image.
 #include <cmath>
 
 #include "compiler/import/import.h"
@@ -47,18 +47,18 @@ class Sampling : public testing::Test {
 
 constexpr int kAround = 5;
 
-/// The element at `place` of a row that goes on as `padding` says.
+/// Returns the element at `place` of a row that continues according to `padding`.
 float elementAt(const std::vector<float>& row, int place, const std::string& padding, bool align_corners) {
   const int last = static_cast<int>(row.size()) - 1;
   if (place >= 0 && place <= last) return row[place];
   if (padding == "zeros") return 0;
   if (padding == "border") return row[place < 0 ? 0 : last];
-  // The mirror stands in the centre of the last element, or at its edge.
+  // The mirror is at the centre of the last element, or at its edge.
   if (place < 0) return row[align_corners ? -place : -place - 1];
   return row[align_corners ? 2 * last - place : 2 * last + 1 - place];
 }
 
-// Outside of the image, a sample is what it would be inside of a larger one that shows what the padding promises.
+// A sample outside the image equals a sample inside a larger image with the padding written out.
 TEST_F(Sampling, GridSampleOutsideIsGridSampleOfTheImageWithItsPaddingWrittenOut) {
   const std::vector<float> row = {0.5F, -2, 3, 1, -1.5F, 4, 2};
   const std::vector<float> places = {-2.5F, -1.3F, -0.9F, -0.5F, -0.2F, 0.4F, 3, 5.6F, 6.1F, 6.5F, 7.2F, 8.7F};
@@ -84,8 +84,8 @@ TEST_F(Sampling, BicubicGridSampleAtInfinityReadsTheBorder) {
               Pointwise(FloatNear(1e-5F), std::vector<float>{3, 9, 3, 9}));
 }
 
-// ONNX's own case has it so: a sample in mode max is the largest of its four neighbours times their weights, not what
-// lies between them, and so is at least zero where a neighbour has no weight.
+// As in ONNX's own case: a sample in mode max is the largest of its four neighbours times their weights, without
+// interpolation, and so is at least zero if a neighbour has weight 0.
 TEST_F(Sampling, RoiAlignTakesTheLargestWeightedNeighbour) {
   ModelBuilder b(16);
   b.input("x", {1, 1, 2, 2}).input("r", {3, 4}).input("i", {3}, onnx::TensorProto::INT64).output("y");

@@ -1,4 +1,4 @@
-// Slices of a dimension with every start, end and step around it, and paddings that cut off, against ONNX's words.
+// Slices with every start, end and step around a dimension, and cropping paddings, compared with ONNX's specification.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/import.h"
 #include "compiler/import/testing/model_builder.h"
@@ -92,7 +92,7 @@ TEST(Slice, BackwardsNeedsBoundsThatAreKnown) {
   EXPECT_THAT(imported.status().message(), testing::HasSubstr("input 'starts' is computed at run time"));
 }
 
-/// Padded first, then cut: what is cut off one side may be padding of the other.
+/// Pads first, then crops: the part removed on one side may be padding of the other.
 TEST(Pad, CutsOffAsMuchAsThereIsWithThePadding) {
   for (int64_t extent = 0; extent < 4; ++extent) {
     ModelBuilder b;
@@ -133,7 +133,7 @@ int64_t repeated(int64_t at, int64_t count, std::string_view mode) {
   return place < count ? place : 2 * (count - 1) - place;
 }
 
-/// Cut off first, then padded with what is left: to and fro, as often as it takes.
+/// Crops first, then pads with the remaining elements, back and forth as often as needed.
 TEST(Pad, RepeatsElementsAsFarAsThePaddingGoes) {
   for (const char* mode : {"reflect", "edge", "wrap"})
     for (int64_t extent = 1; extent < 5; ++extent) {

@@ -1,4 +1,4 @@
-// Estimators that a model has wrong are refused, with the place and what to do.
+// Invalid estimators are refused with the place and the remedy.
 #include <limits>
 
 #include "compiler/import/import.h"

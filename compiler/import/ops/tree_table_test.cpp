@@ -1,4 +1,4 @@
-// Tables of trees against the trees themselves.
+// Compares tables of trees with the trees themselves.
 #include "compiler/import/ops/tree_table.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// What the standard says a branch does with x.
+/// Evaluates a branch for x by the standard.
 bool isTrue(const TreeBranch& branch, double x) {
   if (std::isnan(x) && branch.missing_is_true) return true;
   switch (branch.mode) {
@@ -78,7 +78,7 @@ TreePlace grow(TreeEnsemble& ensemble, std::mt19937& random, int64_t features, i
   return {false, static_cast<int64_t>(ensemble.branches.size()) - 1};
 }
 
-// Numbers next to each other, both zeros, infinities and NaN, as splits, members and features.
+// Adjacent numbers, both zeros, infinities and NaN, as splits, members and features.
 TEST(TreeTable, WalksAsTheTreesDo) {
   std::mt19937 random(7);
   const float one = 1, after = std::nextafter(one, 2.0F), before = std::nextafter(one, 0.0F);
@@ -99,7 +99,7 @@ TEST(TreeTable, WalksAsTheTreesDo) {
   }
 }
 
-// Both sides of one comparison lead to the same subtree, of which there is one: a chain of them does not double.
+// Both sides of a comparison lead to the same subtree, which exists once: a chain of them does not grow exponentially.
 TEST(TreeTable, AChainOfEqualitiesStaysSmall) {
   TreeEnsemble ensemble;
   ensemble.leaves.resize(2);
