@@ -1,5 +1,5 @@
-// Attention whose rows see the keys before them, as the product compiles it: in slices of rows, whole or in blocks of keys
-// with a running maximum and sum.
+// Causal attention as the product compiles it: in slices of rows, with whole rows of keys or in blocks of keys with a
+// running maximum and sum.
 // RUN: tessera-opt %s --tessera-emit="slices=d0/16" | FileCheck %s --check-prefix=ROWS
 // RUN: tessera-opt %s --tessera-emit="slices=d0/16,r0/16" | FileCheck %s --check-prefix=BLOCKS
 
@@ -7,7 +7,7 @@
 // ROWS-NOT: @attention_p1_body
 // ROWS: tessera.grid = 8 : i64, tessera.strategy = "region of {{[0-9]+}} nests, 8 slices of 16x16, 25 % of the keys masked
 
-// Blocks behind the rows of a slice do not run.
+// Key blocks after the rows of a slice are skipped.
 // BLOCKS: func.func private @attention_p0_body(
 // BLOCKS: scf.if
 // BLOCKS: tessera.strategy = "region of {{[0-9]+}} nests, 8 slices of 16x16 in 8 blocks of r0, 44 % of the keys masked

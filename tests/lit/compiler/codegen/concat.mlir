@@ -1,4 +1,4 @@
-// Both halves of a concatenation are written where they belong, side by side in one phase.
+// Both halves of a concatenation are written to their final place, in parallel in one phase.
 // RUN: tessera-opt %s --tessera-emit | FileCheck %s
 // RUN: tessera-opt %s --tessera-emit --tessera-lower | FileCheck %s --check-prefix=LLVM
 

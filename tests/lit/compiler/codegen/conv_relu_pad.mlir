@@ -1,4 +1,4 @@
-// A convolution, its bias and relu, and the halo of the next one: no temporary, no copy, one phase.
+// A convolution, its bias and ReLU, and the halo of the next one: no temporary, no copy, one phase.
 // RUN: tessera-opt %s --tessera-bufferize | FileCheck %s --check-prefix=BUF
 // RUN: tessera-opt %s --tessera-emit | FileCheck %s --check-prefix=EMIT
 // RUN: tessera-opt %s --tessera-emit="vector-bits=256 vector-registers=16" | FileCheck %s --check-prefix=YMM

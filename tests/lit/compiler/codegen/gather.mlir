@@ -1,5 +1,5 @@
-// What the vector emitter does not cover says so. Its loops are vectorized by LLVM, for which buffers must be known to be
-// apart: all are but those that are read and written at the same places, which may be one.
+// Operations that the vector emitter does not cover are reported. LLVM vectorizes their loops, which needs buffers
+// without aliases: all are, except those read and written at the same places, which may be one buffer.
 // RUN: tessera-opt %s -split-input-file --tessera-emit | FileCheck %s
 // CHECK: func.func private @gather_p0_body({{.*}}: !llvm.ptr {llvm.noalias}, {{.*}}: !llvm.ptr {llvm.noalias}, {{.*}}: !llvm.ptr {llvm.noalias})
 // CHECK: func.func @gather_p0(
@@ -20,7 +20,7 @@ func.func @gather(%table: tensor<9x20xf32>, %which: tensor<4xi64>) -> tensor<4x2
 
 // -----
 
-// The result may be written over the first operand, not over the second.
+// The result may overwrite the first operand, not the second.
 // CHECK: func.func private @bias_p0_body({{[^,]*}}: i64, {{[^,]*}}: i64, {{[^,]*}}: !llvm.ptr, {{[^,]*}}: !llvm.ptr {llvm.noalias}, {{[^,]*}}: !llvm.ptr)
 func.func @bias(%x: tensor<4x32xf32>, %b: tensor<32xf32>) -> tensor<4x32xf32> {
   %e = tensor.empty() : tensor<4x32xf32>

@@ -1,11 +1,11 @@
-// Sums of windows of three rows, in slices that follow each other: what lies between is computed once within a part.
+// Sums of windows of three rows, in consecutive slices: the intermediate is computed once within a part.
 // RUN: tessera-opt %s --tessera-emit="slices=d0/12,d0/4" | FileCheck %s
 
 #shifted = affine_map<(d0, d1, d2) -> (d0 + d2, d1)>
 #weights = affine_map<(d0, d1, d2) -> (d2)>
 #rows = affine_map<(d0, d1, d2) -> (d0, d1)>
 
-// Two parts of three slices; where one does not begin a part, two rows move down before the four that are new are written.
+// Two parts of three slices. A slice that does not begin a part moves two rows down before it writes its four new ones.
 // CHECK: func.func private @window_p0_body(
 // CHECK: %[[PLACE:.*]] = arith.remui
 // CHECK: arith.cmpi eq, %[[PLACE]]

@@ -1,5 +1,5 @@
-// A quotient by a constant is two products and a correction, a saturating conversion two cuts, rounding to even an addition
-// that leaves the integer in the last bits: no division, no masks of what is beyond.
+// A quotient by a constant becomes two products and a correction, a saturating conversion two clamps, rounding to even
+// an addition that leaves the integer in the last bits: no division, no range masks.
 // RUN: tessera-opt %s --tessera-emit --tessera-lower | FileCheck %s
 
 // CHECK: llvm.func internal @quantize_p0_body(

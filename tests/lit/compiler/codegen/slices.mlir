@@ -1,9 +1,9 @@
-// Two products slice by slice, as the product compiles them: decided, printed, parsed, followed.
+// Two products slice by slice, as the product compiles them: decided, printed, parsed, applied.
 // RUN: tessera-opt %s --tessera-emit="slices=d0/8" | FileCheck %s
 // RUN: not tessera-opt %s --tessera-emit="slices=d7/8" 2>&1 | FileCheck %s --check-prefix=WRONG
 // RUN: not tessera-opt %s --tessera-emit="slices=d0/16,d0/8" 2>&1 | FileCheck %s --check-prefix=APART
 
-// One phase over five slices of eight rows; what lies between is the thread's own.
+// One phase over five slices of eight rows; the intermediate is thread-local.
 // CHECK: module attributes {tessera.workspace_bytes = 0
 // CHECK: func.func private @chain_p0_body(
 // CHECK: scf.for

@@ -1,5 +1,6 @@
-// Products on tile instructions, down to assembly: shapes are set once around a phase without rests, and anew around the
-// pieces at an edge; what follows a product runs on vectors of the sums that tiles have left on the stack.
+// Products on tile instructions, down to assembly: tile shapes are configured once around a phase of full tiles, and
+// again around pieces at an edge. Operations after a product run on vectors of the sums, which tiles store on the
+// stack.
 // RUN: tessera-opt %s --tessera-emit=target=sapphirerapids | FileCheck %s
 // RUN: tessera-opt %s --tessera-emit=target=sapphirerapids --tessera-lower | mlir-translate --mlir-to-llvmir | llc -mcpu=sapphirerapids -O2 | FileCheck %s --check-prefix=ASM
 

@@ -1,5 +1,5 @@
-// bf16 on tiles where neither rows, columns nor the sum fill whole ones: pieces of rest get shapes of their own and the
-// usual ones come back; the rest of the sum is in tiles of its own, 6 and 7.
+// bf16 on tiles where neither rows, columns nor the reduction fill whole tiles: remainder pieces set their own shapes
+// and restore the usual ones; the remainder of the reduction uses its own tiles, 6 and 7.
 // RUN: tessera-opt %s --tessera-emit=target=sapphirerapids --tessera-lower | mlir-translate --mlir-to-llvmir | llc -mcpu=sapphirerapids -O2 | FileCheck %s
 
 // CHECK-LABEL: ragged_p0_body:

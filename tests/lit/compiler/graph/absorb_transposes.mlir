@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-absorb-transposes -canonicalize | FileCheck %s
 
-// Heads are read where the projection left them, [rows, heads, depth], and written back as they will be merged.
+// The product reads heads in the layout of the projection, [rows, heads, depth], and writes the merged layout.
 // CHECK-DAG: #[[LEFT:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>
 // CHECK-DAG: #[[OUT:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d0, d2)>
 // CHECK-LABEL: @heads
@@ -37,7 +37,7 @@ func.func @merged_batch(%x: tensor<3x6x2x4xf32>, %y: tensor<6x4x8xf32>) -> tenso
 
 // -----
 
-// Keys: the innermost dimension moves. The product reads them row by row; packing them is its own business.
+// Keys: the innermost dimension moves. The product reads them row by row; packing is decided elsewhere.
 // CHECK: #[[KEYS:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>
 // CHECK-LABEL: @keys
 // CHECK-COUNT-1: linalg.generic {indexing_maps = [#{{.*}}, #[[KEYS]], #{{.*}}]{{.*}} ins(%arg0, %arg1 : tensor<2x6x4xf32>, tensor<2x8x4xf32>)
@@ -69,7 +69,7 @@ func.func @two_orders(%x: tensor<2x6x4xf32>, %y: tensor<2x4x8xf32>) -> (tensor<2
 
 // -----
 
-// The result's innermost dimension would move: its vectors would be scattered, so the transpose stays.
+// The result's innermost dimension would move, and its vectors would be scattered, so the transpose stays.
 // CHECK-LABEL: @scattered
 // CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<2x6x4xf32>, tensor<2x4x8xf32>)
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<2x6x8xf32>) outs(%{{.*}} : tensor<2x8x6xf32>)
@@ -85,7 +85,7 @@ func.func @scattered(%x: tensor<2x6x4xf32>, %y: tensor<2x4x8xf32>) -> tensor<2x8
 
 // -----
 
-// A convolution's input from NHWC to NCHW: its layout is decided later, by what it reads.
+// A convolution's input from NHWC to NCHW: its layout is decided later, by its operands.
 // CHECK-LABEL: @convolution
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<1x9x9x16xf32>)
 // CHECK: linalg.generic {{.*}} ins(%[[T]], %arg1 : tensor<1x16x9x9xf32>, tensor<32x16x3x3xf32>)

@@ -1,8 +1,8 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-assign-layouts -canonicalize | FileCheck %s
 // RUN: tessera-opt %s -split-input-file -tessera-generalize "-tessera-assign-layouts=lanes=8" -canonicalize | FileCheck %s --check-prefix=AVX2
 
-// Three input channels are read as they are; between the convolutions channels lie in blocks of 16 and nothing is
-// transformed; the filters are [K/k, C/c, kh, kw, c, k]. The result goes back to the caller's layout.
+// Three input channels are read unchanged. Between the convolutions channels are in blocks of 16 without transforms,
+// and the filters are [K/k, C/c, kh, kw, c, k]. The result returns to the caller's layout.
 // CHECK-LABEL: @chain
 // CHECK: ins({{.*}} : tensor<1x3x20x20xf32>, tensor<4x3x3x3x16xf32>) outs({{.*}} : tensor<1x4x18x18x16xf32>)
 // CHECK-NOT: tessera.layout_transform
@@ -28,7 +28,7 @@ func.func @chain(%x: tensor<1x3x20x20xf32>, %w: tensor<64x3x3x3xf32> {tessera.we
 
 // -----
 
-// A filter that is computed at run time would have to be packed at run time: left alone.
+// A filter computed at run time would have to be packed at run time: unchanged.
 // CHECK-LABEL: @dynamic_filter
 // CHECK: ins({{.*}} : tensor<1x32x9x9xf32>, tensor<64x32x3x3xf32>)
 // AVX2-LABEL: @dynamic_filter
@@ -44,7 +44,7 @@ func.func @dynamic_filter(%x: tensor<1x32x9x9xf32>, %w: tensor<64x32x3x3xf32>) -
 
 // -----
 
-// An elementwise operation alone is no reason to change a layout.
+// An elementwise operation alone does not change a layout.
 // CHECK-LABEL: @elementwise
 // CHECK-NOT: 16xf32
 // AVX2-LABEL: @elementwise
@@ -56,7 +56,7 @@ func.func @elementwise(%x: tensor<1x32x9x9xf32>) -> tensor<1x32x9x9xf32> {
 
 // -----
 
-// Transposes around a convolution are only another name for channels last: it reads and writes that.
+// Transposes around a convolution mean channels last: it reads and writes that layout.
 // CHECK-LABEL: @channels_last
 // CHECK-NOT: tessera.layout_transform
 // CHECK: ins({{.*}} : tensor<1x20x20x3xf32>, tensor<4x3x3x3x16xf32>)
@@ -78,8 +78,8 @@ func.func @channels_last(%x: tensor<1x20x20x3xf32>, %w: tensor<64x3x3x3xf32> {te
 
 // -----
 
-// Whole vectors do not divide 1000 channels: the filter stays in rows of all of them. Panels of half a vector would leave
-// half of every vector empty.
+// The vector width does not divide 1000 channels: the filter stays in rows of all channels. Panels of half a vector
+// would leave half of each vector empty.
 // CHECK-LABEL: @channels_last_in_half_vectors
 // CHECK: ins({{.*}} : tensor<1x9x9x32xf32>, tensor<1x1x32x1000xf32>) outs({{.*}} : tensor<1x9x9x1000xf32>)
 // AVX2-LABEL: @channels_last_in_half_vectors
@@ -101,8 +101,8 @@ func.func @channels_last_in_half_vectors(%x: tensor<1x9x9x32xf32>, %w: tensor<10
 
 #id = affine_map<(n, c, h, w) -> (n, c, h, w)>
 
-// Groups of 24 channels: a block of 16 would cross a group's border, so a block of the grouped convolution is a group.
-// What is before it keeps its channels together, which suits both.
+// Groups of 24 channels: a block of 16 would cross a group's border, so each block of the grouped convolution is one
+// group. The convolution before it keeps its channels together, which suits both.
 // CHECK-LABEL: @groups
 // CHECK: outs({{.*}} : tensor<1x18x18x3x16xf32>)
 // CHECK: outs({{.*}} : tensor<1x2x16x16x24xf32>)
@@ -125,7 +125,8 @@ func.func @groups(%x: tensor<1x3x20x20xf32>, %w: tensor<48x3x3x3xf32> {tessera.w
 
 // -----
 
-// The rows of the matrix, a constant, follow the order in which the flattened activation lies: no transform of that.
+// The rows of the constant matrix are reordered to the flattened activation's layout: the activation is not
+// transformed.
 // CHECK-LABEL: @flatten
 // CHECK-NOT: tessera.layout_transform
 // CHECK: linalg.generic {{.*}} ins({{.*}} : tensor<1x3x10x10xf32>, tensor<2x3x3x3x16xf32>)
@@ -150,7 +151,7 @@ func.func @flatten(%x: tensor<1x3x10x10xf32>, %w: tensor<32x3x3x3xf32> {tessera.
 
 // -----
 
-// What reads the position of a channel works on the plain tensor: the convolution's result is transformed for it.
+// An operation that reads a channel's index works on the plain tensor: the convolution's result is transformed for it.
 // CHECK-LABEL: @reads_positions
 // CHECK: outs({{.*}} : tensor<1x4x18x18x16xf32>)
 // CHECK: tessera.layout_transform

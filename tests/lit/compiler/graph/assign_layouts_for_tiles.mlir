@@ -1,4 +1,4 @@
-// A tile adds up 64 neighbours: activations of bytes lie in blocks of 64 channels, not of as many as a vector of sums has.
+// A tile sums 64 neighbours, so byte activations have blocks of 64 channels instead of the vector's number of sums.
 // RUN: tessera-opt %s -tessera-generalize -tessera-assign-layouts-for-tiles | FileCheck %s --check-prefix=TILES
 // RUN: tessera-opt %s -tessera-generalize -tessera-assign-layouts=lanes=16 | FileCheck %s --check-prefix=VECTORS
 

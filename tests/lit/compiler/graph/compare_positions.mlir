@@ -4,7 +4,7 @@
 #mask = affine_map<(d0, d1, d2) -> (d1, d2)>
 #square = affine_map<(d0, d1) -> (d0, d1)>
 
-// A triangle of zeros beside -infinity, kept as data, is a comparison: nothing is read.
+// A constant triangle of zeros and -infinity becomes a comparison: no data is read.
 // CHECK-LABEL: @triangle
 // CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<2x16x16xf32>)
 // CHECK: %[[ROW:.*]] = linalg.index 1
@@ -77,7 +77,7 @@ func.func @window(%x: tensor<20x24xf32>) -> tensor<20x24xf32> {
 
 #square = affine_map<(d0, d1) -> (d0, d1)>
 
-// One element aside, and it is data.
+// With one different element it stays data.
 // CHECK-LABEL: @no_band
 // CHECK: ins(%arg0, %{{.*}} : tensor<20x24xf32>, tensor<20x24xf32>)
 func.func @no_band(%x: tensor<20x24xf32>) -> tensor<20x24xf32> {

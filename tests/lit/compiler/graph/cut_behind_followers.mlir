@@ -6,7 +6,7 @@
 #filter = affine_map<(n, y, x, k, c) -> (c, k)>
 #out = affine_map<(n, y, x, k, c) -> (n, y, x, k)>
 
-// Bias and ReLU compute the blocks whole; the product behind reads what is cut out of them.
+// Bias and ReLU compute the padded blocks; the next product reads a slice of them.
 // CHECK-LABEL: @followed
 // CHECK: %[[S:.*]] = linalg.generic {{.*}}tessera.stage_of = 0
 // CHECK: %[[F:.*]] = linalg.generic {{.*}} ins(%[[S]], %{{.*}} : tensor<1x8x8x16xf32>, tensor<16xf32>)
@@ -47,7 +47,7 @@ func.func @followed(%x: tensor<1x8x8x16xf32>, %b: tensor<16xf32>, %w: tensor<16x
 
 #id = affine_map<(n, y, x, k) -> (n, y, x, k)>
 
-// The caller would copy what is cut out of something larger: the follower gives it a place of its own.
+// The caller would copy a slice of a larger tensor; the elementwise user gives the result its own buffer.
 // CHECK-LABEL: @returned
 // CHECK: %[[C:.*]] = tensor.extract_slice
 // CHECK: linalg.generic {{.*}} ins(%[[C]] : tensor<1x7x7x16xf32>)
@@ -74,7 +74,7 @@ func.func @returned(%x: tensor<1x8x8x16xf32>) -> tensor<1x7x7x16xf32> {
 
 #id = affine_map<(n, y, x, k) -> (n, y, x, k)>
 
-// A residual is not there for rows that are cut off.
+// A residual has no values for rows that are sliced off.
 // CHECK-LABEL: @residual
 // CHECK: %[[C:.*]] = tensor.extract_slice
 // CHECK: linalg.generic {{.*}} ins(%[[C]], %{{.*}} : tensor<1x7x7x16xf32>, tensor<1x7x7x16xf32>)

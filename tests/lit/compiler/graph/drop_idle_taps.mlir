@@ -1,6 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-drop-idle-taps -canonicalize | FileCheck %s
 
-// Rows eight apart in an image of six: the first and the last tap never meet it. Columns two apart all do.
+// Rows are eight apart in an image of six: the first and the last tap are always in the padding. Columns two apart are
+// all used.
 // CHECK-LABEL: @rows
 // CHECK-SAME: %[[X:.*]]: tensor<1x4x6x9xf32>, %[[W:.*]]: tensor<8x4x3x3xf32>
 // CHECK: %[[P:.*]] = tensor.pad %[[X]] low[0, 0, 0, 2] high[0, 0, 0, 2]
@@ -21,7 +22,7 @@ func.func @rows(%x: tensor<1x4x6x9xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x
 
 // -----
 
-// Ones are no zeros.
+// Padding with ones is not zero.
 // CHECK-LABEL: @other_value
 // CHECK-NOT: extract_slice
 // CHECK: return

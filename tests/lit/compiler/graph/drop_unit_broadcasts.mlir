@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-drop-unit-broadcasts | FileCheck %s
 
-// A mask [1, 8], whose unit dimension is read by a loop of one iteration, is the vector [8].
+// A mask [1, 8], whose unit dimension is read by a loop of one iteration, becomes the vector [8].
 // CHECK-DAG: #[[VECTOR:.*]] = affine_map<(d0, d1, d2) -> (d2)>
 // CHECK-LABEL: @mask
 // CHECK: tensor.collapse_shape %{{.*}} {{\[}}[0, 1]] : tensor<1x8xf32> into tensor<8xf32>
@@ -18,7 +18,7 @@ func.func @mask(%x: tensor<1x4x8xf32>, %m: tensor<1x8xf32>) -> tensor<1x4x8xf32>
 
 // -----
 
-// Nothing of extent one; and a permutation is no broadcast.
+// Without a unit extent nothing changes, and a permutation is no broadcast.
 // CHECK-LABEL: @full
 // CHECK-NOT: tensor.collapse_shape
 func.func @full(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) -> tensor<4x8xf32> {

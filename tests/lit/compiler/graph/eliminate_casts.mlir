@@ -2,7 +2,7 @@
 
 #id = affine_map<(i) -> (i)>
 
-// f16 -> f32 -> f16 in one body is nothing.
+// f16 -> f32 -> f16 in one body is removed.
 // CHECK-LABEL: @widened_and_back
 // CHECK-NOT: arith.extf
 // CHECK-NOT: arith.truncf
@@ -41,7 +41,7 @@ func.func @rounding(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 #id = affine_map<(i) -> (i)>
 
-// bf16 does not hold f16: narrowing rounds, though the widening before it did not.
+// bf16 does not hold all f16 values: the narrowing rounds, although the widening before it did not.
 // CHECK-LABEL: @other_narrow_type
 // CHECK: arith.extf
 // CHECK: arith.truncf
@@ -61,7 +61,7 @@ func.func @other_narrow_type(%x: tensor<8xf16>) -> tensor<8xbf16> {
 #id = affine_map<(i, j) -> (i, j)>
 #id3 = affine_map<(i, j, k) -> (i, j, k)>
 
-// The conversions meet through a reshape and a transpose, and cancel.
+// The casts meet through a reshape and a transpose, and cancel.
 // CHECK-LABEL: @through_views
 // CHECK-NOT: f32
 // CHECK: return %{{.*}} : tensor<4x2x3xf16>
@@ -116,7 +116,7 @@ func.func @maximum(%x: tensor<8xf16>) -> tensor<8xf16> {
 
 #id = affine_map<(i) -> (i)>
 
-// 0.1 is no value of f16; and a product rounds, so it keeps the wide type.
+// 0.1 is not representable in f16, and a product rounds, so it keeps the wide type.
 // CHECK-LABEL: @inexact
 // CHECK: arith.maximumf {{.*}} : f32
 // CHECK: arith.mulf {{.*}} : f32
@@ -177,7 +177,7 @@ func.func @integer_round_trip(%x: tensor<8xi8>) -> tensor<8xi32> {
 
 #id = affine_map<(i) -> (i)>
 
-// f32 does not hold every i32: the round trip changes large numbers.
+// f32 does not hold all i32 values: the round trip changes large numbers.
 // CHECK-LABEL: @inexact_integer
 // CHECK: arith.sitofp
 // CHECK: arith.fptosi
@@ -196,7 +196,7 @@ func.func @inexact_integer(%x: tensor<8xi32>) -> tensor<8xi64> {
 
 #id = affine_map<(i) -> (i)>
 
-// Two narrowings of one widened value, which is read as it is as well: each reads the source.
+// Two narrowings of one widened value that is also read unchanged: each reads the source.
 // CHECK-LABEL: @duplicates
 // CHECK-NOT: arith.truncf
 // CHECK: return %{{.*}}, %[[X:.*]], %[[X]]

@@ -2,7 +2,7 @@
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// The same normalization before two readers is computed once.
+// The same normalization for two readers is computed once.
 // CHECK-LABEL: @once
 // CHECK-COUNT-1: math.exp
 // CHECK-NOT: math.exp
@@ -16,7 +16,7 @@ func.func @once(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
 
 // -----
 
-// Equal arithmetic on other operands, or read otherwise, is something else.
+// Equal arithmetic on other operands, or with other access maps, is different.
 // CHECK-LABEL: @different
 // CHECK-COUNT-3: math.exp
 func.func @different(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
@@ -34,7 +34,7 @@ func.func @different(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf3
 
 // -----
 
-// Constants of their own do not make two operations different.
+// Equal constants of two operations do not make them different.
 // CHECK-LABEL: @own_constants
 // CHECK-COUNT-1: arith.maximumf
 // CHECK-NOT: arith.maximumf

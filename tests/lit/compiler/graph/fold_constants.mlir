@@ -12,7 +12,7 @@ func.func @transposed() -> tensor<3x2xf32> {
 
 // -----
 
-// A sum over rows, with its start.
+// A sum over rows, with its initial value.
 // CHECK-LABEL: @reduced
 // CHECK: arith.constant dense<[16, 25]> : tensor<2xi32>
 func.func @reduced() -> tensor<2xi32> {
@@ -45,7 +45,7 @@ func.func @padded() -> tensor<5xi8> {
 
 // -----
 
-// What depends on an input stays.
+// Operations that depend on an input stay.
 // CHECK-LABEL: @input
 // CHECK: linalg.generic
 func.func @input(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -57,7 +57,8 @@ func.func @input(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// Two loops that every operand walks as one are one; not with a third one, nor where an operand has only one of them.
+// Two loops that all operands traverse contiguously become one; not if a third operand differs, or if an operand has
+// only one of them.
 // CHECK-LABEL: @walked_as_one
 // CHECK-DAG: arith.constant dense<{{\[\[\[}}11, 12], [13, 14]], {{\[\[}}25, 26], [27, 28]]]>
 // CHECK-DAG: arith.constant dense<{{\[\[}}11, 22], [13, 24]]>
@@ -96,7 +97,7 @@ func.func @walked_as_one() -> (tensor<2x2x2xi32>, tensor<2x2xi32>, tensor<2x2xi3
 
 // -----
 
-// Only what is read of a constant is made: all of this one would be 6.4 GB, and so would what is computed of it.
+// Only the read elements of a constant are materialized: all of this one would be 6.4 GB, as would its results.
 // CHECK-LABEL: @corner_of_a_fill
 // CHECK-NOT: 40000
 // CHECK: arith.constant dense<5.000000e+00> : tensor<2x3xf32>

@@ -32,7 +32,7 @@ func.func @scale_and_shift(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.wei
 #id = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>
 
-// The factor is an input of the model: the weights are not known with it.
+// The factor is a model input, so the scaled weights are unknown.
 // CHECK-LABEL: @factor_of_run_time
 // CHECK: arith.addf
 // CHECK: arith.mulf
@@ -56,7 +56,7 @@ func.func @factor_of_run_time(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// A factor by row is no factor of the weights' columns.
+// A factor for each row is no factor of the weights' columns.
 // CHECK-LABEL: @factor_by_row
 // CHECK: ins(%{{.*}}, %{{.*}} : tensor<6x4xf32>, tensor<4x8xf32>)
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<6x8xf32>, tensor<6xf32>)
@@ -80,7 +80,7 @@ func.func @factor_by_row(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.weigh
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// The sum over zero is infinite; its terms over zero, with signs of their own, would be NaN.
+// The sum over zero is infinite; its terms over zero, with different signs, would give NaN.
 // CHECK-LABEL: @divided_by_zero
 // CHECK: arith.addf
 // CHECK: arith.divf
@@ -104,7 +104,7 @@ func.func @divided_by_zero(%x: tensor<6x4xf32>, %w: tensor<4x8xf32> {tessera.wei
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// Scaled weights would overflow where the scaled sum does not.
+// The scaled weights would overflow, where the scaled sum does not.
 // CHECK-LABEL: @times_what_weights_cannot_hold
 // CHECK: arith.addf
 // CHECK: arith.mulf
@@ -128,7 +128,7 @@ func.func @times_what_weights_cannot_hold(%x: tensor<6x4xf32>, %w: tensor<4x8xf3
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// An ordinary constant goes into the weights: nothing is left behind the product.
+// An ordinary constant moves into the weights: no operation is left after the product.
 // CHECK-LABEL: @divided_by_an_ordinary_number
 // CHECK: arith.mulf
 // CHECK: arith.addf

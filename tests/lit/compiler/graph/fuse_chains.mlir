@@ -1,11 +1,11 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="operations=1024" | FileCheck %s
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="operations=1" | FileCheck %s --check-prefix=SLOW
 
-// The hidden layer is large beside the arithmetic: rows of the second product ask for rows of the first.
+// The hidden layer is large compared with the arithmetic: rows of the second product read rows of the first.
 // CHECK: fuse-chain taken: {{[0-9]+}} slices in L2 take {{[0-9.]+}} us {{.*}}, one after another {{[0-9.]+}} us
 // CHECK: func.func @main_group_0{{.*}}tessera.slices = "d0:{{[0-9]+}}"
 // CHECK-NOT: main_group_1
-// A slow core is busy with arithmetic either way.
+// On a slow core arithmetic dominates either way.
 // SLOW: fuse-chain declined: {{.*}} one after another {{[0-9.]+}} us
 // SLOW: func.func @main_group_1
 // SLOW-NOT: tessera.slices
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<8192x32xf32>, %w: tensor<32x256xf32>, %v: tensor<256x
 
 // -----
 
-// The intermediate is a result as well.
+// The intermediate is a model result as well.
 // CHECK: fuse-chain declined: what lies between is read by 1 more
 // CHECK-NOT: tessera.slices
 // SLOW: fuse-chain declined: what lies between is read by 1 more
@@ -40,7 +40,7 @@ func.func @main(%x: tensor<8192x32xf32>, %w: tensor<32x256xf32>, %v: tensor<256x
 
 // -----
 
-// The intermediate is what the second product needs all of for every row.
+// The second product needs the whole intermediate for each row.
 // CHECK: fuse-chain declined: {{.*}}right operand
 // SLOW: fuse-chain declined: {{.*}}right operand
 func.func @main(%x: tensor<512x32xf32>, %w: tensor<32x256xf32>, %v: tensor<64x512xf32>) -> tensor<64x256xf32> {
@@ -56,7 +56,7 @@ func.func @main(%x: tensor<512x32xf32>, %w: tensor<32x256xf32>, %v: tensor<64x51
 
 // -----
 
-// A softmax over the dimension that would be cut: its rows stay whole, and batches are what is left.
+// A softmax over the dimension to slice: its rows stay whole, so only batches can be sliced.
 // CHECK: fuse-chain taken
 // CHECK: tessera.slices = "d0:{{[0-9]+}}"}
 // SLOW: fuse-chain
@@ -65,7 +65,7 @@ func.func @main(%x: tensor<64x256x16xf32>, %w: tensor<64x16x256xf32>, %v: tensor
   %e = tensor.empty() : tensor<64x256x256xf32>
   %f = linalg.fill ins(%z : f32) outs(%e : tensor<64x256x256xf32>) -> tensor<64x256x256xf32>
   %p = linalg.batch_matmul ins(%x, %w : tensor<64x256x16xf32>, tensor<64x16x256xf32>) outs(%f : tensor<64x256x256xf32>) -> tensor<64x256x256xf32>
-  // Sums along the rows' own dimension: column sums of each matrix.
+  // Sums along the sliced dimension itself: column sums of each matrix.
   %se = tensor.empty() : tensor<64x256xf32>
   %sf = linalg.fill ins(%z : f32) outs(%se : tensor<64x256xf32>) -> tensor<64x256xf32>
   %s = linalg.generic {indexing_maps = [affine_map<(b, i, j) -> (b, j, i)>, affine_map<(b, i, j) -> (b, i)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%p : tensor<64x256x256xf32>) outs(%sf : tensor<64x256xf32>) {

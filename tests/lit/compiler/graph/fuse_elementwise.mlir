@@ -29,7 +29,7 @@ func.func @chain(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// Two readers: computing it twice is refused.
+// Two readers: the operation would be computed twice, so it is not fused.
 // CHECK-LABEL: @two_readers
 // CHECK-COUNT-3: linalg.generic
 func.func @two_readers(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {

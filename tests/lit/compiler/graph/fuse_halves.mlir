@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-interleave-products -tessera-fold-constants -tessera-fuse-chains="operations=64" | FileCheck %s
 
-// Both products of an attention in bf16 are one chain, whose values are interleaved where they are read, one head a
-// slice: passes over several heads' rows would go through L2.
+// Both products of a bf16 attention form one chain, which interleaves values where it reads them, one head a slice.
+// Passes over the rows of several heads would go through L2.
 // CHECK: fuse-chain taken: 12 slices in L2 take
 // CHECK: func.func @main_group_0{{.*}}tessera.slices = "d0:1"
 // CHECK: tensor<12x64x64x2xbf16>
@@ -60,7 +60,7 @@ func.func @main(%q: tensor<12x128x64xbf16>, %k: tensor<12x128x64xbf16>, %v: tens
 
 // -----
 
-// Rows of an odd number of weights are filled up within the slices.
+// Rows with an odd number of weights are padded within the slices.
 // CHECK: fuse-chain taken: 12 slices in L2 take
 // CHECK: tessera.slices = "d0:1"
 // CHECK: tensor.pad
@@ -118,7 +118,7 @@ func.func @main(%q: tensor<12x197x64xbf16>, %k: tensor<12x197x64xbf16>, %v: tens
 
 // -----
 
-// Layers of a perceptron are left to their instruction: their weights are interleaved.
+// Perceptron layers stay with their instruction, because their weights are interleaved at compile time.
 // CHECK-NOT: fuse-chain
 // CHECK: func.func @main(
 func.func @main(%q: tensor<512x64xbf16>) -> tensor<512x64xf32> {

@@ -12,7 +12,7 @@ func.func @product(%x: tensor<2x3xf32>, %y: tensor<3x4xf32>, %o: tensor<2x4xf32>
 
 // -----
 
-// A fill stays: it is how the start of a reduction is recognized.
+// A fill stays, because it marks the start of a reduction.
 // CHECK-LABEL: @fill
 // CHECK: linalg.fill
 // CHECK-NOT: linalg.generic

@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-hoist-elementwise -canonicalize -cse | FileCheck %s
 
-// A pixel shuffle of a convolution's result: a factor and a comparison are done before it; the channels' factors are
-// repeated for the phases.
+// A pixel shuffle of a convolution's result: a factor and a comparison move before it; the channels' factors are
+// repeated for its phases.
 // CHECK-LABEL: @shuffled
 // CHECK: %[[C:.*]] = linalg.generic {{.*}}"reduction"
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<2xf32>) outs(%{{.*}} : tensor<2x2x2xf32>)
@@ -39,7 +39,7 @@ func.func @shuffled(%x: tensor<1x4x5x7xf32>) -> tensor<1x2x10x14xf32> {
 
 // -----
 
-// What moves an input of the model is left in front.
+// A movement of a model input stays first.
 // CHECK-LABEL: @input
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%arg0
 // CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%[[T]]

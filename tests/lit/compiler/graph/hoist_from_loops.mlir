@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-hoist-from-loops -canonicalize | FileCheck %s
 
-// A recurrent layer: the products of five inputs of two rows are one of ten rows before the loop, of which each iteration
-// scans its part; the product of the state stays.
+// A recurrent layer: the products of five inputs of two rows become one product of ten rows before the loop, and each
+// iteration scans its part. The product of the state stays.
 // CHECK-LABEL: @layer
 // CHECK: %[[ROWS:.*]] = tensor.collapse_shape %arg1 {{\[\[}}0, 1], [2]] : tensor<5x2x3xf32> into tensor<10x3xf32>
 // CHECK: %[[PRODUCT:.*]] = linalg.generic {{.*}} ins(%[[ROWS]], %arg2 : tensor<10x3xf32>, tensor<3x4xf32>)
@@ -28,7 +28,7 @@ func.func private @step(%i: tensor<i64>, %h: tensor<2x4xf32>, %x: tensor<2x3xf32
 
 // -----
 
-// A sum of what no iteration changes is computed once; one of the state is not.
+// A sum of loop-invariant values is computed once; a sum of the state is not.
 // CHECK-LABEL: @once
 // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<2x4xf32>) outs({{.*}} : tensor<2xf32>)
 // CHECK: "tessera.loop"(%arg0, %arg1, %[[SUM]])

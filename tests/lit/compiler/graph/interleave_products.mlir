@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-interleave-products | FileCheck %s --check-prefix=GROUPS
 // RUN: tessera-opt %s -split-input-file -tessera-multiply-exactly-in-single | FileCheck %s --check-prefix=SINGLE
 
-// Four neighbours along the sum lie next to each other in the weights.
+// Four neighbours along the reduction are adjacent in the weights.
 // GROUPS-LABEL: func @whole_groups
 // GROUPS-NOT: tensor.pad
 // GROUPS: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<5x2x4xi8>, tensor<2x32x4xi8>)
@@ -30,7 +30,7 @@ func.func @whole_groups(%x: tensor<5x8xi8>) -> tensor<5x32xi32> {
 
 // -----
 
-// The last group is filled up with zeros.
+// The last group is padded with zeros.
 // GROUPS-LABEL: func @a_group_that_is_not_full
 // GROUPS-COUNT-2: tensor.pad
 // GROUPS: ins(%{{.*}}, %{{.*}} : tensor<5x2x4xi8>, tensor<2x32x4xi8>)
@@ -52,7 +52,7 @@ func.func @a_group_that_is_not_full(%x: tensor<5x6xi8>) -> tensor<5x32xi32> {
 
 // -----
 
-// Zeros whose sign bits are turned on both sides would add 128 * 128 each.
+// If both operands had flipped sign bits, each padded zero would add 128 * 128.
 // GROUPS-LABEL: func @turned_on_both_sides
 // GROUPS-NOT: tensor.pad
 // GROUPS: return
@@ -77,7 +77,7 @@ func.func @turned_on_both_sides(%x: tensor<5x6xi8>) -> tensor<5x32xi32> {
 
 // -----
 
-// Sums up to 600 * 255 * 128 leave the integers that single precision holds.
+// Sums up to 600 * 255 * 128 exceed the integers that single precision holds.
 // SINGLE-LABEL: func @long_sums
 // SINGLE-NOT: arith.mulf
 // SINGLE: arith.muli
@@ -101,7 +101,7 @@ func.func @long_sums(%x: tensor<5x600xi8>) -> tensor<5x32xi32> {
 
 // -----
 
-// Of bf16 two neighbours; sums stay in single precision.
+// Two neighbours for bf16; sums stay in single precision.
 // GROUPS-LABEL: func @pairs_of_halves
 // GROUPS: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<5x4x2xbf16>, tensor<4x32x2xbf16>) outs(%{{.*}} : tensor<5x32xf32>)
 func.func @pairs_of_halves(%x: tensor<5x8xbf16>) -> tensor<5x32xf32> {
@@ -122,7 +122,7 @@ func.func @pairs_of_halves(%x: tensor<5x8xbf16>) -> tensor<5x32xf32> {
 
 // -----
 
-// An odd number of steps is filled up; of f16 there is no instruction.
+// An odd number of steps is padded; there is no instruction for f16.
 // GROUPS-LABEL: func @odd_halves
 // GROUPS: tensor.pad
 // GROUPS: ins(%{{.*}}, %{{.*}} : tensor<5x4x2xbf16>, tensor<4x32x2xbf16>)
@@ -154,7 +154,7 @@ func.func @odd_halves(%x: tensor<5x7xbf16>, %h: tensor<5x8xf16>) -> (tensor<5x32
 
 // -----
 
-// Attention: the values are copied for the sake of many rows of weights; queries and keys have their neighbours already.
+// Attention: values are copied for many rows of weights; queries and keys have adjacent neighbours already.
 // GROUPS-LABEL: func @values_of_attention
 // GROUPS-NOT: tensor.expand_shape
 // GROUPS: ins(%{{.*}}, %{{.*}} : tensor<2x96x64xbf16>, tensor<2x80x64xbf16>)
@@ -195,7 +195,7 @@ func.func @values_of_attention(%q: tensor<2x96x64xbf16>, %k: tensor<2x80x64xbf16
 
 // -----
 
-// A few rows take less time than the copies.
+// With few rows the copies cost more than they gain.
 // GROUPS-LABEL: func @values_of_one_row
 // GROUPS-NOT: tensor.expand_shape
 // GROUPS: return

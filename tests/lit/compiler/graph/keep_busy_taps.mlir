@@ -29,7 +29,7 @@ func.func @phases(%x: tensor<1x32x1x801xf32>) -> tensor<1x128x1x800xf32> {
 
 // -----
 
-// A few outputs fill less than a vector: all of it has both taps.
+// A few outputs fill less than a vector, and all of them use both taps.
 // CHECK-LABEL: @few
 // CHECK-NOT: tensor.concat
 // CHECK: return

@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-plan | FileCheck %s
 
-// Three products in a row: two buffers of 64 x 64 x 4 bytes alternate, whatever the depth.
+// Three consecutive products: two buffers of 64 x 64 x 4 bytes alternate, whatever the depth.
 // CHECK: step 0: {{.*}}(input 0, weight 0..16384, arena [[A:[0-9]+]]..[[AE:[0-9]+]])
 // CHECK: step 1: {{.*}}(arena [[A]]..[[AE]], weight 16384..32768, arena [[B:[0-9]+]]..[[BE:[0-9]+]])
 // CHECK: step 2: {{.*}}(arena [[B]]..[[BE]], weight 32768..49152, arena [[A]]..[[AE]])
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 
 // -----
 
-// What the model returns as it came in is copied, once per result.
+// An input that the model returns is copied, once for each result.
 // CHECK-COUNT-2: step {{.*}}copy{{.*}}(input 0, output
 // CHECK: steps 2,
 func.func @main(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {

@@ -115,7 +115,7 @@ func.func @panels(%x: tensor<6x4xf32>, %w0: tensor<4x8xf32> {tessera.weight = 0 
 #id = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>
 
-// Followed by different operations: merged, neither would have its epilogue.
+// Different operations follow: after a merge, neither would have its epilogue.
 // CHECK-LABEL: @different_epilogues
 // CHECK-NOT: tensor.concat
 // CHECK-COUNT-2: arith.mulf
@@ -147,7 +147,7 @@ func.func @different_epilogues(%x: tensor<6x4xf32>, %w0: tensor<4x8xf32> {tesser
 #id = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>
 
-// A weight of run time would have to be copied to stand beside the other.
+// A run-time weight would have to be copied next to the other.
 // CHECK-LABEL: @run_time_weight
 // CHECK-NOT: tensor.concat
 // CHECK-COUNT-2: arith.mulf

@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-narrow-pads -canonicalize | FileCheck %s
 
-// One block of channels: what follows reads the padding without the dimension, so the padding has none.
+// One block of channels: readers of the padding ignore the unit dimension, so the padding drops it.
 // CHECK-LABEL: @before_a_view
 // CHECK-SAME: %[[X:.*]]: tensor<1x6x7x16xf32>
 // CHECK: %[[P:.*]] = tensor.pad %[[X]] low[0, 1, 2, 0] high[0, 1, 0, 0]
@@ -20,7 +20,7 @@ func.func @before_a_view(%x: tensor<1x6x7x16xf32>) -> tensor<1x8x9x16xf32> {
 
 // -----
 
-// Where nobody sees it without, it stays.
+// If no reader ignores it, it stays.
 // CHECK-LABEL: @as_it_is
 // CHECK: tensor.pad %{{.*}} low[0, 0, 1, 1, 0] high[0, 0, 1, 1, 0]
 // CHECK-NOT: tensor.collapse_shape
@@ -35,7 +35,7 @@ func.func @as_it_is(%x: tensor<1x1x6x7x16xf32>) -> tensor<1x1x8x9x16xf32> {
 
 // -----
 
-// A dimension of extent one that is padded is no longer one.
+// A unit dimension that is padded is no unit dimension afterwards.
 // CHECK-LABEL: @padded_itself
 // CHECK: tensor.pad %{{.*}} low[0, 1, 0] high[0, 0, 0]
 func.func @padded_itself(%x: tensor<5x4xf32>) -> tensor<10x4xf32> {

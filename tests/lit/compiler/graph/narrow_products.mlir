@@ -35,7 +35,7 @@ func.func @activations(%x: tensor<4x2xi8>) -> tensor<4x2xi32> {
 
 // -----
 
-// Signed activations are turned to what the instruction takes, where they are loaded; 128 of them are taken back.
+// Signed activations get their sign bits flipped when they are loaded; the added 128 is subtracted from the sums.
 // CHECK-LABEL: func @signs
 // CHECK-DAG: arith.constant 128 : i32
 // CHECK: %[[TURNED:.*]] = arith.xori %{{.*}}, %{{.*}} : i8
@@ -62,7 +62,7 @@ func.func @signs(%x: tensor<4x2xi8>) -> tensor<4x2xi32> {
 
 // -----
 
-// A zero point that varies along the sum cannot be taken out of it.
+// A zero point that varies along the reduction cannot be taken out of it.
 // CHECK-LABEL: func @varies_along_the_sum
 // CHECK: ^bb0(%{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i32):
 // CHECK-NEXT: arith.muli
@@ -89,7 +89,7 @@ func.func @varies_along_the_sum(%x: tensor<4x2xi8>, %z: tensor<2xi8>, %w: tensor
 
 // -----
 
-// Sums of products with such differences wrap in 32 bits, where floats do not: they stay what they are.
+// Sums of products with such differences wrap in 32 bits, and floats do not: unchanged.
 // CHECK-LABEL: func @zero_point_of_32_bits
 // CHECK: ^bb0(%{{.*}}: f32, %{{.*}}: f32, %{{.*}}: f32):
 // CHECK-NEXT: arith.mulf
@@ -123,7 +123,7 @@ func.func @zero_point_of_32_bits(%x: tensor<2x4xi8>) -> tensor<2x2xf32> {
 
 // -----
 
-// A zero point that is found at run time becomes the border: subtracted before the padding and added behind it.
+// A zero point computed at run time becomes the border: subtracted before the padding and added after it.
 // CHECK-LABEL: func @border
 // CHECK-SAME: (%[[X:.*]]: tensor<5x3xi8>, %[[ZERO:.*]]: tensor<i8>)
 // CHECK: %[[LESS:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[ZERO]] : tensor<5x3xi8>, tensor<i8>)
@@ -162,7 +162,7 @@ func.func @border(%x: tensor<5x3xi8>, %z: tensor<i8>) -> tensor<8x2xi32> {
 
 // -----
 
-// A zero point of weights is taken out by sums over windows: of all channels first, then of the window.
+// A zero point of weights is taken out by sums over windows: first over all channels, then over the window.
 // CHECK-LABEL: func @windows
 // CHECK-SAME: (%[[X:.*]]: tensor<4x9xi8>, %[[W:.*]]: tensor<2x4x3xi8>)
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %[[W]] : tensor<4x9xi8>, tensor<2x4x3xi8>)

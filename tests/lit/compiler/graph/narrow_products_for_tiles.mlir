@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-narrow-products-for-tiles -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
 
-// Tiles take any signs: nothing is turned where half of one is filled.
+// Tiles accept all signs: no sign bits are flipped if half of a tile is filled.
 // CHECK-LABEL: func @half_a_tile
 // CHECK-NOT: arith.xori
 // CHECK: arith.extsi
@@ -29,7 +29,7 @@ func.func @half_a_tile(%x: tensor<8x32xi8>) -> tensor<8x8xi32> {
 
 // -----
 
-// Vectors are to run what fills less of a tile: as their instruction takes the operands.
+// Products that fill less of a tile run on vectors: the operands get the form of that instruction.
 // CHECK-LABEL: func @few_rows
 // CHECK: arith.xori
 // CHECK: arith.extui

@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-nest-concats | FileCheck %s
 
-// A dense block concatenates all it has each time; nested, every part is placed once.
+// A dense block concatenates all earlier results each time; nested, each part is placed once.
 // CHECK-LABEL: @dense
 // CHECK: %[[A:.*]] = tensor.concat dim(1) %arg0, %arg1
 // CHECK: %[[B:.*]] = tensor.concat dim(1) %[[A]], %arg2
@@ -15,7 +15,7 @@ func.func @dense(%a: tensor<1x2x3xf32>, %b: tensor<1x2x3xf32>, %c: tensor<1x2x3x
 
 // -----
 
-// Another dimension, or another order, is another tensor.
+// Another dimension, or another order, gives another tensor.
 // CHECK-LABEL: @others
 // CHECK: tensor.concat dim(2) %arg0, %arg1
 // CHECK: tensor.concat dim(1) %arg0, %arg1, %arg2

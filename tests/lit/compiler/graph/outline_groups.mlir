@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-outline-groups | FileCheck %s
 
-// A product takes along what follows it at the same points; a slice becomes part of the reader, whose argument is
-// the whole.
+// A product's group includes the elementwise operations at the same points. A slice becomes part of the reader, whose
+// argument is the whole tensor.
 // CHECK-LABEL: func.func @main(
 // CHECK: func.func @main_group_0(%[[X:.*]]: tensor<6x12xf32>, %{{.*}}: tensor<4x8xf32>) -> tensor<6x8xf32>
 // CHECK: tensor.extract_slice %[[X]][0, 4] [6, 4] [1, 1]
@@ -20,7 +20,7 @@ func.func @main(%x: tensor<6x12xf32>, %w: tensor<4x8xf32>) -> tensor<6x8xf32> {
 
 // -----
 
-// Somebody else reads the product: the elementwise operation is a group of its own.
+// Another operation reads the product: the elementwise operation is a separate group.
 // CHECK-LABEL: func.func @main(
 // CHECK: func.func @main_group_0
 // CHECK: arith.mulf

@@ -26,7 +26,7 @@ func.func @too_narrow(%x: tensor<5x17xf32>, %w: tensor<17x10xf32> {tessera.weigh
 
 // -----
 
-// [N, K], as exporters write fully connected layers: panels all the same.
+// [N, K], as exporters write fully connected layers: packed to the same panels.
 // CHECK-LABEL: @transposed_weights
 // CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<3x17x32xf32>) outs({{.*}} : tensor<5x3x32xf32>)
 func.func @transposed_weights(%x: tensor<5x17xf32>, %w: tensor<96x17xf32> {tessera.weight = 0 : i64}) -> tensor<5x96xf32> {
@@ -40,7 +40,7 @@ func.func @transposed_weights(%x: tensor<5x17xf32>, %w: tensor<96x17xf32> {tesse
 
 // -----
 
-// Packing a matrix of run time would be a copy.
+// Packing a run-time matrix would be a copy.
 // CHECK-LABEL: @run_time_matrix
 // CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<17x96xf32>) outs({{.*}} : tensor<5x96xf32>)
 func.func @run_time_matrix(%x: tensor<5x17xf32>, %w: tensor<17x96xf32>) -> tensor<5x96xf32> {
@@ -53,7 +53,7 @@ func.func @run_time_matrix(%x: tensor<5x17xf32>, %w: tensor<17x96xf32>) -> tenso
 
 // -----
 
-// Many rows, and columns that no width divides: the last panel is filled up, its columns are cut off.
+// Many rows, and columns that no width divides: the last panel is padded, and its extra columns are sliced off.
 // CHECK-LABEL: @filled_up
 // CHECK: ins({{.*}} : tensor<48x5xf32>, tensor<17x5x16xf32>) outs({{.*}} : tensor<48x17x16xf32>)
 // CHECK: tensor.extract_slice {{.*}}[0, 0] [48, 263] [1, 1] : tensor<48x272xf32> to tensor<48x263xf32>
@@ -67,7 +67,7 @@ func.func @filled_up(%x: tensor<48x5xf32>, %w: tensor<5x263xf32> {tessera.weight
 
 // -----
 
-// Half empty vectors: what follows, and its constant, are filled up as well, and cut behind.
+// Half empty vectors: the following operation and its constant are padded too, and sliced afterwards.
 // CHECK-LABEL: @filled_up_with_its_bias
 // CHECK: ins({{.*}} : tensor<48x40xf32>, tensor<5x40x16xf32>) outs({{.*}} : tensor<48x5x16xf32>)
 // CHECK: tensor.pad {{.*}} high[8]
@@ -90,7 +90,7 @@ func.func @filled_up_with_its_bias(%x: tensor<48x40xf32>, %w: tensor<40x72xf32> 
 
 // -----
 
-// No integers are divided by the zeros of what is cut off.
+// Integers are not divided by the zeros of padded columns.
 // CHECK-LABEL: @no_division_by_what_fills_up
 // CHECK: tensor.extract_slice {{.*}} : tensor<48x80xi32> to tensor<48x72xi32>
 // CHECK: divsi

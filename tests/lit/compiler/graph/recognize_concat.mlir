@@ -24,7 +24,7 @@ func.func @gap(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x7xf32> {
 
 // -----
 
-// Written over something that holds values: not a concatenation.
+// Written over a tensor that holds values: not a concatenation.
 // CHECK-LABEL: @over_values
 // CHECK-NOT: tensor.concat
 func.func @over_values(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>, %z: tensor<2x7xf32>) -> tensor<2x7xf32> {
@@ -35,7 +35,7 @@ func.func @over_values(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>, %z: tensor<2x7x
 
 // -----
 
-// Somebody reads the half-filled tensor.
+// Another operation reads the partially filled tensor.
 // CHECK-LABEL: @half_filled
 // CHECK-NOT: tensor.concat
 func.func @half_filled(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) -> (tensor<2x7xf32>, tensor<2x7xf32>) {

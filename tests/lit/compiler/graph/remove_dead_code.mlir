@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-remove-dead-code | FileCheck %s
 
-// A chain that ends nowhere goes as a whole, with the empty tensors it was written to.
+// A chain without users is removed as a whole, with its empty destination tensors.
 // CHECK-LABEL: @chain
 // CHECK-NEXT: return
 func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -12,7 +12,7 @@ func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Read by a result, however indirectly: stays.
+// Read by a result, even indirectly: stays.
 // CHECK-LABEL: @alive
 // CHECK: linalg.exp
 func.func @alive(%x: tensor<4xf32>) -> tensor<2x2xf32> {

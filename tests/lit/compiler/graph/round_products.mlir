@@ -5,7 +5,7 @@
 #out = affine_map<(i, j, k) -> (i, j)>
 #id = affine_map<(i, j) -> (i, j)>
 
-// Both operands are rounded; what a sum beside the product reads is the rounded activation too.
+// Both operands are rounded; a sum that reads the same activation reads the rounded one too.
 // CHECK-LABEL: func @shared_activation
 // CHECK: %[[EXP:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<5x8xf32>)
 // CHECK: math.exp
@@ -42,7 +42,7 @@ func.func @shared_activation(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
 
 // -----
 
-// Two activations: nothing is rounded.
+// Two activations: not rounded.
 // CHECK-LABEL: func @two_activations
 // CHECK-NOT: bf16
 // CHECK: return
@@ -61,7 +61,7 @@ func.func @two_activations(%x: tensor<5x8xf32>, %w: tensor<8x8xf32>) -> tensor<5
 
 // -----
 
-// Padded with zeros: rounded before.
+// Padded with zeros: rounded before the padding.
 // CHECK-LABEL: func @padded
 // CHECK: arith.truncf %{{.*}} : f32 to bf16
 // CHECK: tensor.pad {{.*}}

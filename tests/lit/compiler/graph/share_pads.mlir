@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-share-pads -canonicalize | FileCheck %s
 
-// The other reader reads inside the padded tensor, so that the producer can write there and nowhere else.
+// The other reader reads a slice of the padded tensor, so that the producer writes only there.
 // CHECK-LABEL: @also_read
 // CHECK: %[[A:.*]] = linalg.generic
 // CHECK: %[[P:.*]] = tensor.pad %[[A]] low[1, 1] high[2, 2]
@@ -20,7 +20,7 @@ func.func @also_read(%x: tensor<4x8xf32>) -> (tensor<7x11xf32>, tensor<4x8xf32>)
 
 // -----
 
-// The smaller of two paddings lies in the larger one.
+// The smaller of two paddings is a slice of the larger one.
 // CHECK-LABEL: @two_amounts
 // CHECK-COUNT-1: tensor.pad
 // CHECK-NOT: tensor.pad
@@ -42,7 +42,7 @@ func.func @two_amounts(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<8xf32>) {
 
 // -----
 
-// The smaller one stands right behind the larger one and goes; the reader's slice comes after that.
+// The smaller padding directly after the larger one is removed; the reader's slice comes after the larger one.
 // CHECK-LABEL: @two_amounts_and_a_reader
 // CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[2] high[2]
 // CHECK-DAG: tensor.extract_slice %[[P]][1] [6] [1] : tensor<8xf32> to tensor<6xf32>
@@ -88,7 +88,7 @@ func.func @two_values(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<8xf32>) {
 
 // -----
 
-// A result of the model must lie in the caller's buffer, dense.
+// A result of the model must be dense in the caller's buffer.
 // CHECK-LABEL: @returned
 // CHECK-NOT: tensor.extract_slice
 func.func @returned(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
@@ -104,7 +104,7 @@ func.func @returned(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
 
 // -----
 
-// An input lies where the caller put it: padding it is a copy in any case.
+// An input is in the caller's buffer: padding it is a copy in any case.
 // CHECK-LABEL: @input
 // CHECK-NOT: tensor.extract_slice
 func.func @input(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
@@ -120,7 +120,7 @@ func.func @input(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<6xf32>) {
 
 // -----
 
-// What has no elements has no inside that could be read.
+// An empty tensor has no interior to slice.
 // CHECK-LABEL: @nothing
 // CHECK-NOT: tensor.extract_slice
 func.func @nothing(%x: tensor<0x5xf32>) -> (tensor<0x8xf32>, tensor<0x5xf32>) {

@@ -13,7 +13,7 @@ func.func @there_and_back(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
 
 // -----
 
-// The pair meets through the elementwise operation between; the vector follows the dimension it varies along.
+// The pair cancels through the elementwise operation between; the vector follows its dimension.
 // CHECK-DAG: #[[MIDDLE:.*]] = affine_map<(d0, d1, d2) -> (d1)>
 // CHECK-LABEL: @through_elementwise
 // CHECK-COUNT-1: linalg.generic {indexing_maps = [#{{.*}}, #[[MIDDLE]], #{{.*}}]
@@ -35,7 +35,7 @@ func.func @through_elementwise(%x: tensor<2x3x4xf32>, %v: tensor<3xf32>) -> tens
 
 // -----
 
-// The other operand is read in the order of the result: moving the transpose would only change which one is not.
+// The other operand has the order of the result: moving the transpose would only move the cost to that operand.
 // CHECK-LABEL: @residual
 // CHECK: linalg.generic {{.*}} ins(%arg0
 // CHECK: linalg.generic {{.*}} ins(%{{.*}}, %arg1
@@ -60,7 +60,7 @@ func.func @unit_dimension(%x: tensor<1x3x4xf32>) -> tensor<3x1x4xf32> {
 
 // -----
 
-// Through a merge of dimensions that the second transpose keeps together.
+// Cancels through a merge of dimensions that the second transpose keeps together.
 // CHECK-LABEL: @through_merge
 // CHECK-NOT: linalg.generic
 // CHECK: tensor.collapse_shape %arg0
@@ -76,7 +76,7 @@ func.func @through_merge(%x: tensor<2x3x4xf32>) -> tensor<6x4xf32> {
 
 // -----
 
-// A merge across what the first transpose parted moves elements for good.
+// A merge of dimensions that the first transpose separated really moves elements.
 // CHECK-LABEL: @merge_of_transposed
 // CHECK: linalg.generic
 func.func @merge_of_transposed(%x: tensor<2x3x4xf32>) -> tensor<2x12xf32> {
@@ -108,7 +108,7 @@ func.func @slices(%x: tensor<20xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tens
 
 // -----
 
-// A slice across two parts, and one with padding in it, are no slice of one tensor.
+// A slice across two parts, and a slice that includes padding, are no slice of one tensor.
 // CHECK-LABEL: @across
 // CHECK: tensor.concat
 // CHECK: tensor.pad
@@ -151,7 +151,7 @@ func.func @joined(%x: tensor<6xf32>, %y: tensor<4xf32>) -> (tensor<6xf32>, tenso
 
 // -----
 
-// Different values around: two paddings.
+// Different padding values: two paddings.
 // CHECK-LABEL: @two_values
 // CHECK-COUNT-2: tensor.pad
 func.func @two_values(%y: tensor<4xf32>) -> tensor<8xf32> {

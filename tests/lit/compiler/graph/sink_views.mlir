@@ -24,7 +24,7 @@ func.func @behind(%x: tensor<6x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8xf32>) -
 
 // -----
 
-// A view of an argument stands in nobody's way.
+// A view of an argument does not prevent fusion.
 // CHECK-LABEL: @argument
 // CHECK: tensor.expand_shape %{{.*}} : tensor<6x8xf32> into tensor<2x3x8xf32>
 // CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<2x3x8xf32>)

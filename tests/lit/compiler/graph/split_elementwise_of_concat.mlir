@@ -28,7 +28,7 @@ func.func @parts(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>, %v: tensor<7xf32>) ->
 
 // -----
 
-// Inputs of the model are joined: nobody could do the operation earlier.
+// Model inputs are concatenated: no producer could take the operation.
 // CHECK-LABEL: @inputs
 // CHECK: tensor.concat
 // CHECK-COUNT-1: linalg.generic
@@ -42,7 +42,7 @@ func.func @inputs(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) -> tensor<2x7xf32> {
 
 // -----
 
-// The concatenation is read by another as well, which needs it as it is.
+// Another operation reads the concatenation unchanged.
 // CHECK-LABEL: @two_readers
 // CHECK: tensor.concat
 // CHECK-NEXT: tensor.empty

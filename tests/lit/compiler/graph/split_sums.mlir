@@ -1,6 +1,6 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-split-sums -canonicalize -cse | FileCheck %s
 
-// The sum of a long vector: a part for each of eight cores, and their sum.
+// The sum of a long vector: a part for each of eight cores, then the sum of the parts.
 // CHECK-LABEL: @sum
 // CHECK: %[[X:.*]] = tensor.expand_shape %arg0 {{\[\[}}0, 1]] output_shape [8, 131072]
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%[[X]] : tensor<8x131072xf32>)
@@ -16,7 +16,7 @@ func.func @sum(%x: tensor<1048576xf32>) -> tensor<f32> {
 
 // -----
 
-// Split-K: both operands are cut along the sum; five steps are left over, and summed on their own.
+// Split-K: both operands are split along the reduction; five steps are left and summed separately.
 // CHECK-LABEL: @product
 // CHECK: %[[A:.*]] = tensor.extract_slice %arg0[0, 0] [4, 1000000] [1, 1]
 // CHECK: tensor.expand_shape %[[A]] {{\[\[}}0], [1, 2]] output_shape [4, 8, 125000]
@@ -38,7 +38,7 @@ func.func @product(%a: tensor<4x1000005xf32>, %b: tensor<1000005x4xf32>) -> tens
 
 // -----
 
-// Every core has rows of its own.
+// Each core has rows of its own, so nothing is split.
 // CHECK-LABEL: @rows
 // CHECK-COUNT-1: linalg.generic
 // CHECK-NOT: linalg.generic

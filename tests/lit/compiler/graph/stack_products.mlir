@@ -28,7 +28,7 @@ func.func @steps(%x: tensor<2x3x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 
 
 // -----
 
-// Slices of rows of a matrix: nothing to collapse.
+// Slices of rows of a matrix: there is no dimension to collapse.
 // CHECK-LABEL: @rows
 // CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<5x4xf32>, tensor<4x8xf32>)
 // CHECK: tensor.extract_slice %{{.*}}[0, 0] [2, 8] [1, 1]
@@ -50,7 +50,7 @@ func.func @rows(%x: tensor<5x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i
 
 // -----
 
-// Half of the rows would be computed for nobody.
+// Half of the computed rows would be unused.
 // CHECK-LABEL: @few
 // CHECK-COUNT-2: ins(%{{.*}}, %arg1 : tensor<2x4xf32>, tensor<4x8xf32>)
 func.func @few(%x: tensor<8x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i64}) -> (tensor<2x8xf32>, tensor<2x8xf32>) {
@@ -68,7 +68,7 @@ func.func @few(%x: tensor<8x4xf32>, %w: tensor<4x8xf32> {tessera.weight = 0 : i6
 
 // -----
 
-// Weights of their own, a result that is returned, a cut through the reduced dimension: each stays as it is.
+// Different weights, a returned result, a slice through the reduction dimension: all unchanged.
 // CHECK-LABEL: @different
 // CHECK-COUNT-2: ins(%{{.*}} : tensor<2x4xf32>, tensor<4x8xf32>)
 // CHECK-COUNT-2: ins(%{{.*}} : tensor<4x2xf32>, tensor<2x8xf32>)

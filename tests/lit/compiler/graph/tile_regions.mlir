@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="near=262144" | FileCheck %s
 
-// Normalized rows and a thin product: little arithmetic, and more than the core holds. Slice by slice the rows
-// never leave it.
+// Normalized rows and a thin product: little arithmetic, and more data than the core's cache holds. Slice by slice the
+// rows never leave it.
 // CHECK: tile-region taken: 2 groups in {{[0-9]+}} slices of {{[0-9]+}}x{{[0-9]+}} in L2
 // CHECK: func.func @main_group_0{{.*}}tessera.slices = "d0:{{[0-9]+}}"
 // CHECK-NOT: main_group_1
@@ -29,7 +29,7 @@ func.func @main(%x: tensor<8192x64xf32>, %w: tensor<64x16xf32>) -> tensor<8192x1
 
 // -----
 
-// A sum over the whole map bounds a region: its row is all there is to cut.
+// A sum over the whole map ends a region: its one row leaves nothing to slice.
 // CHECK-NOT: tile-region taken
 // CHECK: func.func @main_group_0
 // CHECK-NOT: tessera.slices

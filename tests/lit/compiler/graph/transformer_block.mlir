@@ -1,8 +1,8 @@
 // RUN: tessera-opt %s -tessera-plan | FileCheck %s
 
-// Multi-head attention as exporters write it: projections, heads split by a reshape and a transpose (keys by another
-// one), scores, values, heads merged, output projection. Queries, keys and values are one product; splitting and
-// merging the heads moves nothing, nor does turning the keys.
+// Multi-head attention as exporters write it: projections, heads split by a reshape and a transpose (a different one
+// for keys), scores, values, heads merged, output projection. Queries, keys and values are one product; splitting and
+// merging heads, and transposing keys, moves no data.
 // CHECK: rewrite merge-products: 2
 // CHECK: rewrite absorb-transposes: 4
 // CHECK: step 0: matmul 8x96x32 + add

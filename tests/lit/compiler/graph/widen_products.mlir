@@ -1,7 +1,7 @@
 // RUN: tessera-opt %s -split-input-file -tessera-widen-products-avx2 | FileCheck %s
 // RUN: tessera-opt %s -split-input-file -tessera-widen-products-avx2 -tessera-interleave-products | FileCheck %s --check-prefix=PAIRS
 
-// Weights of which many pairs are wide: both operands become 16 bits, the padding behind the conversion.
+// Weights with many wide pairs: both operands become 16 bits, and the padding moves after the conversion.
 // CHECK-LABEL: func @wide_weights
 // CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<1000x254xi8>) outs(%{{.*}} : tensor<1000x254xi16>)
 // CHECK: arith.extui %{{.*}} : i8 to i16
@@ -39,7 +39,7 @@ func.func @wide_weights(%x: tensor<1000x254xi8>) -> tensor<1000x512xi32> {
 
 // -----
 
-// No pair of these could saturate: they stay for the instruction that adds up pairs of bytes.
+// No pair of these can saturate: they keep the instruction that sums pairs of bytes.
 // CHECK-LABEL: func @narrow_weights
 // CHECK-NOT: i16
 // CHECK: return
@@ -61,7 +61,7 @@ func.func @narrow_weights(%x: tensor<1000x256xi8>) -> tensor<1000x512xi32> {
 
 // -----
 
-// One row reads each weight once: twice the bytes take longer than the multiplications gain.
+// A single row reads each weight once: reading twice the bytes costs more than the multiplications gain.
 // CHECK-LABEL: func @one_row
 // CHECK-NOT: i16
 // CHECK: return
@@ -83,7 +83,7 @@ func.func @one_row(%x: tensor<1x4096xi8>) -> tensor<1x4096xi32> {
 
 // -----
 
-// Signed activations whose sign bit the product turns first: the conversion turns it.
+// Signed activations whose sign bit the product flips first: the conversion flips it.
 // CHECK-LABEL: func @turned_activations
 // CHECK: arith.xori
 // CHECK: arith.extui %{{.*}} : i8 to i16

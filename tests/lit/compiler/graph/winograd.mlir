@@ -4,8 +4,8 @@
 #filter = affine_map<(n, k, y, x, i, c, r, s, j) -> (k, c, r, s, j, i)>
 #out = affine_map<(n, k, y, x, i, c, r, s, j) -> (n, k, y, x, i)>
 
-// Blocks of 4 x 4 results from 6 x 6 inputs: both transforms and the product for 36 positions. The filters' transform
-// depends on weights alone.
+// Blocks of 4 x 4 results from 6 x 6 inputs: both transforms, and the product for 36 positions. The filters' transform
+// depends only on weights.
 // CHECK-LABEL: @whole_blocks
 // CHECK-SAME: %[[X:.*]]: tensor<1x8x58x58x16xf32>, %[[W:.*]]: tensor<8x8x3x3x16x16xf32>
 // CHECK: %[[U:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}}, %[[W]] : tensor<6x3xf32>, tensor<6x3xf32>
@@ -41,7 +41,7 @@ func.func @whole_blocks(%x: tensor<1x8x58x58x16xf32>, %w: tensor<8x8x3x3x16x16xf
 #filter = affine_map<(n, k, y, x, i, c, r, s, j) -> (k, c, r, s, j, i)>
 #out = affine_map<(n, k, y, x, i, c, r, s, j) -> (n, k, y, x, i)>
 
-// 26 x 27 results are 7 x 7 blocks: the one padding grows, what is too much is cut off.
+// 26 x 27 results are 7 x 7 blocks: the existing padding grows, and extra results are sliced off.
 // CHECK-LABEL: @odd_extents
 // CHECK-COUNT-1: tensor.pad %{{.*}} low[0, 0, 1, 1, 0] high[0, 0, 3, 2, 0]
 // CHECK-NOT: tensor.pad
@@ -73,7 +73,7 @@ func.func @odd_extents(%x: tensor<1x8x26x27x16xf32>, %w: tensor<8x8x3x3x16x16xf3
 #filter = affine_map<(n, k, y, x, i, c, r, s, j) -> (k, c, r, s, j, i)>
 #out = affine_map<(n, k, y, x, i, c, r, s, j) -> (n, k, y, x, i)>
 
-// Too few blocks for the larger filters: stays as it is.
+// Too few blocks to pay for the larger filters: unchanged.
 // CHECK-LABEL: @few_blocks
 // CHECK-NOT: tessera.stage_of
 // CHECK: return
@@ -99,7 +99,7 @@ func.func @few_blocks(%x: tensor<1x8x6x6x16xf32>, %w: tensor<8x8x3x3x16x16xf32> 
 #filter = affine_map<(n, k, y, x, i, c, r, s, j) -> (k, c, r, s, j, i)>
 #out = affine_map<(n, k, y, x, i, c, r, s, j) -> (n, k, y, x, i)>
 
-// A stride of two, and filters that are no weights.
+// A stride of two, and filters that are not constant.
 // CHECK-LABEL: @strided
 // CHECK-NOT: tessera.stage_of
 // CHECK-LABEL: @filters_from_outside
@@ -142,7 +142,7 @@ func.func @filters_from_outside(%x: tensor<1x8x58x58x16xf32>, %w: tensor<8x8x3x3
 #filter = affine_map<(n, y, x, i, r, s, j) -> (r, s, j, i)>
 #out = affine_map<(n, y, x, i, r, s, j) -> (n, y, x, i)>
 
-// All channels in one block: no loop goes over blocks, in no stage. The one padding grows where it is, behind the view.
+// All channels in one block: no stage has a loop over blocks. The existing padding grows in place, after the view.
 // CHECK-LABEL: @one_block
 // CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[0, 0, 1, 1, 0] high[0, 0, 3, 2, 0]
 // CHECK: %[[X:.*]] = tensor.collapse_shape %[[P]]
