@@ -152,7 +152,7 @@ def a_local_server_of_another_build_is_not_used(service):
 
 
 def a_local_command_outlives_the_server_that_another_ended(service):
-    """The client starts its own service in the same folder, where the acknowledged job continues."""
+    """The client starts its own service in the same folder, and the acknowledged job continues there."""
     service.stop()
     service._arguments = ["--workers", "0"]
     service.start()

@@ -1,17 +1,16 @@
 """Whether a result is right: bounds from types and sum lengths, and conditioning (clients/docs/design/fuzzing.md).
 
 1. The bound. Sums of n terms in another order differ by about sqrt(n) roundings, and a step adds a few. In ulps of the
-type, relative
-   to the largest magnitude of the result: 8 + 2 sqrt(n) for each step up to the value, and at most 1e-4 for f32; 1e-12 for f64.
-   Integers and booleans are equal; NaN and infinities are where the reference has them.
+   type, relative to the largest magnitude of the result: 8 + 2 sqrt(n) for each step up to the value, and at most 1e-4
+   for f32; 1e-12 for f64. Integers and booleans are equal; NaN and infinities are where the reference has them.
 2. Conditioning decides about results beyond the bound. A step function, a cancellation or a pole magnifies correct
-rounding. The
-   reference computes the case several more times, with noise of the bound's size on each rounded value: between steps, within
-   steps of several nodes, and in bodies of control flow, where a bound relative to the result is too small. Three runs are
-   special. In one, values within noise of an integer become that integer, as another rounding order may make them and drawn
-   noise never does: zero after a cancellation, one at a function's limit, which are poles and steps of later functions. In one
-   all noise goes upwards and in one towards zero: a value at the edge of a domain (acosh at 1, atanh at 1 and -1) is outside
-   on one side, and drawn noise may push it out in all runs. An element may differ by as much as these runs differ.
+   rounding. The reference computes the case several more times, with noise of the bound's size on each rounded value,
+   between steps, within steps of several nodes, and in bodies of control flow: there a bound relative to the result is
+   too small. Three runs are special. In one, values within noise of an integer become that integer, as another rounding
+   order may make them and drawn noise never does: zero after a cancellation, one at a function's limit, which are poles
+   and steps of later functions. In one all noise goes upwards and in one towards zero: a value at the edge of a domain
+   (acosh at 1, atanh at 1 and -1) is outside on one side, and drawn noise may push it out in all runs. An element may
+   differ by as much as these runs differ.
 """
 
 import dataclasses
