@@ -105,14 +105,14 @@ def page():
     versions, newest = operator_table()
     added = sorted(name for name in versions if name not in schemas_at(defs.onnx_opset_version()))
     return "\n".join([
-        "# What of ONNX is compiled", "",
-        "Made by `coverage_suite.py --update` of the importer's table, ONNX's definitions up to set "
-        f"{defs.onnx_opset_version()} and its cases. Every refusal is an error that names the node, what was found and what is accepted.",
-        "An attribute that no code reads is refused by name, since leaving it out could change the result.", "",
+        "# ONNX coverage", "",
+        "`coverage_suite.py --update` writes this page from the importer's table, ONNX's definitions up to operator set "
+        f"{defs.onnx_opset_version()}, and its test cases. Each rejection is an error that names the node, the found value and the accepted",
+        "ones. An attribute that no code reads is rejected by name, because ignoring it could change the result.", "",
         "## By operator set", "", *by_version(versions), "",
-        f"Sets {defs.onnx_opset_version() + 1} to {newest} beyond these: {', '.join(added)}.", "",
+        f"Also compiled, from newer operator sets up to {newest} and from experimental ones: {', '.join(added)}.", "",
         "## By operator", "",
-        f"Cases are ONNX's own of one node (up to set {defs.onnx_opset_version()}) that pass here, in the importer and in the whole product.", "",
+        f"Cases are ONNX's own tests of one node (up to operator set {defs.onnx_opset_version()}) that pass in the importer and in the whole product.", "",
         *by_operator(versions), "",
         "## Cases of newer releases that do not pass", "", *by_reason(), ""])
 
@@ -123,7 +123,7 @@ def main():
         PAGE.write_text(text)
         return 0
     difference = list(difflib.unified_diff(PAGE.read_text().splitlines(), text.splitlines(), "COVERAGE.md", "as it is", lineterm=""))
-    print("\n".join(difference) or "ok COVERAGE.md is what coverage_suite.py makes")
+    print("\n".join(difference) or "ok COVERAGE.md is up to date")
     print(f"coverage: {int(not difference)} passed, {int(bool(difference))} failed")
     return 1 if difference else 0
 

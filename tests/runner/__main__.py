@@ -14,14 +14,14 @@ import turns
 def parse():
     parser = argparse.ArgumentParser(prog="tests/run", description="Builds and tests Tessera.")
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
-    parser.add_argument("--large", action="store_true", help="also suites marked large, which take longer than all others")
+    parser.add_argument("--large", action="store_true", help="also suites marked large: networks at full size")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy, latest changes first")
     parser.add_argument("--turn", nargs="?", const="drawn", default="", choices=("drawn", *turns.GROUPS),
-                        help="also a group of tests once more, built anew under a sanitizer or as on a host with AVX2 alone; "
-                             "without a name the one that the commit draws")
-    parser.add_argument("--avx2", action="store_true", help="all tests as on a host with AVX2 alone")
+                        help="also run a group of tests again, rebuilt with a sanitizer or on a host limited to AVX2; "
+                             "without a name the commit selects the group")
+    parser.add_argument("--avx2", action="store_true", help="all tests as on a host limited to AVX2")
     parser.add_argument("--within", type=float, metavar="MINUTES",
-                        help="the turn and clang-tidy, which come last, take no more than tests leave of so many minutes")
+                        help="the group of --turn and clang-tidy, which run last, use only the time that is left of so many minutes")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
