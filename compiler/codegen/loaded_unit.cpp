@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObje
   std::unique_ptr<LoadedUnit> unit(new LoadedUnit);
   auto failed = [](llvm::Error error) { return absl::InternalError(llvm::toString(std::move(error))); };
   auto jit = llvm::orc::LLJITBuilder()
+                 // An object that calls outside of itself must fail to link here, as it does in an artifact.
                  .setLinkProcessSymbolsByDefault(false)
                  .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
                  .create();
@@ -91,6 +92,7 @@ absl::StatusOr<std::unique_ptr<LoadedUnit>> LoadedUnit::load(const v1::BuiltObje
 }
 
 void LoadedUnit::poison() {
+  // All ones is a NaN in every floating-point type.
   std::memset(workspace_.get(), 0xff, workspace_bytes_);
   std::memset(scratch_.get(), 0xff, scratch_bytes_);
 }
@@ -101,6 +103,7 @@ void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
 
 void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pieces) {
   const LoadedPhase& each = phases_[phase];
+  // In reverse order: a grid point that depends on an earlier one gives a wrong result.
   for (int piece = pieces - 1; piece >= 0; --piece) {
     const int64_t lo = each.grid * piece / pieces, hi = each.grid * (piece + 1) / pieces;
     if (lo < hi) each.kernel(operands.data(), lo, hi, workspace_.get(), scratch_.get());
@@ -139,6 +142,7 @@ std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, i
       return {sentence, describeFault(*fault, kernel, sentence, sizeof(sentence))};
     }
     for (size_t i = 0; i < parts.size(); ++i) {
+      // Writes into the padding between an operand's end and its page do not fault; they change the padding's pattern.
       if (const ptrdiff_t at = parts[i]->misplacedWrite(); at != 0) {
         const std::string what = i < operands.size()    ? "operand " + std::to_string(i)
                                  : i == operands.size() ? "the workspace"

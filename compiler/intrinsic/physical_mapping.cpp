@@ -13,6 +13,7 @@ namespace {
 
 std::string baseText(const Nest& software, const std::vector<Group>& groups, const Placement& placement) {
   std::vector<std::string> terms;
+  // Row-major order of the blocks: outer loops first, then the iterations' steps in the statement's block order.
   int64_t weight = saturatedProduct(placement.blocks, placement.block_elements);
   for (int loop : placement.outer) {
     weight /= software.loops[loop].extent;
@@ -36,6 +37,8 @@ int64_t capacityOf(const v1::Target& target, const std::string& memory) {
   return -1;
 }
 
+// An operand's blocks: size from the instruction, order from the nearest transfer, number from the loops outside and
+// the steps of its iterations.
 Placement placementOf(const Nest& software, const Nest& instruction, const v1::Intrinsic& intrinsic, size_t index,
                       const Matching& matching, const std::vector<Group>& groups, const v1::Target& target) {
   const v1::Intrinsic::Operand& operand = intrinsic.operands(static_cast<int>(index));
@@ -56,6 +59,7 @@ Placement placementOf(const Nest& software, const Nest& instruction, const v1::I
   }
   for (const Subscript& subscript : access.subscripts) {
     for (const Subscript::Term& term : subscript.terms) {
+      // Iterations that the transfer does not order follow in the order of subscripts.
       const bool known = std::find(placement.order.begin(), placement.order.end(), term.loop) != placement.order.end();
       if (!known) placement.order.push_back(term.loop);
     }
@@ -90,6 +94,7 @@ const v1::Intrinsic::Transfer* nearestTransfer(const v1::Intrinsic& intrinsic, c
   const v1::Intrinsic::Transfer* out = nullptr;
   for (const auto& transfer : intrinsic.transfers()) {
     if (transfer.operand() != operand.name()) continue;
+    // Sources have a transfer into the memory, results one out of it.
     if (transfer.to() == memory) return &transfer;
     if (transfer.from() == memory) out = &transfer;
   }
@@ -127,6 +132,7 @@ absl::StatusOr<PhysicalMapping> physicalMapping(const Nest& software, const v1::
     if (matching.iteration[i] >= 0) continue;
     mapping.outer.push_back(static_cast<int>(i));
     mapping.calls = saturatedProduct(mapping.calls, software.loops[i].extent);
+    // A sum outside of the instruction, or in several steps of it, needs an instruction that adds to its destination.
     split_sum = split_sum || (software.loops[i].reduction && software.loops[i].extent > 1);
   }
   for (size_t i = 0; i < mapping.groups.size(); ++i) {

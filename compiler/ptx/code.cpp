@@ -28,6 +28,7 @@ Operand operandOf(Code& code, absl::string_view text) {
     }
     int64_t number = 0;
     if (parts.size() > 1 && absl::SimpleAtoi(parts[1], &number)) operand.number = static_cast<uint64_t>(number);
+    // Special registers are names.
   } else if (word.starts_with("%") && !word.starts_with("%tid") && !word.starts_with("%ctaid")) {
     operand.kind = Operand::kRegister;
     operand.reg = code.numberOf(word);
@@ -77,6 +78,7 @@ Code parse(const std::string& text) {
     line.remove_prefix(end);
     int depth = 0;
     std::string word;
+    // Splits at commas outside of lists and addresses.
     for (const char c : std::string(line) + ",") {
       depth += (c == '{' || c == '[') - (c == '}' || c == ']');
       if (c != ',' || depth > 0) {

@@ -8,6 +8,8 @@
 
 namespace tessera::compiler::ptx {
 
+// Loads the tensors' addresses and decomposes thread and block number: lane in group, group in x and y, tile in x and
+// y, then the outer parallel loops.
 void CopyWriter::indices() {
   for (int i = 0; i < 3; ++i) {
     tensors_[i] = fresh("w");
@@ -37,6 +39,7 @@ std::string CopyWriter::swizzled(const Side& side, const std::string& row, const
   const std::string begin = made("mul.lo.s32", row, side.swizzle.row_bytes);
   if (side.columns * side.element_bytes <= side.swizzle.row_bytes)
     return made("add.s32", begin, exchanged(side, row, byte));
+  // Rows longer than a swizzle's row are stored as several panels.
   const std::string panel = made("shr.u32", byte, log2of(side.swizzle.row_bytes));
   const std::string within = made("and.b32", byte, side.swizzle.row_bytes - 1);
   return made("add.s32", made("add.s32", begin, made("mul.lo.s32", panel, side.panelBytes())),
@@ -55,6 +58,7 @@ void CopyWriter::prepareCopies(size_t s) {
   const Side& side = plan_.sources[s];
   Copies& copies = copies_[s];
   const int64_t in_row = side.columns / side.vector, all = side.rows * in_row;
+  // Fewer copies than threads: the others are masked.
   if (all < plan_.threads()) {
     copies.guard = fresh("p");
     line("setp.lt.u32 ", copies.guard, ", ", thread_, ", ", all, ";");
@@ -76,6 +80,8 @@ void CopyWriter::prepareCopies(size_t s) {
     copies.kept.push_back(addressed(constant, index, partsOf(side, side.kept)));
   }
   const std::string byte = made("mul.lo.s32", copies.column, side.element_bytes);
+  // If a thread's rows are whole periods apart, all of them have the same permutation, and one address with constant
+  // offsets is enough.
   const bool repeats = copies.rows_between % side.swizzle.period() == 0;
   for (int64_t n = 0; n < (repeats ? 1 : side.copies); ++n) {
     copies.to.push_back(
@@ -109,6 +115,7 @@ void CopyWriter::copyStage(const std::string& number, const std::string& offset)
       line("and.pred ", there, ", ", within, ", ", copies.within[rows_are_kept ? n : 0], ";");
       const std::string& kept = copies.kept[rows_are_kept ? n : 0];
       const std::string element = fresh("r"), from = fresh("w");
+      // Outside of the operator: reads element 0, which exists, and the copy writes zeros.
       line("selp.b32 ", element, ", ", added.empty() ? kept : made("add.s32", kept, added), ", 0, ", there, ";");
       line("mad.wide.s32 ", from, ", ", element, ", ", side.element_bytes, ", ", tensors_[side.array], ";");
       const bool repeats = copies.to.size() == 1;
@@ -127,6 +134,7 @@ void CopyWriter::copyStage(const std::string& number, const std::string& offset)
       } else {
         const int64_t words = std::max<int64_t>(1, bytes / 4);
         Registers values;
+        // Registers start as zeros and the load is predicated, so that elements outside of the operator are zeros.
         for (int64_t w = 0; w < words; ++w) values.push_back(zero());
         const std::string type = bytes == 1 ? "u8" : bytes == 2 ? "u16" : "b32";
         const std::string wide = words == 1 ? "" : absl::StrCat("v", words, ".");

@@ -27,6 +27,7 @@ absl::StatusOr<std::vector<std::pair<int64_t, int64_t>>> placesOf(
     if (values < 1 || digit.divisor * values > extent) {
       return absl::FailedPreconditionError(absl::StrCat("'", text, "' goes beyond the iteration's ", extent));
     }
+    // A later digit varies faster: each place is extended by all values of the digit.
     std::vector<std::pair<int64_t, int64_t>> next;
     for (const auto& [row, column] : places) {
       for (int64_t value = 0; value < values; ++value) {
@@ -71,6 +72,7 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
     if (!places->ok())
       return absl::FailedPreconditionError(absl::StrCat(what, ": ", std::string(places->status().message())));
   }
+  // Every element exactly once: as many places as elements, and no two of them equal.
   std::set<std::pair<int64_t, int64_t>> held;
   for (const auto& [row, column] : *lanes) {
     fragment.first.push_back(row);
@@ -106,6 +108,8 @@ std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const 
     // Element e of thread t is column column(t, e) of row row(t, e).
     const int parts = turned ? fetch.rows() / part : in_row / part;
     std::vector<std::pair<int64_t, int64_t>> rows(static_cast<size_t>(fetch.rows()));
+    // The first pass takes the beginning of each row from its column 0; the second one compares all other elements with
+    // it.
     for (const bool compare : {false, true}) {
       bool right = true;
       for (int t = 0; t < fragment.threads && right; ++t) {

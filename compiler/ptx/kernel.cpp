@@ -37,6 +37,7 @@ Walk walkOf(const Nest& nest, const intrinsic::Access& access) {
   Walk walk{std::vector<int64_t>(nest.loops.size(), 0), 0};
   const std::vector<int64_t> shape = shapeOf(nest, access);
   for (size_t d = 0; d < shape.size(); ++d) {
+    // Horner's scheme: row-major strides of the subscripts so far.
     for (int64_t& stride : walk.strides) stride *= shape[d];
     walk.constant = walk.constant * shape[d] + access.subscripts[d].constant;
     for (const auto& term : access.subscripts[d].terms)
@@ -63,6 +64,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
     for (Number& number : drawn) {
       const uint64_t bits = random();
       if constexpr (std::is_same_v<Number, double>) {
+        // Uniform in [-1, 1).
         number = simulator::rounded(static_cast<double>(static_cast<int64_t>(bits)) * 0x1p-63, access.dtype);
       } else {
         const int64_t low = std::max<int64_t>(simulator::least(access.dtype), -128);
@@ -84,6 +86,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   Checked checked;
   checked.blocks = std::max<int64_t>(1, fit);
   for (int64_t b = 0; b < checked.blocks; ++b) {
+    // Evenly spread blocks with the first and the last; a single one is the last, which has the edges.
     launch.blocks.push_back(checked.blocks == 1 ? plan.grid() - 1 : b * (plan.grid() - 1) / (checked.blocks - 1));
   }
   TESSERA_ASSIGN_OR_RETURN(checked.run, run(absl::StrCat(heading(target), kernel.text), launch));
@@ -106,6 +109,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
     const auto wrong = [&](const std::string& what) {
       if (++checked.wrong == 1) checked.first_wrong = absl::StrCat("element ", element, what);
     };
+    // Of a partial run, results of other blocks are missing as expected.
     if (!checked.run.written[static_cast<size_t>(element * elementBytes(type))]) {
       if (checked.blocks == plan.grid()) wrong(" is not computed");
       return;
@@ -136,6 +140,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
       const double error = std::fabs(is - sum), share = error / std::max(bound * magnitudes, 1e-300);
       checked.largest_error = std::max(checked.largest_error, std::isnan(error) ? INFINITY : error);
       checked.largest_share = std::max(checked.largest_share, std::isnan(share) ? INFINITY : share);
+      // Written so that NaN counts as wrong.
       if (!(share <= 1)) wrong(absl::StrCat(" is ", is, ", not ", sum));
     } else {
       const int64_t expected = simulator::held(sum, type, v1::Intrinsic::Arithmetic::WRAP);
@@ -156,6 +161,7 @@ absl::Status forEachMapping(const Nest& software, const v1::Target& target, cons
     if (!question.instruction.empty() && intrinsic.name() != question.instruction) continue;
     const absl::StatusOr<Nest> instruction = intrinsic::nestOf(intrinsic);
     if (!instruction.ok()) continue;
+    // The last reason of an instruction is reported if none of its mappings has a kernel.
     std::string reason = absl::StrCat(intrinsic.name(), ": no loops of the operator are its iterations");
     bool used = false;
     const intrinsic::Mappings mappings =
@@ -196,6 +202,7 @@ double boundOf(const Plan& plan) {
   const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *
                            (each_step ? 2.0 * static_cast<double>(plan.sizeOf(plan.r)) : 1) +
                        static_cast<double>(plan.epilogue.size());
+  // (1 + u)^k - 1 without cancellation, plus the last rounding, plus the reference's own error in double precision.
   return std::expm1((calls + 1) * std::log1p(simulator::unitRoundoff(held))) +
          simulator::unitRoundoff(plan.result_type) * 1.001 + products * 0x1p-52;
 }
@@ -237,6 +244,7 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
         TESSERA_ASSIGN_OR_RETURN(const std::vector<PricedTile> fitting,
                                  tilesOf(nest, intrinsic, matching, target, options));
+        // A wider accumulator replaces all narrower ones found so far.
         if (sumBytes(intrinsic) > widest) mappings.clear(), tiles.clear();
         widest = std::max(widest, sumBytes(intrinsic));
         if (sumBytes(intrinsic) < widest) return absl::OkStatus();

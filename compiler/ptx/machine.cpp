@@ -12,6 +12,8 @@
 
 namespace tessera::compiler::ptx {
 
+// Runs each group until it ends or waits at a barrier. A barrier is complete when every group waits or has ended: then
+// all of them resume. A round in which no group can run is the end of the block.
 absl::Status Block::execute() {
   while (true) {
     bool any = false;
@@ -30,6 +32,8 @@ absl::Status Block::execute() {
   }
 }
 
+// The memory serves one line of all banks at a time: accesses of a wide type are split into parts of that size, in the
+// order of threads, as the hardware does.
 void Block::count(SharedTraffic& traffic, const std::vector<int64_t>& addresses, int64_t bytes) {
   const size_t at_once =
       launch_.banks.count == 0
@@ -51,6 +55,7 @@ bool Block::step() {
     if (!group_->products.empty() || !group_->going.empty()) return fail("products are not waited for");
     return group_->ended = true;
   }
+  // Groups have no divergent branches: a kernel that needs them uses predicates.
   if (op == "bra") {
     for (int t = 1; t < kLanes; ++t) {
       if (active(t) != active(0)) return fail("threads of a group differ");
@@ -63,6 +68,7 @@ bool Block::step() {
   if (op == "bar") return group_->waits = true;
   if (op == "mov") return move();
   if (op == "cvta") return all([&](int t) { return value(1, t); });
+  // Registers hold raw bits; each instruction interprets them by its type.
   if (op == "add" && has("f32")) {
     return all([&](int t) {
       return uint64_t{std::bit_cast<uint32_t>(std::bit_cast<float>(static_cast<uint32_t>(value(1, t))) +
@@ -123,6 +129,8 @@ bool Block::step() {
   if (op == "ld" && has("param")) {
     const auto at = std::find(code_.parameters.begin(), code_.parameters.end(), i_->operands[1].name);
     if (at == code_.parameters.end()) return fail("no such parameter");
+    // A tensor's address is its number in the upper bits and a byte in the lower ones, so that no access can move from
+    // one tensor to another.
     return all([&](int) { return static_cast<uint64_t>(at - code_.parameters.begin() + 1) << kTensorShift; });
   }
   if (op == "ld" || op == "st") return access();
@@ -139,6 +147,7 @@ bool Block::move() {
   const Operand& destination = i_->operands[0];
   if (i_->operands[1].kind == Operand::kList) {
     const std::vector<int>& words = i_->operands[1].list;
+    // Packs two registers into one of twice the width.
     if (has("b32")) return all([&](int t) { return (reg(words[0], t) & 0xFFFF) | (reg(words[1], t) & 0xFFFF) << 16; });
     return all([&](int t) { return (reg(words[0], t) & UINT32_MAX) | reg(words[1], t) << 32; });
   }
@@ -175,6 +184,7 @@ bool Block::access() {
       }
     }
     if (!load && in_shared) wrote(at, bytes);
+    // Tensor 1 is the result: records which of its bytes were stored, so that a missing result is noticed.
     if (!load && !in_shared && at >> kTensorShift == 1) {
       const auto begin = run_.written.begin() + static_cast<int64_t>(at & ((uint64_t{1} << kTensorShift) - 1));
       std::fill(begin, begin + static_cast<int64_t>(bytes), true);
@@ -191,9 +201,11 @@ bool Block::copy() {
     return true;
   }
   if (has("wait_group")) {
+    // Copies take effect only now, as late as the manual permits: a kernel that reads earlier sees the old bytes.
     while (group_->groups.size() > value(0, 0)) {
       for (const Group::Copy& copy : group_->groups.front()) {
         uint8_t* memory = shared_.data() + copy.to;
+        // Bytes beyond the source size are zeros.
         std::memset(memory, 0, copy.bytes);
         if (copy.read > 0) std::memcpy(memory, global(copy.from, copy.bytes), copy.read);
         wrote(copy.to, copy.bytes);

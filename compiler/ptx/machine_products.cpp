@@ -28,6 +28,8 @@ template <typename Number>
 bool Block::product(int m, int n, int k, v1::DataType to, v1::DataType from) {
   const size_t e = elementBytes(from) > 4 ? 1 : 4 / static_cast<size_t>(elementBytes(from));
   const auto &c = i_->operands[0].list, &a = i_->operands[1].list, &b = i_->operands[2].list;
+  // The manual's layout of fragments, independent of the digits in the description: thread t holds row t / 4 and column
+  // pair t % 4 of each block of 8 rows.
   const size_t halves = static_cast<size_t>(m) / 8, pack = to == v1::DATA_TYPE_F16 ? 2 : 1;
   if (a.size() * e * kLanes != static_cast<size_t>(m * k) || b.size() * e * kLanes != static_cast<size_t>(n * k) ||
       c.size() * pack * kLanes != static_cast<size_t>(m * n)) {
@@ -51,6 +53,7 @@ bool Block::product(int m, int n, int k, v1::DataType to, v1::DataType from) {
   for (size_t t = 0; t < kLanes; ++t) {
     for (size_t x = 0; x < c.size() * pack; ++x) {
       const size_t row = t / 4 + 8 * (x / 2), column = t % 4 * 2 + x % 2;
+      // Summed in double precision or 64 bits, the old value last, and rounded once.
       Number sum = 0;
       for (size_t r = 0; r < static_cast<size_t>(k); ++r)
         sum += left[row * static_cast<size_t>(k) + r] * right[column * static_cast<size_t>(k) + r];
@@ -79,6 +82,7 @@ bool Block::read(const MatrixDescriptor& matrix, int64_t first, int64_t count, i
       const uint64_t at = matrix.addressOf(first + kept, summed, static_cast<int64_t>(bytes), turned);
       const uint8_t* memory = shared(at, bytes);
       if (!memory) return fail(absl::StrCat("an operand's element at ", at, " is not there"));
+      // Asynchronous products read through another proxy: ordinary stores become visible to them after a fence only.
       if (unpublished_[at]) return fail(absl::StrCat("no fence has published what it reads at ", at));
       simulator::decode(from, memory, 1, &numbers[static_cast<size_t>(kept * k + summed)]);
     }
@@ -93,8 +97,10 @@ bool Block::finishAs(const MatrixDescriptor& left, const MatrixDescriptor& right
   // 16-bit operands may have either layout; others must be stored along the sum
   const bool chooses = elementBytes(from) == 2;
   if (words.size() != (chooses ? 8 : 4)) return fail("has other operands than its types");
+  // The last two operands say whether a matrix is transposed.
   const bool turned[2] = {chooses && words[6].number == 1, chooses && words[7].number == 1};
   std::vector<Number> as, bs;
+  // Four groups share one product; each computes 16 of its 64 rows.
   if (!read(left, index_ % 4 * 16, 16, k, from, turned[0], as) || !read(right, 0, n, k, from, turned[1], bs))
     return false;
   for (int t = 0; t < kLanes; ++t) {
@@ -126,6 +132,8 @@ bool Block::publish() {
   return true;
 }
 
+// ldmatrix: threads 8 m to 8 m + 7 give the row addresses of matrix m; thread t receives element pair t % 4 of row t /
+// 4, or the transposed one.
 bool Block::matrices() {
   const bool turned = has("trans");
   const std::vector<int>& registers = i_->operands[0].list;
@@ -177,6 +185,7 @@ bool Block::goOn() {
     return true;
   }
   if (has("wait_group")) {
+    // finish() reads operands of the product's own instruction, so `i_` is replaced meanwhile.
     const Instruction* const waits = i_;
     for (const uint64_t most = value(0, 0); group_->going.size() > most; group_->going.pop_front()) {
       for (const Product& product : group_->going.front()) {
@@ -188,6 +197,7 @@ bool Block::goOn() {
     return true;
   }
   if (i_->op[1] != "mma_async" || i_->operands.size() < 4) return fail("is not known");
+  // The manual requires a fence between writes to registers and the first asynchronous product.
   if (!group_->fenced) return fail("registers are not fenced");
   for (int t = 1; t < kLanes; ++t) {
     if (value(1, t) != value(1, 0) || value(2, t) != value(2, 0)) return fail("threads have other descriptors");

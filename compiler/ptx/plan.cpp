@@ -50,6 +50,7 @@ class Planner {
   absl::StatusOr<std::vector<PricedTile>> tiles() {
     TESSERA_RETURN_IF_ERROR(prepare());
     std::vector<PricedTile> fitting;
+    // All combinations of powers of two: 1,620 tiles.
     for (const int groups_x : {1, 2, 4}) {
       for (const int groups_y : {1, 2, 4}) {
         for (const int blocks_x : {1, 2, 4, 8}) {
@@ -70,6 +71,7 @@ class Planner {
 
  private:
   absl::Status prepare() {
+    // Each step uses the results of the steps before it; none of them depends on the tile.
     for (absl::Status (Planner::*step)() : {&Planner::iterations, &Planner::types, &Planner::tensors, &Planner::fetches,
                                             &Planner::drain, &Planner::epilogue}) {
       TESSERA_RETURN_IF_ERROR((this->*step)());
@@ -104,6 +106,7 @@ class Planner {
     const bool product = instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
                          plan_.software.form == instruction.form && instruction.accesses.size() == 3 &&
                          instruction.loops.size() == 3 && instruction.bounds.empty();
+    // x occurs in the result and the first source, y in the result and the second source, r in both sources.
     int kinds[3] = {-1, -1, -1};
     for (int i = 0; product && i < 3; ++i) {
       const bool result = instruction.accesses[0].uses(i), left = instruction.accesses[1].uses(i);
@@ -123,6 +126,7 @@ class Planner {
       int walking = 0;
       for (const auto& term : subscript.terms)
         walking += plan_.software.loops[static_cast<size_t>(term.loop)].extent > 1;
+      // Two threads would store the same element.
       if (walking > 1) return fault("the result has a subscript that adds loops");
     }
     return absl::OkStatus();
@@ -196,6 +200,8 @@ class Planner {
       std::swap(plan_.to.first, plan_.to.second);
     }
     const auto& slots = plan_.result;
+    // Two results of a thread can be stored together if they are neighbours in a row, in every thread, at an even
+    // column.
     bool pairs = slots.first_of.size() % 2 == 0 && !slots.opaque();
     for (size_t s = 0; s + 1 < slots.first_of.size(); s += 2) {
       pairs = pairs && slots.first_of[s] == slots.first_of[s + 1] && slots.second_of[s] + 1 == slots.second_of[s + 1] &&
@@ -243,6 +249,7 @@ class Planner {
     for (Side& side : plan_.sources) {
       double best = -1;
       Side chosen;
+      // Rows in shared memory may run along the sum or along the result's loop: tries both.
       for (const int along : {1 - side.kept, side.kept}) {
         Side candidate = side;
         candidate.along = along;
@@ -278,6 +285,7 @@ class Planner {
         const auto& parts = first ? addresses.first : addresses.second;
         const bool neighbours = std::any_of(parts.begin(), parts.end(),
                                             [](const Part& part) { return part.weight == 1 && part.stride == 1; });
+        // Wide copies matter most. The fractions break ties: contiguous rows first, then a matrix load.
         const double worth = static_cast<double>(candidate.vector) + (neighbours ? 0.5 : 0) + (fetch ? 0.25 : 0);
         if (worth <= best) continue;
         best = worth;
@@ -370,6 +378,7 @@ class Planner {
       if (fetch.rows() < 1 || fetch.row_bytes() < side.element_bytes || fetch.row_bytes() % side.element_bytes != 0)
         continue;
       bool all = true;
+      // A matrix load is usable only if it distributes every register of the fragment.
       for (int r = 0; r < side.fragment.registers; ++r) {
         all = all && !rowsOf(side.fragment, fetch, r, side.along, side.element_bytes).empty();
       }
@@ -408,6 +417,7 @@ class Planner {
       const bool opaque = side.fragment.opaque();
       int64_t row_bytes = side.columns * side.element_bytes;
       const int64_t chunk = side.fetch && !opaque ? side.fetch->row_bytes() : kCopiedBytes;
+      // A row must hold one load.
       if (row_bytes < (side.descriptor ? side.descriptor->row_bytes() : chunk)) return false;
       side.swizzle = swizzleOf(side.descriptor ? side.descriptor->row_bytes() : row_bytes, chunk, plan.banks);
       if (side.descriptor &&
@@ -432,6 +442,7 @@ class Planner {
         side.matrices = side.fragment.registers;
       } else if (side.fetch) {
         side.matrices = 0;
+        // Takes the widest form of the load that divides the registers of all blocks.
         for (int count : side.fetch->matrices()) {
           // One row address per thread, for as many matrices as follow the same pattern.
           const bool fits = count > 0 && count * side.fetch->rows() <= side.fragment.threads && all % count == 0 &&
@@ -445,6 +456,7 @@ class Planner {
       registers += all * wide + (side.asynchronous ? 2 : 1) * side.copies;
     }
     const int wide = plan.result.type.ends_with("64") ? 2 : 1;
+    // The sums of all blocks stay in registers.
     registers += int64_t{plan.sources[0].blocks} * plan.sources[1].blocks * plan.result.registers * wide;
     const int64_t most = target_.registers().vector_count() > 0 ? target_.registers().vector_count() : 128;
     if (registers > most) return false;

@@ -18,6 +18,7 @@ ResultWriter::Place ResultWriter::resultAt(int dimension, const std::string& ind
   return place;
 }
 
+// Places are cached: a thread's results share few rows and columns.
 const ResultWriter::Place& ResultWriter::ownPlace(int dimension, int64_t further) {
   std::map<int64_t, Place>& places = places_[dimension];
   const auto found = places.find(further);
@@ -25,6 +26,7 @@ const ResultWriter::Place& ResultWriter::ownPlace(int dimension, int64_t further
                                : places.emplace(further, resultAt(dimension, own_[dimension], further)).first->second;
 }
 
+// A register may hold two halves. The epilogue computes in f32, so they are widened if there is one.
 Registers ResultWriter::elementsOf(const std::string& sum) {
   if (plan_.result.in_register != 2) return {sum};
   Registers halves = {fresh("h"), fresh("h")};
@@ -63,6 +65,7 @@ std::string ResultWriter::finished(std::string element, const Place& x, const Pl
   const v1::DataType sum = plan_.instruction.accesses[0].dtype;
   const bool whole = !isFloatingPoint(sum), twice = sum == v1::DATA_TYPE_F64;
   const char *const type = whole ? "s32" : twice ? "f64" : "f32", *const prefix = whole ? "r" : twice ? "d" : "f";
+  // PTX writes floating-point constants as bits.
   const char* const zero = whole ? "0" : twice ? "0d0000000000000000" : "0f00000000";
   for (size_t s = 0; s < plan_.epilogue.size(); ++s) {
     const std::string to = fresh(prefix);
@@ -82,6 +85,7 @@ std::string ResultWriter::addedAt(size_t step, const Place& x, const Place& y) {
   constexpr size_t kMostFetched = 16;  // that are kept in registers
   const auto key = std::pair(step, std::pair(x.added[step], y.added[step]));
   if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
+  // Forgets all values at once: the next rows need others.
   if (fetched_.size() >= kMostFetched) fetched_.clear();
   std::string element = added_tensors_[step].begin, within;
   for (const auto& [part, there] : {std::pair(key.second.first, x.within), std::pair(key.second.second, y.within)}) {
@@ -148,6 +152,8 @@ void ResultWriter::drain(const std::string& to) {
   const auto placeOf = [&](int64_t x, int64_t y) {
     return absl::StrCat("[", to, "+", (along == 0 ? y : x) * pitch + (along == 0 ? x : y) * bytes, "]");
   };
+  // Known fragments: each thread stores its elements. Opaque fragments: the instruction's own store, one block at a
+  // time.
   if (!plan_.drain) {
     const int64_t vector = along == 1 ? plan_.result_vector : 1;
     forEachResult(vector, [&](int64_t x, int64_t y, const std::string& values) {
@@ -170,6 +176,7 @@ void ResultWriter::copyOut(const std::string& within, const std::string& from, i
   const auto listOf = [](const Registers& some) {
     return some.size() == 1 ? some[0] : absl::StrCat("{", absl::StrJoin(some, ", "), "}");
   };
+  // Loads `bytes` from shared memory in pieces of at most 16 bytes, the widest access.
   const auto fetch = [&](int64_t bytes, const char* type, const char* prefix, Registers& all) {
     constexpr int64_t kMostBytes = 16;
     const int64_t each = std::min<int64_t>(bytes, 4);
@@ -185,6 +192,7 @@ void ResultWriter::copyOut(const std::string& within, const std::string& from, i
                 held = elementBytes(plan_.drainedType()) * copy;
   Registers words;
   const char* type = bytes == 2 ? "b16" : "b32";
+  // Nothing to compute: copies words without interpreting them.
   if (plan_.drainedType() == plan_.result_type && (plan_.epilogue.empty() || !plan_.drain)) {
     fetch(bytes, type, bytes == 2 ? "h" : "r", words);
   } else {
@@ -231,6 +239,7 @@ void ResultWriter::storeRows() {
   line("bar.sync 0;");  // no thread reads sources there any more
   drain(to);
   line("bar.sync 0;");
+  // Threads are assigned along rows again, so that consecutive threads store consecutive bytes.
   const int64_t in_row = tiles[along] / copy, rows = plan_.threads() / in_row;
   const std::string first = made("shr.u32", thread_, log2of(in_row));
   const std::string part = made("shl.b32", made("and.b32", thread_, in_row - 1), log2of(copy));

@@ -30,6 +30,7 @@ int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t s
   for (const tessera_module_reach& reach : std::span(step.reaches, static_cast<size_t>(step.num_reaches))) {
     if (reach.operand != operand) continue;
     known = true;
+    // An operand may have several writers within a step: the farthest one counts.
     end = std::max(end, reachOf(reach, cuts));
   }
   return known ? std::min(end, size_bytes) : size_bytes;
@@ -51,6 +52,7 @@ ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(varia
     first_cut += static_cast<size_t>(step.num_cuts);
   }
   always_.resize(needed_.size());
+  // Buffers that the loop control writes itself are needed in full, whatever the sizes of the run.
   const auto keep = [&](int32_t index) {
     if (index < 0 || variant.buffers[index].kind != TESSERA_BUFFER_ARENA) return;
     const tessera_module_buffer& buffer = variant.buffers[index];

@@ -21,6 +21,7 @@ void store(uint8_t* address, int64_t value) { std::memcpy(address, &value, sizeo
 LoopControl::LoopControl(const tessera_module_variant& variant) : variant_(&variant) {
   if (variant.num_loops == 0) return;
   std::vector<size_t> first_calls = {0};
+  // All operand slots of each buffer, so that moving a buffer updates exactly these pointers.
   std::vector<std::vector<size_t>> operands_of(static_cast<size_t>(variant.num_buffers));
   size_t operand = 0;
   for (int32_t s = 0; s < variant.num_steps; ++s) {
@@ -88,6 +89,7 @@ size_t LoopControl::advance(size_t at) {
 
 bool LoopControl::enter(Loop& loop) {
   const tessera_module_loop& table = *loop.table;
+  // The table's bound also limits trip counts that the model computes, since scanned buffers are sized by it.
   loop.trips = table.most_iterations > 0 ? table.most_iterations : std::numeric_limits<int64_t>::max();
   if (table.trip_count >= 0)
     loop.trips = std::clamp<int64_t>(load<int64_t>(addresses_[static_cast<size_t>(table.trip_count)]), 0, loop.trips);
@@ -115,6 +117,7 @@ void LoopControl::leave(Loop& loop) {
   const tessera_module_loop& table = *loop.table;
   for (int32_t i = 0; i < table.num_carried; ++i) {
     const tessera_module_carried& carried = table.carried[i];
+    // After zero iterations the result is the initial value.
     const int32_t last = loop.ended == 0 ? carried.initial : written(loop, carried, loop.ended - 1);
     uint8_t* const result = addresses_[static_cast<size_t>(carried.result)];
     const uint8_t* const from = addresses_[static_cast<size_t>(last)];
@@ -129,12 +132,14 @@ void LoopControl::bindIteration(Loop& loop) {
   if (table.iteration >= 0) store(addresses_[static_cast<size_t>(table.iteration)], i);
   for (int32_t c = 0; c < table.num_carried; ++c) {
     const tessera_module_carried& carried = table.carried[c];
+    // Carried values alternate between two buffers: iteration i reads the one that iteration i - 1 wrote.
     const int32_t before = i == 0 ? carried.initial : written(loop, carried, i - 1);
     move(loop.before[static_cast<size_t>(c)], addresses_[static_cast<size_t>(before)]);
     move(loop.after[static_cast<size_t>(c)], addresses_[static_cast<size_t>(written(loop, carried, i))]);
   }
   for (int32_t s = 0; s < table.num_scans; ++s) {
     const tessera_module_scan& scan = table.scans[s];
+    // A reversed scan counts from the end of the whole buffer.
     const int64_t part = scan.reversed != 0 ? table.most_iterations - 1 - i : i;
     move(loop.scans[static_cast<size_t>(s)],
          addresses_[static_cast<size_t>(scan.whole)] + (static_cast<size_t>(part) * bytes(scan.part)));

@@ -61,6 +61,7 @@ class Checker {
   /// Runs before the check of the variants, whose buffers refer to the preparation's outputs.
   RuntimeStatus checkPreparation(const Requirements& requirements, uint64_t weights_bytes) {
     if (!m_->preparation) return {};
+    // Bounds the recursion: a preparation has no preparation.
     if (prepares_) return fail("module", 0, "prepares weights in order to prepare weights");
     Checker inner(m_->preparation, segments_);
     inner.prepares_ = true;
@@ -142,6 +143,7 @@ class Checker {
       for (int i = 0; i < m_->num_outputs; ++i) {
         if (!sameTensor(other->outputs[i], v.outputs[i])) return "has another output than the first";
       }
+      // Two variants with equal shapes could never both be selected.
       bool distinct = false;
       for (int i = 0; i < m_->num_inputs && !distinct; ++i) distinct = !sameShape(other->inputs[i], v.inputs[i]);
       if (!distinct) return "has the input shapes of another";
@@ -184,6 +186,7 @@ class Checker {
     return count == 0 || readable(pointer, sizeof(T) * static_cast<size_t>(count), alignof(T));
   }
   bool string(const char* text) const {
+    // The terminator must be in the same segment, within kMaxStringBytes.
     const ImageSegment* segment = segmentOf(text);
     if (!segment) return false;
     const size_t limit = std::min<size_t>(segment->end - reinterpret_cast<uintptr_t>(text), kMaxStringBytes);
@@ -264,6 +267,7 @@ class Checker {
       if (loop.first_step < 0 || loop.first_step >= loop.last_step || loop.last_step > v.num_steps)
         return fail("loop", i, "has no steps");
       if (i > 0 && loop.first_step < v.loops[i - 1].first_step) return fail("loop", i, "is out of order");
+      // Loops are sorted by first step, so those that ended before this one can be dropped; the rest must enclose it.
       while (!around.empty() && v.loops[around.back()].last_step <= loop.first_step) around.pop_back();
       if (!around.empty() && v.loops[around.back()].last_step < loop.last_step)
         return fail("loop", i, "ends outside of the one around it");
@@ -378,6 +382,7 @@ class Checker {
   const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
     const tessera_module_cut& c = s.cuts[index];
     if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
+    // The product of the ranges' largest sizes bounds `rows * numerator` in neededSteps().
     int64_t rows = 1;  // at most
     for (int32_t d = 0; d < 32; ++d) {
       if ((c.ranges >> d & 1) == 0) continue;
@@ -394,6 +399,7 @@ class Checker {
       return "cuts a phase where there is no level";
     }
     if (index == 0 || s.cuts[index - 1].phase < c.phase) return nullptr;
+    // Cuts of a phase are nested, slowest first.
     const bool within_other = s.cuts[index - 1].phase == c.phase && s.cuts[index - 1].inner % (c.count * c.inner) == 0;
     return within_other ? nullptr : "has cuts out of order";
   }

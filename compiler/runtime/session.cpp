@@ -22,6 +22,7 @@ int64_t nowNs() {
 
 bool overlap(const void* a, size_t a_size, const void* b, size_t b_size) {
   const auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
+  // Compares distances, since the end of a buffer could overflow.
   return a_size > 0 && b_size > 0 && (x < y ? y - x < a_size : x - y < b_size);
 }
 
@@ -61,6 +62,7 @@ RuntimeStatus checkSize(const tessera_module_variant& variant, int32_t dimension
   if (!refused) return {};
   const tessera_module_dimension& range = variant.dimensions[dimension];
   int64_t next = size;
+  // Skips one refused interval, or to the next multiple, until a size is accepted or the range ends.
   while (const auto* sizes = refusing(variant, dimension, next))
     next = sizes->multiple == 0 ? sizes->last + 1 : (next / sizes->multiple + 1) * sizes->multiple;
   std::string fix;
@@ -106,6 +108,7 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_m
 RuntimeStatus Session::prepare() {
   int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the arena of variants that always use all of it
   for (const tessera_module_variant& variant : variantsOf(module_)) {
+    // Variants with places get their own layout for the sizes of each run.
     if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
     bound_.push_back(bind(variant));
     reserved = std::max(reserved, bound_.back().arena.reservedBytes());
@@ -133,6 +136,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
+      // The step's table has the cuts of all phases; each call refers to those of its own phase.
       const size_t first_cut = bound.cuts.size();
       for (int32_t c = 0; c < step.num_cuts; ++c) {
         const tessera_module_cut& cut = step.cuts[c];
@@ -220,6 +224,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
         checkFixedInput(tables().inputs[fixed.input], fixed, inputs[static_cast<size_t>(fixed.input)].data);
     if (!status.ok()) return status;
   }
+  // Counts before dense inputs, whose expected sizes depend on them.
   size_t count_input = firstCount(module_, tables());
   for (int32_t d = 0; d < tables().num_dimensions; ++d) {
     const tessera_module_dimension& dimension = tables().dimensions[d];
@@ -250,6 +255,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
         return runtimeError(TESSERA_INVALID_ARGUMENT, "output %zu overlaps input %zu", o, i);
       }
     }
+    // Kernels may write an output before all inputs are read, so neither inputs nor outputs may overlap it.
     for (size_t i = 0; i < o; ++i) {
       if (overlap(output.data, output.size_bytes, outputs[i].data, outputs[i].size_bytes)) {
         return runtimeError(TESSERA_INVALID_ARGUMENT, "output %zu overlaps output %zu", o, i);
@@ -264,6 +270,7 @@ std::span<const int64_t> Session::extentsOf(std::span<const tessera_const_buffer
   const tessera_module_variant& variant = tables();
   const tessera_module_tensor& tensor = variant.inputs[input];
   const auto rank = static_cast<size_t>(tensor.rank);
+  // Starts with the bounds, then replaces each dimension that belongs to a range.
   std::copy(tensor.shape, tensor.shape + tensor.rank, extents.begin());
   size_t count = firstCount(module_, variant);
   for (int32_t dimension = 0; dimension < variant.num_dimensions; ++dimension) {
@@ -311,6 +318,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
              [](void* session, size_t phase, int thread, int64_t low, int64_t high) {
                static_cast<Session*>(session)->call(phase, thread, low, high);
              },
+             // Without loops and profile, calls follow in order, and the team needs no callback between them.
              step_ns.empty() && bound.loops.empty()
                  ? nullptr
                  : [](void* session, size_t phase) { return static_cast<Session*>(session)->next(phase); },
@@ -324,6 +332,7 @@ std::span<const tessera_const_buffer> Session::complete(std::span<const tessera_
   for (int32_t f = 0; f < module_.num_fixed_inputs; ++f) {
     const tessera_module_fixed_input& known = module_.fixed_inputs[f];
     tessera_const_buffer& input = completed_[static_cast<size_t>(known.input)];
+    // An omitted fixed input takes the value that was fixed when compiling.
     if (input.data == nullptr && input.size_bytes == 0) input = {known.data, static_cast<size_t>(known.size_bytes)};
   }
   return completed_;
@@ -373,6 +382,7 @@ void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
     known = count;
   }
   if (!changed) return;
+  // If fit() throws, the next run computes the layout again.
   bound.follows_counts = false;  // until a layout has been chosen
   cutGrids();
   if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
@@ -395,6 +405,7 @@ void Session::cutGrids() {
       size_t range = 0;
       int64_t rows = 1;
       for (int32_t d = 0; d < variant.num_dimensions; ++d) {
+        // `ranges` is a bit set of dimensions; the rows are the product of their sizes.
         if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= bound.counts[range];
         range += variant.dimensions[d].size < 0 ? 1 : 0;
       }
@@ -432,6 +443,7 @@ RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs
     std::memcpy(&extent, at, sizeof(extent));
     const tessera_module_tensor& output = variant.outputs[entry.output];
     const int64_t most = output.shape[entry.dimension];
+    // The code is not trusted: an extent beyond its bound would lead packDense() out of the output.
     if (extent < 0 || extent > most) {
       return runtimeError(TESSERA_CORRUPT, "the code computed %lld for dimension %d of output '%.100s', at most %lld",
                           static_cast<long long>(extent), entry.dimension, output.name, static_cast<long long>(most));

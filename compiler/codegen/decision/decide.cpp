@@ -28,6 +28,7 @@ void forEachPlan(PhaseList& list, Fn fn) {
   }
 }
 
+// Two trees with the same code would be two points of a search: settings without effect are therefore errors.
 absl::Status checkEffects(const Nest& nest, const TilePlan& plan, const std::string& path) {
   if (std::string what = ineffective(nest, plan); !what.empty())
     return scheduleFault(path, "a kernel fetches what there is nothing of", what, "a kernel without it");
@@ -47,6 +48,7 @@ absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
         if (status.ok()) status = checkEffects(step.nest, step.plan, leaf.path);
     return status;
   }
+  // Phases that copy to panels are not phases of the tree: they belong to the phase that reads the panels.
   const FollowedPhase* followed = tree.phases.data();
   for (const Phase& phase : list.phases) {
     if (!phase.copies.empty()) continue;
@@ -64,6 +66,7 @@ bool isOneSequence(const FollowedTree& tree) {
 }
 
 /// The phases of a tree that is one sequence.
+// A sequential leaf stands for all operations in program order, so that the tree decides nothing.
 absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Chip& chip) {
   TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), nullptr));
   if (sharesValues(list)) return onePhase(func);
@@ -97,11 +100,14 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
   } else if (!request.scalar && request.row_regions) {
     formRowRegion(func, list, chip);
   }
+  // After regions are formed: slices need the loops of the original dimensions.
   mergeAllLoops(list);
   if (!request.scalar) chooseInstructions(func, list, chip);
   planPhases(list, chip, request);
   TESSERA_RETURN_IF_ERROR(packOperands(func, list, chip, nullptr));
   splitGrids(list, chip);
+  // The default must be a tree that buildObject() accepts, so it gets the same normal form that checkEffects()
+  // requires.
   forEachPlan(list, [&](const Nest& nest, TilePlan& plan) {
     plan.interleaved = choosesInterleaving(nest, chip, plan);
     dropIneffective(nest, plan);
@@ -115,6 +121,7 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, co
   if (bits < 64 || bits > chip.vectorBits() || (bits & (bits - 1)) != 0)
     return scheduleFault("", "bits of a vector", absl::StrCat(bits),
                          absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", those of a register"));
+  // Lanes of all kernels follow from the width, so it is set before any plan is read.
   chip.narrowVectors(bits);
   TESSERA_ASSIGN_OR_RETURN(auto tree, FollowedTree::of(schedule));
   if (isOneSequence(tree)) return followSequence(func, chip);

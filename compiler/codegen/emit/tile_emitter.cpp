@@ -70,6 +70,7 @@ int64_t TileEmitter::rowsTogether(const TileRows& rows) const {
 }
 
 void TileEmitter::emitRows(const TileRows& rows) {
+  // Two loops: full groups of rows, then one group of the rest.
   const int64_t extent = tile_.sizes[rows.loop], together = rowsTogether(rows), rest = extent % together;
   emitRows(rows, constantI64(0), constantI64(extent - rest), together);
   if (rest != 0) emitRows(rows, constantI64(extent - rest), constantI64(extent), rest);
@@ -77,6 +78,7 @@ void TileEmitter::emitRows(const TileRows& rows) {
 
 void TileEmitter::emitRows(const TileRows& rows, Value from, Value to, int64_t together) {
   const Value init = nest_.statements[0].init[0];
+  // A sum from zero needs no addition of its initial value.
   const bool from_zero = init && mlir::matchPattern(init, mlir::m_AnyZeroFloat());
   const bool adds = !from_zero && !(init && mlir::matchPattern(init, mlir::m_Zero()));
   const Values pointers = memory_.pointers();
@@ -86,6 +88,7 @@ void TileEmitter::emitRows(const TileRows& rows, Value from, Value to, int64_t t
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPointToStart(loop.getBody());
   const Value row = loop.getInductionVar();
+  // Cached loads are of another row.
   memory_.forget();
   memory_.enter(rows.loop, row);
   iterations_[rows.loop] = origin ? arith::AddIOp::create(b_, loc_, origin, row).getResult() : row;
@@ -115,6 +118,7 @@ int TileEmitter::slotOf(int statement, bool output, size_t index) const {
 }
 
 void TileEmitter::collectPoints() {
+  // The points in the plan's order: each loop in plan_.points multiplies them by its iterations in the tile.
   points_.push_back({llvm::SmallVector<int64_t>(nest_.loops(), 0), plan_.lanes});
   for (int loop : plan_.points) {
     std::vector<Point> expanded;
@@ -144,6 +148,7 @@ void TileEmitter::finish() {
   const int lanes = plan_.horizontal ? 1 : plan_.lanes;
   llvm::SmallVector<size_t> all(points_.size());
   std::iota(all.begin(), all.end(), 0);
+  // Groups limit the live values: followers of all points at once would need more registers than there are.
   const bool follows = nest_.statements.size() > 1 && lanes > 1;
   if (!follows || storesTransposed(lanes) || all.size() < 2) return finish(all, lanes);
   for (llvm::ArrayRef<size_t> rest = all; !rest.empty();) {
@@ -169,6 +174,7 @@ void TileEmitter::finish(llvm::ArrayRef<size_t> points, int lanes) {
     }
   for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s)
     for (size_t o = 0; o < nest_.statements[s].outputs.size(); ++o)
+      // A streamed output was stored while the reduction ran.
       if (nest_.statements[s].stored[o] && (s > 0 || !streamed(o))) storeAll(s, o, lanes, points);
 }
 
@@ -244,6 +250,7 @@ TileEmitter::Values TileEmitter::evaluate(int statement, size_t p, int lanes, ll
   for (size_t i = 0; i < s.inputs.size(); ++i) arguments.push_back(input(statement, i, p, lanes));
   arguments.append(old.begin(), old.end());
   if (s.step && lanes == s.step->lanes()) {
+    // An instruction that may saturate has a general form, used for steps that contain such a pair.
     const ProductStep* general = general_ ? s.step->general() : nullptr;
     return {(general ? general : s.step.get())->emit(b_, arguments[0], arguments[1], arguments[2])};
   }

@@ -44,6 +44,7 @@ Value TileMemory::mask(int lanes, int active) {
   return arith::ConstantOp::create(b_, loc_, mlir::DenseElementsAttr::get(type, llvm::ArrayRef<bool>(bits)));
 }
 
+// i1 takes a byte in memory and index takes 64 bits (memoryType): converts a loaded value to its type in registers.
 Value TileMemory::fromMemory(Value loaded, mlir::Type element) {
   if (element.isIndex()) {
     mlir::Type type = element;
@@ -65,6 +66,7 @@ int64_t TileMemory::offsetAt(const Access& access, const Point& point) const {
 Value TileMemory::load(int slot, const Point& point, int lanes) {
   const Access& access = tile_.slots[slot].operand->access;
   const int64_t offset = offsetAt(access, point);
+  // Loads are shared within a tile: points that read the same elements get one load, until a store calls forget().
   const auto key = std::tuple(slot, offset, lanes == 1 ? 1 : point.active);
   if (auto found = loads_.find(key); found != loads_.end()) return found->second;
   const mlir::Type memory = memoryType(access.element);
@@ -88,6 +90,7 @@ Value TileMemory::load(int slot, const Point& point, int lanes) {
       Value zero = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
       return LLVM::MaskedLoadOp::create(b_, loc_, type, from, mask(lanes, count), zero, alignment);
     };
+    // Four ways, cheapest first: one load; a transposed square; whole vectors and shuffles; element by element.
     if (stride == 1) {
       value = contiguous(0, point.active);
     } else {
@@ -114,11 +117,13 @@ bool TileMemory::turn(int slot, const Point& point, int64_t stride) {
   const int lanes = plan_.lanes, width = static_cast<int>(tile_.sizes[along]);
   auto type = mlir::VectorType::get({lanes}, memory);
   Value zero = arith::ConstantOp::create(b_, loc_, b_.getZeroAttr(type));
+  // The square begins at the tile's first point along the transposed loop, whichever point was requested.
   Point corner = point;
   corner.at[along] = 0;
   const int64_t offset = offsetAt(access, corner);
   Values rows;
   for (int lane = 0; lane < lanes; ++lane) {
+    // Rows after the last active lane are not in the operand: zeros complete the square.
     if (lane >= point.active) {
       rows.push_back(zero);
       continue;
@@ -163,6 +168,8 @@ void TileMemory::store(int slot, const Point& point, int lanes, Value value) {
   }
 }
 
+// A transposed store needs a loop of the tile along which the output is contiguous, and at least a quarter of a square
+// of points along it.
 int TileMemory::transposedStore(int slot, int lanes) const {
   const Access& access = tile_.slots[slot].operand->access;
   if (plan_.vector_loop < 0 || lanes < 4 || lanes > 16) return -1;
@@ -184,6 +191,7 @@ void TileMemory::storeTransposed(int slot, llvm::ArrayRef<Point> points, int alo
   for (size_t first = 0; first < points.size(); ++first) {
     if (done[first]) continue;
     Values rows;
+    // Collects up to `lanes` points that follow `first` along the contiguous loop.
     for (size_t p = first; p < points.size() && static_cast<int>(rows.size()) < lanes; ++p) {
       llvm::SmallVector<int64_t> expected = points[first].at;
       expected[along] += static_cast<int64_t>(rows.size());

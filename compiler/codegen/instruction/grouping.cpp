@@ -11,6 +11,7 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
+// Matches ext(arg) and ext(arg ^ constant); a constant of 0x80 converts between signed and unsigned 8-bit values.
 std::optional<Reading> readingOf(Value value, mlir::Block* body) {
   Reading reading;
   Value narrow;
@@ -46,6 +47,7 @@ std::optional<Reading> readingOf(Value value, mlir::Block* body) {
   return reading;
 }
 
+// Converts an access function from elements to groups. groupedLoop() has checked that all divisions are exact.
 void countGroups(Access& access, int loop, int group, mlir::Type type) {
   access.element = type;
   access.offset /= group;
@@ -76,6 +78,7 @@ Value elementOf(OpBuilder& b, mlir::Location loc, Value group, int i, const Read
   auto constant = [&](uint32_t value) { return bits32(b, loc, value); };
   const auto bits = static_cast<uint32_t>(reading.bits);
   if (reading.flipped != 0) group = arith::XOrIOp::create(b, loc, group, constant(reading.flipped * 0x01010101U));
+  // Shifts the element to the top of the word and back down, which extends its sign or zeros it.
   const int above = reading.group() - 1 - i;
   Value up = above == 0 ? group : arith::ShLIOp::create(b, loc, group, constant(bits * static_cast<uint32_t>(above)));
   if (reading.is_signed) return arith::ShRSIOp::create(b, loc, up, constant(32 - bits));

@@ -70,6 +70,7 @@ std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const 
     return absl::StrCat("no sum of a multiple of ", product_.group, " steps walks both operands element by element");
   const auto columns = columnsOf(nest);
   if (!columns) return "no operand has columns of its own";
+  // The instruction's second operand is the one of columns.
   if (first.argument == columns->input) std::swap(first, second);
   if (!product_.floating && (first.is_signed != product_.first_signed || second.is_signed != product_.second_signed))
     return "the instruction takes operands of other signs";
@@ -77,6 +78,7 @@ std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const 
       !llvm::all_of(llvm::drop_begin(nest.statements),
                     [](const Statement& each) { return isVectorizableBody(*each.body()); }))
     return "results do not leave tiles as vectors";
+  // Works on a copy: a failed rewrite must leave the nest unchanged.
   Nest grouped = nest;
   countInGroups(builder, grouped, *loop, first, second);
   const auto loops = tileLoopsOf(grouped);
@@ -101,6 +103,7 @@ std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
   for (int loop : llvm::reverse(parallel))  // among equal loops, the one nearest in memory
     if (varies(main.inputs[0], loop) && !varies(main.inputs[1], loop) &&
         std::min(nest.extents[loop], kMostRows) > rows) {
+      // Rows beyond kMostRows gain nothing, so longer loops count alike.
       rows = std::min(nest.extents[loop], kMostRows);
       loops.row = loop;
     }
@@ -144,6 +147,7 @@ std::vector<TileLoops> possibleTileLoops(const Nest& nest) {
     if (row && !column && loop != usual->row) rows.push_back(loop);
     if (column && !row && loop != usual->column) columns.push_back(loop);
   }
+  // -1: the tiles of a piece have no outer loop of columns. Listed last and visited first.
   columns.push_back(-1);
   for (int row : rows)
     for (int outer_column : llvm::reverse(columns)) {

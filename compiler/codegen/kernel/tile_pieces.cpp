@@ -17,10 +17,12 @@ Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef
   Piece piece;
   const int64_t rows = sizes[loops.row], columns = sizes[loops.column];
   const int64_t row_tiles = ceilDiv(rows, product.rows), column_tiles = ceilDiv(columns, product.columns);
+  // Tiles of equal height and width: one more row than a multiple costs no tile with a single row.
   piece.rows = ceilDiv(rows, row_tiles);
   piece.columns = ceilDiv(columns, column_tiles);
   piece.row_tiles = row_tiles * outerSize(loops.outer_row, sizes);
   piece.all_columns = column_tiles * outerSize(loops.outer_column, sizes);
+  // The columns whose sums fit in the sum registers next to all rows; more columns take several turns.
   piece.column_tiles = std::clamp<int64_t>(kSums / piece.row_tiles, 1, piece.all_columns);
   piece.depth = depth;
   piece.last = steps % depth;
@@ -72,6 +74,7 @@ PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input,
   const int inner = side.inner = input == 0 ? loops.row : loops.column;
   const int outer = side.outer = input == 0 ? loops.outer_row : loops.outer_column;
   const int64_t most = int64_t{kSums} * std::max(product_.rows, product_.columns);
+  // Precomputed for all sizes, since the search over pieces asks for the same sizes many times.
   for (int64_t n = 0; n <= std::min(nest.extents[inner], most); ++n) {
     std::vector<Runs>& touched = side.touched.emplace_back();
     for (int64_t m = 0; m <= (outer < 0 ? 1 : std::min<int64_t>(nest.extents[outer], kSums)); ++m) {
@@ -106,6 +109,7 @@ double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) 
   constexpr double kHidden = 1e-3;
   const double turn =
       std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
+  // A turn is limited by the products, by the latency of one sum's next product, or by the loads.
   return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
 }
 
@@ -234,6 +238,7 @@ void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops,
     return false;
   };
   if (!fixed && columns < nest.extents[loops.column] && extend(loops.column)) return;
+  // The loop of columns cannot grow: tries the longest outer loop of columns instead.
   const int before = loops.outer_column;
   for (const TileLoops& other : possibleTileLoops(nest))
     if (before < 0 && other.outer_column >= 0 &&
@@ -244,6 +249,7 @@ void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops,
 
 void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
   const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
+  // The part of L2 that an operand may occupy while the other one is streamed.
   const int64_t half = chip.stayingBytes(chip.second());
   int64_t bytes = bytesOf(nest, mine);
   for (int loop : plan.order)

@@ -14,6 +14,7 @@ class ScoreBounds {
   ScoreBounds(const SlicedNests& nests, llvm::ArrayRef<Range> loops)
       : nests_(nests), nest_(nests.nests[nests.mask->nest]), loops_(loops) {}
 
+  // A product sums finite values that nothing bounds; any other reduction could yield anything.
   Bounds of(int number, int output) const {
     const Statement& statement = nest_.statements[number];
     if (number == 0 && nest_.hasReduction()) return isContraction(nest_) ? kSummed : Bounds{};
@@ -26,6 +27,7 @@ class ScoreBounds {
   }
 
  private:
+  // A constant bounds itself. A value from memory is finite unless a nest of this region computed it in an unknown way.
   Bounds ofInput(const Operand& input) const {
     if (input.from) return of(input.from->statement, input.from->output);
     if (!input.access.root) {
@@ -47,6 +49,7 @@ class ScoreBounds {
     Bounds sum{0, 0};
     for (auto [weight, range] : llvm::zip_equal(statement.index_weights[dim], loops_)) {
       const auto first = static_cast<double>(weight * range.lo), last = static_cast<double>(weight * (range.hi - 1));
+      // Interval arithmetic: a linear function takes its extremes at the ends of each loop.
       sum.lo += std::min(first, last);
       sum.hi += std::max(first, last);
     }
@@ -58,6 +61,7 @@ class ScoreBounds {
   llvm::ArrayRef<Range> loops_;
 };
 
+// A body without linalg.index cannot depend on positions, so no mask has to be searched.
 bool comparesPositions(const Nest& nest) {
   return llvm::any_of(nest.statements, [](const Statement& statement) {
     return llvm::any_of(*statement.body(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); });
@@ -95,6 +99,7 @@ std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests) {
 }
 
 std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests) {
+  // The last product that reads a softmax decides; its scores may be read by that softmax only.
   for (size_t product = nests.nests.size(); product-- > 0;) {
     const auto parts = softmaxReadBy(nests, product);
     if (!parts) continue;
@@ -139,6 +144,7 @@ void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) 
 Range keptKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops) {
   const KeyMask& mask = *nests.mask;
   llvm::SmallVector<Range> box(loops);
+  // Tests pieces of keys from both ends: a piece is removed if all scores in its box are minus infinity.
   const Keys kept = compiler::keptKeys(nests.nests[mask.nest].extents[mask.key], mask.piece, [&](Keys keys) {
     box[mask.key] = {keys.lo, keys.hi};
     return maskedBy(ScoreBounds(nests, box).of(mask.statement, mask.output));

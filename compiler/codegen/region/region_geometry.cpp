@@ -21,6 +21,7 @@ std::optional<Range> boxRange(const Needs& needs, mlir::Value root, int c) {
 }
 
 template <typename Fn>
+// Whether the range differs between any two slices.
 bool changes(const std::vector<Needs>& slices, Fn range) {
   return llvm::any_of(slices, [&](const Needs& needs) { return !(range(needs) == range(slices[0])); });
 }
@@ -43,6 +44,7 @@ llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value
 /// Groups `slices` (ascending numbers): consecutive ones whose ranges have equal sizes and move by equal steps.
 void groupSlices(llvm::ArrayRef<llvm::SmallVector<Range>> ranges, llvm::ArrayRef<int64_t> slices, bool begins,
                  llvm::SmallVector<SliceGroup>& groups) {
+  // The first two slices of a group give its steps; each further slice must continue all of them exactly.
   auto fits = [&](size_t begin, size_t s) {
     const auto &first = ranges[slices[begin]], &second = ranges[slices[begin + 1]], &mine = ranges[slices[s]];
     if (mine.size() != first.size() || second.size() != first.size()) return false;
@@ -68,6 +70,7 @@ llvm::SmallVector<SliceGroup> groupSlices(const std::vector<Needs>& slices, llvm
   llvm::SmallVector<int64_t> first, others;
   for (auto [s, needs] : llvm::enumerate(slices)) {
     ranges.push_back(rangesOf(needs, roots));
+    // First slices of a part take over no rows, so they need code of their own.
     (part > 1 && static_cast<int64_t>(s) % part == 0 ? first : others).push_back(static_cast<int64_t>(s));
   }
   llvm::SmallVector<SliceGroup> groups;
@@ -113,6 +116,7 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
           if (!isEmpty(of.loops[n])) known = of.loops[n][loop];
         if (!changes(needs, [&](const Needs& of) { return isEmpty(of.loops[n]) ? known : of.loops[n][loop]; }))
           continue;
+        // Emitted code adds one slice number per loop: a loop that two slice loops move cannot be expressed.
         int& cut = geometry.loop_cut_[n][loop];
         if (cut >= 0) return twice(absl::StrCat("loop ", loop, " of ", describeNest(nests, n)), cut);
         cut = static_cast<int>(v);
@@ -153,6 +157,7 @@ void RegionGeometry::keepBlocks(const SlicedNests& nests) {
       share += static_cast<double>(range.size()) / static_cast<double>(count(sliceLoops() - 1) * count(v));
       changes += blocks.size() > 1 && !(range == blocks[blocks.size() - 2]);
     }
+    // Keeps the slice loop that leaves the smallest share of blocks.
     if (share >= least || changes > kMostChanges) continue;
     least = share;
     kept_by_ = v;
@@ -163,6 +168,7 @@ void RegionGeometry::keepBlocks(const SlicedNests& nests) {
 /// The slice after the first one of a group.
 int64_t RegionGeometry::second(int v, int group) const {
   const SliceGroup& members = groups_[v][group];
+  // First slices of parts are `part_` apart. Other slices skip the first slice of the next part.
   if (members.begins) return members.lo + part_;
   const bool keeps = v + 1 == sliceLoops() && part_ > 1;
   return members.lo + (keeps && (members.lo + 1) % part_ == 0 ? 2 : 1);
@@ -199,6 +205,7 @@ MovingRange RegionGeometry::origin(mlir::Value root, int c, llvm::ArrayRef<int> 
   MovingRange range = box(root, c, group);
   if (!keeps(root) || boxCutBy(root, c) + 1 != sliceLoops()) return range;
   const int64_t largest = largestBox(root, c);
+  // Kept rows precede the new ones, so the buffer begins as far before the box as the largest box is longer.
   range.lo -= largest - range.size;
   range.size = largest;
   return range;

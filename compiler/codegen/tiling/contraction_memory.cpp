@@ -20,6 +20,7 @@ bool passesColumns(const Roles& roles, const TilePlan& plan) {
 /// tile; where columns run within a tile of rows, none of them stays there.
 int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride, bool waits) {
   const v1::Prices::Products& prices = chip.prices().products();
+  // Steps half of a set span apart use two sets only: a few rows already pay for the copy.
   if (waits && stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
   const bool far = !waits || bytesOf(nest, operand) > chip.second().capacity_bytes;
   const int64_t rows = far ? prices.pack_rows_far() : prices.pack_rows();
@@ -42,6 +43,7 @@ int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
 bool rowsAreContiguous(const Nest& nest, const Roles& roles, const TilePlan& plan) {
   const Access& access = nest.statements[0].inputs[roles.a].access;
+  // Innermost loop first: each stride must be the number of elements of the loops inside of it.
   int64_t expected = 1;
   for (int loop : llvm::reverse(plan.reductions)) {
     if (access.strides[loop] != expected) return false;
@@ -60,6 +62,7 @@ bool crowdsL2(const Nest& nest, const Chip& chip, const Roles& roles) {
   const int64_t rows = std::min(nest.extents[roles.rows[0]], chip.stayingBytes(second) / std::max<int64_t>(1, bytes));
   std::vector<int> ways(sets, 0);
   for (int64_t row = 0; row < rows; ++row)
+    // Counts the lines of each row by set, as the cache places them.
     for (int64_t each = 0; each < ceilDiv(bytes, line); ++each) ++ways[(row * stride / line + each) % sets];
   return *llvm::max_element(ways) > chip.heldWays(second);
 }
@@ -88,12 +91,15 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     const bool pays =
         rowsOf(nest, roles) * operand.runs >= rowsToPack(nest, chip, operand, stride, !passesColumns(roles, plan)) &&
         bytesOf(nest, operand) > small;
+    // Strided vectors are always packed. Contiguous ones are packed if the steps are far from each other and enough
+    // rows read the copy.
     if (operand.access.strides[plan.vector_loop] != 1 || (isSpread(operand, chip, plan) && pays))
       plan.packed.push_back({roles.b, plan.vector_loop});
   }
   if (roles.a >= 0 && !roles.rows.empty() && canPack(nest, roles.a) && varies(main.inputs[roles.a], step)) {
     const Operand& operand = main.inputs[roles.a];
     const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
+    // Reasons for copying the broadcast operand: its steps are strided, its rows collide in L1, or its blocks crowd L2.
     const bool slow = operand.access.strides[step] != 1 || collide(chip, plan.tile[roles.rows[0]], stride);
     const bool crowded =
         passes >= prices.spread_passes() && (crowdsL2(nest, chip, roles) || copiesBlocks(nest, chip, roles));
@@ -112,6 +118,7 @@ constexpr double kWorthCopyingFirst = 0.1;
 /// A block has at least two tiles: a block of one tile would not be a separate level of the tree.
 int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t points, int64_t parts) {
   const int64_t tiles = ceilDiv(extent, unit), cores = chip.cores(), few = chip.prices().grid().even_threads();
+  // Few cores: the largest even number of blocks of at least two tiles. More cores are handled by search below.
   if (cores <= few) {
     for (int64_t wanted = (std::max(few, points) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
       if (const int64_t each = ceilDiv(tiles, wanted); each >= 2 && ceilDiv(tiles, each) % 2 == 0) return each * unit;
@@ -227,6 +234,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   }
   const int row = roles.rows[0], outer = roles.columns.empty() ? v : roles.columns[0];
   if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= prices.spread_passes()) {
+    // Two panels of vectors stay in L2 next to the block: the current one and the next one, which is being prefetched.
     const int64_t panel = depth * plan.vectors * plan.lanes;
     const int64_t most = (chip.copiedBytes(chip.second()) - 2 * panel) / std::max<int64_t>(1, depth);
     const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
@@ -293,6 +301,8 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
   if ((panel > chip.stayingBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
       depth >= prices.worthwhile() * ahead)
     plan.ahead = ahead;
+  // The next panel is prefetched only where it comes from beyond L2 and rows run within a tile of columns; the hardware
+  // prefetchers do not cross from one panel to the next.
   plan.fetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
   plan.fetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
@@ -321,6 +331,7 @@ void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan) {
     if (!packed.apart) continue;
     const int64_t bytes = elementBits(nest.statements[0].inputs[packed.input].access.element) / 8;
     const int64_t line = chip.near().line_bytes;
+    // An odd number of lines (`| 1`): rows at that distance use all sets of a cache in turn.
     packed.distance = (ceilDiv(elementsOfRow(nest, plan, packed, packed.order) * bytes, line) | 1) * line / bytes;
   }
 }
@@ -331,6 +342,8 @@ void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePl
   chooseBlocks(nest, chip, roles, plan);
   packWithinBlocks(nest, chip, roles, plan);
   chooseFetches(nest, chip, roles, plan);
+  // Blocks are placed outside of all loops of rows and columns that the tile walks, and inside of the independent
+  // loops.
   const auto* first = llvm::find_if(plan.order, [&](int loop) { return rankOf(roles, plan, loop, false) >= 2; });
   plan.orderLevels(static_cast<int>(first - plan.order.begin()));
   if (wanted.nested) nestBlocks(nest, chip, plan);

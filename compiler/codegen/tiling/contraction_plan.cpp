@@ -37,6 +37,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
   const ProductCosts costs(nest, chip, roles, demands, plan.lanes);
+  // The tile does not change these two products, so they are computed once.
   int64_t others = 1;  // grid points of the remaining loops, independent of the tile
   double steps = 1;
   for (int loop = 0; loop < nest.loops(); ++loop) {
@@ -51,6 +52,8 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
     const int64_t mr = r1 * r2, nr = nv * c2;
     if (costs.registers(mr, nr, c2) > chip.vectorRegisters()) return;
     if (demands.line && (nr > 1 || r2 > 1)) return;
+    // Rows that map to the same sets of L1 evict each other within one step. A block copied first has rows at other
+    // distances.
     if (mr > 1 && row_stride > 0) {
       if (one_panel && mr > chip.prices().fetches().streams()) return;
       const bool copied =
@@ -58,6 +61,8 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
       if (a >= 0 && canPack(nest, a) && !copied && collide(chip, r1, row_stride)) return;
     }
     if (wanted_vectors > 0 && nr != wanted_vectors) return;
+    // Full tiles and the smaller ones at the edges run different code: each kind is counted with its own cost of a
+    // step.
     double cycles = 0;
     forTiles(row1, r1, [&](int64_t s1, int64_t n1) {
       forTiles(row2, r2, [&](int64_t s2, int64_t n2) {
@@ -69,11 +74,13 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
       });
     });
     int64_t pieces = others;
+    // An edge along a loop needs a second copy of the code, which costs a share of the time wherever it is.
     for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}}) {
       if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
       pieces *= ceilDiv(extent, tile);
     }
     cycles *= 1 + waiting(chip, pieces, cycles * steps * static_cast<double>(others));
+    // The tolerance makes the choice independent of rounding: among equal tiles the first one wins.
     if (cycles < best * (1 - 1e-9)) {
       best = cycles;
       t1 = r1, t2 = r2, tv = nv, tc = c2;
@@ -111,6 +118,7 @@ const Chip::Level& beyondSecond(const Chip& chip) {
 bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0 || roles.columns.empty() || !canPack(nest, roles.a)) return false;
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
+  // Bytes of the broadcast operand that one tile of rows reads over the whole reduction.
   const int64_t tile = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
   return bytesOf(nest, b) <= chip.stayingBytes(chip.second()) && bytesOf(nest, a) > chip.stayingBytes(chip.second()) &&
          tile <= chip.stayingBytes(chip.near());
@@ -121,6 +129,7 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
 int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopSteps> steps) {
   constexpr int64_t kPage = 4096;
   const int64_t runs = touchedRuns(nest, operand, steps).count;
+  // Rows closer than a page share pages; farther ones cost a page each.
   int64_t apart = kPage;  // bytes from one row to the next
   for (const int loop : rows)
     if (varies(operand, loop))
@@ -161,6 +170,7 @@ std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles,
   llvm::SmallVector<int64_t> offsets = {0};
   for (const int loop : loops) {
     const size_t before = offsets.size();
+    // Every offset so far, shifted by each further iteration: the outer product of all loops' offsets.
     for (int64_t at = 1; at < plan.tile[loop]; ++at)
       for (size_t i = 0; i < before; ++i) offsets.push_back(offsets[i] + at * access.strides[loop]);
   }
@@ -174,6 +184,7 @@ std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles,
 void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
   if (roles.a < 0) return;
+  // Registers left after the sums and one column of vectors.
   const int64_t spare = chip.vectorRegisters() - (plan.rows * plan.vectors) - plan.vectors;
   bool whole = true;  // all inner loops are unrolled entirely: only then is an outer loop unrolled
   for (const int loop : llvm::reverse(plan.reductions)) {
@@ -199,6 +210,7 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
   for (size_t row = 0; row < std::min<size_t>(2, roles.rows.size()); ++row) rows_ *= nest.extents[roles.rows[row]];
   const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
   depth_ = blockDepthOf(nest, chip, streamed);
+  // With several reduction loops no block is cut, so a panel has the whole depth.
   // only a single reduction loop is cut
   panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
@@ -213,6 +225,8 @@ int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) 
 }
 
 double ProductCosts::products(int64_t rows, int64_t vectors) const {
+  // Without a broadcast operand every product needs a load of its own. The maximum of four bounds: arithmetic, loads,
+  // two cycles for each vector, and the latency of a sum.
   if (!broadcasts_)
     return std::max({static_cast<double>(rows * vectors) / chip_.multiplyAddsPerCycle(),
                      static_cast<double>(rows + vectors) / chip_.loadsPerCycle(), 2.0 * static_cast<double>(vectors),
@@ -231,6 +245,7 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
 }
 
 double ProductCosts::step(int64_t rows, int64_t vectors) const {
+  // Loading and storing results costs the same for each vector of a column, spread over the rows.
   return products(rows, vectors) + chip_.prices().products().result_cycles() * static_cast<double>(vectors);
 }
 
@@ -257,6 +272,8 @@ bool canPack(const Nest& nest, int input) {
     if (varies(operand, loop)) walked.push_back(loop);
   if (llvm::any_of(walked, [&](int loop) { return operand.access.strides[loop] < 0; })) return false;
   sortBy(walked, [&](int loop) { return operand.access.strides[loop]; });
+  // Sorted by stride, each loop must step over all elements of the loops before it. Then no element is accessed at two
+  // points.
   for (size_t i = 1; i < walked.size(); ++i)
     if (operand.access.strides[walked[i]] < operand.access.strides[walked[i - 1]] * nest.extents[walked[i - 1]])
       return false;

@@ -32,6 +32,7 @@ bool collide(const Chip& chip, int64_t lines, int64_t stride) {
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets();
   llvm::SmallVector<int64_t> used;
+  // The number of distinct sets bounds how many of these lines the cache can hold at once.
   for (int64_t line = 0; line < lines; ++line)
     if (const int64_t set = line * stride / near.line_bytes % sets; !llvm::is_contained(used, set)) used.push_back(set);
   return lines > std::max(near.ways, chip.heldWays(near, static_cast<int64_t>(used.size())));
@@ -63,6 +64,8 @@ Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSt
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (nest.reduction[loop]) walk(loop, nest.extents[loop]);
   for (const LoopSteps& each : steps) walk(each.loop, each.count);
+  // Ascending strides: a stride within the run so far extends it, a multiple of the last distance extends that series
+  // of runs, and any other one multiplies the runs.
   llvm::sort(walked);
   int64_t run = 1;
   llvm::SmallVector<std::pair<int64_t, int64_t>> apart;  // distances between runs
@@ -90,6 +93,7 @@ bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
     return false;
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets(), stride = strideBytes(nest, roles.a, roles.rows[0]);
+  // Ways that a tile of rows takes in each set, if its rows are a stride apart.
   llvm::SmallVector<int64_t> ways(sets, 0);
   for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / near.line_bytes % sets];
   return stride > 0 && *llvm::max_element(ways) > chip.heldWays(near);

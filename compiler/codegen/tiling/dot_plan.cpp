@@ -63,6 +63,7 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
     for (int64_t c = std::min(columns, streams); c >= 1; --c) consider(r, c);
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
+  // Small tiles unroll two steps, so that enough multiply-adds are in flight to hide their latency.
   const int64_t steps = plan.rows * plan.vectors >= chip.prices().tiles().dots_in_flight() ? 1 : 2;
   plan.tile[plan.vector_loop] = std::min(nest.extents[plan.vector_loop], plan.lanes * steps);
   // The shorter side is held in registers while the longer one is streamed.
@@ -74,6 +75,7 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
 
 void planDotMemory(const Nest& nest, const Wanted& wanted, TilePlan& plan) {
   for (int input : {0, 1}) {
+    // Vectors along the reduction need contiguous elements; a panel makes them so.
     const bool strided = nest.statements[0].inputs[input].access.strides[plan.vector_loop] != 1;
     const bool asked = !wanted.packed || llvm::is_contained(*wanted.packed, input);
     if (strided && asked && canPack(nest, input)) plan.packed.push_back({input, plan.vector_loop});

@@ -32,6 +32,7 @@ mlir::TypedAttr neutralOf(CombiningKind kind, mlir::Type type) {
     const auto& semantics = real.getFloatSemantics();
     switch (kind) {
       case CombiningKind::ADD:
+        // -0: adding it preserves the sign of every zero; +0 would turn -0 into +0.
         return mlir::FloatAttr::get(type, llvm::APFloat::getZero(semantics, true));
       case CombiningKind::MUL:
         return mlir::FloatAttr::get(type, llvm::APFloat::getOne(semantics));
@@ -64,6 +65,8 @@ std::optional<Combiner> combinerOf(const Statement& statement, int output) {
   mlir::Block* body = statement.body();
   mlir::Value accumulator = body->getArgument(statement.inputs.size() + output);
   mlir::Operation* op = body->getTerminator()->getOperand(output).getDefiningOp();
+  // Both the accumulator and the result must have a single use: otherwise partial results of lanes would be observable
+  // before they are combined.
   if (!op || op->getBlock() != body || op->getNumOperands() != 2 || !accumulator.hasOneUse() ||
       *accumulator.user_begin() != op || !op->hasOneUse() || accumulator.getType().isIndex())
     return std::nullopt;

@@ -44,6 +44,7 @@ int64_t pointsForAllCores(const Nest& nest, const Chip& chip, const TilePlan& pl
     instructions *= static_cast<double>(each == plan.vector_loop ? ceilDiv(extent, plan.lanes) : extent);
     if (!nest.reduction[each] && each != loop) others *= ceilDiv(extent, plan.tile[each]);
   }
+  // Tiles along `loop` that give every core a grid point, together with the other loops.
   const int64_t extent = nest.extents[loop], tiles = std::min(extent, ceilDiv(chip.cores(), others));
   if (!nest.hasReduction() || ceilDiv(extent, most) >= tiles ||
       instructions / static_cast<double>(others * tiles) < chip.prices().grid().least_instructions())
@@ -76,6 +77,7 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
     points = prices.row_sums();
     vectors = std::min(all, cost >= chip.prices().vectors().long_body() ? 1 : prices.vectors());
   } else {
+    // The remaining points are rows, so that a tile keeps its number of independent sums.
     points /= vectors;
   }
   plan.tile[v] = std::min(nest.extents[v], vectors * plan.lanes);
@@ -104,6 +106,7 @@ void orderReductions(const Nest& nest, TilePlan& plan) {
       if (input.access.root) largest = std::max(largest, input.access.strides[loop]);
     return largest;
   };
+  // Largest stride outside: the innermost sum then walks memory in order.
   sortBy(plan.reductions, [&](int loop) { return -step(loop); });
 }
 
@@ -121,6 +124,7 @@ void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan) {
       continue;
     }
     int64_t unroll = std::min({prices.unrolled_part(), budget, extent});
+    // Prefers a divisor of at least half that size, so that no steps remain for a second loop.
     for (int64_t divisor = unroll; divisor >= 2; --divisor)
       if (extent % divisor == 0 && divisor * 2 >= unroll) {
         unroll = divisor;
@@ -146,6 +150,7 @@ namespace {
 /// Instructions of a grid point that consists of the first `levels` levels.
 double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
   double inside = plan.kernel->instructions(nest, plan);
+  // The levels inside of a grid point run in full for each point.
   for (size_t level = levels; level < plan.levels.size(); ++level)
     inside *= static_cast<double>(plan.count(nest, static_cast<int>(level)));
   return inside;
@@ -164,6 +169,7 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
   const int most = copies ? plan.copy_level : static_cast<int>(plan.levels.size());
   while (plan.grid_levels < most && !nest.reduction[plan.levels[plan.grid_levels].loop]) ++plan.grid_levels;
+  // Drops the innermost grid level until a point has enough work. If cores would idle, less work is enough.
   for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
@@ -223,6 +229,7 @@ int64_t TilePlan::count(const Nest& nest, int level) const {
 void TilePlan::orderLevels(int first_blocked) {
   levels.clear();
   for (int position = 0; position <= static_cast<int>(order.size()); ++position) {
+    // All blocks precede the tile loops of the same loops: parallel ones first, then those of sums.
     if (position == first_blocked) {
       for (int loop : order)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
@@ -261,6 +268,7 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t tiles = nest.extents[loop] / step;
   const double cost = pointCost(nest, plan, level + 1);
   const v1::Prices::Grid& prices = chip.prices().grid();
+  // Searches the largest part of the level that divides it evenly and gives enough parts.
   int64_t each = tiles;
   for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
     // With many cores, some would have nothing to do.

@@ -86,6 +86,7 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
       return scheduleFault("", "operations of a nest", absl::StrCat(operations.size()), "two or more");
     tree.fused.push_back(std::move(operations));
   }
+  // A phase of copies belongs to the next phase, which reads the panels.
   std::vector<Leaf> waiting;  // copies for the next phase
   for (int p = 0; p < schedule.phases_size(); ++p) {
     const Leaf phase{&schedule.phases(p), childPath("", p)};
@@ -102,6 +103,7 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
       continue;
     }
     TESSERA_ASSIGN_OR_RETURN(auto leaves, leavesOf(phase));
+    // Only copies: held back until the phase that reads them.
     if (llvm::all_of(leaves, [](const Leaf& leaf) { return copies(*leaf.tile); })) {
       if (phase.tile->join() == v1::Tile::PARA)
         return refused(phase, "copies to panels share all units", "[] Seq over the leaves that copy");
@@ -114,6 +116,7 @@ absl::StatusOr<FollowedTree> FollowedTree::of(const v1::Schedule& schedule) {
     followed.copies = std::exchange(waiting, {});
     followed.leaves = std::move(leaves);
     followed.side_by_side = phase.tile->join() == v1::Tile::PARA;
+    // A sequential leaf has no settings; comparing its printed line checks that all fields are unset.
     followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
     if (followed.sequential && (printTileLine(*phase.tile) != "[] sequential nest 0" || phase.tile->stages_size() > 0 ||
                                 phase.tile->children_size() > 0))

@@ -30,6 +30,7 @@ class LeafReader {
       : tile_(*leaf.tile), kernel_(leaf.tile->kernel()), path_(leaf.path), nest_(nest), chip_(chip) {}
 
   absl::StatusOr<TilePlan> read(bool pack) {
+    // Loops that the leaf does not name have one iteration in the tile and no block.
     plan_.tile.assign(nest_.loops(), 1);
     plan_.block.assign(nest_.loops(), 0);
     for (auto step : {&LeafReader::vectors, &LeafReader::registerTile, &LeafReader::orders, &LeafReader::levels})
@@ -54,6 +55,7 @@ class LeafReader {
       return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
     const int lanes = lanesOf(nest_, chip_);
+    // Kernels that transpose squares may use narrower vectors, since a square has at most kMostTransposedLanes rows.
     const bool squares =
         kernel_.variant() == words::kTransposed || (kernel_.variant() == words::kPack && !kernel_.transposed().empty());
     const bool part = squares && kernel_.lanes() == kMostTransposedLanes && lanes > kMostTransposedLanes;
@@ -74,12 +76,14 @@ class LeafReader {
     int64_t inside = 1;
     for (const v1::Extent& extent : kernel_.tile()) {
       TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest_, extent.dimension(), path_));
+      // A fixed order gives each plan one text.
       if (loop <= last) return fault("loops of a tile stand once, in their order", extent.dimension(), loopsOf(nest_));
       last = loop;
       if (extent.size() < 2 || extent.size() > nest_.extents[loop])
         return fault(absl::StrCat("extent of the tile along ", extent.dimension()), absl::StrCat(extent.size()),
                      absl::StrCat("2 to ", nest_.extents[loop], ", or not named for 1"));
       plan_.tile[loop] = extent.size();
+      // Bounds the size of the code: unrolled points and steps are emitted one by one.
       if (traitsOf(kernel_.variant()).writes_out || !nest_.reduction[loop])
         inside *= loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
       if (inside > kMostInTile)
@@ -125,6 +129,7 @@ class LeafReader {
       TESSERA_ASSIGN_OR_RETURN(auto found, loopNamed(nest_, each.dimension(), path_));
       const int loop = found;
       const int64_t extent = nest_.extents[loop], tile = plan_.tile[loop], step = each.step();
+      // A loop whose step is the tile's walks tiles; any other step, and each loop of a sum, is a block.
       const bool block = step != tile || nest_.reduction[loop];
       if (walked[loop] || (block && blocks[loop] == kMostBlockLevels))
         return fault("a loop goes round in blocks, and then in tiles", each.dimension(),
@@ -142,6 +147,7 @@ class LeafReader {
         walked[loop] = true;
         plan_.order.push_back(loop);
       }
+      // Spatial loops form the grid and must be outermost.
       if (each.unit().empty()) {
         in_grid = false;
       } else if (each.unit() != words::kCore || !in_grid || nest_.reduction[loop]) {
@@ -162,6 +168,7 @@ class LeafReader {
 
   absl::Status variant(bool pack) {
     const std::string& wanted = kernel_.variant();
+    // Collects all kernels that fit, for the message.
     std::vector<std::string> fitting;
     for (const MicroKernel* each : microKernels())
       if (pack ? each == &packKernel() : each->fits(nest_, plan_)) fitting.emplace_back(each->traits().name);
@@ -194,6 +201,7 @@ class LeafReader {
       if (stage.nest() != 0 || stage.statement() != 0 || !stage.strides().empty())
         return fault("a stage of a leaf is an operand in panels", "strides", "nothing but operand, along and order");
       packed.apart = stage.layout() == words::kApart;
+      // An index from outside: checked before it is used.
       if (packed.input < 0 || packed.input >= inputs || !canPack(nest_, packed.input) ||
           llvm::any_of(plan_.packed, [&](const PackedOperand& other) { return other.input == packed.input; }))
         return fault("operand that cannot be packed, or is packed already", absl::StrCat(packed.input),
@@ -243,6 +251,7 @@ class LeafReader {
     if (stage.outside() < std::max(1, plan_.grid_levels) || stage.outside() > levels)
       return fault("loops outside of the copy", absl::StrCat(stage.outside()),
                    absl::StrCat(std::max(1, plan_.grid_levels), " to ", levels));
+    // The emitter has one place for copies.
     if (plan_.copy_level > 0 && plan_.copy_level != stage.outside())
       return fault("two operands are copied at different loops", absl::StrCat(stage.outside()),
                    absl::StrCat(plan_.copy_level));
@@ -251,6 +260,7 @@ class LeafReader {
       return fault("panels within blocks are not along a sum", stage.along(), "a loop that stays");
     for (int level = 0; level < plan_.copy_level; ++level) {
       const auto [loop, step] = plan_.levels[level];
+      // The copy would be repeated for each tile of that loop.
       if (varies(nest_.statements[0].inputs[packed.input], loop) && step == plan_.tile[loop] && step > 1)
         return fault("tiles of a loop that the operand walks go round outside of its copy", loopName(nest_, loop),
                      "blocks of it outside, tiles inside");
