@@ -281,7 +281,7 @@ void blobs(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What a service does under many", "tessera-scale");
+  CLI::App app("Loads a service with many jobs, workers, calls and bytes", "tessera-scale");
   app.require_subcommand(1);
   Flags flags;
   auto* queue_command = app.add_subcommand("queue", "Queues jobs, and drains them with simulated workers");

@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--trials", type=int, default=6, help="of each workload of the second one")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--budget", type=int, default=120, help="seconds of each search of a network")
-    parser.add_argument("--rounds", type=int, default=31, help="runs in turns")
+    parser.add_argument("--rounds", type=int, default=31, help="alternating runs")
     flags = parser.parse_args()
     heading(f"From {flags.first} to {flags.second}; seeds 1 to {flags.seeds}; {flags.budget} s a search, {flags.trials} "
             "trials of each workload of the second one")

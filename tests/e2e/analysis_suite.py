@@ -171,7 +171,7 @@ def an_explanation_shows_before_and_after(service):
         check({node["id"] for node in graph["nodes"]} <= read, "a node that nothing reads")
         check(all(edge["from"] < edge["to"] or edge["to"] == -1 for edge in graph["edges"]), "an edge goes back")
     check(any(node["layout"] == "NCHW16c" for node in after["nodes"]), "no group in blocks of 16 channels")
-    check(not any(workload["ir"] for workload in plan["workloads"]), "the plan carries IR that nobody asked for")
+    check(not any(workload["ir"] for workload in plan["workloads"]), "the plan contains IR without a request for it")
 
     root = ElementTree.parse(svg).getroot()
     check_equal(root.tag, "{http://www.w3.org/2000/svg}svg", "root of the SVG")
@@ -200,7 +200,7 @@ def an_artifact_is_explained_from_its_plan(service):
     compiled = service.compile(model_path("squeezenet1_1"), {"x": [1, 3, 224, 224]})
     from_file = service.cli("explain", compiled.artifact, "--json").json
     asked = service.cli("explain", model_path("squeezenet1_1"), *SHAPE, "--json").json
-    check_equal(from_file["after"], asked["after"], "groups in the artifact and asked for")
+    check_equal(from_file["after"], asked["after"], "groups in the artifact and in the explanation")
     svg = service.scratch("artifact.svg")
     text = service.cli("explain", compiled.artifact, "--svg", svg).out
     check("AFTER" in text and "BEFORE" not in text, text[:1000])

@@ -131,7 +131,7 @@ def main():
     with Service(workers=2) as service:
         artifacts, repository = Artifacts(service), Repository(service)
         cases = [("an artifact is no slower than itself", lambda: itself_is_no_slower(artifacts)),
-                 ("slower is told, and where", lambda: slower_is_told_and_where(artifacts)),
+                 ("a slower step is named", lambda: slower_is_told_and_where(artifacts)),
                  ("faster passes", lambda: faster_passes(artifacts)),
                  ("wrong requests say what is accepted", lambda: wrong_requests_say_what_is_accepted(artifacts)),
                  ("the examples for CI run as they stand", lambda: examples_run_as_they_stand(repository)),

@@ -141,7 +141,7 @@ def by_the_documentation_alone():
 
 
 def main():
-    return run("deployment", [("by the documentation alone", by_the_documentation_alone)])
+    return run("deployment", [("documented commands suffice", by_the_documentation_alone)])
 
 
 if __name__ == "__main__":

@@ -288,7 +288,7 @@ def page_is_for_everyone(browser, name):
     browser.look(DESKTOP, "dark")
     check_equal(browser.violations("color-contrast"), [], f"axe on {name} in dark")
     browser.look(PHONE)
-    check_equal(browser.overflow(), 0, f"pixels beside the screen of a phone on {name}")
+    check_equal(browser.overflow(), 0, f"pixels outside of a phone's screen on {name}")
     check_equal(browser.complaints(), [], f"the console of {name}, and requests that left")
 
 

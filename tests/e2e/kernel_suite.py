@@ -70,7 +70,7 @@ def a_manifest_launches(kernels):
     check_equal(re.findall(r"\.reqntid (\d+), 1, 1", written), [str(launch["threads"])], "threads of the text")
     manifest.unlink()
     check_equal(kernels.answer(*PRODUCT, "--manifest", manifest.name, "--name", "product"), written, "printed text")
-    check_equal(json.loads(manifest.read_text()), launch, "the manifest beside a printed kernel")
+    check_equal(json.loads(manifest.read_text()), launch, "the manifest of a printed kernel")
 
 
 def exchanged_rows_do_not_conflict(kernels):

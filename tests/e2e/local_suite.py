@@ -99,7 +99,7 @@ def what_is_built_in_needs_no_service(service):
     if "from" in service.cli("targets", "--json", env=env).json:  # no server on this machine's default address
         for word, plural in (("targets", "targets"), ("ops", "operators")):
             printed = service.cli(word, "--json", "--limit", "0", env=env).json
-            check_equal(printed["from"], "built-in", f"{word}: where it is from")
+            check_equal(printed["from"], "built-in", f"{word}: origin of the address")
             check(len(printed[plural]) > 10, f"{word}: {printed}")
             if word in served:
                 names = sorted(each["target"]["name"] for each in served[word]["targets"])

@@ -163,7 +163,7 @@ def what_is_no_command(service):
     check("do you mean compile?" in service.cli("compil", "x.onnx", expect=2).err, "the nearest command")
     check("no flag '--dance'" in service.cli("--dance", expect=2).err, "a flag is no command")
     check("compile" in service.cli("dance", expect=2).err, "it does not say which there are")
-    check("no command 'compil'" in service.cli("help", "compil", expect=2).err, "help of what is no command")
+    check("no command 'compil'" in service.cli("help", "compil", expect=2).err, "help for an unknown command")
     for words in (["help"], ["help", "compile"], ["help", "admin", "token", "create"]):
         check_equal(service.cli(*words).out, service.cli(*words[1:], "--help").out, f"tessera {' '.join(words)}")
 
@@ -328,7 +328,7 @@ def places_for_results(service):
         service.cli(*words, service.folder, expect=3)
         service.cli(*words, service.folder / "absent" / "x", expect=5)
     check_equal(len(service.cli("jobs", "--json", "--limit", "0").json["jobs"]), before, "jobs whose result has no place")
-    check(pipe.is_fifo() and device.is_symlink() and file.is_file(), "something took the place of what was there")
+    check(pipe.is_fifo() and device.is_symlink() and file.is_file(), "a pipe, device or file was replaced")
     check_equal([path.name for path in service.folder.parent.glob(service.folder.name + "*.part")], [], "files left over")
     service.cli("run", artifact, "--random", "-o", file, expect=3)
 
@@ -344,7 +344,7 @@ def links_are_written_through(service):
         service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "-o", link)
         check(link.is_symlink(), "the link was replaced")
         service.cli("run", link, "--random")
-        check_equal(sorted(each.name for each in folder.iterdir()), ["real.tsra"], "files behind the link")
+        check_equal(sorted(each.name for each in folder.iterdir()), ["real.tsra"], "files in the link's folder")
         link.unlink()
         (folder / "real.tsra").unlink()
     loop = service.folder / "loop.tsra"

@@ -160,7 +160,7 @@ def numbers_are_those_of_the_work(service):
     check_equal(samples["tessera_job_phase_seconds_count"][(("phase", "import"),)], 2.0, "imports")
     attempts = samples["tessera_task_attempts_total"]
     check_equal(attempts[(("end", "succeeded"), ("kind", "execute"))], 1.0, "executions")
-    check_equal(attempts[(("end", "invalid_model"), ("kind", "plan"))], 1.0, "plans of what is no model")
+    check_equal(attempts[(("end", "invalid_model"), ("kind", "plan"))], 1.0, "plans of an invalid model")
     refused = [value for key, value in samples["tessera_rpcs_total"].items() if ("code", "PERMISSION_DENIED") in key]
     check(sum(refused) >= 1, "the refused call is not counted")
     check_equal(samples["tessera_project_quota"], {(("project", "small"), ("quota", "stored_bytes")): float(MOST_BYTES)},

@@ -455,7 +455,7 @@ def grouped_query_cases():
     yield case("step packed", 2, 1, 4, 5, packed=True)
     yield case("step interleaved", 1, 1, 4, 5, rotary_interleaved=1)
     yield case("step partly rotated", 1, 1, 4, 5, size=32, half=8)
-    yield case("several tokens behind a past", 1, 3, 4, 7)
+    yield case("several tokens after a past", 1, 3, 4, 7)
     yield case("one group", 1, 1, 6, 7, heads=3, groups=1)
     yield case("as many groups as heads", 1, 4, 0, 4, heads=3, groups=3)
     yield case("window", 1, 6, 0, 6, local_window_size=3)
@@ -469,7 +469,7 @@ def grouped_query_cases():
     # Without rotary embedding: ONNX Runtime gives the padding after a sequence another position, which is irrelevant
     # then.
     yield case("without a causal mask, of sequences of different lengths", 2, 5, 0, 5, lengths=[5, 2], rotary=False, causal=0)
-    yield case("without a causal mask, several tokens behind a past", 1, 3, 4, 7, causal=0)
+    yield case("without a causal mask, several tokens after a past", 1, 3, 4, 7, causal=0)
 
 
 def block_quantized_cases():

@@ -310,7 +310,7 @@ def installed_machine_works(packages):
 
 def systemd_starts_the_units(packages):
     if os.geteuid() != 0 or not os.path.exists("/lib/systemd/systemd"):
-        raise Skip("only root can start a systemd of its own, where there is one")
+        raise Skip("only root can start a systemd, if it is installed")
     result = packages.folder / "result"
     with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
         (packages.folder / "commands").write_text(LOOK)

@@ -84,7 +84,7 @@ def one_for_grpc_is_taken_and_others_are_not(service):
         for name, heeded in (("http_proxy", False), ("https_proxy", False), ("grpc_proxy", True)):
             asked.clear()
             service.cli("workers", env={name: f"http://{proxy}"})
-            check_equal(asked, [service.address] * heeded, f"{name}: what the proxy was asked for")
+            check_equal(asked, [service.address] * heeded, f"{name}: addresses requested from the proxy")
         asked.clear()
         output = service.scratch("tiny.tsra")
         service.cli("compile", model_path("tiny"), "--shape", "x=1x8", "-o", output, env={"grpc_proxy": f"http://{proxy}"})

@@ -97,10 +97,10 @@ def the_command_line_finds_it_in_the_cache(service):
         first = client.compile(spec, **options)
         first.result()
         theirs = service.compile(spec, None, *flags, target=options.get("target", "host"))
-        check(theirs.job.get("cached"), f"{options}: compiled anew for `{flags}`")
+        check(theirs.job.get("cached"), f"{options}: compiled again for `{flags}`")
         check_equal(theirs.job["compile_result"]["artifact_id"], first.artifact.id, f"artifact of {options}")
     again = client.compile(GEMM, format="te", name="other", shapes=SHAPES)  # the key contains neither path nor name
-    check(again.artifact.id == mine.id and again.job.cached, "bytes are compiled anew")
+    check(again.artifact.id == mine.id and again.job.cached, "bytes are compiled again")
     answer = client.explain_key(model, shapes={"A": (8, 5), "B": (5, 3)})
     check_equal((answer.hit, list(answer.differing)), (False, ["input_shapes"]), "what differs")
 
@@ -115,7 +115,7 @@ def what_a_model_is(service):
     outside = service.scratch("outside.onnx")
     onnx.save_model(onnx.load(path), str(outside), save_as_external_data=True, location="outside.data", size_threshold=0)
     beside = client.compile(outside, dims={"N": 1}).artifact.load()
-    check_equal([tensor.name for tensor in beside.inputs], list(model_inputs("mlp", 1)), "inputs of one whose weights lie beside")
+    check_equal([tensor.name for tensor in beside.inputs], list(model_inputs("mlp", 1)), "inputs of a model with external weights")
     elsewhere = service.scratch("elsewhere")
     outside.with_name("outside.data").rename(elsewhere)
     outside.with_name("outside.data").symlink_to(elsewhere)
@@ -311,7 +311,7 @@ def knows_what_it_sent(service):
         for path in service.data.glob(f"blobs/**/{sha256}"):
             path.unlink()
         service.operator("admin", "verify", expect=None)  # which finds that it is gone
-        check_equal(compiled(model), [1, 1, 2], "with a refusal, of which nobody hears")
+        check_equal(compiled(model), [1, 1, 2], "with a rejection that the client hides")
 
 
 def nobody_answers(service):
@@ -455,7 +455,7 @@ def calls_outlast_a_restart():
             path = artifact.save(service.scratch("a.tsra"))
         finally:
             logging.getLogger("tessera").removeHandler(handler)
-        check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of what was downloaded")
+        check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of the download")
         check_equal(len(said), 2, f"notices: {said}")
         check(all("does not answer" in line and "60 s at most" in line for line in said), f"notices: {said}")
 

@@ -309,7 +309,7 @@ def a_session_runs_once_at_a_time(bench):
         thread.join()
     check(refused and "for each thread" in refused[0].fix, f"two runs of one session at once: {refused}")
     for result in results:
-        compare({"C": result}, {"C": wanted}, "a run beside a refused one")
+        compare({"C": result}, {"C": wanted}, "a run concurrent with a rejected one")
 
 
 def a_forked_child_runs_too(bench):

@@ -49,7 +49,7 @@ def every_size_is_right(service, oracle, spec):
         exact = service.compile(model_path(spec), None, "--dim", f"N={size}", timeout=300)
         wanted, said = service.run(exact.artifact, inputs_of(spec, size))
         check("ranges" not in said, "an exact variant says that it is a range")
-        same(service.run(ranged.artifact, inputs_of(spec, size))[0], wanted, f"{spec} of {size} beside the exact size")
+        same(service.run(ranged.artifact, inputs_of(spec, size))[0], wanted, f"{spec} of {size} compared with the exact size")
 
 
 def an_empty_batch_is_one(service, oracle):
@@ -396,7 +396,7 @@ def variants_share_and_show(service):
     said = service.cli("run", ranged.artifact, "--sandbox", "--input", given, "--dim", "N=3").out
     check("float32[3," in said, f"--dim in the sandbox without --random: {said}")
     words = ("run", ranged.artifact, "--sandbox", "--random", "--input", f"N={count}", "--dim")
-    check("float32[3," in service.cli(*words, "N=3").out, "a count that is given and asked for")
+    check("float32[3," in service.cli(*words, "N=3").out, "a given count in the shape")
     check("contradicts" in service.cli(*words, "N=4", expect=3).err, "two counts that differ")
     alone = service.compile(model_path("mlp"), None, "--dim", f"N=..{LARGEST}").artifact
     for words, rows in ((("--random",), LARGEST), (("--random", "--dim", "N=3"), 3), (("--input", given, "--dim", "N=3"), 3)):

@@ -131,7 +131,7 @@ def it_computes_the_same(service, artifact):
         check(expected and all(np.array_equal(got[name], expected[name]) for name in got), "other values come of it")
         check_equal(told["runs"], 4 if "--repeat" in words else 1, "runs that are timed")
         check("steps" not in words or told["steps"][0]["median_ms"] > 0, f"steps: {told}")
-    check("in the sandbox" in sandboxed(service, copy).out, "people are told")
+    check("in the sandbox" in sandboxed(service, copy).out, "the sandbox is reported")
     given = service.scratch("given.npz")
     np.savez(given, **model_inputs(MODEL, 1))
     answer = sandboxed(service, copy, "-i", given, "--json")
@@ -191,7 +191,7 @@ def code_without_end_is_ended(service, artifact):
     wait_until(lambda: list(folder.glob("*/attempts/*/result.pb")), "the task runs")
     running.send_signal(signal.SIGINT)
     check_equal(running.wait(timeout=60), 7, f"exit code: {running.stderr.read()}")
-    check_equal(list(folder.iterdir()), [], "what is left behind")
+    check_equal(list(folder.iterdir()), [], "remaining files")
     left = [pid for pid in processes.marked(service.mark) if processes.command_name(pid) == "tessera-task"
             and str(folder) in pathlib.Path(f"/proc/{pid}/environ").read_text()]
     check_equal(left, [], "processes that go on")

@@ -177,7 +177,7 @@ def without_a_home_the_artifact_is_there(service):
     artifact = service.scratch("homeless.tsra")
     nowhere = {"TESSERA_TRUST": "", "XDG_CONFIG_HOME": "", "HOME": ""}
     answer = service.cli("compile", model_path(MODEL), "--target", "host", *DIM, "-o", artifact, env=nowhere)
-    check("set TESSERA_TRUST" in answer.err, f"nothing is said: {answer}")
+    check("set TESSERA_TRUST" in answer.err, f"no advice: {answer}")
     refused(service, artifact, "no home folder", env=nowhere)
     service.cli("run", artifact, "--random", "--untrusted", env=nowhere)
 

@@ -181,7 +181,7 @@ def a_cancelled_job_leaves_nothing(service):
     service.cli("cancel", name)
     found = job(service, name)
     check_equal(found["state"], "CANCELLED", found)
-    check(found["tune_result"]["trials"] >= 20, "what was found is told")
+    check(found["tune_result"]["trials"] >= 20, "the result of a cancelled job")
     wait_until(lambda: all(worker["state"] == "IDLE" for worker in service.cli("workers", "--json").json["workers"]),
                "workers let go")
     # Objects that two workers had sent but not reported stay until a collection: one object each, or a batch of trees.
@@ -196,7 +196,7 @@ def equal_workloads_are_searched_once(service):
     second = begin(service, spec, 2)
     results = [ended(service, name)["tune_result"] for name in (first, second)]
     check_equal([each["shared"] for each in results[1]["workloads"]], [True], "whose search it was")
-    check_equal(trials_of(service, second), [], "trials of its own")
+    check_equal(trials_of(service, second), [], "own trials")
     curves = [service.cli("curve", "--job", name, "--json").json["curves"] for name in (first, second)]
     check_equal(curves[1], curves[0], "curves of the job that shared the search")
     check(len(curves[1]) == 1 and curves[1][0]["job"] == first, curves[1])

@@ -137,7 +137,7 @@ def order_does_not_matter_and_keys_are_explained(service):
     again = service.compile(model, None, "--dim", "N=4,1")
     check(again.job["cached"], "the same variants in another order miss the cache")
     flags = ["explain", "--key", model, "--target", "host", "--json"]
-    check_equal(service.cli(*flags, "--dim", "N=4,1").json["hit"], True, "explain of what is cached")
+    check_equal(service.cli(*flags, "--dim", "N=4,1").json["hit"], True, "explain of a cached artifact")
     miss = service.cli(*flags, "--dim", "N=1,5").json
     check_equal((miss["hit"], miss["differing"]), (False, ["specializations"]), "explain of other variants")
     service.compile(model, None, "--dim", "N=7")

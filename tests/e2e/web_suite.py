@@ -109,7 +109,7 @@ def page_is_for_everyone(browser, work, path, text):
     browser.look(DESKTOP, "dark")
     check_equal(browser.violations("color-contrast"), [], f"axe on {path} in dark")
     browser.look(PHONE)
-    check_equal(browser.overflow(), 0, f"pixels beside the screen of a phone on {path}")
+    check_equal(browser.overflow(), 0, f"pixels outside of a phone's screen on {path}")
     check_equal(browser.complaints(), [], f"the console of {path}, and requests that left")
 
 
@@ -316,7 +316,7 @@ def a_token_is_needed_where_identity_is_on(browser):
         browser.base = web_address(service)
         browser.look(DESKTOP, "light")
         browser.go("/jobs")
-        browser.wait("document.getElementById('ask').open", "a token is asked for")
+        browser.wait("document.getElementById('ask').open", "the page requests a token")
         check_equal(browser.violations(), [], "axe on the question")
         browser.find("#token").send_keys(token + "\n")
         browser.wait_text("main", "There are no jobs yet")
@@ -402,7 +402,7 @@ def main():
                       ("keys go places", lambda: keys_go_places(browser)),
                       ("a token is needed where identity is on",
                        lambda: a_token_is_needed_where_identity_is_on(browser))]
-            cases.append(("over TLS a certificate says who calls", over_tls_a_certificate_says_who_calls))
+            cases.append(("a TLS certificate authenticates", over_tls_a_certificate_says_who_calls))
             return run("web", cases)
 
 

@@ -56,7 +56,7 @@ def collects_what_is_old(service):
     service.cli("fetch", young["compile_result"]["artifact_id"], "-o", service.scratch("young.tsra"))
     verified(service)
     again = tiny(service, 21)
-    check(not again["cached"], "its artifact went and was made anew")
+    check(not again["cached"], "its artifact was collected and rebuilt")
 
 
 def pinned_jobs_stay(service):

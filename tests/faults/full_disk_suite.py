@@ -168,7 +168,7 @@ CASES = (uploads_are_refused, jobs_survive_or_fail_with_a_reason, a_search_keeps
 
 
 def cannot_run():
-    raise Skip("this user may not mount in a namespace of its own")
+    raise Skip("this user may not mount in a private namespace")
 
 
 def main():

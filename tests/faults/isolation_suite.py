@@ -41,7 +41,7 @@ def hostile_models_harm_nobody(service, expected):
             beside += 1
         for refusal in refusals:
             refusal.result()
-    print(f"   {len(refusals)} hostile models were refused, {beside} harmless jobs compiled beside them")
+    print(f"   {len(refusals)} hostile models were refused, {beside} harmless jobs compiled concurrently")
 
 
 def hanging_job_harms_nobody(service, expected):

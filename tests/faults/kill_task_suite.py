@@ -44,7 +44,7 @@ def quarantined_job(service, name):
         stop.set()
         killer.join()
     faults.check_finished_once(other_events, other_job)
-    check_equal(faults.failed_attempts(other_events), [], "failed attempts of the job beside the victim")
+    check_equal(faults.failed_attempts(other_events), [], "failed attempts of the concurrent job")
     return events, job, len(killed)
 
 

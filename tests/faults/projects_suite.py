@@ -98,7 +98,7 @@ def written_down(service):
     old = service.audit.with_suffix(".1")
     service.audit.rename(old)
     os.kill(service.process.pid, signal.SIGHUP)
-    wait_until(service.audit.exists, "the log is opened anew", 30)
+    wait_until(service.audit.exists, "the log is reopened", 30)
     service.member("dora", "vision")
     check_equal([e["method"] for e in service.written()], ["CreateToken"], "the new file")
     check_equal(len(old.read_text().splitlines()), before, "lines of the old one")

@@ -110,7 +110,7 @@ def memory_of_unread_downloads(service):
 def words_to_a_terminal(service):
     """Names with control characters are rejected. Elsewhere such characters are escaped on terminals and in the log."""
     answer = service.cli("compile", model_path("tiny:seed=6"), *TINY, "--name", "\x1b[2Jcalm", expect=3)
-    check("\x1b" not in answer.err, f"the terminal is told: {answer.err!r}")
+    check("\x1b" not in answer.err, f"control characters reached the terminal: {answer.err!r}")
     target = service.scratch("loud.textproto")
     known = (ROOT / "compiler" / "target" / "builtin" / "x86-64-v3.textproto").read_text()
     target.write_text(known.replace('name: "x86-64-v3"', 'name: "loud"', 1)

@@ -112,13 +112,13 @@ def main():
     parser.add_argument("kind", choices=sorted(plan.KINDS))
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
-    parser.add_argument("--target", action="append", help="one or several, taken in turns; all of fuzz.cases.targets")
+    parser.add_argument("--target", action="append", help="one or several, used in rotation; default: all of fuzz.cases.targets")
     parser.add_argument("--minutes", type=float, help="begin no model after this long")
     parser.add_argument("--workers", type=int, default=(os.cpu_count() or 1) + 1, help="models at a time")
     parser.add_argument("--service", action="store_true", help="compile every model through the product")
     parser.add_argument("--refusals", action="store_true", help="print what is not supported as well")
     parser.add_argument("--save", type=pathlib.Path, help="a folder for the failing cases, as models with inputs and answers")
-    parser.add_argument("--ledger", type=pathlib.Path, help="a file of what has been run; whole models alone count")
+    parser.add_argument("--ledger", type=pathlib.Path, help="file of finished models, which are skipped")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tessera-targets-") as folder:
         known = {targets.name_of(target): target for target in targets.here(folder)}

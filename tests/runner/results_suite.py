@@ -73,9 +73,9 @@ def suite_lines():
     check_equal(str(results.suite("mine", "FAILED b: reason\nmore\nok c\nmine: 1 passed, 1 failed\n", 1).failures[0]),
                 "FAILED mine: b\n    reason\n    more", "a failure in the summary")
     told = results.suite("mine", "reported b: found\nrepeat it\nFAILED c: bad\nmine: 1 passed, 1 failed, 1 skipped, 1 reported\n", 1)
-    check_equal(counts(told + results.Result()), (1, 1, 1), "counts beside a report")
+    check_equal(counts(told + results.Result()), (1, 1, 1), "counts with a report")
     check_equal([str(each) for each in (told + results.Result()).reports], ["reported mine: b\n    found\n    repeat it"], "reports")
-    check_equal([each.name for each in told.failures], ["mine: c"], "failures beside a report")
+    check_equal([each.name for each in told.failures], ["mine: c"], "failures with a report")
 
 
 def lives(pid):
@@ -155,7 +155,7 @@ def a_limited_turn_builds_nothing_and_hides_what_the_host_has():
                case ",$TESSERA_HOST_FEATURES," in *avx512*) exit 1;; *,avx2,*) status=run;; *) status=fail;; esac
                echo "<testsuite><testcase name='a_test' status='$status'/></testsuite>" > "$2" """
     with turn_of("exit 1", ctest, 100, preset="") as result:
-        check_equal((counts(result), result.failures), ((1, 0, 0), []), "a turn as on a host with AVX2 alone")
+        check_equal((counts(result), result.failures), ((1, 0, 0), []), "a group limited to AVX2")
     with turn_of("exit 1", "exec sleep 100", 1, preset="") as result:
         check_equal((result.failed, len(result.reports)), (0, 1), "one that had no time")
 
