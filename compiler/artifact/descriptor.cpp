@@ -35,6 +35,7 @@ class Tables {
  public:
   Tables(const v1::Plan& plan, const std::vector<const v1::KernelInfo*>& kernels, llvm::Module& module)
       : plan_(plan), kernels_(kernels), module_(module), context_(module.getContext()) {
+    // Types in the order of members of module_abi.h; a change there changes these lines and TESSERA_MODULE_ABI.
     pointer_ = llvm::PointerType::getUnqual(context_);
     const auto i32 = llvm::Type::getInt32Ty(context_);
     const auto i64 = llvm::Type::getInt64Ty(context_);
@@ -70,6 +71,7 @@ class Tables {
  private:
   /// For the plan, or for its preparation.
   Constant* moduleEntry(const v1::Plan& plan, const std::vector<Constant*>& fixed_inputs, Constant* preparation) {
+    // A session has one workspace for all steps, so it must fit the largest.
     int64_t workspace = 0, scratch = 0;
     const auto use = [&](const v1::Plan& variant) {
       for (const v1::Step& step : variant.steps()) {
@@ -237,6 +239,7 @@ class Tables {
           if (known.spec().name() != plan_.inputs(i).name()) continue;
           auto* value = define(llvm::ConstantDataArray::getString(context_, known.data(), /*AddNull=*/false),
                                llvm::GlobalValue::PrivateLinkage);
+          // Kernels read the value as an operand.
           value->setAlignment(llvm::Align(TESSERA_BUFFER_ALIGNMENT));
           entries.push_back(llvm::ConstantStruct::get(
               fixed_input_, {int32(i), int32(may_differ), value, int64(static_cast<int64_t>(known.data().size()))}));
@@ -291,6 +294,7 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       }
     }
     for (const v1::Step::Rows& rows : step.rows()) {
+      // Ranges of a cut are bits of an int32.
       const int positions = std::min(plan.dimensions_size(), 31);
       const bool good = std::ranges::all_of(rows.dimensions(), [&](int32_t d) { return d >= 0 && d < positions; });
       if (rows.operand() < 0 || rows.operand() >= step.operands_size() || !good || rows.dimensions().empty() ||

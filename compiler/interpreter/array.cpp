@@ -69,6 +69,7 @@ Array makeArray(mlir::ShapedType type, bool poisoned) {
 }
 
 Array ownedDense(Array array) {
+  // The only owner may change the elements, so the cached hash becomes invalid.
   if (array.storage.use_count() == 1 && array.isDense()) {
     array.storage->hash = 0;
     return array;
@@ -112,6 +113,7 @@ bool contains(const Array& array, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRe
 }
 
 void assign(const Array& to, const Array& from) {
+  // Two arrays of one shape and different strides: pairs the positions in row-major order.
   std::vector<int64_t> targets;
   targets.reserve(to.elements());
   forEachPosition(to, [&](int64_t position) { targets.push_back(position); });
@@ -132,6 +134,7 @@ void assign(const Array& to, const Array& from) {
 uint64_t bitsOf(Element element, double value) {
   if (element.kind == Element::Kind::kF64) return std::bit_cast<uint64_t>(value);
   if (element.kind == Element::Kind::kF32) return std::bit_cast<uint32_t>(static_cast<float>(value));
+  // Rounds to the 16-bit format, which the host has no type for.
   llvm::APFloat narrow(value);
   bool lost = false;
   narrow.convert(semanticsOf(element), llvm::APFloat::rmNearestTiesToEven, &lost);
@@ -184,6 +187,7 @@ uint64_t hashOf(const Array& array) {
     for (double value : storage.real) hash = mix(hash, std::bit_cast<uint64_t>(value));
     for (int64_t value : storage.integer) hash = mix(hash, static_cast<uint64_t>(value));
     for (double value : storage.error) hash = mix(hash, std::bit_cast<uint64_t>(value));
+    // 0 means that no hash is cached.
     storage.hash = hash | 1;
   }
   uint64_t hash = storage.hash;

@@ -18,6 +18,7 @@ namespace arith = mlir::arith;
 /// The operand of `op` that is an accumulator, or -1.
 int sumOperand(mlir::Operation* op, const llvm::DenseSet<mlir::Value>& sums) {
   if (llvm::isa<arith::AddFOp, arith::AddIOp>(op)) {
+    // Exactly one operand may be the accumulator: a sum of two accumulators has correlated errors.
     if (sums.contains(op->getOperand(0)) == sums.contains(op->getOperand(1))) return -1;
     return sums.contains(op->getOperand(0)) ? 0 : 1;
   }
@@ -96,6 +97,7 @@ void Body::markSums(mlir::Block& block, llvm::ArrayRef<mlir::BlockArgument> sums
     for (Instruction& instruction : instructions_) {
       if (!instruction.rule) continue;
       const int operand = sumOperand(instruction.op, values);
+      // A partial sum with a second use would be read before it is rounded.
       if (operand < 0 || !instruction.op->getResult(0).hasOneUse()) continue;
       values.insert(instruction.op->getResult(0));
       marked.emplace_back(&instruction, operand);
@@ -104,6 +106,7 @@ void Body::markSums(mlir::Block& block, llvm::ArrayRef<mlir::BlockArgument> sums
     if (!is_sum_[number]) continue;
     for (auto [instruction, operand] : marked) {
       instruction->context.accumulates = true;
+      // Rules expect the accumulator first.
       if (operand == 1) std::swap(instruction->operands[0], instruction->operands[1]);
     }
   }
@@ -141,6 +144,7 @@ absl::Status Body::extract(const Instruction& instruction, int count) {
       sure &= index.error[i] == 0;
     }
     out.set(i, array.at(position));
+    // Another element could have been read.
     if (!sure) out.error[i] = kUndecidable;
   }
   return absl::OkStatus();

@@ -9,6 +9,7 @@ namespace {
 
 using Predicate = mlir::arith::CmpIPredicate;
 
+// Unsigned arithmetic wraps; signed overflow would be undefined.
 int64_t add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 int64_t subtract(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
@@ -117,12 +118,15 @@ void compare(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
       b = static_cast<int64_t>(zeroExtended(c.from.bits, b));
     }
     out.integer[i] = compares(predicate, a, b);
+    // If the operands may be on either side of each other, the other outcome is possible. A value compared with itself
+    // has one outcome.
     out.error[i] = of > 0 && !c.same_operands && distance <= kDeviations * of ? reaching(1) : 0;
   }
 }
 
 void extendSigned(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   for (int i = 0; i < count; ++i) {
+    // A set bit of i1 is carried as 1, and is -1 when sign-extended.
     out.integer[i] = c.from.bits == 1 ? -in[0]->integer[i] : in[0]->integer[i];
     out.integer[i] = wrapTo(c.type.bits, out.integer[i]);
     out.error[i] = in[0]->error[i];

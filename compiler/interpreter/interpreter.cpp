@@ -13,6 +13,7 @@ namespace tessera::compiler::interpreter {
 namespace {
 
 /// Whether a structured operation reads nothing but its operands.
+// Results of such an operation depend on its operands alone, so they can be cached.
 bool isClosed(mlir::linalg::LinalgOp op) {
   bool closed = true;
   op->walk([&](mlir::Operation* each) {
@@ -59,6 +60,7 @@ void ResultCache::keep(uint64_t key, std::vector<Array> results) { entries_[key]
 
 void ResultCache::age() {
   for (auto it = entries_.begin(); it != entries_.end();)
+    // Results that two further steps did not use are dropped.
     it = it->second.age++ > 1 ? entries_.erase(it) : std::next(it);
 }
 
@@ -83,6 +85,7 @@ Extents Machine::indices(llvm::ArrayRef<mlir::OpFoldResult> values) const {
 void Machine::findLastUses(mlir::Block& block) {
   if (!analyzed_.insert({&block, true}).second) return;
   llvm::DenseSet<mlir::Value> used;
+  // Backwards: the first use that is met is the last one in program order.
   for (mlir::Operation& op : llvm::reverse(block)) {
     op.walk([&](mlir::Operation* each) {
       for (mlir::Value operand : each->getOperands()) {
@@ -133,6 +136,7 @@ absl::Status Machine::runLinalg(mlir::linalg::LinalgOp op) {
   }
   const bool tensors = op.hasPureTensorSemantics();
   for (mlir::Value init : op.getDpsInits()) {
+    // A tensor at its last use is updated in place; otherwise it is copied. Buffers are always updated in place.
     outputs.push_back(tensors ? ownedDense(take(init, op)) : array(init));
   }
   TESSERA_RETURN_IF_ERROR(runStructured(op, inputs, outputs, surroundings(), budget_));
@@ -231,6 +235,7 @@ absl::Status Machine::runFor(mlir::Operation* op) {
   }
   for (auto [argument, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults())) {
     if (llvm::isa<mlir::ShapedType>(argument.getType())) {
+      // Moved, so that the result is the only owner and later operations can update it in place.
       Array value = std::move(arrays_.find(argument)->second);
       arrays_.erase(argument);
       set(result, std::move(value));
@@ -255,6 +260,7 @@ absl::Status Machine::runIf(mlir::Operation* op) {
       scalars_[result].error = kUndecidable;
       continue;
     }
+    // A copy: the branch may have yielded an array that has other readers.
     Array unsure = ownedDense(array(result));
     std::fill(unsure.storage->error.begin(), unsure.storage->error.end(), kUndecidable);
     set(result, std::move(unsure));
@@ -271,6 +277,7 @@ absl::Status Machine::runWhile(mlir::Operation* op) {
     auto condition = llvm::cast<mlir::scf::ConditionOp>(before.getTerminator());
     const Scalar again = scalar(condition.getCondition());
     if (again.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+    // The condition's operands become either the body's arguments or the loop's results.
     const mlir::ValueRange targets = again.integer != 0 ? mlir::ValueRange(after.getArguments()) : loop.getResults();
     for (auto [value, target] : llvm::zip_equal(condition.getArgs(), targets)) move(value, target, condition);
     if (again.integer == 0) return absl::OkStatus();

@@ -12,6 +12,7 @@ int64_t evaluate(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> dims, llvm::Arra
   if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) return constant.getValue();
   auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
   const int64_t lhs = evaluate(binary.getLHS(), dims, symbols), rhs = evaluate(binary.getRHS(), dims, symbols);
+  // C++ division truncates; affine expressions round down.
   const int64_t floor = rhs == 0 ? 0 : lhs / rhs - (lhs % rhs != 0 && (lhs < 0) != (rhs < 0) ? 1 : 0);
   switch (expr.getKind()) {
     case mlir::AffineExprKind::Add:
@@ -73,9 +74,11 @@ absl::StatusOr<Access> accessOf(const Array& array, mlir::AffineMap map, llvm::A
     access.base += first * array.strides[d];
     for (size_t l = 0; l < extents.size(); ++l) {
       point[l] = 1;
+      // A linear expression is determined by its value at the origin and at each unit point.
       const int64_t step = evaluate(map.getResult(d), point) - first;
       point[l] = 0;
       access.strides[l] += step * array.strides[d];
+      // The extremes of a linear function are at corners, so one check covers all points.
       (step < 0 ? least : greatest) += step * (extents[l] - 1);
     }
     if (least < 0 || greatest >= array.shape[d]) {
@@ -117,6 +120,7 @@ void Walk::orderLoops() {
     // Different lanes must not write the same result.
     const bool apart =
         llvm::all_of(writes_, [&](const Access& access) { return access.linear && access.strides[l] != 0; });
+    // The longest parallel loop fills the lanes best.
     if (apart && extents_[l] > 1 && (lane_loop_ < 0 || extents_[l] >= extents_[lane_loop_]))
       lane_loop_ = static_cast<int>(l);
   }
@@ -132,6 +136,7 @@ void Walk::orderLoops() {
 absl::Status Walk::load(const Access& access, Lanes& lanes, int64_t first, int count) {
   const Storage& storage = *access.array->storage;
   const bool real = storage.element.isReal();
+  // Positions of div and mod expressions are evaluated for each lane.
   if (!access.linear) {
     for (int i = 0; i < count; ++i) {
       if (lane_loop_ >= 0) point_[lane_loop_] = first + i;
@@ -159,6 +164,7 @@ absl::Status Walk::load(const Access& access, Lanes& lanes, int64_t first, int c
 absl::Status Walk::store(const Access& access, unsigned result, int64_t first, int count, bool last) {
   Storage& storage = *access.array->storage;
   const Lanes& lanes = body_->yielded(result);
+  // Sums stay in double precision until their last step.
   const bool round = last && storage.element.isReal() && body_->isSum(result);
   if (lane_loop_ >= 0) point_[lane_loop_] = first;
   const int64_t start = access.position(point_);
@@ -225,6 +231,7 @@ absl::Status Walk::run(std::vector<Operand>& inputs, std::vector<Array>& outputs
     TESSERA_ASSIGN_OR_RETURN(Access access, accessOf(array, maps[i], extents_));
     if (i >= inputs.size()) writes_.push_back(access);
     reads_.emplace_back();
+    // Outputs that the body does not read are not loaded: they may be uninitialized.
     if (!block.getArgument(static_cast<unsigned>(i)).use_empty()) reads_.back() = access;
   }
   orderLoops();
@@ -238,6 +245,7 @@ absl::Status Walk::run(std::vector<Operand>& inputs, std::vector<Array>& outputs
       TESSERA_RETURN_IF_ERROR(chunk(first, count, last));
     }
     int64_t k = static_cast<int64_t>(order_.size()) - 1;
+    // Counts like an odometer: reductions are the last digits, so each result is completed before the next one begins.
     for (; k >= 0 && ++point_[order_[k]] == extents_[order_[k]]; --k) point_[order_[k]] = 0;
     if (k < 0) return absl::OkStatus();
   }

@@ -21,6 +21,7 @@ constexpr size_t kMostBytes = size_t{16} << 20;
 class Line {
  public:
   Line(int number, absl::string_view text) : number_(number) {
+    // The rest of the line is a comment.
     const size_t end = text.find('#');
     if (end != absl::string_view::npos) text = text.substr(0, end);
     while (indent_ < text.size() && text[indent_] == ' ') ++indent_;

@@ -35,6 +35,7 @@ constexpr std::array kLoopNames = {"tile",
                                    "outermost block",
                                    "place of outermost blocks"};
 
+// Logarithms, since doubling a size has a similar effect at any size.
 float sized(double value) { return static_cast<float>(std::log2(std::max(1.0, value)) / 8); }
 
 void addLoops(const v1::Tile& leaf, Features& features) {
@@ -54,6 +55,7 @@ void addLoops(const v1::Tile& leaf, Features& features) {
     if (each.step() == tileAlong(kernel, each.dimension())) {
       (*loop)[2] = where;
     } else {
+      // Of several blocks, columns 1 and 3 hold the innermost one, 5 and 6 the outermost.
       const bool outermost = (*loop)[3] == 0;
       (*loop)[1] = sized(static_cast<double>(each.step()));
       (*loop)[3] = where;
@@ -130,6 +132,7 @@ Features featuresOf(const v1::Schedule& schedule) {
   Features features = {sized(schedule.vector_bits()), static_cast<float>(schedule.phases_size()) / 8,
                        static_cast<float>(leaves.size()) / 8, sized(slices)};
   for (size_t leaf = 0; leaf < std::min<size_t>(leaves.size(), kLeaves); ++leaf) addLeaf(*leaves[leaf], features);
+  // Zeros for missing leaves: all trees have vectors of one length.
   features.resize(featureCount(), 0);
   return features;
 }

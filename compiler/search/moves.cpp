@@ -22,6 +22,7 @@ void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
     v1::Extent* extent = tile.Add();
     extent->set_dimension(dimension);
     extent->set_size(size);
+    // Leaves list the loops of a tile in order (leaf_read.cpp).
     std::ranges::sort(tile, {}, [](const v1::Extent& each) { return numberOf(each.dimension()); });
   }
 }
@@ -76,6 +77,7 @@ void orderPoints(v1::Kernel& kernel) {
     if (std::ranges::find(several, point) != several.end()) points.push_back(point);
   for (const std::string& point : several)
     if (std::ranges::find(points, point) == points.end())
+      // The vector loop stays last: its final vector may be partial.
       points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
   kernel.clear_points();
   for (const std::string& point : points) kernel.add_points(point);
@@ -101,6 +103,7 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   kernel.set_variant(std::string(variant));
   if (!mayInterleave(kernel)) kernel.clear_interleaved();
   if (traitsOf(variant).fetches_vectors || !kernel.has_fetch()) return true;
+  // The new kernel prefetches no vectors; an empty message would not be accepted.
   kernel.mutable_fetch()->set_ahead(0);
   if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();
   return true;
@@ -140,6 +143,7 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
       walked = true;
       continue;
     }
+    // Blocks keep their number of parts, from the innermost one outwards.
     const int64_t parts = std::max<int64_t>(1, loop.step() / inner);
     if (parts == 1) {
       loops.erase(loops.begin() + at);
@@ -167,6 +171,7 @@ void setPanels(v1::Schedule& schedule, v1::Tile& leaf, const std::string& dimens
       if (!packs(copy, nest, operand)) return;
       const std::vector<v1::Extent> extents(copy.kernel().tile().begin(), copy.kernel().tile().end());
       for (const v1::Extent& extent : extents)
+        // The copy's tile along a panel is as wide as the panel.
         if (extent.size() == old_size) setTile(copy, extent.dimension(), size);
     });
   }
@@ -225,6 +230,7 @@ bool addBlock(v1::Tile& leaf, const std::string& dimension, int64_t step) {
   const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
   const int64_t inner = blocks.empty() ? tileAlong(leaf.kernel(), dimension) : blocks[0];
   if (blocks.size() == kMostBlockLevels || step <= inner || step % inner != 0) return false;
+  // Before the loop's own levels and before all temporal loops, since spatial ones must be outermost.
   const auto walks = std::ranges::find(loops, dimension, &v1::Loop::dimension);
   const auto in_time = std::ranges::find_if(loops, [](const v1::Loop& loop) { return loop.unit().empty(); });
   const auto position = static_cast<int>(std::min(walks, in_time) - loops.begin());

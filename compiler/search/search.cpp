@@ -41,6 +41,7 @@ Search::Search(const v1::Schedule& start, const SearchOptions& options)
 
 std::vector<Neighbour> Search::legalNeighbours(const v1::Schedule& schedule) const {
   std::vector<Neighbour> neighbours = neighboursOf(schedule, legality_.extents());
+  // Filters before proposing: a refusal by code generation costs a trial.
   std::erase_if(neighbours, [&](const Neighbour& each) {
     return legality_.hopeless(each.direction) || !legality_.refusal(each.schedule).empty();
   });
@@ -64,6 +65,7 @@ const std::vector<Neighbour>& Search::openOf(size_t point) {
     at.expanded = true;
     at.open = legalNeighbours(at.schedule);
   }
+  // Again at each use: directions may have become hopeless, and trees may have been visited from elsewhere.
   std::erase_if(at.open,
                 [&](const Neighbour& each) { return visited(each.text) || legality_.hopeless(each.direction); });
   return at.open;
@@ -80,6 +82,8 @@ size_t Search::drawStart(const std::vector<size_t>& points) {
   std::vector<double> weights;
   double sum = 0;
   for (const size_t point : points) {
+    // Simulated annealing's acceptance (thesis, 4.4): the weight falls exponentially with the relative distance from
+    // the best speed.
     weights.push_back(std::exp(-kGamma * (speed() - points_[point].speed) / speed()));
     sum += weights.back();
   }
@@ -109,8 +113,10 @@ std::optional<Candidate> Search::propose() {
       const std::string text = printSchedule(invented->schedule);
       if (auto taken = take(*std::move(invented), text)) return taken;
     }
+    // After invent(): a method may know trees that are no neighbours of any point.
     if (points.empty()) return std::nullopt;
     const size_t point = chooseStart(points);
+    // Expanding the point has removed it from the candidates, so the loop ends.
     if (openOf(point).empty()) continue;
     const size_t neighbour = chooseNeighbour(point, points_[point].open);
     std::vector<Neighbour>& open = points_[point].open;

@@ -91,6 +91,7 @@ absl::StatusOr<Candidates> candidatesOf(const Nest& software, const v1::Target& 
 }
 
 absl::StatusOr<std::pair<Program, Timeline>> fastest(const Choice& choice, const v1::Target& target) {
+  // Replaced by the first result, or by the last error.
   absl::StatusOr<std::pair<Program, Timeline>> best = absl::UnknownError("");
   for (const bool sums_inside : {false, true}) {
     for (const bool overlap : {false, true}) {

@@ -78,6 +78,7 @@ class Elements {
     }
     // Per iteration: either the whole blocks, or the one that is cut.
     int64_t elements = 0;
+    // All combinations of whole and cut iterations: each has its own number of distinct elements.
     for (uint32_t cut = 0; cut < 1u << iterations_.size(); ++cut) {
       int64_t blocks = outside;
       std::vector<int64_t> extents;
@@ -101,6 +102,7 @@ class Elements {
     const intrinsic::Access& access = program_.instruction.accesses[operand_];
     const bool apart = std::all_of(access.subscripts.begin(), access.subscripts.end(),
                                    [](const auto& subscript) { return subscript.terms.size() < 2; });
+    // Each subscript has one iteration: all points are distinct.
     if (apart) {
       found->second = 1;
       for (int64_t extent : extents) found->second *= extent;
@@ -145,6 +147,7 @@ class UnitTime : public Machine {
     const int64_t bytes = blocksAt(program_, step.operand, place) * blockBytes(step.operand);
     const int memory = program_.buffers[step.to].memory;
     Lane& side = lanes_[memory].write;
+    // The copy to overwrite has been read, and the port is free.
     const double start = std::max(copy.free, side.free);
     side.take(start, at(bytes, program_.memories[memory].write));
     copy.ready = copy.free = side.free;
@@ -190,6 +193,7 @@ class UnitTime : public Machine {
   }
 
   absl::Status call(const Step&, const Place& place) override {
+    // `kept` results are independent of each other; `rounds` calls add to each of them.
     double kept = 1, rounds = 1;
     uint64_t part = 0;  // identifies the part of the destination's tile
     for (size_t d = 0; d < program_.dimensions.size(); ++d) {
@@ -199,6 +203,7 @@ class UnitTime : public Machine {
     }
     double start = unit_.free;
     for (int operand : program_.operands) start = std::max(start, current(buffers_[operand]).ready);
+    // Calls that add to the same results wait for the earlier ones, also across trips of outer loops.
     double& part_ready = parts_[part];
     start = std::max(start, part_ready);
     // In order: within one round of independent results, calls are issued one after another; the next round waits for
@@ -211,6 +216,7 @@ class UnitTime : public Machine {
     const double finish = issued - interval_ + latency_;
     for (size_t operand = 0; operand < program_.operands.size(); ++operand) {
       Copy& copy = current(buffers_[program_.operands[operand]]);
+      // Sources can be overwritten once the last call is issued, the result only when it has finished.
       copy.free = std::max(copy.free, operand == 0 ? finish : issued);
     }
     current(buffers_[program_.operands[0]]).summed = finish;
@@ -272,6 +278,7 @@ class UnitTime : public Machine {
       tile.push_back(place.first[d]);
       tile.push_back(place.count[d]);
     }
+    // From the outermost cache inwards: the nearest hit wins, and all caches are updated.
     for (size_t c = caches_.size(); c-- > 0;) {
       if (caches_[c].touch(tile, bytes)) source = static_cast<int>(program_.memories.size() + c);
     }
@@ -326,6 +333,7 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
     if (share.first == share.end) break;
     UnitTime time(program, elements, timeline);
     TESSERA_RETURN_IF_ERROR(walk(program, unit, time));
+    // The slowest unit determines the time.
     if (time.end() <= timeline.cycles) continue;
     timeline.cycles = time.end();
     const auto [name, busy] = time.busiest();

@@ -18,6 +18,7 @@ class Walker {
     for (const Step& step : program.steps) (step.after ? after_ : before_)[step.depth].push_back(&step);
     inside_.assign(program.loops.size() + 1, 1);
     for (size_t l = program.loops.size(); l-- > 0;) {
+      // Only the outer `shared` loops are divided among units.
       inside_[l] = inside_[l + 1] * (l < static_cast<size_t>(program.shared) ? program.loops[l].trips : 1);
     }
     for (const Dimension& dimension : program.dimensions) {
@@ -35,6 +36,7 @@ class Walker {
       const ProgramLoop& loop = program_.loops[depth];
       const int64_t first = place_.first[loop.dimension], count = place_.count[loop.dimension];
       const bool shared = depth < static_cast<size_t>(program_.shared);
+      // Skips trips that belong to earlier units.
       int64_t trip = shared ? std::max<int64_t>(0, (share_.first - task) / inside_[depth + 1]) : 0;
       for (; trip < loop.trips && trip * loop.step < count; ++trip) {
         const int64_t begin = task + trip * inside_[depth + 1];

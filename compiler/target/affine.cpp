@@ -54,6 +54,7 @@ class Reader {
     skipSpace();
     int64_t factor = sign;
     std::string name;
+    // One number and one name at most, in either order: a product of two names would not be affine.
     for (bool more = true; more; more = take('*')) {
       skipSpace();
       const size_t begin = at_;
@@ -117,6 +118,7 @@ absl::StatusOr<Affine> parseBound(std::string_view text) {
   absl::StatusOr<Affine> right = reader.sum();
   if (!right.ok()) return right;
   TESSERA_RETURN_IF_ERROR(reader.expectEnd());
+  // left < right becomes left - right < 0.
   for (const auto& [name, coefficient] : right->terms) {
     const auto same = std::find_if(left->terms.begin(), left->terms.end(),
                                    [&, &name = name](const auto& term) { return term.first == name; });

@@ -70,6 +70,7 @@ std::optional<DotProduct> dotProductOf(const v1::Intrinsic& intrinsic) {
       arithmetic.intermediate_overflow() == v1::Intrinsic::Arithmetic::SATURATE)
     return std::nullopt;
   const v1::Intrinsic::IterDim &lane = intrinsic.iterations(0), &within = intrinsic.iterations(1);
+  // sum[lane] += first[lane, within] * second[lane, within], exact: no saturation anywhere, 32 bits for each group.
   if (lane.reduction() || !within.reduction() || lane.extent() < 2) return std::nullopt;
   const v1::Intrinsic::Operand &sum = intrinsic.operands(0), &first = intrinsic.operands(1),
                                &second = intrinsic.operands(2);
@@ -114,6 +115,7 @@ std::optional<PairProduct> pairProductOf(const v1::Intrinsic& intrinsic) {
   auto operands = operandsOf(intrinsic, /*accumulates=*/false);
   if (!operands) return std::nullopt;
   PairProduct pairs{.name = intrinsic.name(), .emit = intrinsic.emit(), .operands = std::move(*operands), .sums = {}};
+  // Its sums of 16 bits are added up by an instruction for pairs of 16 bits, found by pairProducts().
   pairs.sums.lanes = static_cast<int>(lane.extent()) / 2;
   return pairs;
 }
@@ -134,6 +136,7 @@ std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1:
   for (const v1::Intrinsic& intrinsic : intrinsics)
     if (auto dot = dotProductOf(intrinsic)) found.push_back(std::move(*dot));
   std::sort(found.begin(), found.end(), [](const DotProduct& a, const DotProduct& b) {
+    // Most work per instruction first; the name makes the order total.
     return std::tuple(-a.products(), a.bits, a.name) < std::tuple(-b.products(), b.bits, b.name);
   });
   return found;

@@ -63,6 +63,7 @@ GraphCheck::Trace GraphCheck::traceOf(const Array& array) {
   interpreter::forEachPosition(array, [&](int64_t position) {
     const interpreter::Scalar value = array.at(position);
     const double x = real ? value.real : static_cast<double>(value.integer);
+    // NaN and unknown values would make all traces unequal.
     if (!std::isfinite(x) || value.error >= interpreter::kUndecidable) return;
     trace.sum += x;
     trace.magnitude += std::fabs(x);
@@ -73,6 +74,7 @@ GraphCheck::Trace GraphCheck::traceOf(const Array& array) {
 
 bool GraphCheck::Trace::resembles(const Trace& other) const {
   constexpr double kNear = 1e-5;
+  // Relative to the magnitudes, since a sum may cancel.
   return std::fabs(sum - other.sum) <= kNear * (magnitude + other.magnitude) &&
          std::fabs(magnitude - other.magnitude) <= kNear * (magnitude + other.magnitude) &&
          std::fabs(squares - other.squares) <= kNear * (squares + other.squares);
@@ -136,6 +138,7 @@ absl::Status GraphCheck::imported(const ImportedModel& model) {
     if (outputs.ok()) budget_.model -= allowance() - left;
     status = outputs.status();
     if (outputs.ok()) expected_ = *std::move(outputs);
+    // Out of range: an index left its tensor. The next, smaller range of integers is tried.
     if (status.code() != absl::StatusCode::kOutOfRange) break;
   }
   for (const Array& input : inputs_) known_.push_back(traceOf(input));
@@ -198,6 +201,8 @@ absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel
   }
   v1::VerifiedStep report = stepNamed(rewrite);
   lost_ = 0;
+  // Such a rewrite changes the outputs on purpose: its loss is reported, and later steps are compared with the new
+  // outputs.
   for (auto [before, after] : llvm::zip_equal(expected_, *outputs)) {
     double largest = 0, error = 0;
     if (!before.storage->element.isReal()) continue;
@@ -295,6 +300,8 @@ absl::Status GraphCheck::compareOutputs(const std::string& step, const std::vect
     if (main) reached = behind(main, static_cast<int>(output));
     const Trace* fault = nullptr;
     for (const Trace& trace : traces) {
+      // The first new value on which the wrong output depends is the likely fault. Zeros resemble each other and prove
+      // nothing.
       if (trace.magnitude == 0 || (main && !reached.contains(trace.op)) || isKnown(trace)) continue;
       fault = &trace;
       break;

@@ -35,6 +35,7 @@ absl::Status checkLoops(const v1::Plan& plan) {
   int first = 0;
   for (int l = 0; l < plan.loops_size(); ++l) {
     const v1::StepLoop& loop = plan.loops(l);
+    // Loops that ended before this one do not enclose it.
     while (!ends.empty() && ends.back() <= loop.first_step()) ends.pop_back();
     const int end = ends.empty() ? plan.steps_size() : ends.back();
     if (loop.first_step() < first || loop.first_step() >= loop.last_step() || loop.last_step() > end)
@@ -80,6 +81,7 @@ absl::Status LoopState::enter() {
 }
 
 int LoopState::holderAfter(const v1::StepLoop::Carried& carried, int64_t iterations) const {
+  // Values alternate between two buffers such that the last iteration of a full run writes the result's.
   if (iterations == 0) return carried.initial();
   return (trips_ - iterations) % 2 == 0 ? carried.result() : carried.spare();
 }

@@ -38,6 +38,7 @@ PlanMemory::PlanMemory(const PlannedGraph& planned, const std::vector<Array>& in
 
 PlanMemory::Bytes PlanMemory::poisoned(int64_t size) {
   const auto count = static_cast<size_t>(size);
+  // All ones is NaN in every floating-point type; the error estimate marks the bytes as unknown in all types.
   return {std::string(count, '\xff'), std::vector<double>(count, interpreter::kUndecidable), false};
 }
 
@@ -46,6 +47,7 @@ PlanMemory::Bytes PlanMemory::bytesOf(const Array& array) {
   const int64_t width = interpreter::elementBytes(array.storage->element);
   bytes.errors.reserve(bytes.values.size());
   interpreter::forEachPosition(
+      // Every byte carries its element's estimate, so that a value can be read as another type.
       array, [&](int64_t position) { bytes.errors.insert(bytes.errors.end(), width, array.storage->error[position]); });
   return bytes;
 }
@@ -75,6 +77,7 @@ absl::StatusOr<PlanMemory::Bytes> PlanMemory::load(const Place& place, int64_t s
   TESSERA_ASSIGN_OR_RETURN(const Bytes* from, section(place));
   if (place.kind == v1::Buffer::OUTPUT && !from->written)
     return absl::InternalError("a step reads an output before it is written");
+  // Checked against the place and against the section: a plan may be wrong in either.
   if (size > place.size_bytes || place.offset + place.size_bytes > static_cast<int64_t>(from->values.size()))
     return outside(place);
   const auto first = from->errors.begin() + place.offset;
