@@ -26,8 +26,9 @@ struct BlockOptions {
 };
 
 /// Chimera: for every order of the independent loops, minimizes DV under MU <= capacity and rounds to integers
-/// (equations 3.14 to 3.19); returns the best of all. Loops that access every tensor run outermost, where they never
-/// cause repeated movement; loops taken whole are not ordered. RESOURCE_EXHAUSTED if not even the smallest blocks fit.
+/// (equations 3.14 to 3.19); returns the best of all. Loops that access every tensor run outermost, because they never
+/// cause repeated movement there; loops taken whole are not ordered. RESOURCE_EXHAUSTED if not even the smallest blocks
+/// fit.
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity_bytes, const BlockOptions& options = {});
 
 /// Like planBlocks() for one given order.

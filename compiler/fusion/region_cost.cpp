@@ -209,7 +209,7 @@ class RegionCost {
     }
     return shapes.points(tensor) / run;
   }
-  /// Returns the average work of runs of all sizes relative to what they need, since slices at their ends are whole.
+  /// Returns the average work of runs of all sizes relative to the needed work, since slices at their ends are whole.
   double ofRuns(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     double share = 1;

@@ -124,7 +124,7 @@ TEST_F(Bounded, TwoRangesAreTwoInputsThatSayHowMuchCounts) {
   EXPECT_THAT(valuesOf<float>((*outputs)[0]), ElementsAre(1, 0, 3, 4));
 }
 
-/// z = Concat(past, x, past) + mask, where the mask's dimension is named by a formula.
+/// z = Concat(past, x, past) + mask, with a mask whose dimension is named by a formula.
 ModelBuilder maskedBy(const std::string& formula) {
   ModelBuilder b;
   b.input("mask", {-1}).input("past", {-1}).input("x", {2}).output("z");

@@ -26,8 +26,8 @@ class LayoutPrices {
   /// instruction.
   int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
 
-  /// The input channels of `bits` bits that a tile instruction adds at once, and its operations relative to those of
-  /// multiply-adds in the same time. None without such an instruction.
+  /// The input channels of `bits` bits that a tile instruction adds at once, and its operations relative to the
+  /// operations of multiply-adds in the same time. None without such an instruction.
   struct Tiles {
     int64_t depth = 0;
     double speed = 0;

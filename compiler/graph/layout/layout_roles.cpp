@@ -97,7 +97,7 @@ struct View {
     }
   }
 
-  /// Maps dimensions of `few` to those of `many`; nothing if the batch is split.
+  /// Maps dimensions of `few` to dimensions of `many`; nothing if the batch is split.
   std::optional<Channels> split(Channels coarse) const {
     if (groups[0].size() != 1) return std::nullopt;
     const auto first = static_cast<unsigned>(groups[coarse.first].front());

@@ -31,7 +31,7 @@ int64_t bytesOf(const Weight& weight) {
   return bytes;
 }
 
-/// Returns the positions in `weights` of those that `main` reads, each once.
+/// Returns the positions of the weights that `main` reads, each once.
 llvm::SetVector<int64_t> readOf(mlir::func::FuncOp main) {
   llvm::SetVector<int64_t> read;
   for (mlir::BlockArgument argument : main.getArguments()) {

@@ -26,7 +26,7 @@ constexpr double kWorthwhile = 0.1;
 constexpr double kInWinogradsDomain = 0.5;
 /// Most blocks of output channels; all ways to divide them are tried.
 constexpr int64_t kMostBlocks = 256;
-/// Budget of loop points to evaluate weights, most of which are already known.
+/// Budget of loop points to evaluate weights; most are already known.
 constexpr int64_t kPoints = int64_t{1} << 24;
 
 /// The used taps along each dimension of a window; nothing if all weights are zeros.

@@ -27,7 +27,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 
 RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
-/// What a value of a body depends on, in ascending order: nothing, values outside, a part of a scanned tensor, or the
+/// The dependence of a body's value, in ascending order: nothing, values outside, a part of a scanned tensor, or the
 /// previous iteration.
 enum class Depends { kNothing, kOutside, kPart, kPartReversed, kState };
 

@@ -47,7 +47,7 @@ std::optional<int64_t> uniformValue(Value tensor, bool is_signed, ConstantEvalua
                    : static_cast<int64_t>(static_cast<uint8_t>(known->data[0]));
 }
 
-/// scale * real(value), where the scale is an argument of the body or a constant.
+/// scale * real(value); the scale is an argument of the body or a constant.
 struct Scaled {
   Value value;
   mlir::BlockArgument argument;  ///< or null

@@ -69,7 +69,7 @@ class ModelBuilder {
   uint64_t seed_ = 1;
 };
 
-/// Makes the first dimension of the first input and the first result a range of which runs have at least `fewest`.
+/// Makes the first dimension of the first input and the first result a range; runs have at least `fewest` elements.
 ImportedModel withFewer(ImportedModel model, int64_t fewest);
 
 }  // namespace tessera::compiler

@@ -12,7 +12,7 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-/// Most elements of a block, each of which is unrolled.
+/// Most elements of a block; each of them is unrolled.
 constexpr int64_t kBlockElements = 1024;
 
 /// Takes the middle of the input, padded with zeros if it is smaller than requested. An odd element is removed or added

@@ -11,7 +11,7 @@ struct ClassLabels {
   std::vector<int64_t> values = {};
 };
 
-/// `integers`, `strings`: the names of two attributes, one of which is given.
+/// `integers`, `strings`: the names of two attributes; a model gives one of them.
 absl::StatusOr<ClassLabels> classLabels(Node& n, const std::string& integers, const std::string& strings);
 
 /// Returns the label (i64) of each class number in `chosen`: bool (second of two classes) or i64.

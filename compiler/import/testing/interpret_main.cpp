@@ -1,4 +1,4 @@
-// What a model computes, by import and interpreter alone: the second oracle of the fuzz suites
+// Computes a model's outputs by import and interpreter alone: the second oracle of the fuzz suites
 // (tests/fuzz/cases/second.py).
 //
 //   interpret_model MODEL.onnx INPUTS OUTPUTS
