@@ -35,6 +35,7 @@ class Rounding {
   Rounding(const Structure& structure, double capacity, const Bounds& bounds)
       : structure_(structure), loops_(structure.chain->loops), capacity_(capacity), bounds_(bounds) {}
 
+  /// Finds integer blocks from the real solution; false if not even the smallest blocks fit.
   bool round(const RealSolution& real) {
     std::vector<Tiles> candidates;
     for (size_t i = 0; i < loops_.size(); ++i) {
@@ -58,6 +59,7 @@ class Rounding {
     }
     Tiles tiles(loops_.size());
     product(candidates, 0, tiles);
+    // The smallest blocks are a candidate too: if they do not fit, nothing does.
     Tiles smallest;
     for (size_t i = 0; i < loops_.size(); ++i) smallest.push_back(fit(i, 1));
     consider(smallest);
@@ -118,6 +120,8 @@ class Rounding {
     return list;
   }
 
+  /// Tries all neighbours of the best blocks in one loop and in two loops at once, because increasing one tile is often
+  /// possible only if another one decreases. Returns whether volume or memory became smaller.
   bool improve() {
     const double before_volume = volume, before_memory = memory;
     const Tiles from = best;
@@ -142,6 +146,7 @@ class Rounding {
   const Bounds& bounds_;
 };
 
+/// The bounds of the chain, narrowed by those of the options.
 Bounds boundsFor(const Chain& chain, const BlockOptions& options) {
   Bounds bounds = boundsOf(chain);
   for (size_t i = 0; i < chain.loops.size(); ++i) {
@@ -152,6 +157,7 @@ Bounds boundsFor(const Chain& chain, const BlockOptions& options) {
   return bounds;
 }
 
+/// One order, or one of many with the same structure, and its real minimum.
 struct Candidate {
   Order order;
   Structure structure;
@@ -159,6 +165,7 @@ struct Candidate {
   RealSolution real;
 };
 
+/// Minimizes every candidate in real numbers, then rounds them in ascending order of their minimum.
 absl::StatusOr<BlockPlan> best(const Chain& chain, std::vector<Candidate> candidates, double capacity,
                                const BlockOptions& options) {
   for (Candidate& candidate : candidates) {
@@ -187,6 +194,7 @@ absl::StatusOr<BlockPlan> best(const Chain& chain, std::vector<Candidate> candid
       plan.real = candidate.real;
     }
   }
+  // For the error message: the least memory that any order needs with its smallest blocks.
   if (plan.tiles.empty()) {
     double least = INFINITY;
     for (const Candidate& candidate : candidates) {
@@ -216,6 +224,7 @@ absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, 
 
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const BlockOptions& options) {
   TESSERA_RETURN_IF_ERROR(validate(chain));
+  // Loops that every tensor uses run outermost: they never cause a tensor to move twice.
   Order outer = options.outside, loops;
   for (int loop : orderedLoops(chain)) {
     if (std::ranges::count(options.outside, loop) > 0) continue;
@@ -231,6 +240,7 @@ absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const 
   const Bounds free = boundsFor(chain, options);
   std::vector<Candidate> candidates;
   int orders = 0;
+  // The bit set `whole` runs over all subsets of loops that are taken in one block.
   for (unsigned whole = 0; whole < 1U << loops.size(); ++whole) {
     Bounds bounds = free;
     Order rest;
@@ -245,6 +255,7 @@ absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const 
       }
     }
     if (!possible) continue;
+    // Orders with equal structure have equal volumes for all block sizes, so one of them suffices.
     const size_t first = candidates.size();
     std::ranges::sort(rest);
     do {

@@ -82,6 +82,7 @@ bool areDigits(const Chain& chain, Subscript subscript) {
   return true;
 }
 
+/// Covers everything that a price depends on: extents, bounds, subscripts, work. Names are left out.
 std::string contentOf(const Chain& chain) {
   std::string content;
   for (const Loop& loop : chain.loops)
@@ -110,6 +111,7 @@ std::vector<Chain> unfused(const Chain& chain) {
     Member alone = member;
     std::vector<int> operands = member.inputs;
     operands.push_back(member.output);
+    // Adds a loop to the member's own chain and returns its position.
     auto own = [&](Loop loop) {
       part.loops.push_back(std::move(loop));
       return static_cast<int>(part.loops.size()) - 1;
@@ -117,6 +119,7 @@ std::vector<Chain> unfused(const Chain& chain) {
     // An output dimension of several terms (a window of the consumer) becomes one loop over its points.
     std::map<std::vector<std::pair<int, int64_t>>, int> merged;
     auto key = [](const Subscript& subscript) {
+      // Digits of a merged dimension stay separate loops.
       std::vector<std::pair<int, int64_t>> terms;
       for (const Term& term : subscript) terms.emplace_back(term.loop, term.stride);
       return terms;
@@ -130,6 +133,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       }
       merged[key(subscript)] = own(loop);
     }
+    // Any other loop of the chain is copied on first use.
     auto single = [&](int loop) {
       auto [at, fresh] = loop_of.try_emplace(loop, 0);
       if (fresh) at->second = own(chain.loops[loop]);
@@ -140,6 +144,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       for (Subscript& subscript : tensor.subscripts) {
         // h * s + r * s + p contains (h + r) times s, which is replaced if h + r is a merged output dimension.
         Subscript rest = subscript;
+        // Finds the merged output dimensions in the subscript, with their common factor.
         for (const auto& [terms, loop] : merged) {
           int64_t factor = 0;
           bool holds = true;

@@ -72,6 +72,7 @@ struct Apart {
   double seconds = INFINITY, bytes = 0;
   std::string fault;  ///< why there is no price
 };
+/// Prices the members one after another, each with the blocks of its own best plan.
 Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
             double intermediate_bytes, MovedAlone& alone) {
   const v1::Prices::Memory& prices = chip.prices().memory();
@@ -86,14 +87,18 @@ Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& b
     for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
       const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
       const double moved = (*bytes)[t];
+      // An intermediate was just written, so it comes from the nearest level that holds it; other operands come from
+      // the far level.
       const double rate =
           chain.isIntermediate(original) ? std::min(far, rateOf(chip, wholeBytes(chain, original))) : far;
       transfer += (original == member.output ? prices.written_passes() : 1) * moved / rate;
       result.bytes += moved;
     }
+    // Blocks cannot avoid loading each operand once from its initial level.
     transfer = std::max(transfer, onceSeconds(parts[p], chip));
     result.seconds += elapsed(flopsOf(parts[p]) / chip.operationsPerSecond(), transfer, prices.exposed_share());
   }
+  // The operators in between pass over the intermediate, and every member and operator is a step with a phase.
   result.seconds += between.passes * intermediate_bytes / rateOf(chip, intermediate_bytes);
   result.seconds += between.flops / chip.operationsPerSecond();
   result.seconds +=
@@ -151,6 +156,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
     decision.reason = "no memory level belongs to one core";
     return decision;
   }
+  // Slices live in the largest memory level that one core owns.
   const size_t level = *own;
   const Chip::Level& memory = chip.level(level);
   const v1::Prices::Memory& prices = chip.prices().memory();
@@ -163,6 +169,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   for (const Moved& moved : between.moved) decision.unfused_bytes += 2 * wholeBytes(chain, moved.tensor);
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
+  // Slices copy moved operands first and then hold both forms.
   SliceNeeds needs{.running = between.running, .row_bytes = between.row_bytes};
   for (const Moved& moved : between.moved)
     if (moved.tensor != chain.members.back().output) needs.copied.push_back(moved.tensor);
@@ -175,12 +182,15 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   decision.level = memory.name;
   decision.fused_bytes = slices->volume_bytes;
   const double idle = slices->idle, kept = between.kept ? between.kept(slices->tiles) : 1;
+  // The slices' own time, but at least one load of every operand, plus the passes of operators in between, which run in
+  // the near level. Idle cores prolong everything.
   decision.fused_seconds = std::max(kept * slices->seconds, elapsed(kept * slices->flops / chip.operationsPerSecond(),
                                                                     onceSeconds(chain, chip), prices.exposed_share())) +
                            idle * kept *
                                (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
                                 between.flops / chip.operationsPerSecond());
   decision.fused_seconds += idle * moveSeconds(chain, chip, between, &*slices);
+  // Intermediates with other readers are written to memory as well.
   for (const int tensor : between.left) {
     const double bytes = wholeBytes(chain, tensor);
     decision.fused_seconds += idle * prices.written_passes() * bytes / rateOf(chip, bytes);
@@ -201,6 +211,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
                     micro(slices->other_seconds - slices->seconds), " more)");
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
   if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
+  // For the report: the price without blocks of the online softmax.
   if (slices->blocks > 1) {
     const auto rows = planSlices(chain, cut, chip, level, {.copied = needs.copied, .row_bytes = needs.row_bytes});
     const double rows_kept = rows.ok() && between.kept ? between.kept(rows->tiles) : 1;
@@ -212,6 +223,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   if (slices->blocks > 1)
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
                     " with a running maximum and sum");
+  // Recomputed or kept halos make the price less certain, so a larger gain is required.
   decision.least = again > 1e-3 || slices->part > 1 ? chip.prices().gains().overlapping_share()
                                                     : chip.prices().gains().slices_share();
   conclude(decision, what, note);

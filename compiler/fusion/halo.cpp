@@ -49,6 +49,7 @@ int64_t addedPoints(const Chain& chain, int tensor, const std::vector<int64_t>& 
 
 int64_t keptPoints(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
   int64_t most = 0;
+  // Each reader needs its own part of the overlap, and all of them share one buffer.
   for (const Member& reader : chain.members) {
     if (std::ranges::find(reader.inputs, tensor) == reader.inputs.end()) continue;
     int64_t points = 1, kept = 0;

@@ -14,6 +14,7 @@ struct LogSum {
   double total = 0;
   Vector gradient, hessian;
 
+  /// Turns sums of derivatives into derivatives of the logarithm: (log s)' = s' / s, (log s)'' = s'' / s - (s' / s)^2.
   void finish() {
     const size_t n = gradient.size();
     for (double& g : gradient) g /= total;
@@ -23,6 +24,7 @@ struct LogSum {
   double value() const { return std::log(total); }
 };
 
+/// DV for real block sizes: L / T runs instead of its ceiling.
 double realVolume(const Structure& structure, const Vector& tiles) {
   double volume = 0;
   for (const Traffic& traffic : structure.traffic) {
@@ -36,6 +38,7 @@ double realVolume(const Structure& structure, const Vector& tiles) {
   return volume;
 }
 
+/// The bytes that a member holds for real block sizes.
 double realMemory(const Structure& structure, size_t member, const Vector& tiles) {
   double held = 0;
   for (int tensor : structure.resident[member]) {
@@ -58,6 +61,7 @@ class Product {
       Extent extent;
       for (const Term& term : subscript) {
         const auto stride = static_cast<double>(term.stride);
+        // A retained loop counts with its whole extent, a fixed loop with its tile; only free loops stay variables.
         if (structure.retained[tensor] >> term.loop & 1) {
           extent.fixed += stride * static_cast<double>(chain.loops[term.loop].extent - 1);
         } else if (position[term.loop] < 0) {
@@ -139,6 +143,7 @@ class Problem {
   Problem(const Structure& structure, double capacity, const Bounds& bounds)
       : capacity_(capacity), tiles_(bounds.lower) {
     std::vector<int> position(structure.chain->loops.size(), -1);
+    // Loops whose bounds coincide are constants; the others are the free variables.
     for (size_t loop = 0; loop < position.size(); ++loop) {
       if (bounds.upper[loop] <= bounds.lower[loop] * (1 + 1e-9)) continue;
       position[loop] = static_cast<int>(loops_.size());
@@ -169,6 +174,7 @@ class Problem {
   /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside the bounds.
   double barrier(const Vector& x, double t) {
     for (size_t i = 0; i < size(); ++i)
+      // Positive only inside the bounds and below the capacity, where the logarithms exist.
       if (x[i] <= lower(i) || x[i] >= upper(i)) return INFINITY;
     moveTo(x);
     double value = t * std::log(sumAt(volume_, free_));
@@ -184,6 +190,7 @@ class Problem {
   /// Returns Newton's direction of the barrier at x.
   Vector direction(const Vector& x, double t) {
     moveTo(x);
+    // Gradient and Hessian of the barrier: the objective, each memory bound, each bound of a tile.
     const size_t n = size();
     const LogSum objective = logOf(volume_, 1);
     Vector g(n), h(n * n);
@@ -222,6 +229,7 @@ class Problem {
 
   /// Solves -h^-1 g by elimination. Footprints of windows are not convex, so a diagonal element that is not positive is
   /// raised.
+  /// Gauss-Jordan elimination with row pivoting.
   static Vector solve(Vector h, Vector g) {
     const size_t n = g.size();
     for (size_t i = 0; i < n; ++i) h[i * n + i] = std::max(h[i * n + i], 1e-9) * (1 + 1e-12);
@@ -272,6 +280,7 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
   std::vector<double> slope;
   const double base = realVolume(structure, bounds.lower);
   for (size_t i = 0; i < chain.loops.size(); ++i) {
+    // A loop with little room is a constant; with some room it is neither constant nor long enough to test the form.
     if (bounds.upper[i] < 4 * bounds.lower[i]) {
       if (bounds.upper[i] > bounds.lower[i]) return std::nullopt;
       continue;
@@ -281,10 +290,12 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
     fourfold[i] *= 4;
     const double at2 = realVolume(structure, twice), at4 = realVolume(structure, fourfold);
     if (std::abs(at2 - base) <= 1e-12 * base && std::abs(at4 - base) <= 1e-12 * base) continue;
+    // c / x halves when x doubles, so the second decrease must be half of the first.
     if (std::abs((base - at2) - 2 * (at2 - at4)) > 1e-9 * base) return std::nullopt;
     falling.push_back(static_cast<int>(i));
     slope.push_back(2 * (base - at2) * bounds.lower[i]);
   }
+  // The closed form needs two such loops with equal constants; then x = y by symmetry.
   if (falling.size() != 2 || std::abs(slope[0] - slope[1]) > 1e-9 * slope[0]) return std::nullopt;
   Vector both = bounds.lower;
   both[falling[0]] *= 2;
@@ -307,6 +318,7 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
     if (p <= 0 || std::abs(q - r) > 1e-9 * (q + r) || s00 >= capacity) return std::nullopt;
     if (std::abs(held(3, 5) - (15 * p + 3 * q + 5 * r + s00)) > 1e-9 * held(3, 5)) return std::nullopt;
     const double x = (-q + std::sqrt(q * q + p * (capacity - s00))) / p;
+    // The member with the smallest solution is the binding one.
     if (x < best) {
       best = x;
       binding = m;
@@ -330,6 +342,7 @@ std::optional<RealSolution> closedForm(const Structure& structure, double capaci
 }
 
 std::optional<RealSolution> minimizeVolume(const Structure& structure, double capacity, const Bounds& bounds) {
+  // Even the smallest blocks exceed the capacity.
   for (size_t m = 0; m < structure.resident.size(); ++m)
     if (realMemory(structure, m, bounds.lower) > capacity) return std::nullopt;
   bool all = true;
@@ -355,6 +368,7 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
       return solution;
     }
   }
+  // Follows the central path: each round sharpens the barrier 16 times and starts from the last minimum.
   double t = 4;
   for (; t < 1e6; t *= 16) {
     double before = problem.barrier(x, t);
@@ -362,6 +376,7 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
       const Vector direction = problem.direction(x, t);
       double length = 1, after = INFINITY;
       Vector next(n);
+      // Backtracking line search: halves the step until the barrier decreases.
       for (; length > 1e-10; length /= 2) {
         for (size_t i = 0; i < n; ++i) next[i] = x[i] + length * direction[i];
         after = problem.barrier(next, t);
@@ -375,6 +390,7 @@ std::optional<RealSolution> minimizeVolume(const Structure& structure, double ca
   }
   solution.tiles = problem.tilesAt(x);
   solution.volume_bytes = realVolume(structure, solution.tiles);
+  // At the minimum of the barrier the multiplier of a bound is 1 / (t * slack).
   for (size_t m = 0; m < structure.resident.size(); ++m)
     solution.multipliers[m] = 1 / (t / 16 * -std::log(realMemory(structure, m, solution.tiles) / capacity));
   return solution;

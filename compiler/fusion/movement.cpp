@@ -22,6 +22,7 @@ Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Int
   }
   for (size_t t = 0; t < chain.tensors.size(); ++t)
     result.tensor_footprint_bytes[t] = structure.bytes(static_cast<int>(t), tiles);
+  // MU is the largest footprint of all operands of one member.
   for (const std::vector<int>& operands : structure.resident) {
     double held = 0;
     for (int tensor : operands) held += result.tensor_footprint_bytes[tensor];

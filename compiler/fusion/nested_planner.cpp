@@ -210,6 +210,7 @@ std::vector<Tiles> neighbours(const Chain& chain, const LevelBlocks& level) {
   for (const int at : level.order) {
     const Loop& loop = chain.loops[at];
     const int64_t blocks = ceilDiv(loop.extent, level.tiles[at]);
+    // Doubling and halving cross plateaus that single steps do not leave.
     for (const int64_t other : {blocks / 2, blocks - 1, blocks + 1, 2 * blocks}) {
       if (other < 1) continue;
       Tiles tiles = level.tiles;
@@ -223,6 +224,7 @@ std::vector<Tiles> neighbours(const Chain& chain, const LevelBlocks& level) {
 }  // namespace
 
 Movement movementInto(const Chain& chain, absl::Span<const LoopStep> steps, double capacity_bytes) {
+  // The innermost loops whose block fits are taken whole; only the loops outside them move data.
   size_t outside = 0;
   while (outside < steps.size() && heldBytes(chain, steps.first(outside)) > capacity_bytes) ++outside;
   return movedBy(chain, steps.first(outside));
@@ -241,6 +243,7 @@ absl::StatusOr<NestedPlan> planWithin(const Chain& chain, absl::Span<const Block
   plan.far = {order, tiles, analyse(chain, order, tiles, options.intermediates)};
   std::vector<double> bytes(memories.size(), 0);
   bytes[0] = plan.far.movement.volume_bytes;
+  // Each member runs in its own blocks within those of the farthest memory, level by level.
   TESSERA_ASSIGN_OR_RETURN(auto members, membersOf(chain));
   for (Chain& alone : members) {
     NestedMember member{std::move(alone), {}};
@@ -275,6 +278,7 @@ void improve(const Chain& chain, absl::Span<const BlockMemory> memories, const B
     gained = false;
     for (const Tiles& tiles : neighbours(chain, plan.far)) {
       const Movement moved = analyse(chain, plan.far.order, tiles, options.intermediates);
+      // Skips blocks whose far memory alone is already slower, before planning the nearer ones.
       if (moved.memory_bytes > memories[0].capacity_bytes ||
           moved.volume_bytes / memories[0].bytes_per_second >= plan.slowest)
         continue;
@@ -302,6 +306,7 @@ absl::StatusOr<NestedPlan> planNested(const Chain& chain, absl::Span<const Block
   // best blocks, may reduce its traffic.
   Chain whole_blocks = chain;
   for (size_t loop = 0; loop < chain.loops.size(); ++loop) whole_blocks.loops[loop].multiple = alone.nearest[loop];
+  // Stops early once the plan is as good as the lower bound.
   for (const Chain* outside : {&chain, &std::as_const(whole_blocks)}) {
     Order order = orderedLoops(chain);
     do {

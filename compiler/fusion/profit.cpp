@@ -33,6 +33,8 @@ bool isLeftBehind(const RegionGraph& graph, const std::vector<Kernel>& kernels, 
   });
 }
 
+/// Returns the bytes that the kernels transfer: each tensor that a kernel does not compute is read once per kernel, and
+/// each needed result is written once, even if several kernels compute it.
 double transferred(const RegionGraph& graph, const std::vector<Kernel>& kernels, const std::set<int>& nodes) {
   double bytes = 0;
   std::set<int> written;
@@ -61,6 +63,7 @@ PeakMachine peakOf(const Chip& chip) {
 
 Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,
                 const PeakMachine& machine, const std::vector<double>& times) {
+  // The reference: one kernel per node.
   const std::set<int> all(nodes.begin(), nodes.end());
   std::vector<Kernel> apart;
   double flops_apart = 0, flops = 0;
@@ -74,6 +77,7 @@ Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const s
   profit.saved_bytes = transferred(graph, apart, all) - transferred(graph, kernels, all);
   profit.repeated_flops = flops - flops_apart;
   profit.saved_launches = static_cast<int>(apart.size()) - static_cast<int>(kernels.size());
+  // Equation 4.10.
   profit.seconds = profit.saved_bytes / machine.bytes_per_second - profit.repeated_flops / machine.flops_per_second +
                    profit.saved_launches * machine.launch_seconds;
   return profit;

@@ -81,6 +81,7 @@ class RegionCost {
     if (!shapes) return std::nullopt;
     const int result = graph_.nodes[nodes_.back()].output;
     Region region{nodes_, static_cast<int>(level), slice};
+    // With kept halos the unit of work is a part, a run of `part` slices on one core.
     int64_t parts = 1;
     for (size_t d = 0; d < slice.size(); ++d) {
       const int64_t along = ceilDiv(graph_.tensors[result].shape[d], slice[d]);
@@ -95,6 +96,7 @@ class RegionCost {
       if (!partitions(*shapes, tensor, slice)) return std::nullopt;
 
     const Chip::Level& memory = chip_.level(level);
+    // The near memory must hold common operands, kept halos, and the peak of one slice.
     const double held = part > 1 ? overlapping(*shapes, slice, following) : 0;
     if (part > 1 && held == 0) return std::nullopt;  // nothing to keep
     const double resident = invariantBytes(*shapes);
@@ -106,6 +108,7 @@ class RegionCost {
       if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) return std::nullopt;
     }
     const double fixed = region.weights_resident ? resident : 0, again = region.weights_resident ? 0 : resident;
+    // The first slice of a part computes whole halos; the following ones only new elements.
     const Slice first = sliceOf(*shapes, memory, slice, -1, again);
     Slice next = first;
     if (part > 1) {
@@ -121,6 +124,7 @@ class RegionCost {
     region.traffic_bytes = fixed + first.bytes * firsts + next.bytes * others;
     region.recomputed_flops = std::max(0.0, first.flops * firsts + next.flops * others - needed);
     region.seconds = fixed / far + rounds * (first.seconds + next.seconds * others / firsts);
+    // Runs of a range compute whole slices, or whole parts.
     std::vector<int64_t> dealt = slice;
     if (part > 1) dealt[following] = std::min(graph_.tensors[result].shape[following], part * slice[following]);
     region.seconds *= ofRuns(dealt);
@@ -140,7 +144,9 @@ class RegionCost {
     Slice result{0, again};
     double runs = 0, compute = 0, moved = 0;
     int moves = 0;
+    // With a following dimension, only the elements that the slice before has not computed.
     auto made = [&](int tensor) { return shapes.added(tensor, following, following < 0 ? 0 : slice[following]); };
+    // Transfers: outer operands and external results; each contiguous piece costs a run.
     for (int tensor : touched_) {
       if (inside_.at(tensor) || shapes.invariant(tensor)) continue;
       result.bytes += sliceBytes(shapes, tensor);
@@ -150,6 +156,8 @@ class RegionCost {
       result.bytes += sliceBytes(shapes, tensor);
       runs += runsOf(shapes, tensor);
     }
+    // Inside the near memory each node takes the longer of arithmetic and its bytes. Kept elements are moved: a read
+    // and a write, and one nest each.
     for (int n : nodes_) {
       const GraphNode& node = graph_.nodes[n];
       const double element = static_cast<double>(graph_.tensors[node.output].element_bytes);

@@ -41,6 +41,7 @@ class Programme {
     std::ranges::sort(part_, {}, [&](int offer) { return std::pair(firstOf(offer), offer); });
   }
 
+  /// Adds the part's best selection to `selection`.
   void run(Selection& selection) {
     Layer layer = {{{}, -1}};
     for (size_t at = 0; at < part_.size(); ++at) {

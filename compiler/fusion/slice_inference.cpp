@@ -35,6 +35,7 @@ bool SliceShapes::invariant(int tensor) const {
 
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
                                        const std::vector<int64_t>& slice, int following) {
+  // The result's slice: dimensions that are not cut are whole.
   SliceShapes shapes;
   shapes.needed.resize(graph.tensors.size());
   const int result = graph.nodes[nodes.back()].output;
@@ -43,10 +44,12 @@ std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vect
     shapes.needed[result].push_back(slice[d] >= extent ? Interval{-1, 0, 0, extent}
                                                        : Interval{static_cast<int>(d), 1, 0, slice[d]});
   }
+  // From the last node backwards: `out` is complete when a node is reached, because its readers come later.
   for (size_t at = nodes.size(); at-- > 0;) {
     const GraphNode& node = graph.nodes[nodes[at]];
     std::vector<Interval> out = shapes.needed[node.output];
     if (out.empty()) return std::nullopt;
+    // Along the following dimension the slice before has left the overlap, so the node computes only its end.
     for (Interval& part : out) {
       if (part.dim < 0 || part.dim != following) continue;
       const int64_t added = std::min(part.size, part.scale * slice[part.dim]);
@@ -62,10 +65,12 @@ std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vect
         Interval part{-1, 0, 0, extent};
         if (access.output_dim >= 0 && out[access.output_dim].dim >= 0) {
           const Interval& from = out[access.output_dim];
+          // A window of the slice's points, or the whole dimension if that is not smaller.
           const int64_t size = (from.size - 1) * access.stride + access.window;
           if (size < extent)
             part = {from.dim, from.scale * access.stride, from.offset * access.stride - access.padding, size};
         }
+        // Several readers need the union of their parts.
         if (first) {
           needed.push_back(part);
         } else {

@@ -120,6 +120,7 @@ class Slicer {
     SlicePlan plan;
     plan.tiles = tiles;
     plan.part = part;
+    // The cut loops that have several blocks make the slices.
     for (int loop : cut_) {
       if (tiles[loop] >= chain_.loops[loop].extent) continue;
       plan.order.push_back(loop);
@@ -130,9 +131,11 @@ class Slicer {
       plan.blocks = ceilDiv(chain_.loops[running].extent, tiles[running]);
       plan.order.push_back(running);
     }
+    // Prefers everything resident; otherwise streams common operands.
     std::vector<double> volumes = resident(tiles, plan);
     if (volumes.empty()) volumes = streamed(tiles, plan);
     if (volumes.empty()) return std::nullopt;
+    // Each member takes the longer of its arithmetic and its transfers.
     for (size_t m = 0; m < chain_.members.size(); ++m) {
       Chain member = chain_;
       member.members = {chain_.members[m]};
@@ -147,12 +150,14 @@ class Slicer {
       plan.seconds += elapsed(flops / chip_.operationsPerSecond(), (volumes[m] + written) / into_,
                               plan.ahead ? prices_.exposed_ahead_share() : prices_.exposed_share());
     }
+    // Fixed costs per slice and block.
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.members.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
     if (part > 1) plan.seconds += moveSeconds(plan);
     if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
       plan.seconds += needs_.row_bytes / out_;
+    // The busiest core decides, and runs of smaller sizes compute whole slices or parts.
     plan.idle = idleFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
     for (const int at : cut_) {
@@ -170,6 +175,7 @@ class Slicer {
     // it.
     for (size_t outer = 0; outer + 1 < plan.order.size(); ++outer)
       if (overlaps(chain_, plan.tiles, plan.order[outer])) return {};
+    // Tries powers of two, and numbers that give every core a whole number of parts.
     const int64_t along = slicesAlong(plan), around = plan.slices / along;
     std::vector<int64_t> sizes;
     auto consider = [&](int64_t parts) {
@@ -248,6 +254,7 @@ class Slicer {
     }
     for (int tensor : needs_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
     if (plan.held_bytes > capacity_) return {};
+    // If the next slice's operands fit as well and are contiguous, they can be loaded ahead.
     plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= capacity_;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
@@ -272,6 +279,7 @@ class Slicer {
     for (size_t t = 0; t < chain_.tensors.size(); ++t)
       if (chain_.accesses(static_cast<int>(t), innermost))
         plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    // Part of the capacity is left to the streamed operands.
     if (plan.held_bytes > (1 - prices_.streamed_share()) * capacity_) return {};
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
@@ -343,6 +351,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     for (int64_t part : slicer.partsToTry(*plan)) improve(keeping, slicer.price(tiles, part));
     improve(best, std::move(plan));
   };
+  // Loop by loop from the outermost: earlier loops are cut to their smallest blocks, this one to each size.
   for (size_t at = 0; at < cut.size(); ++at) {
     Tiles tiles = wholeTiles(chain);
     for (size_t outer = 0; outer < at; ++outer) tiles[cut[outer]] = smallestOf(chain.loops[cut[outer]]);
@@ -365,6 +374,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
         absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
                      chip.heldBytes(chip.level(level)) / 1024, " KiB are there for them and what streams past them"));
   if (!keeping) return *best;
+  // Reports the price of the alternative, with or without kept halos.
   const double again = best->seconds, kept = keeping->seconds;
   improve(best, std::move(keeping));
   best->other_seconds = best->part > 1 ? again : kept;

@@ -30,6 +30,7 @@ uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
 
 Structure::Structure(const Chain& chain, const Order& order, Intermediates intermediates) : chain(&chain) {
   retained.assign(chain.tensors.size(), 0);
+  // The loops that are left for later members: algorithm 1 drops a producer's private loops.
   Order left = order;
   for (size_t m = 0; m < chain.members.size(); ++m) {
     const Member& member = chain.members[m];
@@ -43,6 +44,8 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
         continue;
       }
       Traffic traffic{tensor, {}};
+      // From the innermost loop outwards: loops reuse the block until one accesses the tensor; from there on every loop
+      // replaces it.
       bool reused = true;
       for (size_t at = left.size(); at-- > 0;) {
         if (!contains(member.loops, left[at])) continue;
@@ -53,6 +56,7 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
       this->traffic.push_back(std::move(traffic));
     }
     resident.push_back(std::move(operands));
+    // Private loops of this member do not repeat the members after it.
     std::erase_if(left, [&](int loop) {
       return contains(member.loops, loop) && std::ranges::none_of(chain.members, [&](const Member& other) {
                return &other != &member && contains(other.loops, loop);
@@ -70,6 +74,7 @@ double Structure::bytes(int tensor, const Tiles& tiles) const {
 }
 
 double Structure::moved(const Traffic& part, const Tiles& tiles) const {
+  // The last block is narrower, so blocks count with their mean width.
   std::vector<double> mean(tiles.begin(), tiles.end());
   double times = 1;
   for (int loop : part.replaced_by) {
