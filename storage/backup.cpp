@@ -189,11 +189,13 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
   // Copy blobs before the snapshot, so that the second pass, after it, is short.
   absl::Status status = copyBlobs(data / "blobs", to / "blobs", facts);
   if (status.ok()) status = copyDatabase(data / "tessera.db", fresh);
+  // Blobs that the snapshot names and that came after the first pass.
   if (status.ok()) status = copyBlobs(data / "blobs", to / "blobs", facts);
   if (status.ok()) status = checkBlobs(fresh, to / "blobs", data / "blobs");
   if (status.ok()) status = flush(to);
   if (!status.ok()) return status;
   std::error_code error;
+  // From here on the new backup replaces the earlier one.
   fs::rename(fresh, to / "tessera.db", error);
   if (error) return failed(error, "name", to / "tessera.db");
   for (const char* log : {"tessera.db.new-wal", "tessera.db.new-shm"}) fs::remove(to / log, error);

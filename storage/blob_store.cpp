@@ -119,6 +119,7 @@ class FileBlobStore : public BlobStore {
                                                      "accepted: up to ", kMaxParts, " of ", digest.size_bytes()));
     }
     const std::string name = absl::StrCat(digest.sha256(), ".", ++puts_);
+    // Composed and placed blobs have no resumable partial file, so a concurrent upload is refused, not joined.
     if (!uploads_.start(digest.sha256())) return uploadedElsewhere(digest);
     auto upload = std::make_unique<ComposedUpload>(placeOfWhole(digest, name), parts, hashed);
     TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), shared));

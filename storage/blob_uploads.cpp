@@ -101,6 +101,7 @@ absl::Status FileUpload::commit() {
 /// Of several uploads of the same bytes, the first one creates the blob, and only it is counted.
 absl::Status FileUpload::publishFile() {
   const std::string& sha256 = place_.digest.sha256();
+  // Serialize publishing per digest: otherwise two uploads could both see the blob as absent and count it twice.
   place_.publishing.startInTurn(sha256);
   const bool present = new_bytes_ > 0 && place_.folder.blobSize(sha256).ok();
   absl::Status status = present ? place_.folder.confirm(sha256) : place_.folder.publish(place_.partial_name, sha256);

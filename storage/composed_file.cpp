@@ -37,6 +37,7 @@ class ComposedFile : public File {
   absl::StatusOr<size_t> readAt(int64_t offset, char* data, size_t size) const override {
     size_t done = 0;
     for (const Piece& piece : pieces_) {
+      // Pieces are sorted and adjacent, so a read continues in the next one where this one ends.
       const int64_t within = offset + static_cast<int64_t>(done) - piece.begin;
       if (done == size || within < 0 || within >= piece.bytes) continue;
       const size_t wanted = std::min<size_t>(size - done, static_cast<size_t>(piece.bytes - within));

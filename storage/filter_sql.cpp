@@ -67,6 +67,7 @@ class Compiler {
  private:
   absl::Status compileAll(const std::vector<Expression>& children, const char* separator) {
     if (children.empty()) {
+      // An empty filter selects everything.
       absl::StrAppend(&out_.sql, "1");
       return absl::OkStatus();
     }

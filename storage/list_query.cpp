@@ -49,6 +49,7 @@ absl::StatusOr<OrderTerm> parseTerm(const std::string& term, const Entity& entit
 void addKeyset(const std::vector<OrderTerm>& order, const std::vector<Value>& last, Condition& condition) {
   const bool uniform = std::all_of(order.begin(), order.end(),
                                    [&](const OrderTerm& term) { return term.descending == order[0].descending; });
+  // (a, b) > (?, ?) can use an index on (a, b); the expanded form below cannot.
   if (uniform) {
     std::string columns;
     std::string marks;

@@ -67,6 +67,7 @@ absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::st
   while (true) {
     TESSERA_ASSIGN_OR_RETURN(std::optional<GroupKey> found, next(at.behind));
     if (found && !query.project.empty() && found->project != query.project) found = std::nullopt;
+    // Past the wanted workload: continue with the next wanted one.
     if (!query.workloads.empty() && (!found || found->workload != query.workloads[at.workload])) {
       if (++at.workload == query.workloads.size()) return page;
       at.behind = before(query.project, query.workloads[at.workload]);
@@ -74,6 +75,7 @@ absl::StatusOr<Page<BestGroup>> walkGroups(const BestQuery& query, const std::st
     }
     if (!found) return page;
     const GroupKey& key = *found;
+    // skip() jumps over groups that cannot match, so a filter on targets does not visit each group.
     if (!matches(key, query)) {
       at.behind = skip(key, query);
       continue;

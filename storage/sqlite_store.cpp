@@ -221,6 +221,7 @@ absl::Status SqliteStore::prepare(const std::string& path) {
     if (status = reader->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
     idle_readers_.push_back(std::move(reader));
   }
+  // Replaces automatic checkpoints, which would run inside a commit: checkpoint() runs between batches.
   sqlite3_wal_hook(
       writer_->handle(),
       [](void* self, sqlite3*, const char*, int pages) {
@@ -255,6 +256,7 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
 
 void SqliteStore::transactThen(std::function<absl::Status(Transaction&)> body,
                                std::function<void(const absl::Status&)> done) {
+  // Inside a body, waiting for the writer would deadlock: run it nested.
   if (RunningBody::of(*this) != nullptr) return done(transact(body));
   auto request = std::make_unique<Detached>(notices_, std::move(body), std::move(done));
   if (!enqueue(*request)) return request->done(closing());
@@ -290,6 +292,7 @@ void SqliteStore::writeBatch() {
   const int64_t changes = sqlite3_total_changes64(writer_->handle());
   writer_->clearFault();
   absl::Status status = writer_->prepare("BEGIN IMMEDIATE").run();
+  // Requests that arrive while earlier ones run join this batch.
   while (batch.size() < kMaxBatch) {
     {
       std::lock_guard<std::mutex> lock(queue_mutex_);
@@ -297,11 +300,13 @@ void SqliteStore::writeBatch() {
       batch.push_back(queue_.front());
       queue_.pop_front();
     }
+    // After a fault nothing of the batch is kept; the remaining requests only get the error.
     if (!status.ok()) continue;
     batch.back()->result = run(*batch.back());
     status = writer_->fault();
   }
   if (status.ok()) status = writer_->prepare("COMMIT").run();
+  // No effect after a successful commit.
   writer_->rollback();
   if (status.ok() && options_.on_commit && sqlite3_total_changes64(writer_->handle()) != changes) {
     options_.on_commit(std::chrono::steady_clock::now() - begin, batch.size());

@@ -123,6 +123,7 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
       spdlog::error("task {}: the server does not take the result: {}", lease.task_id(), status.ToString());
       return;
     }
+    // Retry as long as the result may still be accepted.
     if (until.cancelled() || give_up(Clock::now() - started)) break;
     // A restarted server may require a new registration.
     if (auto session = environment.registration.sessionNow(until); session.ok() && !away) {

@@ -102,6 +102,7 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
 // Leaves the verified blob at its path: the existing file of an earlier process, or a new one.
 absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source) {
   const std::string path = pathOf(digest.sha256());
+  // A file of an earlier process is verified before its first use.
   if (auto present = digestFile(path); present.ok() && present->sha256() == digest.sha256()) return absl::OkStatus();
 
   {

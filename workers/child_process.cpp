@@ -126,9 +126,11 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
     if (poll(polled, kCount, timeout_ms) < 0 && errno != EINTR) return;
     if (polled[kOutput].revents != 0 &&
         !readAvailable(output_.get(), [&](std::string_view bytes) { keepTail(end.stderr_tail, bytes); })) {
+      // poll() ignores negative descriptors; a closed pipe would otherwise be reported at once, again and again.
       polled[kOutput].fd = -1;
     }
     if (polled[kProgress].revents != 0 && !readAvailable(progress_.get(), on_progress_)) polled[kProgress].fd = -1;
+    // The child has ended; wait() reads what the pipes still hold.
     if (polled[kProcess].revents != 0) return;
     if (Clock::now() >= look) {
       look = Clock::now() + kBetweenLooks;
@@ -142,6 +144,7 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
       }
     }
 
+    // First SIGTERM, for a reason or the deadline; SIGKILL when the grace period has passed as well.
     const bool late = deadline != kNever && Clock::now() >= deadline;
     if (!terminated && (late || stop_reason_.load() != StopReason::kNone)) {
       StopReason none = StopReason::kNone;
@@ -180,6 +183,7 @@ void ChildProcess::reap(ChildEnd& end) {
 // Reaps descendants, which were killed with the group and reparented to this process (adoptOrphans).
 void ChildProcess::endGroup() {
   const auto give_up = Clock::now() + Milliseconds(500);
+  // kill() fails once the group is empty; unreaped processes count as members.
   while (kill(-pid_, SIGKILL) == 0 && Clock::now() < give_up) {
     if (waitpid(-pid_, nullptr, WNOHANG) <= 0) std::this_thread::sleep_for(Milliseconds(2));
   }

@@ -51,6 +51,7 @@ absl::Status ForkServer::start() {
 
 absl::StatusOr<Spawned> ForkServer::fork(const ChildSpec& spec, int output, int progress) {
   const std::lock_guard lock(mutex_);
+  // A server that has just been started is not restarted once more if it fails.
   const bool fresh = pid_ < 0;
   if (fresh) {
     TESSERA_RETURN_IF_ERROR(startLocked());

@@ -76,6 +76,7 @@ void Heartbeat::run() {
 // Waits until the next heartbeat is due or there is progress to send. False: stop.
 bool Heartbeat::waitForTurn(Clock::time_point last_sent) {
   std::unique_lock lock(mutex_);
+  // First wait for the minimum interval, even if there is progress; then for progress or the next heartbeat.
   const auto soonest = last_sent + std::min(kProgressInterval, session_.heartbeat);
   changed_.wait_until(lock, soonest, [this] { return stop_; });
   changed_.wait_until(lock, last_sent + session_.heartbeat, [this] { return stop_ || has_progress_; });
@@ -98,12 +99,14 @@ void Heartbeat::beat() {
     v1::HeartbeatResponse response;
     absl::Status status;
     {
+      // The call ends with the lease or after a heartbeat interval (at least 1 s), but gets at least 100 ms.
       const auto left = std::chrono::duration_cast<Milliseconds>(valid_until_ - sent);
       CallContext context(stopping_,
                           std::clamp(left, Milliseconds(100), std::max(session_.heartbeat, Milliseconds(1000))));
       status = toAbsl(stub_.Heartbeat(context.get(), request, &response));
     }
     if (status.ok()) {
+      // Counted from sending, since the server may have extended the lease at any later moment.
       valid_until_ = sent + lease_;
       if (response.verdict() == v1::HeartbeatResponse::ABORT_CANCELLED) attempt_.cancel(StopReason::kCancelled);
       if (response.verdict() == v1::HeartbeatResponse::ABORT_LOST) attempt_.cancel(StopReason::kLost);

@@ -78,6 +78,7 @@ bool move(const Range& range) {
   char* const aligned = start + before;
   // Anonymous small pages would be worse than file pages, because a fork copies their page tables.
   madvise(aligned, bytes, MADV_HUGEPAGE);
+  // Prepare the copy completely, then replace the original mapping in one step: a failure leaves it unchanged.
   const bool moved =
       copy(range.from, aligned, bytes) && madvise(aligned, bytes, kCollapse) == 0 &&
       mprotect(aligned, bytes, range.protection) == 0 &&

@@ -146,6 +146,7 @@ void KnownSteps::add(std::string_view key, std::string_view result) {
   memcpy(place, result.data(), result.size());
   slot->offset = header.end;
   slot->size = result.size();
+  // Publish the slot last: a reader that sees `used` sees the rest.
   memcpy(slot->digest, digestOf(key, result).data(), kDigits);
   memcpy(slot->key, key.data(), kDigits);
   slot->used.store(1, std::memory_order_release);
@@ -176,6 +177,7 @@ std::optional<KnownStepsReader::Found> KnownStepsReader::find(std::string_view k
     const Slot* const slots = slotsOf(memory_, header, half);
     for (uint32_t probe = 0; probe < kProbes; ++probe) {
       const Slot& slot = slots[(firstSlot(key, header.slots) + probe) % header.slots];
+      // An unused slot ends the probe sequence, as in add().
       if (slot.used.load(std::memory_order_acquire) == 0) break;
       if (std::string_view(slot.key, kDigits) != key) continue;
       const uint64_t offset = slot.offset, size = slot.size;
@@ -201,6 +203,7 @@ std::shared_ptr<KnownSteps> KnownStepsOfProjects::of(const std::string& project)
     its.steps = *std::move(made);
   }
   std::shared_ptr<KnownSteps> steps = its.steps;
+  // Evict the project that asked least recently. Tasks that have its file mapped can still read it.
   if (projects_.size() > kMostProjects) {
     projects_.erase(std::min_element(projects_.begin(), projects_.end(), [](const auto& one, const auto& other) {
       return one.second.asked < other.second.asked;

@@ -107,6 +107,7 @@ std::vector<std::string> serveForks(const std::string& build) {
     if (between == 0) {
       const Isolation& isolation = received->request.isolation;
       if (const FailedStep step = enterNamespaces(isolation); step.name != nullptr) refuse(made.write.get(), step);
+      // The first child in the new PID namespace becomes its init process.
       const pid_t first = isolation.namespaces ? fork() : 0;
       if (first == 0 && isolation.namespaces) {
         holdNamespace(reaped.read.get(), received->descriptors[0].get());

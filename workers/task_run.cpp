@@ -100,6 +100,7 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
   spec.limits.open_files = kOpenFiles;
   spec.limits.processes = runner.sandbox.processes;
   if (spec.run_timeout.count() > 0) {
+    // CPU time adds up over threads, so allow it on all cores for the whole timeout.
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
     spec.limits.cpu_seconds = (spec.run_timeout.count() / 1000 + 1) * cores + kSpareCpuSeconds;
   }

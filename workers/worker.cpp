@@ -100,6 +100,7 @@ void Worker::work(const AttemptEnvironment& environment) {
     v1::LeaseTaskResponse response;
     if (!lease(environment, *session, pause, response)) continue;
     std::function<void()> report = runAttempt(environment, response.lease(), *session);
+    // At most one unreported result per slot.
     if (reporting.joinable()) reporting.join();
     reporting = std::jthread(std::move(report));
   }
@@ -126,6 +127,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   v1::LeaseTaskRequest request;
   request.set_worker_id(environment.worker_id);
   request.set_trouble(self_check_->trouble());
+  // With trouble the server responds at once, so do not ask it to wait.
   if (request.trouble().empty()) {
     request.set_wait_us(std::chrono::microseconds(options_.poll).count());
   }

@@ -199,12 +199,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   }
   const std::string from = identity.token_file.empty() ? "TESSERA_TOKEN" : identity.token_file;
   TESSERA_RETURN_IF_ERROR(checkToken(token, from));
+  // Project names cannot contain such characters, so no such project exists.
   if (!isHeaderText(identity.project)) {
     return absl::InvalidArgumentError(absl::StrCat("there is no project '", identity.project, "'"));
   }
+  // Nothing to send, so no interceptor is needed.
   if (token.empty() && identity.project.empty()) {
     return grpc::CreateCustomChannel(address, credentials, arguments);
   }
+  // Refuse before connecting: the first call would send the token already.
   if (!token.empty() && !identity.tls() && !isLocalAddress(address) && !identity.token_in_clear) {
     return absl::InvalidArgumentError(
         absl::StrCat("the token would go to ", address,

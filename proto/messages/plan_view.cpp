@@ -133,6 +133,7 @@ class View {
       const v1::Buffer* buffer = bufferAt(step.operands(i));
       if (buffer == nullptr || buffer->kind() == v1::Buffer::WEIGHT || buffer->kind() == v1::Buffer::PREPARED) continue;
       const std::string layout = read(*buffer, index);
+      // Element-wise steps pass on the layout of an operand with the shape of their result.
       if (result != nullptr && !layout.empty() && sameShape(*buffer, *result)) same_shape = layout;
     }
     if (result != nullptr) node->set_layout(layoutOf(workload.summary(), result->spec()));

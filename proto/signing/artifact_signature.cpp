@@ -86,6 +86,7 @@ absl::StatusOr<SigningKey> SigningKey::open(const std::string& path) {
     return made;
   }
   struct stat facts{};
+  // Check the open file, not its name, which could be replaced in between.
   if (fstat(fileno(file.get()), &facts) != 0 || (facts.st_mode & 077) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         "others may read the signing key ", path, ": whoever has it can sign as this service; chmod 600, or ",

@@ -39,6 +39,7 @@ std::vector<int> kindsOf(const Tables& tables, const QueueQuery& query) {
 
 /// Whether the task would start a job.
 bool isStarting(const Tables& tables, const v1::Task& task) {
+  // A task that had an attempt belongs to a job that has started.
   if (task.attempt() > 0) return false;
   for (auto link = tables.actions_of_task.from({task.id(), 0, ""});
        link != tables.actions_of_task.rows().end() && std::get<0>(link->first) == task.id(); ++link) {

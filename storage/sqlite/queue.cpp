@@ -133,6 +133,7 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     return row.status();
   };
   absl::Status status;
+  // With limits per project the queues are split by project, so that excluded tasks are never read.
   if (query.may_not_begin) {
     for (const Part& part : parts) status.Update(enter(part.kind, part.bind(database.prepare(sql::kReadyOfProject))));
   } else {
@@ -168,11 +169,14 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
   for (const Part& part : parts) {
     TESSERA_ASSIGN_OR_RETURN(std::vector<Oldest> oldest, oldestOf(database, part, first.priority()));
     int refused = 0;
+    // Only priorities up to that of `first`: no acceptable task has a higher one.
     for (const auto [priority, ready_us] : oldest) {
+      // Even the oldest task of this priority gains nothing, or not enough.
       if (ready_us > since_us || rank(priority, ready_us) <= best) continue;
       Statement rows = part.byAge(database, priority, since_us, -1);
       while (refused < QueueQuery::kRefusedForAge) {
         TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+        // Rows are sorted by age, so later ones have aged less.
         if (!row || rank(priority, rows.integer(1)) <= best) break;
         TESSERA_ASSIGN_OR_RETURN(v1::Task task, taskOf(database, rows));
         if (accepts(query, task)) {
@@ -206,6 +210,7 @@ absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKin
       if (ready_us > since_us) continue;
       absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, priority, since_us, limit));
       if (!tasks.ok()) return tasks;
+      // Each part contributes at most `limit` tasks; the oldest of all are among them.
       oldest.insert(oldest.end(), tasks->begin(), tasks->end());
     }
   }

@@ -35,6 +35,7 @@ void Savepoints::afterWrite(bool succeeded) {
 absl::Status Savepoints::end(bool keep) {
   --begun_;
   const bool last_was_written = begun_ == 0 && std::exchange(last_write_, LastWrite::kNotYet) == LastWrite::kDone;
+  // The part wrote nothing, or only its announced last write: SQLite has no savepoint for it.
   if (open_ <= begun_) {
     return keep || !last_was_written
                ? absl::OkStatus()

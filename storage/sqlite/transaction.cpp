@@ -77,6 +77,7 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   const int64_t sequence = last.integer(0) + 1;  // max() of no rows is NULL, which reads as 0
   event.set_sequence(sequence);
   absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
+  // The foreign key failed: there is no such job.
   if (absl::IsFailedPrecondition(status)) {
     return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
   }

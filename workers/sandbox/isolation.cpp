@@ -60,6 +60,7 @@ FailedStep enterNamespaces(const Isolation& isolation) {
 
 FailedStep enterMounts(const Isolation& isolation) {
   if (!isolation.namespaces) return {};
+  // Private mounts: the changes below must not propagate to the host.
   if (syscall(SYS_mount, nullptr, "/", nullptr, kRecursivelyPrivate, nullptr) != 0) return failed("private mounts");
   const char* folder = isolation.folder.c_str();
   // Input files may have other names elsewhere; a separate read-only mount prevents even changes of their modes.
@@ -67,6 +68,7 @@ FailedStep enterMounts(const Isolation& isolation) {
   const auto in = static_cast<int>(
       syscall(SYS_open_tree, AT_FDCWD, inputs.c_str(), OPEN_TREE_CLONE | static_cast<unsigned>(O_CLOEXEC)));
   if (in < 0 && errno != ENOENT) return failed("a mount of its inputs");
+  // Clone the folder before everything becomes read-only, and mount the writable clone over it afterwards.
   const auto tree =
       static_cast<int>(syscall(SYS_open_tree, AT_FDCWD, folder, OPEN_TREE_CLONE | static_cast<unsigned>(O_CLOEXEC)));
   if (tree < 0) return failed("a mount of its folder");
@@ -88,6 +90,7 @@ FailedStep enterMounts(const Isolation& isolation) {
     }
     close(in);
   }
+  // The old /proc would show the processes of the host.
   if (syscall(SYS_mount, "proc", "/proc", "proc", kProcFlags, nullptr) != 0) return failed("a /proc of its own");
   return {};
 }
@@ -96,6 +99,7 @@ FailedStep becomeUser(const Isolation& isolation) {
   if (isolation.uid < 0) return {};
   const auto uid = static_cast<uid_t>(isolation.uid);
   const auto gid = static_cast<gid_t>(isolation.gid);
+  // Groups and gid first: without the old uid they could not be changed any more.
   if (syscall(SYS_setgroups, 0, nullptr) != 0 || syscall(SYS_setresgid, gid, gid, gid) != 0 ||
       syscall(SYS_setresuid, uid, uid, uid) != 0) {
     return failed("another user");
@@ -115,6 +119,7 @@ absl::Status tryIsolation(const Isolation& isolation) {
       _exit(1);
     };
     if (const FailedStep step = enterNamespaces(isolation); step.name != nullptr) tell(step);
+    // Mounts and user take effect in a process of the new PID namespace only.
     const pid_t first = fork();
     if (first < 0) tell(failed("fork"));
     if (first == 0) {

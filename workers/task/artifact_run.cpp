@@ -173,6 +173,7 @@ absl::Status ArtifactRun::completeSizes(const TaskContext& task,
     counted |= all[d] >= 0;
   }
   for (size_t d = 0; d < dimensions.size(); ++d) {
+    // A size that an input value passes takes precedence over the shapes of the inputs.
     const auto own = sizes.find(dimensions[d].name);
     if (own != sizes.end() && all[d] < 0 && (!counted || own->second != -dimensions[d].size)) all[d] = own->second;
   }
@@ -215,6 +216,7 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
       if (value != given.end()) {
         TESSERA_RETURN_IF_ERROR(checkType(*value, spec));
       }
+      // Missing inputs: first the default of the artifact, then the size of a range, then a filled value.
       if (const void* known = tessera_artifact_default_input(artifact_.get(), i)) {
         memcpy(bytes, known, static_cast<size_t>(sizes[i]));
         continue;

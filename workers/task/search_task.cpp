@@ -63,6 +63,7 @@ class Replay {
       const v1::SearchLog::Batch& batch = log.batches(b);
       std::vector<Candidate> before = std::move(open_);
       TESSERA_RETURN_IF_ERROR(propose(batch, b));
+      // These results became known while this batch was being proposed, so the search observed them after it.
       for (const int late : batch.unheard()) {
         if (late < 0 || late >= static_cast<int>(before.size())) return notReplayed(b);
         search_.observe(before[static_cast<size_t>(late)], {log.batches(b - 1).speeds(late)});
@@ -88,6 +89,7 @@ class Replay {
         open_.push_back(*std::move(candidate));
       }
     }
+    // A different compiler version or host may propose other trees; then the log cannot be continued.
     const bool same = trees.value() == batch.trees() && open_.size() == static_cast<size_t>(batch.speeds_size());
     return same ? absl::OkStatus() : notReplayed(number);
   }
@@ -133,6 +135,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   if (first) {
     for (v1::Schedule& form : compiler::otherForms(unit)) *batch.add_begun_with() = std::move(form);
   }
+  // Seed schedules are part of the log, so that a replay suggests those of the first batch.
   for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).begun_with()) (*search)->suggest(form);
   for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
   Replay replay(**search);
@@ -146,6 +149,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
     if (!candidate) break;
     trees.add(compiler::printSchedule(candidate->schedule));
     *unit.mutable_schedule() = candidate->schedule;
+    // Rejected trees cost no trial, but the search must learn that they were rejected.
     const bool follows = compiler::checkSchedule(unit).ok();
     batch.add_refused(!follows);
     if (!follows) {
