@@ -70,6 +70,7 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   std::atomic<int> failed = 0;
   auto work = [&] {
     std::vector<uint8_t> chunk(kChunk);
+    // Threads take pieces from a common counter until all are done or one fails.
     for (size_t i = next++; i < pieces.size() && failed == 0; i = next++) {
       const uint64_t end = std::min(size, (i + 1) * kPiece);
       for (uint64_t at = i * kPiece; at < end;) {
@@ -96,6 +97,7 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   if (failed != 0) return ioFailure("cannot read " + path, failed);
   for (size_t i = 0; i < pieces.size(); ++i) {
     const uint64_t length = std::min(size, (i + 1) * kPiece) - i * kPiece;
+    // In the order of the file: the combination is not commutative.
     crc = static_cast<uint32_t>(crc32_combine64(crc, pieces[i], static_cast<z_off64_t>(length)));
   }
   return absl::OkStatus();
@@ -133,6 +135,7 @@ absl::Status ZipWriter::begin(const std::string& name, uint64_t size, uint32_t a
   Fields extra;
   if (wide(size)) extra.u16(kZip64Extra).u16(16).u64(size).u64(size);
   if (alignment > 1) {
+    // Pads the extra field so that the contents begin at a multiple of the alignment.
     const uint64_t contents = position_ + kFixedBytes + name.size() + extra.size() + kAlignmentFieldBytes;
     const uint64_t padding = (alignment - contents % alignment) % alignment;
     extra.u16(kAlignmentExtra).u16(2 + padding).u16(alignment).zeros(padding);
@@ -154,6 +157,7 @@ absl::Status ZipWriter::append(std::span<const uint8_t> contents) {
 absl::Status ZipWriter::end() {
   const Entry& entry = entries_.back();
   const uint64_t after = position_;
+  // Goes back to fill in the checksum, which is known only now.
   position_ = entry.header_offset + kCrcOffset;
   absl::Status status = write(Fields().u32(entry.crc32).bytes());
   position_ = after;
@@ -204,6 +208,7 @@ absl::Status ZipWriter::addApart(const std::string& name, const std::string& pat
   TESSERA_RETURN_IF_ERROR(checksum(source, path, size, entries_.back().crc32));
   TESSERA_RETURN_IF_ERROR(end());
   position_ += size;
+  // The rest of the zip goes into the second file; offsets continue as if the weights were in between.
   if (close(std::exchange(fd_, -1)) != 0) return ioFailure("cannot close " + path_, errno);
   path_ = behind;
   origin_ = position_;

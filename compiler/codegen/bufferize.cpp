@@ -57,6 +57,7 @@ mlir::LogicalResult decompose(mlir::func::FuncOp func) {
   mlir::IRRewriter rewriter(func.getContext());
   llvm::SmallVector<mlir::Operation*> work;
   func.walk([&](mlir::Operation* op) {
+    // Collected first: lowering replaces operations while the function is walked.
     if (llvm::isa<linalg::PackOp, linalg::UnPackOp>(op) || llvm::isa<linalg::AggregatedOpInterface>(op))
       work.push_back(op);
   });
@@ -132,6 +133,7 @@ void hoistFills(mlir::func::FuncOp func) {
 llvm::SmallVector<tensor::InsertSliceOp> insertionsOf(mlir::Value result) {
   llvm::SmallVector<tensor::InsertSliceOp> chain;
   while (auto insert = result.getDefiningOp<tensor::InsertSliceOp>()) {
+    // Only static slices become subviews of the result.
     const bool known = insert.getOffsets().empty() && insert.getSizes().empty() && insert.getStrides().empty();
     if (!insert->hasOneUse() || !known || insert.getSourceType().getRank() != insert.getType().getRank()) return {};
     chain.push_back(insert);
@@ -191,6 +193,7 @@ void passByMemory(mlir::func::FuncOp func) {
   for (unsigned result = 0; result < func.getNumResults(); ++result)
     over.push_back(func.getResultAttr(result, kWrittenOver));
   func.setFunctionType(builder.getFunctionType(inputs, {}));
+  // Attributes of tensors do not apply to buffers.
   func.setAllArgAttrs(mlir::ArrayAttr());
   func.setAllResultAttrs(mlir::ArrayAttr());
   for (auto [result, argument] : llvm::enumerate(over))
@@ -255,6 +258,7 @@ absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up) {
   Diagnostics diagnostics(*func.getContext());
   passByMemory(func);
   mlir::IRRewriter rewriter(func.getContext());
+  // Lets producers write into the slice of the result where their value ends up.
   if (mlir::failed(bufferization::eliminateEmptyTensors(rewriter, func)))
     return diagnostics.failure("empty tensors could not be eliminated");
   bufferization::OneShotBufferizationOptions options;

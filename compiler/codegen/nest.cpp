@@ -50,6 +50,7 @@ std::optional<Operand> operandOf(mlir::linalg::LinalgOp op, mlir::OpOperand& use
   operand.access.offset = offset;
   operand.access.strides.assign(loops, 0);
   const mlir::AffineMap map = op.getMatchingIndexingMap(&use);
+  // Subscripts times the buffer's strides: the access becomes one linear function of the loops.
   for (auto [expr, stride] : llvm::zip_equal(map.getResults(), strides))
     if (!addLinear(expr, stride, operand.access.offset, operand.access.strides)) return std::nullopt;
   return operand;
@@ -81,6 +82,7 @@ void eraseLoop(Nest& nest, int loop) {
 
 /// Whether loops `outer` and `inner` are walked as one loop by every operand.
 bool mergeable(Nest& nest, int outer, int inner) {
+  // Two loops are one if each step of the outer loop continues where the inner one ends, in every operand.
   if (nest.reduction[outer] != nest.reduction[inner]) return false;
   bool ok = true;
   forEachAccess(nest,
@@ -143,12 +145,14 @@ std::optional<Nest> nestOf(mlir::linalg::LinalgOp op) {
 void mergeLoops(Nest& nest) {
   for (int loop = nest.loops() - 1; loop >= 0; --loop)
     if (nest.extents[loop] == 1) eraseLoop(nest, loop);
+  // Merged loops have no separate index values.
   if (readsIndex(nest)) return;
   for (bool changed = true; changed;) {
     changed = false;
     for (int outer = 0; outer < nest.loops() && !changed; ++outer)
       for (int inner = 0; inner < nest.loops() && !changed; ++inner)
         if (outer != inner && mergeable(nest, outer, inner)) {
+          // The inner strides stay valid for the merged loop.
           nest.extents[inner] *= nest.extents[outer];
           eraseLoop(nest, outer);
           changed = true;
@@ -168,11 +172,13 @@ void splitLoop(Nest& nest, int loop, int64_t inner) {
 }
 
 bool appendFollower(Nest& nest, const Nest& follower) {
+  // A reduction needs all points of its producer, not only the current one.
   if (follower.hasReduction()) return false;
   const Statement& added = follower.statements.front();
 
   // For each input, the register value that it reads, if any; all of them must have the same access.
   auto registerOf = [&](mlir::Value root) -> std::optional<RegisterRef> {
+    // The last statement that writes the buffer has its current value.
     for (int s = static_cast<int>(nest.statements.size()) - 1; s >= 0; --s)
       for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o)
         if (nest.statements[s].outputs[o].access.root == root) return RegisterRef{s, o};
@@ -195,6 +201,7 @@ bool appendFollower(Nest& nest, const Nest& follower) {
     llvm::SmallVector<bool> used(nest.loops(), false);
     for (int f = 0; f < follower.loops(); ++f) {
       int64_t covered = 1;
+      // Matches from the smallest stride upwards: the next loop must begin where the loops matched so far end.
       while (covered < follower.extents[f]) {
         int found = -1;
         for (int l = 0; l < nest.loops(); ++l)
@@ -209,6 +216,7 @@ bool appendFollower(Nest& nest, const Nest& follower) {
       if (covered != follower.extents[f]) return false;
     }
     for (int l = 0; l < nest.loops(); ++l)
+      // A loop of the nest without a counterpart would run the follower several times for one element.
       if (!used[l] && !nest.reduction[l] && nest.extents[l] > 1) return false;
     matched = true;
   }

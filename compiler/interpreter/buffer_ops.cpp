@@ -32,6 +32,7 @@ absl::Status subview(Machine& machine, memref::SubViewOp op) {
   if (!contains(source, offsets, sizes, strides)) return absl::OutOfRangeError("a view reaches beyond its buffer");
   const Array whole = viewOf(source, offsets, sizes, strides);
   Array view{whole.storage, whole.offset, {}, {}};
+  // Unit dimensions that the result's type omits.
   const llvm::SmallBitVector dropped = op.getDroppedDims();
   for (int64_t d = 0; d < whole.rank(); ++d) {
     if (dropped.test(static_cast<unsigned>(d))) continue;
@@ -81,6 +82,7 @@ absl::Status store(Machine& machine, memref::StoreOp op) {
   Array buffer = machine.array(op.getMemRef());
   TESSERA_ASSIGN_OR_RETURN(int64_t position, positionOf(machine, buffer, op.getIndices(), sure));
   buffer.set(position, machine.scalar(op.getValueToStore()));
+  // The store might have been to any element.
   if (!sure) forEachPosition(buffer, [&](int64_t each) { buffer.storage->error[each] = kUndecidable; });
   return absl::OkStatus();
 }

@@ -58,6 +58,7 @@ absl::Status extractSlice(Machine& machine, tensor::ExtractSliceOp op) {
   const Extents offsets = machine.indices(op.getMixedOffsets()), sizes = machine.indices(op.getMixedSizes());
   const Extents strides = machine.indices(op.getMixedStrides());
   if (!contains(source, offsets, sizes, strides)) return beyond();
+  // A copy: later operations may update the source in place.
   machine.set(op.getResult(), reshaped(ownedDense(viewOf(source, offsets, sizes, strides)), op.getType().getShape()));
   return absl::OkStatus();
 }
@@ -116,6 +117,7 @@ absl::Status concat(Machine& machine, tensor::ConcatOp op) {
 template <typename Op, typename Fn>
 void eachPacked(Op op, const Extents& packed, int64_t rank, Fn fn) {
   llvm::SmallVector<int64_t> outer(op.getOuterDimsPerm());
+  // An empty permutation is the identity.
   for (int64_t d = static_cast<int64_t>(outer.size()); d < rank; ++d) outer.push_back(d);
   Extents at(packed.size(), 0), plain(rank);
   if (llvm::is_contained(packed, 0)) return;
@@ -145,6 +147,7 @@ absl::Status pack(Machine& machine, linalg::PackOp op) {
   Array result = makeArray(llvm::cast<mlir::ShapedType>(op.getDestType()), true);
   eachPacked(op, result.shape, source.rank(), [&](const Extents& packed, const Extents& plain) {
     const int64_t from = positionOf(source, plain), to = positionOf(result, packed);
+    // A position outside of the source is padding.
     if (from >= 0) {
       result.set(to, source.at(from));
     } else if (op.getPaddingValue()) {

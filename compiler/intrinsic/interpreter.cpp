@@ -123,6 +123,7 @@ absl::Status run(const Program& program, const v1::Intrinsic& intrinsic, Tensors
       if (source >= static_cast<int64_t>(from.size()) || target < 0 || target >= static_cast<int64_t>(to.size())) {
         return absl::InvalidArgumentError(absl::StrCat("a copy from ", source, " to ", target, " leaves its buffers"));
       }
+      // Padding is the neutral element of the instruction's form.
       to[target] = source < 0 ? padding : from[source];
     }
   }
@@ -170,6 +171,7 @@ Tensors randomTensors(const Nest& software, uint64_t seed) {
     const int64_t largest = elementBytes(access.dtype) == 1 ? 40 : 1000;
     for (int64_t& value : values) {
       value = 1 + static_cast<int64_t>(draw() % static_cast<uint64_t>(largest));
+      // Never zero: a zero would hide a wrong product.
       if (!isUnsigned(access.dtype) && draw() % 2 == 0) value = -value;
     }
   }

@@ -26,6 +26,7 @@ std::vector<Digit> digitsOf(const std::string& subscript, int64_t extent, const 
                       part.extent, part.stride, 0});
     covered *= part.extent;
   }
+  // The rest of the subscript, outside of the parts that the stride text lists.
   if (extent > covered) {
     digits.push_back(
         {covered == 1 ? absl::StrCat(subscript, " % ", extent) : absl::StrCat(subscript, " % ", extent, " / ", covered),
@@ -50,6 +51,7 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
     const std::string home = operand.memory().empty() ? kRegisters : operand.memory();
     if (transfer) layout.memory = transfer->to() == home ? transfer->from() : transfer->to();
     if (transfer) layout.alignment_bytes = transfer->alignment_bytes();
+    // A free stride lets rows have any length: then the layout is that of the tensor.
     layout.blocked = std::none_of(placement.strides.begin(), placement.strides.end(),
                                   [](const Stride& stride) { return stride.outer == Stride::kFree; });
     for (int iteration : placement.order) {
@@ -77,6 +79,7 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
     }
     if (layout.blocked && shape.size() == 2 && placement.strides.size() == 2 && placement.strides[0].inner.empty() &&
         placement.strides[1].inner.empty()) {
+      // Names as for Ascend chips: the small letter is the order within a block (z: rows), the capital one that of the blocks.
       layout.fractal = placement.strides[1].outer == 1 ? "z" : "n";
       if (transfer && transfer->block_order_size() == 2) {
         layout.fractal += instruction.accesses[i].subscripts[0].coefficientOf(placement.order[0]) != 0 ? "Z" : "N";
@@ -108,10 +111,12 @@ std::vector<PaddingDecision> paddingOf(const Nest&, const v1::Intrinsic& intrins
       double points = calls;  // of the tail
       for (size_t j = 0; j < mapping.groups.size(); ++j) {
         const Group& other = mapping.groups[j];
+        // Points of the tail: the rest along this iteration, the average of a call along the others.
         points *= j == i ? static_cast<double>(group.extent % group.size)
                          : static_cast<double>(other.extent) / static_cast<double>(other.steps);
       }
       decision.padded_cycles = calls * interval;
+      // Two operations, a product and a sum, for each point.
       decision.tail_cycles = others > 0 ? 2 * points / others : 0;
       decision.pad = others == 0 || decision.padded_cycles <= decision.tail_cycles;
       if (decision.pad) decision.padded = group.steps * group.size;

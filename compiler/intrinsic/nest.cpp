@@ -57,6 +57,7 @@ absl::Status addAccess(const std::string& text, Nest& nest) {
   for (const auto word : absl::StrSplit(inside, ',', absl::SkipWhitespace())) {
     TESSERA_ASSIGN_OR_RETURN(const Affine affine, parseAffine(std::string_view(word.data(), word.size())));
     for (const auto& [name, coefficient] : affine.terms) {
+      // Loops that first occur in a source do not index the destination: they are reductions.
       if (nest.loopNamed(name) < 0) nest.loops.push_back({name, 1, !nest.accesses.empty()});
     }
     TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, subscriptOf(affine, nest));
@@ -100,6 +101,7 @@ std::vector<int64_t> shapeOf(const Nest& nest, const Access& access) {
     int64_t low = subscript.constant, high = subscript.constant;
     for (const Subscript::Term& term : subscript.terms) {
       const int64_t reach = term.coefficient * (nest.loops[term.loop].extent - 1);
+      // The extremes of a linear function are at the ends of each loop.
       (reach < 0 ? low : high) += reach;
     }
     shape.push_back(low < 0 ? -1 : high + 1);

@@ -57,6 +57,7 @@ class Writer {
         for (size_t operand = 1; operand < instruction_.accesses.size(); ++operand) bring(operand);
         program_.steps.emplace_back().call = true;
       });
+      // A result's position does not depend on the summed loops.
       place(summed, Point(summed.size(), 0));
       if (program_.complete) takeResult();
     });
@@ -115,6 +116,7 @@ class Writer {
       if (!instruction_.accesses[operand].uses(static_cast<int>(i))) continue;
       int64_t index = block_[i] * group.size + iterations[i];
       if (index >= group.extent) return std::nullopt;
+      // Takes the index apart by div and mod, last loop fastest.
       for (size_t l = group.loops.size(); l-- > 0;) {
         const int64_t extent = software_.loops[group.loops[l]].extent;
         point[group.loops[l]] = index % extent;

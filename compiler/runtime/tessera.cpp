@@ -91,6 +91,7 @@ tessera_status load(uint32_t flags, tessera_artifact** artifact, Open open) {
   return guarded([&]() -> RuntimeStatus {
     ArtifactFile file;
     if (RuntimeStatus status = open(&file); !status.ok()) return status;
+    // Allocated before the load, so that nothing can fail after it.
     auto made = std::make_unique<tessera_artifact>();
     RuntimeStatus status = tessera::compiler::loadArtifact(std::move(file), flags, &made->loaded);
     if (status.ok()) *artifact = made.release();
@@ -147,6 +148,7 @@ RuntimeStatus chooseVariant(tessera_session* session, Choose choose) {
   while (true) {
     const std::shared_ptr<Session> current = session->current();
     RuntimeStatus status = choose(*current);
+    // A replaced session would lose the choice.
     if (!status.ok() || current == session->current()) return status;
   }
 }

@@ -50,6 +50,7 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
     for (size_t level = 0; level + 1 < sizes.size(); ++level)
       if (sizes[level] <= sizes[level + 1] || sizes[level] % sizes[level + 1] != 0)
         return "blocks hold no several of what is inside of them";
+    // Partial sums of a block are kept in the output, which only products support.
     const bool may_block = traitsOf(kernel.variant()).streams && !kernel.reductions().empty();
     if (sums(dimension) && (!may_block || dimension != kernel.reductions(0)))
       return "a sum is cut into blocks where it is a product's, and its outermost";

@@ -41,6 +41,7 @@ class Neighbourhood {
   /// Applies `move` to a copy of the tree, and adds the result if something changed and it is new.
   void add(const Direction& direction, const Position& position,
            const std::function<bool(v1::Schedule&, v1::Tile&)>& move) {
+    // A move may fail halfway, so it works on a copy.
     v1::Schedule changed = schedule_;
     if (!move(changed, tileAt(changed, position))) return;
     const auto [text, added] = seen_.insert(printSchedule(changed));
@@ -57,6 +58,7 @@ class Neighbourhood {
       join(tile, position, path);
       return slices(tile, position, path);
     }
+    // Copies to panels follow from the leaves that read them.
     if (!computes(tile.kernel())) return;
     std::set<std::string> dimensions(tile.kernel().reductions().begin(), tile.kernel().reductions().end());
     for (const v1::Loop& loop : tile.loops()) dimensions.insert(loop.dimension());
@@ -86,6 +88,7 @@ class Neighbourhood {
         {"x2", old * 2}, {"/2", old / 2}, {"+1", old + unit}, {"-1", old - unit}};
     if (const int64_t extent = extentOf(tile, dimension); extent > 0) {
       // Only divisors of the loop leave no remainder (thesis, 4.3.2).
+      // Bounded, so that a long loop does not cost a search over all sizes.
       for (int64_t size = old + 1; size <= extent && size <= 8 * old; ++size)
         if (extent % size == 0) {
           changes.emplace_back("next divisor", size);
@@ -176,6 +179,7 @@ class Neighbourhood {
     for (int at = 0; at + 1 < tile.loops_size(); ++at)
       add({"order", path, "loops", absl::StrCat(at)}, position, [&](v1::Schedule&, v1::Tile& leaf) {
         auto& loops = *leaf.mutable_loops();
+        // Spatial loops stay outside of temporal ones, and levels of one loop keep their order.
         if (loops[at].unit() != loops[at + 1].unit() || loops[at].dimension() == loops[at + 1].dimension())
           return false;
         loops.SwapElements(at, at + 1);
@@ -194,6 +198,7 @@ class Neighbourhood {
   }
 
   void binding(const v1::Tile& tile, const Position& position, const std::string& path) {
+    // The boundary between spatial and temporal loops moves by one.
     int spatial = 0;
     while (spatial < tile.loops_size() && !tile.loops(spatial).unit().empty()) ++spatial;
     if (spatial < tile.loops_size())

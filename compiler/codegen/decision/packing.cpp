@@ -61,6 +61,7 @@ absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& 
     for (size_t n = 0; n < phase.nests.size() && phase.copies.empty(); ++n)
       for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {
         const int number = phase.first + static_cast<int>(n);
+        // Copied block by block into the thread's scratch; all other operands by a phase before this one.
         if (packed.within) {
           TESSERA_ASSIGN_OR_RETURN(auto panels, packWithin(builder, phase.nests[n], phase.plans[n], packed, number,
                                                            chip, tree ? &tree->leaves[n] : nullptr));

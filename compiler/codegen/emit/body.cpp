@@ -45,6 +45,7 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
   for (auto [argument, value] : llvm::zip_equal(body.getArguments(), arguments)) mapping.map(argument, value);
   auto lookup = [&](mlir::Value value) -> mlir::Value {
     if (mlir::Value mapped = mapping.lookupOrNull(value)) return mapped;
+    // Values from outside of the body are the same for all lanes.
     mlir::Value outer = context.outer(value);
     return isScalarType(outer.getType()) ? context.broadcast(outer) : outer;
   };
@@ -57,6 +58,7 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
       mapping.map(constant.getResult(), context.constant(constant.getValue()));
       continue;
     }
+    // A load whose address does not depend on the point is executed once and broadcast.
     if (isInvariantLoad(op)) {
       mlir::IRMapping outer;
       for (mlir::Value operand : op.getOperands()) outer.map(operand, context.outer(operand));
@@ -106,6 +108,7 @@ llvm::SmallVector<mlir::Value> emitBody(const BodyContext& context, mlir::Block&
       }
       continue;
     }
+    // The same operation on vector types: scalar dialect operations are elementwise.
     mlir::OperationState state(op.getLoc(), op.getName());
     for (mlir::Value operand : op.getOperands()) state.operands.push_back(lookup(operand));
     for (mlir::Type type : op.getResultTypes()) state.types.push_back(context.typeOf(type));

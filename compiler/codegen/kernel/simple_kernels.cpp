@@ -22,6 +22,7 @@ class SimpleKernel : public MicroKernel {
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
                                const TilePlan& vectors) const override {
     TilePlan plan = vectors;
+    // Decides between the elementwise and the transposing kernel, so it is set before fits().
     plan.transposed = transposedLoop(nest, plan.vector_loop, plan.lanes);
     if (!fits(nest, plan)) return std::nullopt;
     chooseSimpleTile(nest, chip, plan);

@@ -20,10 +20,12 @@ absl::Status followStrip(RegionVariant& variant, const FollowedStrip& strip) {
     if (rowLoop(step) < 0) return fault("a step that is no pass over rows does not take turns");
   const int64_t rows = run[0].nest.extents[rowLoop(run[0])];
   for (const RegionStep& step : run)
+    // Steps in a strip share one loop over rows.
     if (step.depth != run[0].depth || step.last != run[0].last || step.nest.extents[rowLoop(step)] != rows)
       return fault("steps that take turns run in the same slices over the same rows");
   for (size_t later = 1; later < run.size(); ++later)
     for (size_t earlier = 0; earlier < later; ++earlier)
+      // Each step may use rows of the current strip only.
       if (!sameRows(run[earlier], run[later]))
         return fault("a step needs other rows than its own of what another makes");
   if (strip.rows < 1 || strip.rows >= rows || strip.rows % rowUnit(run) != 0)
@@ -82,6 +84,7 @@ TouchedBuffer touched(const v1::Reference& reference) {
 absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& variant, RegionStep& step,
                          const Leaf& leaf) {
   const v1::Fetch& fetch = leaf.tile->kernel().fetch();
+  // Prefetches of the next slice make sense only in a step that runs in every slice.
   const bool always = step.depth == static_cast<int>(region.counts.size()) && !step.last;
   for (const v1::Reference& reference : fetch.next_slice()) {
     TESSERA_ASSIGN_OR_RETURN(auto found, operandOf(variant, reference, leaf));

@@ -17,9 +17,11 @@ std::optional<NextBlock> blockOf(const Region& region, const Nest& nest, const A
     last += access.strides[loop] * (nest.extents[loop] - 1);
   }
   next.elements = last + 1;
+  // Fewer points than elements: the block has gaps, and prefetching all of it would waste bandwidth.
   if (points < next.elements) return std::nullopt;
   int loop = -1;
   for (auto [v, stride] : llvm::enumerate(access.slice))
+    // The innermost slice loop that moves the block: it is prefetched once per step of that loop.
     if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
   if (loop < 0) return std::nullopt;  // the same for all slices
   next.loop = loop;
@@ -40,6 +42,7 @@ int64_t bytesOf(const NextBlock& next) { return next.elements * (elementBits(nex
 double linesOf(const NextBlock& next, int64_t line) {
   double lines = static_cast<double>(bytesOf(next)) / static_cast<double>(line);
   for (int64_t count : llvm::ArrayRef<int64_t>(next.counts).drop_front(next.loop + 1))
+    // Slices of inner loops share the block, so its lines are spread over them.
     lines /= static_cast<double>(count);
   return lines;
 }
@@ -75,6 +78,7 @@ void planPrefetch(const Region& region, RegionVariant& variant, const Chip& chip
           consider(step.nest, output.access, {place.step, place.statement, true, static_cast<int>(o)});
     }
   int64_t bytes = region.scratch_bytes;
+  // Two slices of each block must fit in L2 together with the scratch.
   for (const NextBlock& block : blocks) bytes += 2 * bytesOf(block);
   if (bytes > chip.second().capacity_bytes) return;
 
@@ -86,6 +90,7 @@ void planPrefetch(const Region& region, RegionVariant& variant, const Chip& chip
   for (RegionStep& step : variant.steps)
     if (takesPrefetch(region, step)) products.push_back({&step.plan, bodiesOf(step)});
   for (const NextBlock& block : blocks) {
+    // Balances the prefetches over the products of a slice.
     Product* idlest = nullptr;
     for (Product& product : products)
       if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;

@@ -40,6 +40,7 @@ std::optional<Access> inLoopsOf(const Nest& to, const Access& walk, const Nest& 
     ++matched;
     result.strides[found] = other.strides[loop];
   }
+  // Every loop of `to` that moves the access must have been matched as well.
   for (int l = 0; l < to.loops(); ++l) matched -= walk.strides[l] != 0 && to.extents[l] > 1;
   if (matched != 0) return std::nullopt;
   return result;
@@ -51,6 +52,7 @@ bool deferDivision(SlicedNests& nests, size_t d) {
   const Operand &dividend = divide.statements[0].inputs[0], &divisor = divide.statements[0].inputs[1];
   const Access& quotient = divide.statements[0].outputs[0].access;
   if (nests.isResult(quotient.root) || !sameWalk(dividend.access, quotient)) return false;
+  // Exactly one nest may read the quotient: otherwise the division would be needed in memory.
   size_t reader = 0;
   for (size_t n = d + 1; n < nests.nests.size(); ++n) {
     if (!reads(nests.nests[n], quotient.root)) continue;
@@ -79,8 +81,10 @@ bool deferDivision(SlicedNests& nests, size_t d) {
   auto sum = inLoopsOf(product, main.inputs[input].access, divide, quotient, divisor.access);
   if (!sum) return false;
   for (int loop = 0; loop < product.loops(); ++loop)
+    // The divisor must be the same for all terms of the sum: only then can it be factored out.
     if (product.reduction[loop] && sum->strides[loop] != 0) return false;
 
+  // The division becomes a follower of the product, on the sum in its register.
   Statement division = divide.statements[0];
   division.inputs[0] = main.outputs[0];
   division.inputs[0].from = RegisterRef{0, 0};
@@ -92,6 +96,7 @@ bool deferDivision(SlicedNests& nests, size_t d) {
   main.stored[0] = false;
   for (size_t s = 1; s < product.statements.size(); ++s)
     for (Operand& operand : product.statements[s].inputs)
+      // A statement is inserted before these, so their references shift by one.
       if (operand.from) ++operand.from->statement;
   product.statements.insert(product.statements.begin() + 1, std::move(division));
   nests.nests.erase(nests.nests.begin() + static_cast<int64_t>(d));
@@ -236,6 +241,7 @@ void addUpPowers(SoftmaxOps& ops, SlicedNests& nests, const SoftmaxParts& parts)
   sum.init.insert(sum.init.begin(), nullptr);
   sum.stored.insert(sum.stored.begin(), true);
   sum.index_weights.clear();
+  // The sum is now the second output.
   ++nests.nests[parts.sum].statements[1].inputs[0].from->output;
   nests.nests.erase(nests.nests.begin() + static_cast<int64_t>(parts.powers));
 }
@@ -275,6 +281,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
     if (n < parts->powers && (writes(nests.nests[n], scores) || writes(nests.nests[n], row))) return false;
     if (n != parts->product && reads(nests.nests[n], total.root)) return false;
   }
+  // The sum's buffer will hold the inverse, so only the product may read it.
   if (nests.isResult(total.root) || llvm::count_if(product.statements, [&](const Statement& statement) {
                                       return llvm::any_of(statement.inputs, [&](const Operand& input) {
                                         return input.access.root == total.root && !input.from;
@@ -282,6 +289,7 @@ bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
                                     }) != 1)
     return false;
   SoftmaxOps ops(builder, total.element);
+  // The faster maximum may return either value if one is NaN, so no other nest may see it.
   if (only_powers_read_maximum) nests.nests[parts->maximum].statements[0].op = ops.maximum();
   Statement& power = powers.statements[0];
   power.op = ops.powerOfRow();
@@ -343,11 +351,13 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
     when.push_back(time);
     return all.size() - 1;
   };
+  // m = -inf, s = 0, acc = 0.
   add(rowNest(maximum, ops.fill(-std::numeric_limits<double>::infinity()), {}, row_m), When::kFirstBlock);
   add(rowNest(maximum, ops.fill(0), {}, row_s), When::kFirstBlock);
   add(rowNest(product, ops.fill(0), {}, acc_access), When::kFirstBlock);
   for (size_t n = 0; n < parts->product; ++n)
     if (n != parts->maximum && n != parts->powers && n != parts->sum) add(nests.nests[n], When::kByNeed);
+  // The old maximum is needed for the factor.
   add(rowNest(maximum, ops.copy(), {row_m}, row_before), When::kEveryBlock);
 
   Nest running = maximum;

@@ -18,6 +18,7 @@ struct NestsBackwards {
   const std::vector<Nest>& nests;
 
   std::optional<size_t> writerOf(const Value& value) const {
+    // The last writer before that nest: a buffer may hold several values in sequence.
     for (size_t n = value.before; n-- > 0;)
       if (writes(nests[n], value.root)) return n;
     return std::nullopt;
@@ -75,6 +76,7 @@ std::optional<SoftmaxParts> softmaxReadBy(const SlicedNests& nests, size_t posit
   SoftmaxParts parts{.product = position};
   const Nest& product = nests.nests[parts.product];
   if (!isContraction(product)) return std::nullopt;
+  // deferDivisions has moved the division into the product, as its second statement.
   if (product.statements.size() < 2 || llvm::count(product.reduction, true) != 1) return std::nullopt;
   const Statement& division = product.statements[1];
   if (division.inputs.size() != 2 || !division.inputs[0].from || !isQuotientBody(*division.body())) return std::nullopt;

@@ -35,6 +35,7 @@ std::optional<TransformSide> sideOf(const Nest& nest, const Operand& operand) {
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (!varies(operand, loop)) continue;
     int& place = nest.reduction[loop] ? side.reduction : side.parallel;
+    // One parallel and one reduction loop each: a matrix.
     if (place >= 0 || nest.extents[loop] > kLongestSide) return std::nullopt;
     place = loop;
   }
@@ -90,6 +91,7 @@ std::optional<SeparableTransform> separableTransform(const Nest& nest) {
       transform.source = i;
     }
   }
+  // Two constant matrices and one other operand.
   if (sides.size() != 2 || transform.source < 0) return std::nullopt;
   transform.left = std::move(sides[0]);
   transform.right = std::move(sides[1]);
@@ -99,6 +101,7 @@ std::optional<SeparableTransform> separableTransform(const Nest& nest) {
   for (int loop = 0; loop < nest.loops(); ++loop) {
     const bool side = loop == left.reduction || loop == right.reduction;
     if (nest.reduction[loop] != side) return std::nullopt;
+    // The source may depend on the block and on the summed loops only.
     if ((loop == left.parallel || loop == right.parallel) && varies(source, loop)) return std::nullopt;
   }
   return transform;

@@ -22,6 +22,7 @@ v1::Stage stageOf(const Nest& nest, const TilePlan& plan, const PackedOperand& p
   stage.set_within(true);
   stage.set_ahead(static_cast<int32_t>(packed.ahead));
   int outside = 0;
+  // Counts only the levels that are written as loops.
   for (int level = 0; level < plan.copy_level; ++level) outside += repeats(nest, plan, level) ? 1 : 0;
   stage.set_outside(outside);
   for (const BlockCopy& copy : plan.copies) {

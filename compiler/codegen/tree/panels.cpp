@@ -24,6 +24,7 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
   for (int loop : llvm::reverse(loops)) {
     const int64_t extent = copiedAlong(nest, plan, packed, loop);
     if (packed.apart) {
+      // Rows at a padded distance: the layout of the tensor with other strides.
       if (loop == packed.loop) elements = packed.distance;
       panels.strides[loop] = panels.panel[loop] = elements;
       elements *= extent;
@@ -133,7 +134,9 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
   const int64_t width = plan.tile[packed.loop];
   const Access panels = panelsOf(builder, nest, plan, packed, loops, width);
   Access source = operand.access;
+  // The source moves with the block's number, like an operand with the slice's number.
   for (const auto& [loop, covered] : block.moved) source.slice.push_back(source.strides[loop]);
+  // Bit b: the block is the last, smaller one along the b-th loop that is cut. Each combination has code of its own.
   for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
     llvm::SmallVector<int64_t> extents;
     for (int loop : loops) {
