@@ -225,6 +225,7 @@ void emitWrapper(mlir::ModuleOp module, const std::string& symbol, PhaseFunction
 
 absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const std::string& symbol, const Chip& chip,
                         mlir::ModuleOp module, v1::KernelInfo& info) {
+  // Constants that bufferization has moved to the module.
   for (auto global : llvm::cast<mlir::ModuleOp>(func->getParentOp()).getOps<mlir::memref::GlobalOp>())
     module.getBody()->push_back(global->clone());
   for (size_t p = 0; p < list.phases.size(); ++p) {
@@ -267,6 +268,7 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
       if (described->strategy().empty() || (plan.lanes > 1 && isContraction(phase.nests[n])))
         described->set_strategy(std::string(plan.kernel->report(phase.nests[n])));
     }
+    // Phases follow each other, so they share the thread's scratch.
     info.set_scratch_bytes(std::max(info.scratch_bytes(), phase.scratch_bytes));
     if (phase.region) {
       emitRegion(b, *phase.region, context, body.lo(), body.hi());

@@ -48,6 +48,7 @@ void addMemory(mlir::Operation* op, Item& item) {
     for (mlir::Value operand : inner->getOperands())
       if (llvm::isa<mlir::BaseMemRefType>(operand.getType())) {
         add(item.reads, rootOf(operand));
+        // Any operation other than a load or a view might write.
         if (!load_only && !llvm::isa<mlir::ViewLikeOpInterface>(inner)) add(item.writes, rootOf(operand));
       }
   });
@@ -106,6 +107,7 @@ void absorbFills(std::vector<Item>& items) {
     mlir::Value target = llvm::cast<linalg::FillOp>(items[i].op).getOutputs()[0];
     const mlir::Value root = rootOf(target);
     for (size_t j = i + 1; j < items.size(); ++j) {
+      // The first item after the fill that touches the buffer decides.
       if (!llvm::is_contained(items[j].reads, root) && !llvm::is_contained(items[j].writes, root)) continue;
       if (!items[j].nest || items[j].removed) break;
       Statement& main = items[j].nest->statements[0];
@@ -114,7 +116,9 @@ void absorbFills(std::vector<Item>& items) {
         int uses = 0;
         for (const Operand& input : main.inputs) uses += input.access.root == root;
         for (const Operand& output : main.outputs) uses += output.access.root == root;
+        // Another use of the buffer in the same nest would see it without the fill.
         if (uses != 1) break;
+        // A body that does not read the old value overwrites the fill, which then is not needed at all.
         if (readsOld(main, o)) main.init[o] = llvm::cast<linalg::FillOp>(items[i].op).getInputs()[0];
         items[i].removed = true;
       }
@@ -152,6 +156,7 @@ std::vector<Nest> borderOf(const Nest& fill, llvm::ArrayRef<int64_t> offsets, ll
   };
   for (int dim = 0; dim < fill.loops(); ++dim) {
     slab(dim, 0, offsets[dim]);
+    // Before the box, then after it; the remaining dimensions are cut within the box's range of this one.
     slab(dim, offsets[dim] + sizes[dim], rest.extents[dim] - offsets[dim] - sizes[dim]);
     Access& access = rest.statements[0].outputs[0].access;
     access.offset += offsets[dim] * access.strides[dim];
@@ -229,10 +234,12 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
     size_t j = i + 1;
+    // The first reader of the item's results.
     while (j < items.size() && (items[j].removed || !intersects(items[j].reads, items[i].writes))) ++j;
     if (j == items.size() || !items[j].nest || isFill(items[j])) continue;
     bool blocked = false;
     for (size_t k = i + 1; k < j && !blocked; ++k)
+      // Moving the producer down to its reader must not pass an item that it depends on, or that depends on it.
       blocked = !items[k].removed &&
                 (intersects(items[k].writes, items[i].reads) || intersects(items[k].reads, items[i].writes));
     // A body that the vector emitter cannot handle must not make a contraction scalar.
@@ -243,6 +250,7 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     if ((!suits && !joined) || !appendFollower(fused, *items[j].nest)) continue;
     // Applies to nests of two or more statements: a single body cannot be cut, and spills if it must.
     const int live = liveVectors(fused);
+    // A follower that spills by itself is not improved by staying separate.
     const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
     if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
     if (followed ? !joined : spills || scatters(*items[i].nest, fused) || turnsBlocks(*items[i].nest, fused)) continue;
@@ -263,6 +271,7 @@ void dropDeadStores(std::vector<Item>& items) {
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
         mlir::Value root = output.access.root;
         if (!root.getDefiningOp<mlir::memref::AllocOp>()) continue;
+        // Needed in memory: by another item, by a later read of the same nest, or as the old value of a sum.
         bool needed = false;
         for (const Item& other : items)
           if (&other != &item && !other.removed) needed |= llvm::is_contained(other.reads, root);
@@ -341,6 +350,7 @@ absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const 
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed) continue;
     const size_t nests = nestsOf(items[i]).size();
+    // Whether the tree's current phase can take the next item.
     auto room = [&] {
       if (phase >= followed.phases.size()) return false;
       const FollowedPhase& each = followed.phases[phase];

@@ -79,7 +79,8 @@ std::vector<OperandLayout> layoutsOf(const Nest& software, const v1::Intrinsic& 
     }
     if (layout.blocked && shape.size() == 2 && placement.strides.size() == 2 && placement.strides[0].inner.empty() &&
         placement.strides[1].inner.empty()) {
-      // Names as for Ascend chips: the small letter is the order within a block (z: rows), the capital one that of the blocks.
+      // Names as for Ascend chips: the small letter is the order within a block (z: rows), the capital one that of the
+      // blocks.
       layout.fractal = placement.strides[1].outer == 1 ? "z" : "n";
       if (transfer && transfer->block_order_size() == 2) {
         layout.fractal += instruction.accesses[i].subscripts[0].coefficientOf(placement.order[0]) != 0 ? "Z" : "N";

@@ -51,6 +51,7 @@ class WalkWriter {
     for (auto [v, variant] : llvm::enumerate(region.variants)) {
       llvm::SmallVector<SliceGroup> group;
       llvm::SmallVector<int64_t> slices;  // of this variant: up to the last slice of its group
+      // The variant's number in mixed radix: the group of each slice loop.
       for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
         group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
       for (const SliceGroup& each : group) slices.push_back(each.hi);
@@ -97,6 +98,7 @@ class WalkWriter {
       for (Walk::Touch& touch : *walk.mutable_touches()) {
         const auto stride = strides.find(touch.buffer());
         if (touch.strides(loop) != 0 || stride == strides.end()) continue;
+        // Otherwise the offset would become negative.
         if (touch.offset() < stride->second * slice.lo) continue;
         touch.set_strides(loop, stride->second);
         touch.set_offset(touch.offset() - stride->second * slice.lo);

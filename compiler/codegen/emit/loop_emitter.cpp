@@ -24,10 +24,12 @@ class LoopEmitter {
     tile.origin.assign(nest_.loops(), nullptr);
     for (const Statement& statement : nest_.statements) {
       for (const Operand& input : statement.inputs)
+        // Operands that pass in registers have no pointer.
         tile.slots.push_back({&input, touchesInput(input) ? base(input.access) : nullptr});
       for (auto [o, output] : llvm::enumerate(statement.outputs))
         tile.slots.push_back({&output, touchesOutput(statement, o) ? base(output.access) : nullptr});
     }
+    // Around the whole range of the thread, not around each tile.
     plan_.kernel->enter(b_, nest_, plan_);
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
     plan_.kernel->leave(b_, nest_);
@@ -94,6 +96,7 @@ class LoopEmitter {
     b_.setInsertionPointToStart(branch.thenBlock());
     copyBlock(copy, context, tile, cut + 1, variant);
     b_.setInsertionPointToStart(branch.elseBlock());
+    // Bit `cut` of the variant: the last, smaller block along that loop.
     copyBlock(copy, context, tile, cut + 1, variant | size_t{1} << cut);
   }
 
@@ -187,6 +190,7 @@ class LoopEmitter {
       tile.sizes[loop] = rest;
       return inner(level + 1, tile);
     }
+    // Full tiles from here to the end of the loop; the block may end earlier.
     Value left = arith::SubIOp::create(b_, loc_, constant(full * step), tile.origin[loop]);
     loopOver(level, arith::MinSIOp::create(b_, loc_, left, constant(plan_.block[loop])), tile);
     if (rest == 0) return;

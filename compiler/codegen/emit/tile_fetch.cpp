@@ -37,6 +37,7 @@ std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Acc
   for (const Point& point : points) {
     int64_t start = 0;
     for (int loop = 0; loop < nest.loops(); ++loop) start += access.strides[loop] * point.at[loop];
+    // Rows of a tile share the vectors of its columns.
     if (!llvm::is_contained(starts, start)) starts.push_back(start);
   }
   llvm::sort(starts);
@@ -50,6 +51,7 @@ std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Acc
   const int64_t distance = vectors > 1 ? starts[1] - starts[0] : 0;
   for (int64_t v = 1; v < vectors; ++v)
     if (starts[v] - starts[v - 1] != distance) return std::nullopt;
+  // All vectors of a step are contiguous: one piece. Otherwise one piece for each vector, if its steps are contiguous.
   if (step == vectors * plan.lanes && (vectors == 1 || distance == plan.lanes)) return Pieces{1, steps * step, 0};
   if (step == plan.lanes) return Pieces{vectors, steps * step, distance};
   return std::nullopt;
@@ -76,12 +78,14 @@ std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, l
       share.rows.push_back(loop);
       continue;
     }
+    // The innermost column loop: its next iteration reads the next panel. Rows outside of it do not share this panel.
     share.column = loop;
     share.rows.clear();
   }
   if (share.column < 0) return std::nullopt;
   for (int loop : share.rows) share.tiles *= ceilDiv(withinBlock(nest, plan, loop), plan.tile[loop]);
   const auto pieces = piecesOf(nest, plan, inputs[share.slot].access, points);
+  // Each tile prefetches a part of one piece.
   if (!pieces || share.tiles < 2 || share.tiles < pieces->count) return std::nullopt;
   share.pieces = *pieces;
   return share;
@@ -128,6 +132,7 @@ void TileFetch::startPanel() {
   const Access& access = nest_.statements[0].inputs[share->slot].access;
   const auto [steps, body] = stepsAndBody();
   const int64_t line = lineOf(access.element), sharers = share->tiles / share->pieces.count;
+  // Whole lines, so that no line is prefetched by two tiles.
   const int64_t elements = ceilDiv(ceilDiv(share->pieces.length, sharers), line) * line;
   share_step_ = ceilDiv(elements, steps);
   // Lines are fetched in pairs, so a share that is slightly larger than its number of lines is still covered.
@@ -186,6 +191,7 @@ void TileFetch::startNextBlocks(const EmitContext& context) {
   for (const NextBlock& block : plan_.next_blocks) {
     const int64_t line = lineOf(block.block.element);
     auto lines = [&](int64_t elements) { return ceilDiv(elements, line) * line; };
+    // Slices of the inner loops read the same block: each prefetches a part of the next one.
     int64_t slices = 1;
     for (int64_t count : llvm::ArrayRef<int64_t>(block.counts).drop_front(block.loop + 1)) slices *= count;
     const int64_t part = lines(ceilDiv(block.elements, slices)), share = lines(ceilDiv(part, tiles)),
@@ -221,9 +227,11 @@ void TileFetch::startNextSlice(const EmitContext& context) {
   }
   steps_before_ = number ? arith::MulIOp::create(b_, loc, number, constant(steps)).getResult() : constant(0);
   for (const FetchedRuns& runs : plan_.next_slice) {
+    // Lines per body such that all runs are covered after the last step of the last tile.
     const int64_t lines = std::min(runs.lines, ceilDiv(runs.count() * runs.lines * body, tiles * steps));
     const int64_t groups = ceilDiv(runs.lines, lines);
     Wanted wanted{context.pointer(runs.access.root), &runs, lines, groups,
+                  // Fixed point: groups of lines per step, usually less than one.
                   (runs.count() * groups << kScale) / (tiles * steps)};
     const mlir::Type element = memoryType(runs.access.element);
     for (auto [stride, slice] : llvm::zip(runs.access.slice, context.slice))
@@ -316,6 +324,7 @@ void TileFetch::startResults() {
       // As few lines per body as possible while all are prefetched in time, in groups of equal distance.
       const auto count = static_cast<int64_t>(lines.offsets.size());
       for (int64_t group = ceilDiv(count, bodies); group < count; ++group) {
+        // Only equal groups can be addressed by one distance.
         if (count % group != 0) continue;
         const int64_t distance = lines.offsets[group] - lines.offsets[0];
         bool equal = true;

@@ -41,6 +41,7 @@ class StreamedProductKernel : public ProductKernel {
 
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                const TilePlan& vectors) const override {
+    // Order matters: memory is planned for the unrolled reductions, and panels for the final loop order.
     if (!fits(nest, vectors) || !takes(nest, chip, rolesOf(nest, vectors))) return std::nullopt;
     TilePlan plan = vectors;
     planContraction(nest, chip, wanted, demands(chip), plan);
@@ -56,6 +57,7 @@ class StreamedProductKernel : public ProductKernel {
   Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
     const Roles roles = rolesOf(nest, plan);
     Iterations iterations{roles.rows, roles.columns, plan.reductions};
+    // Roles list the innermost loop first.
     std::reverse(iterations.m.begin(), iterations.m.end());
     std::reverse(iterations.n.begin(), iterations.n.end());
     iterations.n.push_back(plan.vector_loop);

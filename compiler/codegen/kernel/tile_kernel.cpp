@@ -46,17 +46,20 @@ class TileCode {
   void emit(llvm::StringRef intrinsic, llvm::ArrayRef<int> tiles, Value address = {}, int64_t stride = 0,
             bool store = false) {
     llvm::StringRef mnemonic = intrinsic.substr(llvm::StringRef("llvm.x86.").size());
+    // The assembler's mnemonic: llvm.x86.tileloadd64 is tileloadd.
     mnemonic.consume_back("64");
     std::string text = mnemonic.str() + " ";
     const std::string memory = !address ? "" : stride == 0 ? "($0)" : "($0,$1,1)";
     std::vector<std::string> operands;
     if (!store && address) operands.push_back(memory);
+    // AT&T syntax lists sources first, the destination last.
     for (int tile : llvm::reverse(tiles)) operands.push_back(absl::StrCat("%tmm", tile));
     if (store) operands.push_back(memory);
     absl::StrAppend(&text, absl::StrJoin(operands, ", "));
     llvm::SmallVector<Value, 2> values;
     if (address) values.push_back(address);
     if (stride != 0) values.push_back(index(stride));
+    // Loads and stores of tiles must not be moved across other memory accesses.
     std::string constraints = "~{memory}";
     for (size_t i = 0; i < values.size(); ++i) constraints = "r," + constraints;
     LLVM::InlineAsmOp::create(b_, loc_, mlir::TypeRange(), mlir::ValueRange(values), text, constraints,
@@ -69,6 +72,7 @@ class TileCode {
   Value stack(int64_t bytes) {
     OpBuilder::InsertionGuard guard(b_);
     auto func = b_.getInsertionBlock()->getParent()->getParentOfType<mlir::func::FuncOp>();
+    // In the entry block, so that a loop does not grow the stack.
     b_.setInsertionPointToStart(&func.getBody().front());
     Value count = LLVM::ConstantOp::create(b_, loc_, b_.getI64Type(), b_.getI64IntegerAttr(bytes));
     return LLVM::AllocaOp::create(b_, loc_, LLVM::LLVMPointerType::get(b_.getContext()), b_.getI8Type(), count,
@@ -201,6 +205,7 @@ class PieceCode {
   /// Emits one step of the sum at the operands' pointers.
   void multiply(int rows, llvm::ArrayRef<int> columns) {
     auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, first_ + j, loops_.depth); };
+    // Columns that fit in registers are loaded once per step; otherwise again for each tile of rows.
     const bool kept = columns_in_turn_ <= static_cast<int64_t>(columns.size());
     for (int64_t j = 0; kept && j < columns_in_turn_; ++j) loadColumns(j);
     for (int64_t i = 0; i < shape_.row_tiles; ++i) {
@@ -216,6 +221,7 @@ class PieceCode {
   /// the steps of the outer loops so far; `fn` receives the total number of steps so far.
   void walk(int loop, int64_t extent, int64_t step, Value before, llvm::function_ref<void(Value)> fn) {
     TileMemory& memory = tile_.memory();
+    // A single iteration needs no loop.
     if (extent == step) return fn(before);
     const auto pointers = memory.pointers();
     auto op = mlir::scf::ForOp::create(b_, b_.getUnknownLoc(), code_.index(0), code_.index(extent), code_.index(step));
@@ -245,6 +251,7 @@ class PieceCode {
         multiply(kRows, all);
         beside(number);
       });
+    // The last, shallower step uses registers of another shape.
     if (shape_.last == 0) return;
     const auto pointers = tile_.memory().pointers();
     tile_.memory().enter(loop, code_.index(whole));
@@ -340,6 +347,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
   const bool keeps_rows =
       PieceFlow(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
+  // With rows in the near level, more columns per piece reuse them.
   if (keeps_rows) takeTurns(nest, chip, wanted.vectors > 0, loops, plan);
   plan.rows = static_cast<int>(plan.tile[loops.row] * outerSize(loops.outer_row, plan.tile));
   plan.vectors =
@@ -354,6 +362,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   plan.order = byOutputStride(nest);
   sortBy(plan.order, [&](int loop) {
     const bool row = varies(a, loop), column = varies(b, loop);
+    // Independent loops outside, the side that stays in the middle, the streamed side innermost.
     return row && column ? 0 : row == keeps_rows ? 1 : 2;
   });
   blockPassing(nest, chip, keeps_rows ? 1 : 0, plan);
@@ -407,9 +416,11 @@ void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, con
   OpBuilder& b = tile.builder();
   const mlir::Location loc = b.getUnknownLoc();
   const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+  // Rows per step, in whole groups, such that all groups are done after the last step.
   const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
   const int64_t each = ceilDiv(end / together, piece.steps()) * together;
   piece.sumUp(turn, [&](Value step) {
+    // A sum of a single step: all rows at once.
     if (!step) return tile.emitRows(results, index(0), index(end), together);
     Value from = arith::MulIOp::create(b, loc, step, index(each));
     Value to = arith::AddIOp::create(b, loc, from, index(each));
@@ -433,6 +444,7 @@ void TileKernel::emit(TileEmitter& tile) const {
   const int64_t stride = ceilDiv(columns, whole) * whole, rows = sizes[loops.row] * outerSize(loops.outer_row, sizes);
   llvm::SmallVector<Value, 2> buffers;
   for (int64_t i = 0; i < std::min<int64_t>(turns, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
+  // At an edge: other shapes during this piece, the usual ones afterwards.
   const bool reshaped = !shape.fitsShapesOf(usual);
   if (reshaped) code.configure(shape);
   PieceCode piece(tile, loops, shape);
@@ -446,6 +458,8 @@ void TileKernel::emit(TileEmitter& tile) const {
     };
     fn({.loop = loops.row, .takes = takes, .sum = sum});
   };
+  // Software pipeline: the first turn alone, then each turn with the results of the one before, and the last results
+  // alone.
   piece.sumUp(0, [](Value) {});
   piece.store(buffers[0], stride);
   for (int64_t turn = 1; turn < turns; ++turn) {

@@ -46,6 +46,7 @@ class RegionBuilder {
       region_.groups.emplace_back(geometry_.groups(v));
       variants *= geometry_.groups(v).size();
     }
+    // Each variant is code of its own, so their number bounds the size of the object.
     if (variants > kMostVariants)
       return refuseChain(absl::StrCat("slices have ", variants, " different shapes"), absl::StrCat(variants),
                          absl::StrCat("at most ", kMostVariants));
@@ -56,6 +57,7 @@ class RegionBuilder {
     TESSERA_RETURN_IF_ERROR(followed_ ? followLayouts() : recordLayouts());
     chooseDepths();
     llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
+    // All combinations of groups, the last slice loop fastest: the emitter numbers variants in that order.
     do region_.variants.push_back({group, {}, {}});
     while (next(group));
     std::vector<std::vector<RegionNest>> sliced;
@@ -67,6 +69,7 @@ class RegionBuilder {
     TESSERA_ASSIGN_OR_RETURN(panels_, planRegion(builder_, chip_, sliced, region_, before, followed_));
     region_.deferred_softmax = nests_.deferred_softmax;
     if (followed_) {
+      // Strips before scratch, scratch before prefetches: each decides on the basis of the one before.
       TESSERA_RETURN_IF_ERROR(followStrips(region_, *followed_));
       placeScratch();
       TESSERA_RETURN_IF_ERROR(followFetches(region_, chip_, *followed_));
@@ -104,6 +107,7 @@ class RegionBuilder {
       const Coordinates& coordinates = nests_.coordinates.at(access.root);
       ScratchLayout& layout = entry->second;
       if (added) scratch_.push_back(access.root);
+      // An access that is not a box may reach any element, so the buffer keeps its own layout.
       if (!walksOf(access, nest.extents, coordinates)) layout.whole = true;
       if (!added) return;
       const int64_t bytes = elementBits(access.element) / 8;
@@ -176,6 +180,7 @@ class RegionBuilder {
     for (mlir::Value root : scratch_) {
       const ScratchLayout& layout = layouts_[root];
       const auto writer = written_by_.find(root);
+      // Only layouts that differ from the dense one are stages of the tree.
       if (writer == written_by_.end() || layout.whole || !isTouched(root) ||
           effective(root, layout.strides) == effective(root, dense(root)))
         continue;
@@ -205,6 +210,7 @@ class RegionBuilder {
       bool fits = !layout.whole && strides.size() == least.size() && strides != least;
       int64_t elements = 1;  // of the inner coordinates
       for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
+        // A stride must step over all inner elements, and may pad them by a bounded factor.
         fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
         if (least[c] > 0) elements = strides[c] * geometry_.largestBox(root, c);
       }
@@ -235,6 +241,7 @@ class RegionBuilder {
         if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
           depth_[n] = v + 1;
     // Nests that write parts of one buffer one after another must run again together.
+    // Deepening one nest may require others to be deepened, until nothing changes.
     for (bool changed = true; changed;) {
       changed = false;
       for (mlir::Value root : scratch_) {
@@ -271,6 +278,7 @@ class RegionBuilder {
     access.offset += stride * range.lo;
     if (v < 0 || range.step == 0) return;
     access.slice[v] += stride * range.step;
+    // The slice number counts from the first slice of the loop, the offset from the first slice of the group.
     access.offset -= stride * range.step * geometry_.groups(v)[group[v]].lo;
   }
 
@@ -280,6 +288,7 @@ class RegionBuilder {
     if (found != layouts_.end() && !found->second.whole) {
       const ScratchLayout& layout = found->second;
       const Walks walks = *walksOf(access, whole.extents, nests_.coordinates.at(access.root));
+      // Rebuilt for the scratch layout: coordinates times its strides, relative to the box of this slice.
       access.offset = 0;
       access.strides.assign(whole.loops(), 0);
       access.slice.assign(geometry_.sliceLoops(), 0);
@@ -305,6 +314,7 @@ class RegionBuilder {
       if (!kept) continue;
       const ScratchLayout& layout = layouts_.at(root);
       const int64_t row = layout.strides[kept->coordinate];
+      // Boxes end at the end of the largest box, so kept rows move down by the number of new rows.
       const int64_t end = geometry_.largestBox(root, kept->coordinate) - kept->by;
       KeptMove& move = moves.emplace_back(KeptMove{root, elementOf(root)});
       move.from = end * row + (kept->by - kept->rows) * row;
@@ -343,6 +353,7 @@ class RegionBuilder {
           }
       }
       for (int loop = 0; loop < nest.loops(); ++loop) nest.extents[loop] = loops[loop].size;
+      // Loops of one iteration in these slices disappear, and contiguous ones merge.
       mergeLoops(nest);
       result.push_back({std::move(nest), static_cast<int>(n), depth_[n], nests_.time(n) == When::kLastBlock});
     }

@@ -31,6 +31,7 @@ class RegionEmitter {
     auto loop = mlir::scf::ForOp::create(b_, loc_, lo, hi, constant(1));
     OpBuilder::InsertionGuard guard(b_);
     b_.setInsertionPointToStart(loop.getBody());
+    // A thread's range may begin anywhere: in its first slice, steps that run once for several slices must run as well.
     first_ = compare(arith::CmpIPredicate::eq, loop.getInductionVar(), lo);
     Value rest = loop.getInductionVar();
     for (size_t v = 0; v < region_.counts.size(); ++v) {
@@ -68,6 +69,7 @@ class RegionEmitter {
   void choose(size_t v, size_t variant) {
     if (v == region_.groups.size()) return run(region_.variants[variant]);
     const auto& groups = region_.groups[v];
+    // Groups of first slices of a part are listed first, then all others.
     const size_t begins = llvm::count_if(groups, [](const SliceGroup& group) { return group.begins; });
     if (begins == 0 || begins == groups.size()) return choose(v, variant, 0, groups.size());
     OpBuilder::InsertionGuard guard(b_);
@@ -122,6 +124,7 @@ class RegionEmitter {
     Value from = advance(b_, pointer, memory, move.from, constant(1));
     Value to = advance(b_, pointer, memory, move.to, constant(1));
     int64_t done = 0;
+    // Whole vectors first, then halves of them down to single elements. Ascending addresses: the move goes downwards.
     for (int64_t lanes = std::max<int64_t>(1, region_.move_bytes / bytes); lanes > 0; lanes /= 2) {
       const int64_t end = done + (move.length - done) / lanes * lanes;
       if (end == done) continue;
@@ -174,6 +177,7 @@ class RegionEmitter {
     Value key = loop.getInductionVar();
     Value value = mlir::LLVM::LoadOp::create(b_, loc_, memory, advance(b_, pointer, memory, counted.stride, key));
     if (!value.getType().isInteger(1)) value = arith::TruncIOp::create(b_, loc_, b_.getI1Type(), value);
+    // The loop-carried value is one past the last key so far whose condition holds.
     Value behind = arith::AddIOp::create(b_, loc_, key, constant(1));
     mlir::scf::YieldOp::create(
         b_, loc_,
@@ -184,6 +188,7 @@ class RegionEmitter {
   /// Emits the steps over keys for the smallest number of keys, `keys` or more, that includes the `kept` ones.
   void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
     const CountedKeys& counted = *variant.counted;
+    // All keys: the unchanged nests.
     if (keys >= counted.keys) return run(variant, counted.first, counted.end, 0);
     OpBuilder::InsertionGuard guard(b_);
     Value enough = compare(arith::CmpIPredicate::sle, kept, constant(keys));
@@ -208,6 +213,7 @@ class RegionEmitter {
   void findKept() {
     Value lo = nullptr, hi = nullptr;
     for (auto [s, range] : llvm::enumerate(region_.kept_blocks)) {
+      // One comparison for each change of the range.
       if (s > 0 && range == region_.kept_blocks[s - 1]) continue;
       Value from = constant(range.lo), to = constant(range.hi);
       if (s > 0) {

@@ -46,6 +46,7 @@ class RegionPlanner {
     for (const RegionNest& each : nests)
       for (const Statement& statement : each.nest.statements)
         for (const Operand& output : statement.outputs) {
+          // Panels of a buffer that the region writes are refilled whenever its writer has run.
           int& depth = written_[output.access.root];
           depth = std::max(depth, each.depth);
         }
@@ -95,11 +96,13 @@ class RegionPlanner {
   absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, RegionNest& each, bool main,
                                   llvm::function_ref<bool(const TilePlan&)> fits) {
     std::vector<Nest> forms = instructedForms(builder_, each.nest, chip_, wanted(each, main));
+    // The plain form is last: multiply-adds can run any nest.
     forms.push_back(std::move(each.nest));
     TilePlan plan;
     for (Nest& form : forms) {
       each.nest = std::move(form);
       plan = planTile(each.nest, chip_, wanted(each, main));
+      // Existing panels do not suit this nest: reads the operand unpacked.
       if (!fits(plan)) plan = planTile(each.nest, chip_, {.packed = llvm::SmallVector<int>()});
       const auto& step = each.nest.statements[0].step;
       if (fits(plan) && (!step || plan.kernel->evaluates(*step))) break;
@@ -175,6 +178,7 @@ class RegionPlanner {
     if (auto found = written_.find(access.root); found != written_.end()) depth = std::max(depth, found->second);
     int64_t after = 1;
     for (int v = depth; v < sliceLoops(); ++v) after *= region_.counts[v];
+    // If a single slice follows, the operand belongs to each slice.
     return after == 1 && depth > 0 ? sliceLoops() : depth;
   }
 
@@ -212,6 +216,7 @@ class RegionPlanner {
           ++walked;
           same &= sameLoop(shared, access, each.nest, loop) >= 0;
         }
+      // Both nests must walk the operand by the same number of loops.
       for (int64_t stride : shared.source.strides) walked -= stride != 0;
       if (same && walked == 0) return &shared;
     }
@@ -257,6 +262,7 @@ class RegionPlanner {
     shared.extents = each.nest.extents;
     shared.along = operand.access.strides[packed.loop];
     shared.width = plan.tile[packed.loop];
+    // An input that no slice changes is packed once, by a phase before the region.
     const bool before = depth == 0 && !written_.contains(operand.access.root);
     TESSERA_ASSIGN_OR_RETURN(auto leaf, copyLeaf(variant, before));
     TESSERA_ASSIGN_OR_RETURN(auto copy,
@@ -270,6 +276,7 @@ class RegionPlanner {
       shared.copy = RegionStep{std::move(copy.nest), std::move(copy.plan), each.number, depth, false, packed.input};
       variant.steps.push_back(*shared.copy);
     }
+    // Other variants read these panels too.
     if (depth < sliceLoops()) shared_.push_back(std::move(shared));
     return absl::OkStatus();
   }
@@ -325,6 +332,7 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
     main = i;
   }
   RegionPlanner planner(builder, chip, region, before, followed);
+  // First the variant of most slices: its panels are best for it, and the others adapt.
   TESSERA_RETURN_IF_ERROR(planner.plan(main, nests[main], true));
   for (size_t i = 0; i < region.variants.size(); ++i)
     if (i != main) TESSERA_RETURN_IF_ERROR(planner.plan(i, nests[i], false));

@@ -32,6 +32,7 @@ llvm::SmallVector<Range> covered(const Walks& walks, llvm::ArrayRef<Range> loops
   for (const Walk& walk : walks) {
     Range range{walk.start, walk.start + 1};
     for (auto [loop, coefficient] : walk.loops) {
+      // Walks have positive coefficients only, so the ends of the loops are the ends of the box.
       range.lo += coefficient * loops[loop].lo;
       range.hi += coefficient * (loops[loop].hi - 1);
     }
@@ -83,6 +84,7 @@ class Backward {
   /// The needs of `range` along slice loop `cut`; `dim`: the result dimension that is cut, used for other results.
   Needs slice(const SliceLoop& cut, Range range, int dim) {
     Needs all = slice(cut, range, dim, {});
+    // First without the mask: the box of scores decides which keys it keeps. Then again for these keys only.
     if (!region_.mask || region_.mask->blocks || all.loops[region_.mask->nest].empty()) return all;
     const Range kept = keptKeys(region_, all.loops[region_.mask->nest]);
     if (kept.size() == region_.nests[region_.mask->nest].extents[region_.mask->key]) return all;
@@ -101,6 +103,7 @@ class Backward {
     seed(region_.result);
     for (mlir::Value result : region_.other_results) seed(result);
     needs_.loops.resize(region_.nests.size());
+    // Consumers before producers: a nest knows all that later nests need of its results.
     for (size_t n = region_.nests.size(); n-- > 0;) visit(n);
     return std::move(needs_);
   }
@@ -120,6 +123,7 @@ class Backward {
     if (!before_ || found == keeps_.end() || box.empty()) return rest;
     const Range* old = rowsOf(*before_, root, found->second);
     Range& rows = rest[found->second];
+    // The rows up to old->hi are there already.
     if (old && continues(*old, rows)) rows.lo = std::max(rows.lo, old->hi);
     return rest;
   }
@@ -178,6 +182,7 @@ class Backward {
     }
     if (step != 1 || nest.extents[place] != size) return;
     auto below = [size = size](int64_t value) { return value >= 0 ? value / size : -((size - 1 - value) / size); };
+    // From the block that contains the first needed place to the one that contains the last.
     loops[block].lo = std::max(loops[block].lo, below(range.lo - walk.start));
     loops[block].hi = std::min(loops[block].hi, below(range.hi - walk.start + size - 1));
   }
@@ -212,6 +217,7 @@ class Backward {
               restrictBlocks(walk, range, nest, mine);
               continue;
             }
+            // Strided or overlapping walks cannot be restricted exactly: the whole loop runs.
             if (walk.loops.size() != 1 || walk.loops[0].second != 1) continue;
             Range& loop = mine[walk.loops[0].first];
             loop.lo = std::max(loop.lo, range.lo - walk.start);
@@ -220,6 +226,7 @@ class Backward {
         if (llvm::any_of(mine, [](const Range& range) { return range.size() == 0; })) continue;
         needed = true;
         for (auto [sum, range] : llvm::zip_equal(loops, mine))
+          // Several outputs: the smallest range that serves all of them.
           sum = sum.size() == 0 ? range : Range{std::min(sum.lo, range.lo), std::max(sum.hi, range.hi)};
       }
     }
@@ -318,6 +325,7 @@ llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const 
         if (!touchesInput(input) || !root.getDefiningOp<mlir::memref::AllocOp>() || region.isResult(root) ||
             !walkedAsBoxes(region, root))
           continue;
+        // Rows can be kept only if the box moves along a single coordinate.
         llvm::SmallVector<int> changing;
         for (int c = 0; c < region.coordinates.at(root).size(); ++c)
           if (llvm::any_of(slices, [&](const Needs& needs) {
@@ -345,6 +353,8 @@ std::vector<Needs> keepRows(Backward& backward, const SlicedNests& region, const
     }
     bool dropped = false;
     for (mlir::Value root : backward.spoilt()) dropped |= keeps.erase(root);
+    // A buffer that cannot keep rows changes the needs of others, so the slices are computed again. Each round drops at
+    // least one buffer.
     if (!dropped) return slices;
   }
 }
