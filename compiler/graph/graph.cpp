@@ -120,6 +120,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   if (!main) return failureStatus(v1::Failure::INTERNAL, "the imported module has no function @main");
 
   std::vector<v1::RewriteCount> rewrites;
+  // An observer checks the graph after each rewrite that changed it; its first error ends planning.
   absl::Status observed = options.observer ? options.observer->imported(model) : absl::OkStatus();
   auto changed = [&](const char* name) {
     if (options.observer && observed.ok()) observed = options.observer->rewritten(name, model);
@@ -127,6 +128,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   auto finished = [&](const char* name) {
     if (options.finished) options.finished(name);
   };
+  // Counts a rewrite in the report, under the name of its pass.
   auto count = [&](const char* name, int times) {
     finished(name);
     if (times == 0) return;
@@ -139,6 +141,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   };
   auto fold = [&] {
     const int folded = foldConstants(main, &model.weights, options.memory, options.prepare_weights);
+    // An observer reads all weights, so their bytes must exist.
     if (!options.observer) {
       forgetUnread(main, model.weights);
     } else if (observed.ok()) {
@@ -150,6 +153,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   Canonicalizer& canonicalizer =
       options.canonicalizer ? *options.canonicalizer : own.emplace(*model.module->getContext());
   std::optional<mlir::OperationFingerPrint> clean;  // fingerprint of the graph after a cleanup that changed nothing
+  // Comparing fingerprints is cheaper than canonicalizing a graph that has not changed.
   auto cleanUp = [&] {
     const mlir::OperationFingerPrint before(main);
     finished("fingerprint");
@@ -162,6 +166,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
     finished("canonicalize");
     return observed;
   };
+  // Brings the imported operations to one form, on which all later rewrites rely.
   count("generalize-named-ops", generalizeNamedOps(main));
   count("hoist-from-loops", hoistFromLoops(main));
   TESSERA_RETURN_IF_ERROR(cleanUp());

@@ -207,6 +207,7 @@ void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   }
 }
 
+/// The kernel of a preparation step costs space too, so the weight must grow by half or more.
 bool isWorthDeriving(int64_t bytes, int64_t source_bytes) {
   return bytes >= kDerivedBytes && bytes * 2 >= source_bytes * 3;
 }
@@ -216,6 +217,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
   auto isConstant = [&](Value value) {
     return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
   };
+  // Collects the foldable operations in program order; results of folded operations count as constants.
   auto collect = [&](llvm::function_ref<bool(mlir::Operation*)> is_folded) {
     constant.clear();
     llvm::SmallVector<mlir::Operation*> found;
@@ -226,6 +228,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
     }
     return found;
   };
+  // First reduces large constants to the slices that are read.
   const bool slices = llvm::any_of(collect([](mlir::Operation*) { return true; }),
                                    [](mlir::Operation* op) { return mlir::isa<mlir::tensor::ExtractSliceOp>(op); });
   if (slices) narrowConstantReads(main, isConstant);
@@ -241,12 +244,14 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
     for (Value operand : op->getOperands()) ++readers[operand];
   }
   mlir::OpBuilder builder(main.getContext());
+  // Only values with a reader that stays are stored.
   const auto isNeeded = [&](Value result) {
     return llvm::any_of(result.getUsers(), [&](mlir::Operation* user) { return !folded.contains(user); });
   };
   const auto replace = [&](Value result, Value replacement) {
     result.replaceUsesWithIf(replacement, [&](mlir::OpOperand& use) { return !folded.contains(use.getOwner()); });
   };
+  // Large results that exceed their sources become derived weights, and are not evaluated.
   if (derive && weights != nullptr) {
     for (mlir::Operation* op : foldable) {
       for (Value result : op->getResults()) {
@@ -283,6 +288,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
       }
       replace(result, replacement);
     }
+    // Values without further readers are freed, so that memory stays within the window.
     for (Value operand : op->getOperands()) {
       if (--readers[operand] == 0) evaluator.forget(operand);
     }

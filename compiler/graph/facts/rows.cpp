@@ -79,6 +79,7 @@ class RowFacts::Finder {
  private:
   // Finding values that depend on ranges.
 
+  /// Marks values that depend on inputs with ranges; all other values are the same in every run.
   void enterInputs() {
     size_t input = 0;
     for (mlir::BlockArgument argument : main_.getArguments()) {
@@ -99,6 +100,7 @@ class RowFacts::Finder {
   void need(Value value, const RowEntries& entries) {
     const auto [known, fresh] = rows_.try_emplace(value, entries);
     if (fresh) return;
+    // Both needs must be covered: keeps the unions of entries that meet, and drops entries without a counterpart.
     RowEntries kept;
     for (const Rows& rows : known->second) {
       for (const Rows& other : entries) {
@@ -113,6 +115,7 @@ class RowFacts::Finder {
     for (Value value : captured(op)) need(value, {});
   }
 
+  /// The extents of the results bound the needs of the results.
   void enterResults() {
     mlir::Operation* terminator = main_.getBody().front().getTerminator();
     const size_t outputs = model_.outputs.size();
@@ -139,6 +142,7 @@ class RowFacts::Finder {
     if (llvm::none_of(op->getResults(), [&](Value result) { return rows_.contains(result); })) return;  // no reader
     if (auto structured = mlir::dyn_cast<linalg::LinalgOp>(op)) return visitStructured(structured);
     if (mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) {
+      // A view keeps the order of elements, and rows are defined on that order.
       need(op->getOperand(0), rows_.lookup(op->getResult(0)));
     } else if (auto slice = mlir::dyn_cast<tensor::ExtractSliceOp>(op)) {
       visitSlice(slice);
@@ -152,10 +156,12 @@ class RowFacts::Finder {
   }
 
   void visitStructured(linalg::LinalgOp op) {
+    // With an unused element as index or divisor the operation could read outside or trap, so everything is needed.
     if (isDelicate(op, [&](Value tensor) { return ranged_.contains(tensor); })) return needAll(op);
     const SmallVector<int64_t> extents = op.getStaticLoopRanges();
     const Parts parts = partsOfResults(op);
     const Narrowed narrowed = with_masks_ ? masks_.narrowedBy(op, extents) : Narrowed();
+    // A mask can narrow the needs of a single operand further.
     const auto partsWith = [&](Value read) {
       Parts all = parts;
       if (const auto more = narrowed.find(read); more != narrowed.end()) all.append(more->second);
@@ -195,6 +201,7 @@ class RowFacts::Finder {
   void addUpTo(RowEntries& entries, RankedTensorType type, int64_t dim, const std::optional<Series>& last) const {
     if (!last || (last->sum.empty() && (last->dimension < 0 || last->at.empty()))) return;
     Series count = *last;
+    // The last position is an index; its row count is one more.
     for (int64_t& each : count.at) each = std::max<int64_t>(each, 0) + 1;
     if (!count.sum.empty()) count.sum.push_back({});
     auto rows = parts_.of(count, type.getDimSize(dim));
@@ -220,6 +227,7 @@ class RowFacts::Finder {
       const mlir::AffineMap map = op.getMatchingIndexingMap(&init);
       llvm::erase_if(of_loops, [&](Part& part) {
         auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(static_cast<unsigned>(part.place)));
+        // A part of the result is a part of the loop that indexes it.
         if (loop) part.place = loop.getPosition();
         return !loop;
       });
@@ -243,8 +251,10 @@ class RowFacts::Finder {
       const int64_t offset = slice.getStaticOffsets()[dim], step = slice.getStaticStrides()[dim];
       const int64_t size = to.getDimSize(part.place), whole = from.getDimSize(static_cast<int64_t>(dim));
       if (mlir::ShapedType::isDynamic(offset) || mlir::ShapedType::isDynamic(step)) continue;
+      // An uncut dimension keeps its part.
       if (offset == 0 && step == 1 && size == whole) {
         parts_.addPart(entries, from, static_cast<int64_t>(dim), part);
+        // The first rows of a slice are the rows up to their last one in the source.
       } else if (RowParts::isPrefix(part, size)) {
         parts_.addMoved(entries, from, static_cast<int64_t>(dim), part,
                         [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
@@ -260,6 +270,7 @@ class RowFacts::Finder {
         first->stride = elementsBelow(from, d);
         parts_.add(entries, *std::move(first));
       }
+      // A slice of the first index needs row 0, which every run has, so the rows of a range of this size apply too.
       if (offset != 0 || slice.getStaticSizes()[at] != 1) continue;
       for (int dimension = 0; dimension < series_.dimensions(); ++dimension) {
         if (series_.isRange(dimension) && series_.most(dimension) == from.getDimSize(d))
@@ -278,6 +289,7 @@ class RowFacts::Finder {
     for (const Part& part : parts_.of(to, rows_.lookup(pad.getResult()))) {
       const int64_t low = pad.getStaticLow()[static_cast<size_t>(part.place)];
       if (mlir::ShapedType::isDynamic(low)) continue;
+      // A dimension without padding keeps its part.
       if (low == 0 && from.getDimSize(part.place) == to.getDimSize(part.place)) {
         parts_.addPart(entries, from, part.place, part);
       } else if (RowParts::isPrefix(part, to.getDimSize(part.place))) {
@@ -298,6 +310,7 @@ class RowFacts::Finder {
       const auto type = mlir::cast<RankedTensorType>(input.getType());
       RowEntries entries;
       for (const Part& part : parts) {
+        // Along the concatenation, the needed prefix covers the parts one after another.
         if (part.place != along) {
           parts_.addPart(entries, type, part.place, part);
         } else if (RowParts::isPrefix(part, to.getDimSize(along))) {

@@ -43,6 +43,7 @@ class Solver {
   size_t max_table_;
 };
 
+/// Returns the entries of a table over these variables, or max_table_ + 1 if there are more.
 size_t Solver::tableSize(const std::set<int>& variables) const {
   size_t size = 1;
   for (int variable : variables) {
@@ -52,6 +53,7 @@ size_t Solver::tableSize(const std::set<int>& variables) const {
   return size;
 }
 
+/// Returns the graph of the problem without held variables.
 std::vector<std::set<int>> Solver::neighbours(const std::vector<bool>& held) const {
   std::vector<std::set<int>> result(problem_.costs.size());
   for (const LabellingProblem::Edge& edge : problem_.edges) {
@@ -84,6 +86,7 @@ void inOrder(std::vector<std::set<int>>& near, const std::vector<bool>& held, Ta
     queue.erase({key[gone.variable], gone.variable});
     const std::set<int> around = std::move(near[gone.variable]);
     near[gone.variable].clear();
+    // Eliminating a variable makes its neighbours adjacent, because the new table depends on all of them.
     for (int a : around) {
       near[a].erase(gone.variable);
       if (gone.eliminated) near[a].insert(around.begin(), around.end());
@@ -118,6 +121,8 @@ std::vector<bool> Solver::chooseHeld(const std::vector<int>& times_held) const {
   return held;
 }
 
+/// Minimizes over `variable`: replaces its factors by one table over its neighbours, and returns its best label for
+/// each of their labellings.
 Rule Solver::eliminate(int variable, std::vector<Factor>& factors, std::vector<std::vector<int>>& factors_of) const {
   Rule rule{.variable = variable, .neighbours = {}, .best = {}};
   std::set<int> around;
@@ -152,6 +157,7 @@ Rule Solver::eliminate(int variable, std::vector<Factor>& factors, std::vector<s
   Factor result{rule.neighbours, std::vector<double>(size)};
   rule.best.resize(size);
   std::vector<size_t> at(rule.neighbours.size(), 0);
+  // For each labelling of the neighbours, the cheapest label of the variable.
   for (size_t index = 0; index < size; ++index) {
     double best = kInfinity;
     int label = 0;
@@ -169,11 +175,13 @@ Rule Solver::eliminate(int variable, std::vector<Factor>& factors, std::vector<s
     }
     result.table[index] = best;
     rule.best[index] = label;
+    // Advances the odometer of the neighbours' labels.
     for (size_t i = at.size(); i-- > 0;) {
       if (++at[i] < extent(rule.neighbours[i])) break;
       at[i] = 0;
     }
   }
+  // The variable's factors are part of the new one.
   for (int f : std::vector<int>(factors_of[variable])) {
     for (int v : factors[f].variables) std::erase(factors_of[v], f);
     factors[f] = {};
@@ -191,6 +199,7 @@ std::vector<int> Solver::solve(const std::vector<bool>& held, std::vector<int> l
     for (int v : factor.variables) factors_of[v].push_back(static_cast<int>(factors.size()));
     factors.push_back(std::move(factor));
   };
+  // An edge to a held variable is a cost of the other variable alone.
   for (const LabellingProblem::Edge& edge : problem_.edges) {
     const size_t columns = extent(edge.b);
     Factor factor;
@@ -219,6 +228,7 @@ std::vector<int> Solver::solve(const std::vector<bool>& held, std::vector<int> l
     rules.push_back(eliminate(v, factors, factors_of));
     return {v, true};
   });
+  // Backwards: when a rule is applied, its neighbours already have their labels.
   for (auto rule = rules.rbegin(); rule != rules.rend(); ++rule) {
     size_t index = 0;
     for (int v : rule->neighbours) index = index * extent(v) + labels[v];
@@ -252,6 +262,8 @@ Labelling solveLabelling(const LabellingProblem& problem, const std::vector<std:
     labels = solver.solve(held, labels);
     return {labels, problem.costOf(labels), true};
   }
+  // Not exact: starts from the cheapest guess, then solves with changing sets of held variables. Each round keeps the
+  // held labels, so the cost never increases.
   double cost = problem.costOf(labels);
   for (const std::vector<int>& start : starts) {
     if (const double other = problem.costOf(start); other < cost) cost = other, labels = start;

@@ -134,6 +134,7 @@ double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayou
 
 /// Adds the prices of transforms between the producer of a value and its readers.
 void LayoutGraph::connect(Value value, int producer, const std::vector<int>& readers) {
+  // With a single reader the edge has the price of the transform.
   if (readers.size() == 1) {
     LabellingProblem::Edge edge{producer, readers[0], {}};
     for (ChannelLayout from : layouts_[producer]) {
@@ -147,11 +148,13 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
   for (int reader : readers) {
     for (ChannelLayout layout : layouts_[reader]) wanted |= 1U << (llvm::find(universe_, layout) - universe_.begin());
   }
+  // All sets of at most kMostHeld layouts that some reader may want.
   std::vector<unsigned> sets;
   for (unsigned set = 1; set < 1U << universe_.size(); ++set) {
     if ((set & ~wanted) == 0 && llvm::popcount(set) <= kMostHeld) sets.push_back(set);
   }
   const int held = addVariable({}, std::vector<double>(sets.size(), 0));
+  // The producer pays for one transform into each other layout of the set.
   LabellingProblem::Edge write{producer, held, {}};
   for (ChannelLayout from : layouts_[producer]) {
     for (unsigned set : sets) {
@@ -163,6 +166,7 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
     }
   }
   problem_.edges.push_back(std::move(write));
+  // A reader needs its layout to be in the set.
   for (int reader : readers) {
     LabellingProblem::Edge read{held, reader, {}};
     for (unsigned set : sets) {
@@ -176,6 +180,7 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
   sets_.emplace_back(held, std::move(sets));
 }
 
+/// Adds an edge for each value, from the variable of its producer to those of its readers.
 void LayoutGraph::addEdges() {
   llvm::DenseMap<Value, int> producer;
   for (const LayoutNode& node : nodes_) {
@@ -192,6 +197,7 @@ void LayoutGraph::addEdges() {
     auto channels = roles_.of(value);
     if (!channels) return;
     Value root = roles_.root(value);
+    // A value that nothing rewrites is read in its plain layout.
     for (mlir::OpOperand& use : value.getUses()) {
       mlir::Operation* owner = use.getOwner();
       if (roles_.isAlias(owner)) continue;
@@ -201,6 +207,7 @@ void LayoutGraph::addEdges() {
         const LayoutNode& reading = nodes_[node->second];
         if (use.getOperandNumber() < reading.variables.size()) variable = reading.variables[use.getOperandNumber()];
       }
+      // An operation that is no node keeps the plain layout.
       if (variable < 0) variable = fixedVariable(plainLayout(tensorType(value), *channels));
       readers[root].push_back({root, 0, variable, owner});
     }
@@ -223,6 +230,7 @@ void LayoutGraph::addEdges() {
   }
 }
 
+/// Counts the transforms without a common assignment: each anchor in its own best layout, plus the model's transposes.
 void LayoutGraph::countBefore() {
   for (const LayoutNode& node : nodes_) {
     if (!node.anchor) continue;

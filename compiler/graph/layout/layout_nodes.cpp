@@ -154,6 +154,8 @@ double LayoutGraph::shufflePrice(GenericOp op, const std::array<llvm::SmallVecto
   return prices_.shuffle(tensorBytes(type), type.getNumElements(), digit, second, first);
 }
 
+/// Adds a node with one variable, or two if its activations have different channel loops. Returns false if it cannot
+/// change layout.
 bool LayoutGraph::addGeneric(GenericOp op) {
   LayoutNode node{.op = op, .kind = LayoutNode::kGeneric, .forms = {}, .variables = {}, .anchor = false};
   if (!describe(op, node)) return false;
@@ -162,6 +164,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   auto loopsOf = [&](size_t operand) {
     llvm::SmallVector<unsigned> loops = channelLoops(maps[operand], node.forms[operand].channels);
+    // Loops of one iteration do not distinguish channel orders.
     llvm::erase_if(loops, [&](unsigned loop) { return op.getStaticLoopRanges()[loop] == 1; });
     return loops;
   };
@@ -187,6 +190,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     for (size_t operand : members[1]) forms[operand].layout = second;
     return forms;
   };
+  // A layout is allowed if the loops can be split for it, with the other side in its plain layout.
   auto allowed = [&](size_t slot, ChannelLayout layout) {
     if (layout.blocked() && prices_.cube() == 0) {
       // Blocks that would be filled by half or less are not considered.
@@ -209,6 +213,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     variables[slot] = addVariable(std::move(layouts), std::move(costs));
     for (size_t operand : members[slot]) node.variables[operand] = variables[slot];
   }
+  // Two variables: the price of the combination, or forbidden if the loops cannot be split for both.
   if (count == 2) {
     LabellingProblem::Edge edge{variables[0], variables[1], {}};
     for (ChannelLayout first : layouts_[variables[0]]) {

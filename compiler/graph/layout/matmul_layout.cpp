@@ -57,11 +57,15 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, c
   llvm::SmallVector<int64_t> whole(type.getShape());
   whole.back() = filled;
   Value last = op.getResult(0);
+  // Followers compute the fill as well, so that the cut moves after them.
   while (GenericOp follower = followerOf(last, whole)) last = follower.getResult(0);
   const auto is_elementwise = [](mlir::Operation* user) { return kindOf(user) == OpKind::kElementwise; };
+  // No width divides the columns: fills up if there are many rows and columns, and if no elementwise reader has to
+  // copy.
   if (width == 0)
     return rows >= chip.prices().products().filled_panel_rows() && columns >= 16 * lanes &&
            llvm::none_of(last.getUsers(), is_elementwise);
+  // Linalg readers other than elementwise ones read the cut result in place; others need a pass over it.
   const bool in_place = llvm::all_of(last.getUsers(), [&](mlir::Operation* user) {
     return mlir::isa<mlir::linalg::LinalgOp>(user) && !is_elementwise(user);
   });
@@ -71,6 +75,7 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, c
   return saved > (in_place ? 0 : pass);
 }
 
+/// Packs the product's right-hand side. Returns false if the product does not match or packing does not pay.
 bool packMatmul(GenericOp op, const Chip& chip) {
   const int64_t lanes = chip.vectorBits() / 32;
   auto dims = mlir::linalg::inferContractionDims(op);
@@ -102,6 +107,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
   Value rows = transposed ? transpose(builder, op.getLoc(), right, to_row_major) : right;
   const unsigned loops = maps[0].getNumDims();
   auto dim = [&](unsigned position) { return mlir::getAffineDimExpr(position, context); };
+  // No width applies: only makes the matrix row-major.
   if (width == 0) {
     maps[1] = AffineMap::get(loops, 0, {dim(k), dim(n)}, context);
     op->setOperand(1, rows);
@@ -130,6 +136,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
                                   mlir::ValueRange{init}, new_maps, iterators);
   builder.cloneRegionBefore(op.getRegion(), packed.getRegion(), packed.getRegion().begin());
   Value result = mergeDimensions(builder, op.getLoc(), packed.getResult(0), output_type.getRank() - 1);
+  // Cuts the fill off, after all followers that can compute it.
   if (fill_up) {
     llvm::SmallVector<mlir::OpFoldResult> zeros(output_type.getRank(), builder.getIndexAttr(0)),
         ones(output_type.getRank(), builder.getIndexAttr(1)), sizes;

@@ -107,6 +107,7 @@ Value Merger::joined(llvm::ArrayRef<Value> parts, int64_t dim) {
   return mlir::tensor::ConcatOp::create(builder_, builder_.getFusedLoc(locations), dim, parts);
 }
 
+/// Builds one operation with the first member's body and maps on merged operands.
 GenericOp Merger::rebuild(const Row& row, llvm::ArrayRef<Value> inputs, Value init) {
   GenericOp first = row.front();
   llvm::SmallVector<mlir::Location> locations;
@@ -128,11 +129,13 @@ bool Merger::canFollow(Row next) {
     for (unsigned i = 0; i < first.getNumDpsInputs(); ++i) {
       Value a = first.getDpsInputs()[i];
       Value b = op.getDpsInputs()[i];
+      // The operand that continues the chain must be the same in every member.
       const bool chain_a = a == row_.front().getResult(0), chain_b = b == member.getResult(0);
       if (chain_a != chain_b) return false;
       if (chain_a) continue;
       const AffineMap map = first.getIndexingMapsArray()[i];
       if (!map.isFunctionOfDim(column)) {
+        // A value that is the same for all columns must be one value.
         // A value defined after the first member would have to move before it, which only constants can.
         mlir::Operation* producer = a.getDefiningOp();
         if (a != b || (producer && !isKnownAtCompileTime(a) && !producer->isBeforeInBlock(anchor_))) return false;
@@ -168,12 +171,14 @@ void Merger::run() {
   llvm::SmallVector<int64_t> shape(resultType(first).getShape());
   shape[column] = offsets.back();
 
+  // Concatenates the weights along their columns and builds the merged product.
   llvm::SmallVector<Value> weights;
   for (GenericOp op : row_) weights.push_back(op.getDpsInputs()[1]);
   Value right = joined(weights, positionOf(maps[1], loop_));
   Value init = refill(builder_, first.getDpsInits()[0], shape);
   merged_ = rebuild(row_, {first.getDpsInputs()[0], right}, init).getResult(0);
 
+  // Merges the epilogues as well, as long as they are equal.
   llvm::SmallVector<Row> dead = {row_};
   for (Row next = epilogues(); canFollow(next); next = epilogues()) {
     GenericOp epilogue = next.front();
@@ -202,6 +207,7 @@ void Merger::run() {
     row_ = next;
     dead.push_back(next);
   }
+  // Each member's result becomes a slice of the merged one.
   const auto rank = static_cast<int64_t>(shape.size());
   for (auto [index, op] : llvm::enumerate(row_)) {
     llvm::SmallVector<mlir::OpFoldResult> at(rank, builder_.getIndexAttr(0)), sizes,

@@ -332,11 +332,13 @@ int splitLongSums(mlir::func::FuncOp main, const Chip& chip) {
 
 std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   std::vector<v1::Decision> decisions;
+  // With one core no core is idle.
   if (chip.cores() < 2) return decisions;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     const std::optional<Sum> sum = sumOf(op);
     if (!sum) continue;
     const SplitPrices prices(*sum, chip);
+    // The results alone occupy all cores.
     if (prices.pieces() >= chip.cores()) continue;
     const int64_t best = prices.best();
     const std::string place = choices.place(kSplitChoice, nodeNames(op.getLoc()));
@@ -351,6 +353,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
                      absl::StrCat(kWhole, ", or 2 to ", sum->steps, " parts"));
     }
     v1::Choice& made = choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
+    // Nothing to report: no split pays and none is pinned.
     if (best == 1 && parts == 1) continue;
     made.set_subject(operationsText(op.getOperation()));
     v1::Decision& decision = decisions.emplace_back();
@@ -358,6 +361,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     decision.set_place(place);
     decision.set_unit("us");
     decision.set_taken(parts > 1);
+    // Reports the split that was taken, or else the best one.
     const int64_t told = parts > 1 ? parts : best;
     const double whole = prices.whole(), split = prices.inParts(told);
     decision.set_cost(parts > 1 ? split : whole);

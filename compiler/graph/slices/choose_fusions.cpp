@@ -37,6 +37,7 @@ class FusionChooser {
     }
   }
 
+  /// Pinned candidates first, then those whose end no other one continues, then the waiting ones.
   std::vector<v1::Decision> run() {
     takePinned();
     const fusion::Selection together = select(openOffers(std::nullopt));
@@ -44,11 +45,13 @@ class FusionChooser {
     summarize(together, gain);
     std::vector<bool> told = toTell();
     for (size_t i = 0; i < offers_.size(); ++i)
+      // Texts are made before settle() moves operations.
       if (told[i]) offers_[i].choice.set_subject(subjectOf(offers_[i]));
     std::vector<v1::Decision> decisions;
     for (size_t i = 0; i < offers_.size(); ++i)
       if (told[i]) decisions.push_back(settle(static_cast<int>(i)));
     if (summary_) decisions.push_back(*std::move(summary_));
+    // Groups that were merged into another one are empty now.
     std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
     return decisions;
   }
@@ -82,6 +85,7 @@ class FusionChooser {
   std::optional<v1::Decision> summary_;
 };
 
+/// Takes candidates that a pin fuses; a second pin on the same group is refused.
 void FusionChooser::takePinned() {
   for (size_t i = 0; i < offers_.size(); ++i) {
     const FusionOffer& offer = offers_[i];
@@ -153,6 +157,7 @@ std::vector<bool> FusionChooser::toTell() const {
   std::vector<bool> told(offers_.size(), false), covered(groups_.size(), false);
   std::vector<int> others;
   for (size_t i = 0; i < offers_.size();) {
+    // The order of preference among the forms of a site.
     auto rank = [&](size_t at) {
       const FusionOffer& offer = offers_[at];
       return std::tuple(isTaken(static_cast<int>(at)), !offer.pinned.empty(), offer.wanted, offer.gain_us);
@@ -167,6 +172,7 @@ std::vector<bool> FusionChooser::toTell() const {
     if (told[best] && isRegion(offers_[best]))
       for (const int group : offers_[best].groups) covered[group] = true;
   }
+  // Regions without a pin are many; reports only those that together gain most.
   std::vector<int> left;
   std::vector<fusion::Offer> regions;
   for (const int other : others) {
@@ -210,6 +216,7 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
   if (isTaken(at)) return addAlternative(made, kApart, profit.apart_us());
   if (!offer.possible) return;
   std::set<int> displaced;
+  // The alternative price adds back the gain of the candidates that would be displaced.
   for (const int group : offer.groups)
     if (taken_by_[group] >= 0) displaced.insert(taken_by_[group]);
   double price = profit.fused_us();
@@ -218,6 +225,7 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
   addAlternative(made, kFused, price);
 }
 
+/// Completes the decision and the choice of a reported candidate, and merges its groups if it is taken.
 v1::Decision FusionChooser::settle(int at) {
   FusionOffer& offer = offers_[at];
   v1::Decision& decision = offer.decision;
@@ -241,6 +249,7 @@ v1::Decision FusionChooser::settle(int at) {
 
 }  // namespace
 
+/// A chain replaces a region of the same groups. Sites of different kinds get different numbers.
 std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                       fusion::Merging merging, const RowFacts* rows) {
   std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging, rows);

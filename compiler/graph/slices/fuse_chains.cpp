@@ -115,6 +115,7 @@ std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) con
 void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
   bool goes_on = true;  // to another product
+  // Follows the only reader of the last group, as long as the chain may continue.
   for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
     const GroupLink link = links_.linkOf(candidate.groups.back());
     if (link.reader < 0) return;
@@ -123,6 +124,7 @@ void ChainFinder::find(int from) {
     candidate.groups.push_back(link.reader);
     candidate.views.insert(candidate.views.end(), link.views.begin(), link.views.end());
     const bool in_blocks = llvm::any_of(candidate.groups, [&](int group) { return links_.winograd(group); });
+    // Other readers need the intermediate as a whole, unless it is a sum that the slices can write for them.
     if (!link.others.empty() && !(normalized && link.othersRunLater())) {
       if (ends && products == 1) {
         decline(candidate, absl::StrCat("what lies between is read by ", link.others.size(),
@@ -130,6 +132,7 @@ void ChainFinder::find(int from) {
       }
       return;
     }
+    // Stages in Winograd's domain are cut in blocks of the image, which slices of rows do not match.
     if (ends && in_blocks) {
       if (products == 1) declineWinograd(candidate);
       return;
@@ -139,6 +142,7 @@ void ChainFinder::find(int from) {
     const bool pooled = !ends && products > 1 && links_.pools(link.reader);
     const bool priced = (ends || normalized || pooled) && !in_blocks;
     const bool gains = priced && decide(candidate);
+    // From the third product on, the chain continues only while the one so far gains.
     if (ends && products >= kAlwaysPriced) goes_on = gains;
     if (!link.others.empty() || (!ends && !links_.rowsOnly(link.reader))) return;
     rows = ends ? 0 : rows + 1;
@@ -225,6 +229,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   const mlir::Value result = groups.back()->results[0];
   for (const AccessTrace::Cut& at : built.cuts) {
     cut.push_back(at.loop);
+    // Runs of a range may have fewer points of this loop.
     if (facts_) built.chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
   }
   // Rows of products are cut in register tiles; batches, heads and rows of images one by one.
@@ -233,6 +238,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
     int64_t& multiple = built.chain.loops[loop].multiple;
     multiple = std::lcm(multiple, vectorAlong(built.chain, loop, chip_));
   }
+  // Equal chains share one decision, since a search takes milliseconds.
   auto [known, fresh] = known_.try_emplace(keyOf(built));
   if (fresh) {
     auto decision = fusion::decideSlices(built.chain, cut, chip_, built.between, &alone_);
@@ -252,6 +258,7 @@ std::string whyApart(const absl::StatusOr<Decided>& decided) {
   return decided.ok() ? kOneSlice : std::string(decided.status().message());
 }
 
+/// Looks up the candidate's pin and code generation's refusal.
 void ChainFinder::ask(Candidate& candidate) {
   candidate.place = choices_.place(kChainChoice, record(candidate).place());
   candidate.pinned = choices_.pinnedFusion(kChainChoice, candidate.place);
@@ -263,6 +270,7 @@ void ChainFinder::refuse(const Candidate& candidate, const std::string& why) {
   choices_.refuse(kChainChoice, candidate.place, why, kApart);
 }
 
+/// A single slice would run on one core, so it does not count as possible.
 bool ChainFinder::can(const Candidate& candidate, const fusion::ChainDecision& decision) {
   return isSliced(decision) && candidate.refusal.empty();
 }
@@ -272,6 +280,7 @@ bool ChainFinder::takes(const Candidate& candidate, const fusion::ChainDecision&
   return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
 }
 
+/// Converts the slices to dimensions of the result, as code generation reads them.
 v1::ChainTiling tilingOf(const Decided& decided) {
   v1::ChainTiling tiling;
   const fusion::SlicePlan& slices = *decided.decision.slices;
@@ -297,6 +306,7 @@ v1::ChainTiling tilingOf(const Decided& decided) {
   return tiling;
 }
 
+/// Adds a candidate with its decision, its profit, and the merged group.
 void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   const fusion::ChainDecision& decision = decided.decision;
   FusionOffer& offer = offers_.emplace_back();
@@ -339,6 +349,7 @@ bool ChainFinder::decide(Candidate candidate) {
   ask(candidate);
   absl::StatusOr<Decided> alone = price(candidate);
   const bool possible = alone.ok() && takes(candidate, alone->decision);
+  // An even chain may still gain with further products.
   const bool even =
       alone.ok() && isSliced(alone->decision) && alone->decision.fused_seconds <= alone->decision.unfused_seconds;
   if (candidate.pinned == kFused && !possible) refuse(candidate, whyApart(alone));
@@ -356,6 +367,7 @@ bool ChainFinder::decide(Candidate candidate) {
       refuse(longer, whyApart(other));
     }
   }
+  // Without any price the site is declined with the reason.
   if (!fault.empty() && !any) {
     decline(candidate, fault);
   } else {

@@ -163,6 +163,7 @@ Value Writer::zeros(llvm::ArrayRef<int64_t> shape) {
 llvm::SmallVector<Over> Writer::loops(std::initializer_list<Over> wanted) const {
   llvm::SmallVector<Over> there;
   for (const Over loop : wanted) {
+    // Loops over blocks exist only with several blocks; those over plain convolutions only with a dilation.
     const bool absent = (loop == Over::kK && !c_.output_blocks) || (loop == Over::kC && !c_.input_blocks) ||
                         ((loop == Over::kRowApart || loop == Over::kColumnApart) && c_.shape.dilation == 1);
     if (!absent) there.push_back(loop);
@@ -215,6 +216,7 @@ AffineExpr Writer::place(llvm::ArrayRef<Over> of, Over block, Over within, Over 
 GenericOp Writer::generic(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape,
                           llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps, unsigned parallel, unsigned reductions) {
   Value init = zeros(shape);
+  // The access functions are over the parallel loops, then the summed ones.
   llvm::SmallVector<AffineMap> access;
   for (const auto& map : maps) access.push_back(AffineMap::get(parallel + reductions, 0, map, b_.getContext()));
   llvm::SmallVector<IteratorType> loops(parallel, IteratorType::parallel);
@@ -259,6 +261,7 @@ Value Writer::paddedInput() {
     high[rowsOf(read) + d] = shape[rows + d] - padded[rowsOf(read) + d];
     padded[rowsOf(read) + d] = shape[rows + d];
   }
+  // A zero padding before is extended, so that there is one padding.
   auto pad = source.getDefiningOp<mlir::tensor::PadOp>();
   Value with = pad ? pad.getConstantPaddingValue() : Value();
   if (with && pad.getLow().empty() && pad.getHigh().empty() && mlir::matchPattern(with, mlir::m_AnyZeroFloat())) {
@@ -280,6 +283,7 @@ void Writer::run(double saved_us) {
   const int64_t t = algorithm_.side(), m = algorithm_.results, d = c_.shape.dilation;
   Value to_input = matrix(algorithm_.input, t), to_filter = matrix(algorithm_.filter, t);
   Value to_output = matrix(algorithm_.output, m);
+  // One stage: the loops in `kept` are parallel, the remaining ones of `all` are summed.
   auto stage = [&](llvm::ArrayRef<Value> inputs, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Over> kept,
                    llvm::ArrayRef<Over> all, llvm::ArrayRef<llvm::SmallVector<AffineExpr>> maps) {
     return generic(inputs, shape, maps, kept.size(), all.size() - kept.size());
@@ -288,6 +292,7 @@ void Writer::run(double saved_us) {
     kept.append(summed.begin(), summed.end());
     return kept;
   };
+  // U = G g G^T: summed over the taps r, s of the filter.
   const std::initializer_list<Over> filters_at = {kP, kQ, kK, kC, kInnerC, kInnerK};
   const auto filter_loops = loops(filters_at), filter_all = with(filter_loops, {kR, kS});
   GenericOp filters =
@@ -295,6 +300,7 @@ void Writer::run(double saved_us) {
             {access(filter_all, {kP, kR}), access(filter_all, {kQ, kS}),
              access(filter_all, {kK, kC, kR, kS, kInnerC, kInnerK}), access(filter_all, filters_at)});
 
+  // V = B^T x B for each block of the padded input: summed over the rows i and columns j of the block.
   const std::initializer_list<Over> input_at = {kP, kQ, kC, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerC};
   const auto input_loops = loops(input_at), input_all = with(input_loops, {kI, kJ});
   auto read = access(input_all, {kImage, kC});
@@ -304,12 +310,14 @@ void Writer::run(double saved_us) {
       stage({to_input, to_input, paddedInput()}, extents(input_at), input_loops, input_all,
             {access(input_all, {kP, kI}), access(input_all, {kQ, kJ}), read, access(input_all, input_at)});
 
+  // M = sum over the channels of V U, for each position p, q: the batched product.
   const std::initializer_list<Over> product_at = {kP, kQ, kK, kImage, kRowApart, kColumnApart, kDown, kAcross, kInnerK};
   const auto product_loops = loops(product_at), product_all = with(product_loops, loops({kC, kInnerC}));
   GenericOp product =
       stage({input.getResult(0), filters.getResult(0)}, extents(product_at), product_loops, product_all,
             {access(product_all, input_at), access(product_all, filters_at), access(product_all, product_at)});
 
+  // y = A^T M A: summed over the positions p, q.
   const auto output_loops = loops({kImage, kK, kDown, kI, kAcross, kJ, kInnerK, kRowApart, kColumnApart}),
              output_all = with(output_loops, {kP, kQ});
   auto written = access(output_all, {kImage, kK});
@@ -320,6 +328,7 @@ void Writer::run(double saved_us) {
   GenericOp output =
       stage({to_output, to_output, product.getResult(0)}, whole, output_loops, output_all,
             {access(output_all, {kI, kP}), access(output_all, {kJ, kQ}), access(output_all, product_at), written});
+  // Attributes let grouping and slicing recognize the stages. The filters are folded, so they are not marked.
   for (GenericOp stage : {input, product, output}) {
     stage->setAttr(kStageOf, b_.getI64IntegerAttr(number_));
     if (slice_rows_ == 0) continue;
@@ -331,6 +340,7 @@ void Writer::run(double saved_us) {
   product->setAttr(kConvolution, b_.getStringAttr(convolutionText(op_)));
   Value result = output.getResult(0);
   auto type = mlir::cast<RankedTensorType>(op_.getResult(0).getType());
+  // Whole blocks exceed the result where m does not divide its extents.
   if (result.getType() != type) {
     const llvm::SmallVector<int64_t> zeros(type.getRank(), 0), ones(type.getRank(), 1);
     result = mlir::tensor::ExtractSliceOp::create(b_, op_.getLoc(), result,
@@ -339,6 +349,7 @@ void Writer::run(double saved_us) {
                                                   mlir::getAsIndexOpFoldResult(b_.getContext(), ones));
   }
   op_.getResult(0).replaceAllUsesWith(result);
+  // Removes the padding that paddedInput() replaced.
   mlir::Operation* read_before = op_.getDpsInputs()[0].getDefiningOp();
   op_.erase();
   while (read_before && read_before->use_empty() &&
