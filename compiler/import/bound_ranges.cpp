@@ -35,6 +35,8 @@ Tensor rounded(Emitter& e, const Quotient& x, bool up) {
 /// Emits the formula of a derived dimension. `size_of` returns the size of a dimension by its position among the names.
 mlir::Value followedCount(Emitter& e, const DimensionFormula& formula, llvm::function_ref<Tensor(size_t)> size_of) {
   using Kind = DimensionFormula::Kind;
+  // The formula is in postfix order, so a stack evaluates it. Every entry is a fraction: divisions stay exact until the
+  // formula rounds.
   std::vector<Quotient> stack;
   bool may_be_negative = false;
   for (const DimensionFormula::Step& step : formula.steps()) {
@@ -60,6 +62,7 @@ mlir::Value followedCount(Emitter& e, const DimensionFormula& formula, llvm::fun
     Quotient& x = stack.back();
     may_be_negative |= step.kind == Kind::kSubtract;
     if (step.kind == Kind::kMultiply) {
+      // Fractions multiply above and below; other operations bring both to a common denominator first.
       x = {binary(e, x.above, y.above, step.kind), x.below * y.below};
     } else {
       const int64_t below = std::lcm(x.below, y.below);
@@ -81,6 +84,7 @@ absl::Status GraphImporter::markRange(int dimension, mlir::Value extent,
                                       const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope) {
   const std::string& name = result_.dimensions[static_cast<size_t>(dimension)].name();
   for (const auto* input : inputs) {
+    // Several inputs may share the dimension, and one may have it twice.
     const auto& dims = input->type().tensor_type().shape().dim();
     Tensor& tensor = scope.values[input->name()];
     for (int d = 0; d < dims.size(); ++d) {
@@ -102,6 +106,7 @@ absl::Status GraphImporter::markRange(int dimension, mlir::Value extent,
 
 absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoProto*>& inputs, Scope& scope) {
   Emitter e = emitter("inputs");
+  // First gives every range an argument, which holds its size in a run; formulas below may read any of them.
   std::map<std::string, mlir::Value> counts;
   std::vector<v1::TensorSpec> specs;
   for (int d = 0; d < static_cast<int>(result_.dimensions.size()); ++d) {
@@ -115,6 +120,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
     }
     counts[range.name()] = main_.getBody().front().addArgument(
         e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(range.name()))));
+    // A derived dimension varies with others and is no range of its own.
     if (!dimensions_.formulaOf(range.name())) followed_.addRange(d, counts[range.name()], -range.size());
     v1::TensorSpec& spec = specs.emplace_back();
     spec.set_name(range.name());
@@ -126,6 +132,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
                      [&](const v1::DimensionBinding& each) { return each.name() == dimensions_.names()[position]; });
     return known->size() < 0 ? Emitter::wrap(counts.at(known->name()), v1::DATA_TYPE_I64) : scalarI64(known->size());
   };
+  // Then marks all dimensions of inputs that have the range or a formula of it.
   for (int d = 0; d < static_cast<int>(result_.dimensions.size()); ++d) {
     const v1::DimensionBinding& range = result_.dimensions[static_cast<size_t>(d)];
     if (range.size() >= 0) continue;
@@ -135,6 +142,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
     const mlir::Value count = formula ? followedCount(e, *formula, sizeOf) : counts.at(range.name());
     TESSERA_RETURN_IF_ERROR(markRange(d, count, inputs, scope));
   }
+  // The sizes come after all other inputs.
   result_.inputs.insert(result_.inputs.end(), specs.begin(), specs.end());
   return absl::OkStatus();
 }

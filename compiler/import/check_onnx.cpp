@@ -74,12 +74,14 @@ void GraphImporter::readDeclaredTypes(const onnx::GraphProto& graph) {
     if (!checkShape(Shape(spec.shape().begin(), spec.shape().end()), *dtype, "a value").ok()) return;
     declared_.emplace(info.name(), std::move(spec));
   };
+  // The file's annotations stand for what a failed node would have computed.
   for (const auto& info : graph.value_info()) read(info);
   for (const auto& info : graph.output()) read(info);
 }
 
 /// Declarations may be stale (a model exported at another batch size): one wrong declaration discards all.
 void GraphImporter::compareWithDeclared(const std::string& name, const Tensor& value) {
+  // Inside a function a name may mean another value.
   if (declared_.empty() || value.unknown || function_depth_ > 0 || !(value.value || value.constant)) return;
   auto declared = declared_.find(name);
   if (declared == declared_.end()) return;
@@ -94,6 +96,7 @@ std::optional<Tensor> GraphImporter::declaredValue(const std::string& name) {
   auto declared = function_depth_ > 0 ? declared_.end() : declared_.find(name);
   if (declared == declared_.end()) return std::nullopt;
   const v1::TensorSpec& spec = declared->second;
+  // An argument of the main function gives a value of the declared type without computing anything.
   Emitter e = emitter("declared");
   const auto type = e.type(spec.dtype(), Shape(spec.shape().begin(), spec.shape().end()));
   return Emitter::wrap(main_.getBody().front().addArgument(type, e.loc), spec.dtype());
@@ -129,6 +132,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
     opset->set_version(version);
   }
 
+  // First counts operators in all subgraphs and functions, also in those that lowering never reaches.
   std::map<std::pair<std::string, std::string>, v1::CheckReport::OperatorUse> uses;
   std::set<std::string> entered;
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -140,6 +144,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
       use->second.set_domain(printable(domain));
       use->second.set_name(printable(node.node.op_type()));
       use->second.set_count(use->second.count() + 1);
+      // An operator counts as supported only if all its nodes are.
       use->second.set_supported((fresh || use->second.supported()) && !failure);
       report.set_nodes(report.nodes() + 1);
       if (failure) check_->add(completed(*std::move(failure)));
@@ -165,6 +170,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
   if (stop_checking_) return;
 
   check_->setPosition(ModelCheck::kAfterNodes);
+  // Without outputs, bindOutputs() reports just that.
   if (graph.output_size() == 0) check_->add(bindOutputs(graph, scope));
   // Values of nodes on a cycle count as known, because the cycle itself is reported.
   for (const auto& node : graph.node()) {
@@ -185,11 +191,14 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
   std::optional<v1::CheckReport> best;
   int fewest = 0;
   bool fix_defaults = false;
+  // Unbound dimensions are tried at several sizes, as one size can break a model that another fits. The attempt with
+  // the fewest problems is reported.
   for (size_t i = 0; i < std::size(kStandIns);) {
     ModelCheck problems(kStandIns[i]);
     v1::CheckReport report;
     GraphImporter importer(context, model, options, fix_defaults);
     importer.check(problems, report);
+    // A model that would work with an input fixed is also checked that way; the report then suggests it.
     if (ImportOptions fixed = options;
         importer.wouldFix() &&
         fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) {

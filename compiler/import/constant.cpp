@@ -96,6 +96,7 @@ std::vector<double> Constant::reals() const {
   return values;
 }
 
+// The bytes belong to a shared owner, so that reshaped constants share them.
 ConstantPtr makeConstant(v1::DataType dtype, Shape shape, std::string bytes) {
   auto owner = std::make_shared<const std::string>(std::move(bytes));
   return std::make_shared<const Constant>(Constant{dtype, std::move(shape), *owner, owner});
@@ -158,6 +159,7 @@ ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape) {
   const int64_t size = elementBytes(constant->dtype);
   std::string bytes;
   for (int64_t i = 0; i < elementCount(shape); ++i) {
+    // Finds the element's position in the larger shape, last dimension first.
     int64_t from = 0, stride = 1, rest = i;
     for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) {
       from += rest % shape[d] * stride;

@@ -33,6 +33,7 @@ bool declaredAs(const onnx::ValueInfoProto& info, const Constant& value) {
 }  // namespace
 
 void GraphImporter::findDefaults(const onnx::GraphProto& graph, Scope& scope) {
+  // Older models list every initializer as an input; there the two together mean a constant.
   if (model_->ir_version() < kFirstWithDefaults) return;
   std::map<std::string, ConstantPtr> found;
   for (const auto& input : graph.input()) {

@@ -66,7 +66,9 @@ Tensor Emitter::generic(v1::DataType dtype, ArrayRef<int64_t> shape, ArrayRef<Ac
     maps.push_back(input.map);
   }
   maps.push_back(result);
+  // Bodies compute in the first operand's type, also where the result has another one (a comparison).
   const v1::DataType first = inputs.empty() ? dtype : inputs[0].tensor.dtype;
+  // Without an initial value the destination is uninitialized, and the body must not read it.
   Value out = init ? value(*init) : empty(dtype, shape);
   auto op = mlir::linalg::GenericOp::create(
       b, loc, mlir::TypeRange{out.getType()}, values, mlir::ValueRange{out}, maps, loops,
@@ -94,6 +96,7 @@ Tensor Emitter::elementwise(v1::DataType result, ArrayRef<Tensor> operands, Body
   Shape shape;
   for (const Tensor& operand : operands) shape = *broadcastShape(shape, operand.shape);
 
+  // Constants of one element go into the body, where later passes fold them; others are operands.
   SmallVector<Access> accesses;
   SmallVector<bool> captured(operands.size(), false);
   for (const auto& [i, operand] : llvm::enumerate(operands)) {
@@ -144,6 +147,7 @@ Tensor Emitter::reshape(const Tensor& x, Shape shape) {
   if (x.constant) return wrap(reshaped(x.constant, std::move(shape)));
   auto from = type(x.dtype, x.shape);
   auto to = type(x.dtype, shape);
+  // MLIR's reshapes need a grouping of dimensions, which zeros make ambiguous.
   if (x.elements() == 0) return wrap(empty(x.dtype, shape), x.dtype);
   if (auto groups = mlir::getReassociationIndicesForReshape(from, to)) {
     if (from.getRank() > to.getRank()) {
@@ -163,6 +167,7 @@ Tensor Emitter::transpose(const Tensor& x, ArrayRef<int64_t> permutation) {
     shape.push_back(x.shape[source]);
     identity &= source == static_cast<int64_t>(i);
   }
+  // The identity costs nothing.
   if (identity) return x;
   Value out = empty(x.dtype, shape);
   return wrap(mlir::linalg::TransposeOp::create(b, loc, value(x), out, permutation)->getResult(0), x.dtype);
@@ -193,6 +198,7 @@ void forEachPlace(const Shape& whole, ArrayRef<int64_t> offsets, ArrayRef<int64_
     int64_t place = 0;
     for (size_t d = 0; d < whole.size(); ++d) place = place * whole[d] + offsets[d] + index[d] * strides[d];
     visit(place);
+    // Counts up like an odometer: the last dimension fastest.
     for (size_t d = sizes.size(); d-- > 0 && ++index[d] == sizes[d];) index[d] = 0;
   }
 }
@@ -218,6 +224,7 @@ Tensor Emitter::slice(const Tensor& x, ArrayRef<int64_t> offsets, ArrayRef<int64
     n.push_back(b.getIndexAttr(sizes[d]));
     s.push_back(b.getIndexAttr(strides[d]));
   }
+  // The whole tensor needs no slice.
   if (ArrayRef<int64_t>(x.shape) == sizes) return x;
   return wrap(mlir::tensor::ExtractSliceOp::create(b, loc, value(x), o, n, s), x.dtype);
 }

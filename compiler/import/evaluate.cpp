@@ -61,6 +61,7 @@ class Evaluator {
   ConstantPtr constant(Value value, v1::DataType type) {
     auto known = tensors_.find(value);
     if (known == tensors_.end()) return nullptr;
+    // MLIR keeps every element as an attribute; a constant keeps the same bits in little-endian bytes.
     std::string bytes;
     const int64_t size = elementBytes(type);
     for (Attribute element : known->second->values) {
@@ -80,6 +81,7 @@ class Evaluator {
 
  private:
   bool evaluateOp(mlir::Operation& op) {
+    // Refuses results that are too large before evaluating them, since a few operations can describe enormous tensors.
     for (mlir::Type type : op.getResultTypes()) {
       auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
       if (tensor && tensor.getNumElements() > limits::kFoldedElements) return false;
@@ -97,16 +99,19 @@ class Evaluator {
         .Case([&](mlir::tensor::ExtractOp extract) { return evaluateExtract(extract); })
         .Case([&](mlir::tensor::InsertOp insert) { return evaluateInsert(insert); })
         .Case([&](mlir::linalg::LinalgOp structured) { return evaluateStructured(structured); })
+        // Inside a structured operation's body: the index of the point that is being evaluated.
         .Case([&](mlir::linalg::IndexOp position) {
           scalars_[position.getResult()] =
               mlir::IntegerAttr::get(mlir::IndexType::get(op.getContext()), point_[position.getDim()]);
           return true;
         })
         .Case([&](mlir::scf::ForOp loop) { return evaluateFor(loop); })
+        // Everything else is scalar arithmetic, which MLIR's own folders know.
         .Default([&](mlir::Operation* scalar) { return foldScalar(*scalar); });
   }
 
   bool define(Value value, std::vector<Attribute> elements) {
+    // Every element costs a step, also those only copied: the budget limits memory as well as time.
     steps_ -= static_cast<int64_t>(elements.size());
     tensors_[value] = std::make_shared<Elements>(shapeOf(value.getType()), std::move(elements));
     return steps_ >= 0;
@@ -134,6 +139,7 @@ class Evaluator {
 
   bool extractSlice(mlir::tensor::ExtractSliceOp slice) {
     ElementsPtr source = find(slice.getSource());
+    // Slices that drop dimensions never come from the importer.
     if (!source || slice.getType().getRank() != slice.getSourceType().getRank()) return false;
     std::vector<Attribute> result;
     SmallVector<int64_t> index(source->shape.size(), 0);
@@ -175,6 +181,7 @@ class Evaluator {
     ElementsPtr source = find(pad.getSource());
     if (!with || !source || !scalars_.contains(with)) return false;
     Elements result{shapeOf(pad.getType()), {}};
+    // Fills the result with the padding first and writes the source over it.
     result.values.assign(pad.getType().getNumElements(), scalars_[with]);
     SmallVector<int64_t> index(source->shape.size(), 0);
     for (Attribute element : source->values) {
@@ -227,20 +234,24 @@ class Evaluator {
 
   bool evaluateStructured(mlir::linalg::LinalgOp op) {
     const auto num_inputs = static_cast<size_t>(op.getNumDpsInputs());
+    // Operations on memory have no results, and dynamic shapes cannot be evaluated.
     if (op.getNumDpsInits() != static_cast<int64_t>(op->getNumResults()) || op.hasDynamicShape()) return false;
     SmallVector<int64_t> bounds = op.getStaticLoopRanges();
     SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
     mlir::Block& body = op->getRegion(0).front();
     SmallVector<ElementsPtr> operands;  // null for scalars
+    // Results start as copies of the initial values; inputs are shared.
     for (const auto& [i, operand] : llvm::enumerate(op->getOperands())) {
       ElementsPtr tensor = find(operand);
       if (!tensor && !(i < num_inputs && scalars_.contains(operand))) return false;
       operands.push_back(i < num_inputs ? tensor : std::make_shared<Elements>(*tensor));
     }
+    // Multiplies with saturation: the product of the bounds may exceed int64_t.
     int64_t points = 1;
     for (int64_t bound : bounds) points = points > steps_ ? points : points * bound;
     if (points > steps_) return false;
 
+    // Structured operations nest only with loops in between, so the outer point is kept and restored.
     const SmallVector<int64_t> outer = std::exchange(point_, SmallVector<int64_t>(bounds.size(), 0));
     for (int64_t i = 0; i < points; ++i, next(point_, bounds)) {
       if (!evaluatePoint(op, body, operands, maps)) return false;
@@ -255,6 +266,7 @@ class Evaluator {
   bool evaluatePoint(mlir::linalg::LinalgOp op, mlir::Block& body, ArrayRef<ElementsPtr> operands,
                      ArrayRef<mlir::AffineMap> maps) {
     SmallVector<int64_t> places;
+    // Binds the body's arguments to the elements at this point.
     for (const auto& [i, operand] : llvm::enumerate(operands)) {
       mlir::BlockArgument argument = body.getArgument(static_cast<unsigned>(i));
       places.push_back(operand ? operand->offset(maps[i].compose(point_)) : 0);
@@ -262,6 +274,7 @@ class Evaluator {
       scalars_[argument] = operand ? operand->values[places.back()] : scalars_.lookup(op->getOperand(i));
     }
     if (!run(body)) return false;
+    // Writes each result back to where its previous value came from; a reduction thereby accumulates.
     for (const auto& [i, yielded] : llvm::enumerate(body.getTerminator()->getOperands())) {
       const size_t result = static_cast<size_t>(op.getNumDpsInputs()) + i;
       Attribute value = scalars_.lookup(yielded);
@@ -284,6 +297,7 @@ class Evaluator {
   bool evaluateFor(mlir::scf::ForOp loop) {
     auto bound = [&](Value value) { return llvm::dyn_cast_or_null<mlir::IntegerAttr>(scalars_.lookup(value)); };
     auto from = bound(loop.getLowerBound()), to = bound(loop.getUpperBound()), step = bound(loop.getStep());
+    // A step of 0 would never end.
     if (!from || !to || !step || step.getInt() <= 0) return false;
     for (auto [argument, init] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getInitArgs())) {
       if (!bind(argument, init)) return false;

@@ -31,6 +31,7 @@ bool computedAlike(mlir::Value a, mlir::Value b, llvm::DenseMap<mlir::Value, mli
                    int64_t& operations) {
   if (a == b || matched.lookup(a) == b) return true;
   auto of_a = mlir::dyn_cast<mlir::OpResult>(a), of_b = mlir::dyn_cast<mlir::OpResult>(b);
+  // The budget ends comparisons of long chains; unknown counts as different, which is safe.
   if (!of_a || !of_b || of_a.getResultNumber() != of_b.getResultNumber() || --operations < 0) return false;
   return mlir::OperationEquivalence::isEquivalentTo(
       of_a.getOwner(), of_b.getOwner(),
@@ -41,6 +42,7 @@ bool computedAlike(mlir::Value a, mlir::Value b, llvm::DenseMap<mlir::Value, mli
 }  // namespace
 
 std::vector<std::vector<int64_t>> FollowedValues::examples(const Ranges& ranges) {
+  // The first example has all ranges at their bounds: callers take shapes from it.
   std::vector<int64_t> greatest;
   for (const RangeOf& range : ranges) greatest.push_back(range.most);
   std::vector<std::vector<int64_t>> examples = {greatest};
@@ -58,6 +60,7 @@ std::vector<std::vector<int64_t>> FollowedValues::examples(const Ranges& ranges)
     }
   }
   // Varies all ranges together: equally small, and with different sizes.
+  // Equal sizes alone would not tell past + now from twice past.
   for (int64_t first = 0; first == 0 || (count > 1 && first <= 4); ++first) {
     examples.push_back(greatest);
     for (int64_t r = 0; r < count; ++r)
@@ -72,26 +75,31 @@ std::optional<std::vector<mlir::Operation*>> FollowedValues::operationsBehind(ml
   llvm::SetVector<mlir::Operation*> operations;
   reached.insert(value);
   mlir::Block* body = value.getParentBlock();
+  // A worklist: `reached` grows while it is read.
   for (size_t i = 0; i < reached.size(); ++i) {
     if (by_data) {
+      // An extent that depends on data ends the search: it varies independently, as another range.
       const auto known = by_data_.find(reached[i]);
       if (known != by_data_.end()) {
         by_data->push_back({.dimension = -1, .count = known->first, .most = known->second, .least = 0});
         continue;
       }
     }
+    // A value without operation is an argument. Known are a range's size and arguments of regions inside an operation.
     mlir::Operation* op = reached[i].getDefiningOp();
     if (!op) {
       const bool is_count =
           std::any_of(ranges_.begin(), ranges_.end(), [&](const RangeOf& range) { return range.count == reached[i]; });
       mlir::Block* owner = mlir::cast<mlir::BlockArgument>(reached[i]).getOwner();
       if (is_count || (owner != body && !isFunction(owner))) continue;
+      // Any other argument of a function holds data.
       return std::nullopt;
     }
     // In the function around a loop's body, only constants count.
     if (op->getBlock() != body && isFunction(op->getBlock()) && !op->hasTrait<mlir::OpTrait::ConstantLike>())
       return std::nullopt;
     if ((op->getBlock() != body && !isFunction(op->getBlock())) || !operations.insert(op)) continue;
+    // An operation with regions also depends on everything its body reads.
     op->walk([&](mlir::Operation* inner) {
       for (mlir::Value operand : inner->getOperands()) reached.insert(operand);
     });
@@ -104,8 +112,11 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
                                                                   const Ranges& ranges,
                                                                   const std::vector<std::vector<int64_t>>& examples) {
   auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
+  // Larger values are data rather than shapes, and evaluating them for all examples would be slow.
   if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMostElements) return std::nullopt;
   if (operations.size() > kMostOperations) return std::nullopt;
+  // Constants outside a loop's body first, then the body's operations in their order: each is cloned after its
+  // operands.
   const auto inner = std::partition(operations.begin(), operations.end(), [&](mlir::Operation* op) {
     return op->getBlock() != value.getParentBlock();  // constants
   });
@@ -117,6 +128,7 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
     mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
     b.setInsertionPointToEnd(scratch->getBody());
     mlir::IRMapping mapping;
+    // Sets each range's count to this example's size; the cloned operations then have constant operands only.
     for (size_t r = 0; r < ranges.size(); ++r) {
       auto count = mlir::cast<mlir::RankedTensorType>(ranges[r].count.getType());
       mapping.map(ranges[r].count,
@@ -133,10 +145,13 @@ std::optional<std::vector<ConstantPtr>> FollowedValues::evaluated(mlir::Value va
 }
 
 mlir::Value FollowedValues::addExtent(mlir::Value count, int64_t most) {
+  // Registers the extent under itself first: a later search returns its representative.
   const auto [known, fresh] = extents_.try_emplace(count, count);
   if (!fresh) return known->second;
   Ranges by_data;
+  // Depends on ranges alone (or on extents that are known): examples describe it, nothing has to be added.
   if (operationsBehind(count, &by_data)) return count;
+  // Equal computations on equal data give equal extents: two NonZero of one tensor, for example.
   for (const auto& [other, other_most] : by_data_) {
     llvm::DenseMap<mlir::Value, mlir::Value> matched;
     int64_t operations = kMostAlike;
@@ -160,6 +175,7 @@ std::optional<FollowedValues::Ranges> FollowedValues::rangesByData(mlir::Value v
 const std::vector<ConstantPtr>* FollowedValues::examplesByDataOf(mlir::Value value, v1::DataType type) {
   const auto known = known_by_data_.find(value);
   if (known != known_by_data_.end()) return known->second ? &*known->second : nullptr;
+  // Without data behind the value the ordinary examples apply, which are cached.
   const auto ranges = rangesByData(value);
   if (!ranges) return examplesOf(value, type);
   Ranges ignored;
@@ -180,6 +196,7 @@ const std::vector<ConstantPtr>* FollowedValues::examplesOf(mlir::Value value, v1
 }
 
 std::optional<int64_t> FollowedValues::alwaysOf(mlir::Value extent) {
+  // A constant extent must be the same at all examples, and at the empty sizes that examples omit.
   const std::vector<ConstantPtr>* known = examplesOf(extent, v1::DATA_TYPE_I64);
   if (!known) return std::nullopt;
   const int64_t number = known->front()->integerAt(0);
@@ -218,6 +235,7 @@ std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir:
   const auto of_a = at(a), of_b = at(b);
   if (!of_a || !of_b) return std::nullopt;
   const auto tried = static_cast<int64_t>(sizes.size());
+  // Looks for the smallest step for which both agree at all multiples; several must have been tested.
   for (int64_t step = 1; kLeastMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
     bool all = range.most % (step * range.multiple) == 0;
     for (int64_t i = step - 1; i < tried && all; i += step)
@@ -229,6 +247,7 @@ std::optional<int64_t> FollowedValues::multipleOf(size_t r, mlir::Value a, mlir:
 
 bool FollowedValues::restrictToSame(mlir::Value a, mlir::Value b, const std::string& reason) {
   if (!a || !b || !byCountsAlone(a) || !byCountsAlone(b)) return false;
+  // Either all ranges get a multiple under which both extents agree, or none changes.
   const std::vector<RangeOf> before = ranges_;
   for (size_t r = 0; r < before.size(); ++r) {
     const std::optional<int64_t> multiple = multipleOf(r, a, b);
@@ -238,6 +257,7 @@ bool FollowedValues::restrictToSame(mlir::Value a, mlir::Value b, const std::str
     }
     ranges_[r].multiple = *multiple;
   }
+  // Cached examples used the old multiples, so the comparison must not see them.
   decltype(known_) known;
   std::swap(known, known_);
   if (!same(a, b)) {
@@ -245,6 +265,7 @@ bool FollowedValues::restrictToSame(mlir::Value a, mlir::Value b, const std::str
     known_ = std::move(known);
     return false;
   }
+  // Reports only ranges that became narrower: the runtime refuses other sizes with this reason.
   for (size_t r = 0; r < before.size(); ++r) {
     const RangeOf& range = ranges_[r];
     if (range.multiple == before[r].multiple) continue;

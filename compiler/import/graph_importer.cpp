@@ -57,22 +57,26 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   if (!model_->has_graph()) return noGraph();
   TESSERA_RETURN_IF_ERROR(readOpsets());
   const onnx::GraphProto& graph = model_->graph();
+  // Reports all unsupported operators before any lowering: a user then sees the whole list in one run.
   TESSERA_RETURN_IF_ERROR(checkOperators(graph));
 
   beginModule();
 
   Scope scope;
   scope.opsets = &opsets_;
+  // Initializers come first, because an input of the same name is then known to be a constant or a default.
   TESSERA_RETURN_IF_ERROR(readInitializers(graph, scope));
   TESSERA_RETURN_IF_ERROR(bindInputs(graph, scope));
   TESSERA_RETURN_IF_ERROR(lowerNodes(graph, scope));
   TESSERA_RETURN_IF_ERROR(bindOutputs(graph, scope));
+  // Two sources of refused sizes: multiples that an operator demanded, and extents that would become empty.
   result_.refused_sizes = followed_.refused();
   const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
   result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
   forgetWindows(*result_.module);
 
+  // Collects the verifier's first message; without a handler MLIR would print it to stderr.
   std::string errors;
   mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
     if (errors.empty()) errors = diagnostic.str();
@@ -95,16 +99,19 @@ void GraphImporter::beginModule() {
 }
 
 absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& scope) {
+  // Only nodes of the main graph have a position that a report can show.
   const bool of_main_graph = scope.outer == nullptr && function_depth_ == 0;
   std::vector<OrderFault> faults;
   TESSERA_ASSIGN_OR_RETURN(
       const std::vector<int> order,
       orderNodes(
           graph, [&](const std::string& name) { return scope.find(name) != nullptr; }, check_ ? &faults : nullptr));
+  // `faults` fills only in a check; an import has stopped at the first one.
   for (OrderFault& found : faults) {
     if (of_main_graph) check_->setPosition(found.node);
     check_->add(found.status);
   }
+  // Static single assignment also forbids a node's output that shares its name with an input or initializer.
   for (const auto& node : graph.node()) {
     for (const auto& output : node.output()) {
       if (!output.empty() && scope.values.contains(output)) {
@@ -121,6 +128,7 @@ absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& sco
   for (int index : order) {
     if (check_ && of_main_graph) check_->setPosition(index);
     mlir::Block& body = main_.getBody().front();
+    // Remembers the last operation, so that recordNode() sees exactly the operations this node adds.
     mlir::Operation* last = body.empty() ? nullptr : &body.back();
     absl::Status status = lowerNode(graph.node(index), index, scope);
     if (status.ok()) {
@@ -128,6 +136,7 @@ absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& sco
       continue;
     }
     if (!check_ || stop_checking_) return status;
+    // A check continues: it looks into branches that were not lowered, and lets results stand for unknown values.
     check_->add(status);
     checkOtherBranches(graph.node(index), scope);
     standInForResults(graph.node(index), scope);
@@ -136,6 +145,7 @@ absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& sco
 }
 
 absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, Scope& scope) {
+  // Counted after inlining, because few nodes can expand to very many: functions that call functions, unrolled loops.
   if (++nodes_ > limits::kNodes) {
     stop_checking_ = true;
     return fault(
@@ -156,6 +166,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     inputs.push_back(value ? *value : Tensor{.unknown = !name.empty()});
   }
   const std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  // A node gets access to the importer only by these functions, which keeps operators free of its state.
   NodeEnvironment environment;
   environment.opset = importedVersion(*scope.opsets, domain).value_or(0);
   environment.domain = domain;
@@ -167,6 +178,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   const bool perhaps = (proto.op_type() == "If" && !inputs.empty() && !inputs[0].constant) || proto.op_type() == "Loop";
   environment.inline_graph = [this, &scope, perhaps](const onnx::GraphProto& graph,
                                                      const std::vector<Tensor>& arguments) {
+    // Extents derived in a branch that may not run must not refuse sizes of the whole model.
     const size_t known = derived_.size();
     auto results = inlineGraph(graph, arguments, scope);
     if (perhaps) derived_.resize(known);
@@ -186,6 +198,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.always = [this](mlir::Value extent) { return followed_.alwaysOf(extent); };
   environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
+  // Only inputs of the main graph can be fixed by the user.
   if (scope.outer == nullptr && function_depth_ == 0)
     environment.suggest_fixing = [this](const Tensor& condition) { suggestFixing(condition); };
   environment.value_compared = [this](const Tensor& value) { return valueCompared(value); };
@@ -193,10 +206,12 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 
   std::vector<Tensor> results;
+  // A function of the model takes precedence over an operator with the same name.
   if (auto function = functions_.find(absl::StrCat(domain, ":", proto.op_type())); function != functions_.end()) {
     TESSERA_ASSIGN_OR_RETURN(results, inlineFunction(*function->second, node));
   } else {
     const Operator* op = findOperator(domain, proto.op_type(), node.opset());
+    // Only a check arrives here without an operator: an import has stopped in checkOperators().
     if (!op && check_) return dependsOnProblem();  // reported together with all others
     if (std::any_of(node.inputs().begin(), node.inputs().end(), [](const Tensor& input) { return input.unknown; })) {
       if (scope.outer == nullptr && function_depth_ == 0) check_->countUnchecked();
@@ -214,7 +229,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
                                .found = absl::StrCat(proto.output_size(), " outputs"),
                                .accepted = absl::StrCat(results.size(), " outputs")});
     }
+    // Shapes that the file states are compared in checks only: the importer relies on its own.
     if (check_) compareWithDeclared(proto.output(i), results[i]);
+    // An extent that is computed like a known one is replaced by it, so that the two compare as the same value.
     for (auto& [dim, extent] : results[i].extents) extent = followed_.addExtent(extent, results[i].shape[dim]);
     scope.values[proto.output(i)] = std::move(results[i]);
   }
@@ -244,6 +261,7 @@ absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) co
         {.attribute = absl::StrCat("input ", i), .found = "a sequence of tensors", .accepted = "a tensor"});
   }
   if (given == 0 || !node.has(0) || node.in(0).sequence) return absl::OkStatus();
+  // Input 0 decides the types: the table lists those it may have, and how many of the first inputs share its type.
   if (!contains(op.types, node.in(0).dtype)) {
     return node.unsupported(
         absl::StrCat("element type ", typeName(node.in(0).dtype)),
@@ -277,14 +295,17 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
     TESSERA_RETURN_IF_ERROR(node.checkAllUsed());
     return results;
   };
+  // Tries twice if an input has the extent of a window: few operators accept it, and it is shorter only at an end.
   absl::StatusOr<std::vector<Tensor>> results = applied();
   const auto hasWindow = [](const Tensor& tensor) {
     return std::any_of(tensor.extents.begin(), tensor.extents.end(),
                        [](const auto& extent) { return isWindow(extent.second); });
   };
   if (results.ok() || std::none_of(node.inputs().begin(), node.inputs().end(), hasWindow)) return results;
+  // The second attempt assumes that all windows have their full length.
   const std::vector<Tensor> inputs = node.exchangeInputs(wholeWindows(node.inputs()));
   absl::StatusOr<std::vector<Tensor>> of_whole = applied();
+  // If both fail, the first attempt's inputs and error are reported.
   if (of_whole.ok()) return of_whole;
   node.exchangeInputs(inputs);
   return results;  // its error says more
@@ -293,6 +314,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
 absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const Operator& op, Node& node) {
   // The nodes of a subgraph fold individually when they are inlined.
   if (node.hasSubgraph()) return std::nullopt;
+  // Adds up the inputs; one that is not constant ends the attempt.
   int64_t elements = 0, bytes = 0;
   for (const Tensor& input : node.inputs()) {
     const std::optional<int64_t> known = knownElements(input);
@@ -304,6 +326,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
   int64_t& budget = elements <= limits::kSmallFold ? small_fold_steps_ : fold_steps_;
   if (elements > limits::kFoldedElements || budget <= 0) return std::nullopt;
 
+  // Lowers the node into a module of its own, evaluates it, and throws the module away: an operator's semantics then
+  // exist once, and folding cannot differ from running.
   mlir::OpBuilder b(&context_);
   const mlir::Location loc = b.getUnknownLoc();
   mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(loc));
@@ -317,6 +341,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     values.push_back(value);
     types.push_back(type);
   };
+  // Collects what to evaluate: each result, and behind it its extents.
   for (const Tensor& result : results) {
     if (result.sequence && !knownElements(result)) return std::nullopt;
     if (!result.value) continue;
@@ -330,6 +355,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     for (const auto& [dim, extent] : result.extents) evaluated(extent, v1::DATA_TYPE_I64);
   }
   if (!values.empty()) {
+    // A node may take only a part of the budget, so that one large fold does not prevent all later ones.
     int64_t steps = std::min(budget, limits::kFoldedStepsOfNode);
     const int64_t given = steps;
     auto constants = evaluate(*scratch->getBody(), values, types, steps);
@@ -340,6 +366,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
       if (!result.value) continue;
       ConstantPtr whole = *next++;
       Shape shape = whole->shape;
+      // The extents are known now, so the tensor gets its actual size.
       for (const auto& [dim, extent] : result.extents) shape[dim] = (*next++)->integerAt(0);
       result = Emitter::wrap(frontOf(whole, shape));
     }
@@ -381,6 +408,7 @@ mlir::Value GraphImporter::materialize(Emitter& e, const ConstantPtr& constant) 
 }
 
 mlir::Value GraphImporter::weightArgument(Emitter& e, const ConstantPtr& constant) {
+  // Weights are always arguments, never constants in IR: MLIR would hash and keep their bytes.
   const bool is_bool = constant->dtype == v1::DATA_TYPE_BOOL;
   const v1::DataType border = is_bool ? v1::DATA_TYPE_I8 : constant->dtype;
   mlir::Value argument = main_.getBody().front().addArgument(e.type(border, constant->shape), e.loc);

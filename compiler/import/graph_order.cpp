@@ -21,6 +21,7 @@ std::string named(const onnx::GraphProto& graph, int index) {
 
 /// Collects the names that subgraphs of a node use, including their own. limits.h bounds the recursion.
 void collectCaptures(const onnx::NodeProto& node, std::vector<const std::string*>& names) {
+  // A subgraph reads outer values by name, without listing them as inputs.
   auto visit = [&](const onnx::GraphProto& graph) {
     for (const auto& inner : graph.node()) {
       for (const auto& input : inner.input()) names.push_back(&input);
@@ -45,6 +46,7 @@ class Order {
     TESSERA_RETURN_IF_ERROR(connect());
     std::vector<std::vector<int>> consumers(producers_.size());
     std::vector<int> waiting(producers_.size());
+    // The smallest index first: a file in valid order keeps its order.
     std::priority_queue<int, std::vector<int>, std::greater<>> ready;
     for (size_t node = 0; node < producers_.size(); ++node) {
       for (int producer : producers_[node]) consumers[producer].push_back(static_cast<int>(node));
@@ -60,7 +62,9 @@ class Order {
         if (--waiting[consumer] == 0) ready.push(consumer);
       }
     }
+    // Nodes that never became ready wait for each other.
     if (order.size() < producers_.size()) TESSERA_RETURN_IF_ERROR(cycle(waiting));
+    // Nodes that no output needs are left out: they need not even be supported.
     const std::vector<bool> live = liveNodes();
     std::erase_if(order, [&](int node) { return !live[node]; });
     return order;
@@ -94,6 +98,8 @@ class Order {
               input, "an input, an initializer or another node's output"));
         }
       }
+      // A captured name may also be a value of the subgraph itself; it then orders nodes without need, which is
+      // harmless.
       std::vector<const std::string*> captures;
       collectCaptures(graph_.node(i), captures);
       for (const std::string* name : captures) {

@@ -17,8 +17,10 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
                   .found = absl::StrCat(graph.input_size()),
                   .accepted = absl::StrCat(arguments.size())});
   }
+  // Remembers visited subgraphs: a check lowers those that an If or Loop did not reach.
   if (check_) entered_.insert(&graph);
   Scope scope;
+  // A subgraph sees the values around it, a function below only its arguments.
   scope.outer = &outer;
   scope.attributes = outer.attributes;
   scope.opsets = outer.opsets;
@@ -41,6 +43,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineGraph(const onnx::Graph
 }
 
 absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::FunctionProto& function, Node& call) {
+  // Functions may call each other in a circle.
   if (function_depth_ >= limits::kFunctionNesting) {
     return call.invalid("functions call each other without end",
                         {.found = absl::StrCat("calls nested deeper than ", limits::kFunctionNesting),
@@ -57,6 +60,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineFunction(const onnx::Fu
   scope.attributes = &attributes;
   scope.opsets = &function_opsets_[absl::StrCat(domain, ":", function.name())];
   for (int i = 0; i < function.input_size(); ++i) {
+    // A missing argument is an absent value, as for operators.
     scope.values[function.input(i)] = i < call.numInputs() ? call.in(i) : Tensor{};
   }
   // A function body is a graph without types; orderNodes requires a graph.

@@ -42,9 +42,11 @@ bool isCopiedIn(mlir::Operation* op) {
 }
 
 Value copiedIn(mlir::OpBuilder& builder, Value outer, mlir::func::FuncOp body, llvm::DenseMap<Value, Value>& inner) {
+  // Two operations may share an operand: each outer value is copied once.
   if (Value known = inner.lookup(outer)) return known;
   mlir::Operation* op = outer.getDefiningOp();
   mlir::IRMapping mapping;
+  // First the operands that are copied as well, hence the recursion.
   for (Value operand : op->getOperands())
     if (!isWithin(operand, body) && operand.getDefiningOp() && isCopiedIn(operand.getDefiningOp()))
       mapping.map(operand, copiedIn(builder, operand, body, inner));
@@ -57,6 +59,7 @@ Value copiedIn(mlir::OpBuilder& builder, Value outer, mlir::func::FuncOp body, l
 /// passed as i8.
 llvm::SmallVector<Value> captureOuterValues(mlir::Location loc, mlir::func::FuncOp body) {
   mlir::Block& block = body.getBody().front();
+  // A set that keeps insertion order: the arguments' order must not depend on addresses.
   llvm::SetVector<Value> outer;
   body.walk([&](mlir::Operation* op) {
     for (Value operand : op->getOperands())
@@ -65,6 +68,7 @@ llvm::SmallVector<Value> captureOuterValues(mlir::Location loc, mlir::func::Func
   llvm::SmallVector<Value> captured;
   llvm::DenseMap<Value, Value> inner;
   mlir::OpBuilder start = mlir::OpBuilder::atBlockBegin(&block);
+  // Only uses inside the body change; the outer graph still uses the value.
   const auto replace = [&](Value value, Value with) {
     value.replaceUsesWithIf(
         with, [&](mlir::OpOperand& use) { return body.getBody().isAncestor(use.getOwner()->getParentRegion()); });
@@ -74,6 +78,7 @@ llvm::SmallVector<Value> captureOuterValues(mlir::Location loc, mlir::func::Func
       replace(value, copiedIn(start, value, body, inner));
       continue;
     }
+    // A tensor becomes an argument. Buffers hold booleans as bytes, so these pass as i8 and are converted back.
     auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
     const bool boolean = type.getElementType().isInteger(1);
     const mlir::Type border = boolean ? mlir::Type(type.clone(start.getI8Type())) : mlir::Type(type);
@@ -108,11 +113,13 @@ void GraphImporter::discardLoopBody(mlir::func::FuncOp body) {
 
 absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
                                                          LoopBuilder build) {
+  // Loop state lives in buffers of fixed size, one per carried value.
   for (const Tensor& carried : request.carried) {
     if (carried.sequence || (!carried.value && !carried.constant))
       return node.unsupported("a sequence or optional is carried from iteration to iteration", {.accepted = "tensors"});
   }
   mlir::func::FuncOp body = beginLoopBody(outer.loc);
+  // Lowers the body into a function of its own; everything saved here is restored below, on success and failure.
   mlir::Block* const around = block_;
   const int64_t nodes = nodes_;
   const size_t derived = derived_.size();
@@ -122,9 +129,11 @@ absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitt
   absl::Status status = fillLoopBody(node, request, build, body, border);
   block_ = around;
   check_ = check;
+  // An iteration may not run, so extents derived inside refuse nothing.
   derived_.resize(derived);
   // Values made in the body are invalid outside.
   std::erase_if(materialized_, [&](const auto& known) { return isWithin(known.second, body); });
+  // A failed attempt leaves no trace: the caller may unroll the loop instead.
   if (!status.ok()) {
     nodes_ = nodes;
     discardLoopBody(body);
@@ -139,6 +148,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
   const auto argument = [&](v1::DataType type, llvm::ArrayRef<int64_t> shape) {
     return block_->addArgument(e.type(borderType(type), shape), e.loc);
   };
+  // The arguments' order is fixed: iteration number, carried values, then one slice of each scanned tensor.
   LoopArguments arguments;
   arguments.iteration = Emitter::wrap(argument(v1::DATA_TYPE_I64, {}), v1::DATA_TYPE_I64);
   for (const Tensor& carried : request.carried) {
@@ -148,6 +158,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
   }
   for (const Tensor& whole : request.scanned) {
     const Value part = argument(whole.dtype, llvm::ArrayRef(whole.shape).drop_front());
+    // A slice has no leading dimension, so extents move one to the front.
     arguments.parts.push_back(fromBorder(e, part, whole.dtype));
     for (const auto& [dim, extent] : whole.extents)
       if (dim > 0) arguments.parts.back().extents[dim - 1] = extent;
@@ -156,6 +167,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
   const LoopYield& yield = border.yield;
   TESSERA_RETURN_IF_ERROR(checkLoopYield(node, request, yield, body));
 
+  // Results come in the order that LoopOp documents: condition, changed carried values, slices.
   e = emitter(node.label());  // after all lowered operations
   llvm::SmallVector<Value> results;
   border.has_condition = yield.condition || request.condition;
@@ -187,14 +199,17 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
     operands.push_back(toBorder(outer, outer.reshape(request.condition.value_or(alwaysTrue()), {})).value);
   std::vector<Value> before;  // initial values of carried tensors
   for (const Tensor& carried : request.carried) before.push_back(toBorder(outer, carried).value);
+  // Backwards, because erasing an argument renumbers those after it.
   for (size_t k = request.carried.size(); k-- > 0;) {
     if (border.carried[k].changes) continue;
     mlir::BlockArgument argument = mlir::cast<mlir::BlockArgument>(border.carried[k].argument);
     argument.replaceAllUsesWith(before[k]);
     block.eraseArgument(argument.getArgNumber());
   }
+  // Captures only now: values that never change have just become outer values too.
   const llvm::SmallVector<Value> captured = captureOuterValues(outer.loc, body);
   mlir::Operation* end = block.getTerminator();
+  // Type and operands follow the same order: trip count, condition, carried, scanned, captured.
   body.setFunctionType(mlir::FunctionType::get(&context_, block.getArgumentTypes(), end->getOperandTypes()));
   for (size_t k = 0; k < before.size(); ++k)
     if (border.carried[k].changes) operands.push_back(before[k]);
@@ -207,6 +222,7 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
   LoopOp loop = LoopOp::create(outer.b, outer.loc, body, form, operands);
 
   LoopResults found;
+  // Without both the loop runs exactly `most` times, a constant.
   const bool varies = form.has_trip_count || form.has_condition;
   found.of_constants = llvm::all_of(operands, [](Value operand) {
     mlir::Operation* op = operand.getDefiningOp();
@@ -214,6 +230,7 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
   });
   found.executed = varies ? Emitter::wrap(loop.executed(), v1::DATA_TYPE_I64) : scalarI64(request.most);
   unsigned next = 0;
+  // A carried value that does not change keeps its initial value, and has no result.
   for (size_t k = 0; k < request.carried.size(); ++k) {
     const Tensor& initial = request.carried[k];
     found.carried.push_back(border.carried[k].changes ? fromBorder(outer, loop->getResult(next++), initial.dtype)
@@ -222,6 +239,7 @@ LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& reque
   }
   for (const Tensor& part : border.yield.parts) {
     found.stacked.push_back(fromBorder(outer, loop->getResult(next++), part.dtype));
+    // A stacked result has the number of executed iterations as leading dimension.
     for (const auto& [dim, extent] : part.extents) found.stacked.back().extents[dim + 1] = extent;
     if (varies) setExtent(found.stacked.back(), 0, found.executed);
   }

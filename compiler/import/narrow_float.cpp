@@ -45,6 +45,7 @@ Value asBits(const Scalars& s, Value real) {
 
 Value decodePower(const Scalars& s, Value code) {
   const Scalars i = s.as(kI32), f = s.as(kF32);
+  // Code 0 is 2^-127, a subnormal f32: its only bit is the mantissa's highest.
   Value power = i.select(isEqual(i, code, 0), i.integer(1 << (kF32Mantissa - 1)), shiftLeft(i, code, kF32Mantissa));
   return f.select(isEqual(i, code, 0xff), f.constant(NAN), asFloat(s, power));
 }
@@ -57,6 +58,7 @@ Value encodePower(const Scalars& s, Value x, NarrowRounding rounding) {
   // A number below f32's smallest power of two has its leading bit in the mantissa: half of the range is 2^-127.
   const int64_t half = 1 << (kF32Mantissa - 1);
   Value tiny = isEqual(i, exponent, 0);
+  // Decides whether the power of two above is chosen, by rounding mode.
   Value up;
   if (rounding.mode == NarrowRounding::kUp) {
     up = isAbove(i, rest, 0);
@@ -69,6 +71,7 @@ Value encodePower(const Scalars& s, Value x, NarrowRounding rounding) {
   Value code = i.add(exponent, s.as(v1::DATA_TYPE_BOOL).cast(up, kI32));
   Value beyond = isAbove(i, code, 0xfe);
   code = i.select(beyond, i.integer(rounding.saturate ? 0xfe : 0xff), code);
+  // Without saturation, numbers below the smallest power are NaN, as there is no zero.
   if (!rounding.saturate) {
     Value below = i.logicalAnd(tiny, i.compare(Relation::kLess, rest, i.integer(half)));
     code = i.select(below, i.integer(0xff), code);
@@ -87,7 +90,9 @@ Value decodeNarrow(const Scalars& s, Value x) {
   const int64_t sign_bit = int64_t{1} << (format.bits - 1);
   Value magnitude = masked(i, code, sign_bit - 1);
   Value digits = masked(i, magnitude, (1 << format.mantissa) - 1);
+  // Subnormal: digits times the smallest step, exact in f32.
   Value small = f.mul(i.cast(digits, kF32), f.constant(std::ldexp(1.0, 1 - format.bias - format.mantissa)));
+  // Normal: shifts the digits to f32's place and corrects the bias.
   Value raised = i.add(shiftLeft(i, magnitude, kF32Mantissa - format.mantissa),
                        i.integer(static_cast<int64_t>(kF32Bias - format.bias) << kF32Mantissa));
   Value subnormal = i.compare(Relation::kLess, magnitude, i.integer(1 << format.mantissa));
@@ -117,6 +122,7 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   Value small = i.sub(moved, asBits(s, f.constant(anchor)));
   Value is_small = i.compare(Relation::kLess, bits, asBits(s, f.constant(std::ldexp(1.0, 1 - format.bias))));
   Value code = i.select(is_small, small, normal);
+  // Types of less than 8 bits have neither infinity nor NaN, so they always saturate.
   const bool saturate = rounding.saturate || format.bits < 8;
   const int64_t beyond = saturate ? format.largest : format.infinity >= 0 ? format.infinity : format.nan;
   code = i.select(isAbove(i, code, format.largest), i.integer(beyond), code);
@@ -124,6 +130,7 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   Value negative = i.compare(Relation::kLess, all, i.integer(0));
   // In four bits, ONNX's cases and reference turn a NaN into a zero of the opposite sign.
   if (format.bits == 4) negative = i.logicalXor(negative, isAbove(i, bits, kF32Infinity));
+  // Without a negative zero, its code means NaN.
   if (format.unsigned_zero) negative = i.logicalAnd(negative, i.compare(Relation::kNotEqual, code, i.integer(0)));
   Value with_sign = arith::OrIOp::create(s.b, s.loc, code, i.integer(int64_t{1} << (format.bits - 1)));
   return i.cast(i.select(negative, with_sign, code), v1::DATA_TYPE_U8);

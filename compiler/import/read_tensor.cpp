@@ -122,6 +122,7 @@ absl::StatusOr<ConstantPtr> readExternal(const onnx::TensorProto& proto, Constan
       }
     }
   }
+  // The file is mapped: elements stay on disk until something reads them.
   TESSERA_ASSIGN_OR_RETURN(MappedFile file, external.find(location, proto.name()));
   const int64_t need = storedBytes(constant.elements(), constant.dtype);
   if (length && *length != need) {
@@ -129,6 +130,7 @@ absl::StatusOr<ConstantPtr> readExternal(const onnx::TensorProto& proto, Constan
                        absl::StrCat(need, " bytes"));
   }
   const auto size = static_cast<int64_t>(file.bytes.size());
+  // Written without a sum of file numbers, which might overflow.
   if (offset > size || need > size - offset) {
     return wrongLength(proto, constant, "external_data",
                        absl::StrCat(size, " bytes in '", printable(location), "' from offset ", offset),
@@ -158,6 +160,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
   const int64_t count = constant.elements();
   const int64_t need = storedBytes(count, *dtype);
   const TypedField field = typedField(proto, *dtype);
+  // raw_data has precedence over typed fields, of which only one is right for each type.
   if (proto.has_raw_data()) {
     if (static_cast<int64_t>(proto.raw_data().size()) != need) {
       return wrongLength(proto, constant, "raw_data", absl::StrCat(proto.raw_data().size(), " bytes"),

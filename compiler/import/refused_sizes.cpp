@@ -19,6 +19,7 @@ class Finder {
 
   void add(const DerivedExtent& extent) {
     const std::optional<Series> from = series_.of(extent.from), result = series_.of(extent.result);
+    // Only extents that follow one and the same range can be stated as sizes of that range.
     if (!from || !result || result->dimension < 0 || from->dimension != result->dimension) return;
     if (from->at.size() != result->at.size()) return;
     const auto sizes = static_cast<int64_t>(from->at.size());
@@ -26,6 +27,7 @@ class Finder {
       const auto at = static_cast<size_t>(n);
       return from->at[at] > 0 && result->at[at] == 0 && !refused_.contains({result->dimension, n});
     };
+    // Joins neighbouring refused sizes to one entry.
     for (int64_t first = 0; first < sizes; ++first) {
       if (!refuses(first)) continue;
       int64_t last = first;
@@ -52,6 +54,7 @@ class Finder {
     sizes.set_last(last);
     sizes.set_reason(absl::StrCat(extent.node, ": ", extent.before, *least,
                                   *least == *most ? "" : absl::StrCat(" to ", *most), " long", extent.after));
+    // A size is reported for the first node that refuses it.
     for (int64_t n = first; n <= last; ++n) refused_.insert({from.dimension, n});
   }
 
@@ -66,6 +69,7 @@ class Finder {
 std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
                                            const std::vector<DerivedExtent>& extents) {
   if (extents.empty()) return {};
+  // Doubles the examined sizes until the last one is accepted, or all sizes have been examined.
   for (int64_t upto = kFirstLook;; upto *= 2) {
     Finder finder(model, main, upto);
     for (const DerivedExtent& extent : extents) finder.add(extent);

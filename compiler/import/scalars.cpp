@@ -100,6 +100,7 @@ Value Scalars::remainder(Value x, Value y) const {
 
 Value Scalars::floorMod(Value x, Value y) const {
   Value rest = remainder(x, y);
+  // The remainder has x's sign; floor division wants y's.
   if (isUnsigned(type)) return rest;
   Value zero = constant(0);
   Value wrong_sign = logicalXor(compare(Relation::kLess, rest, zero), compare(Relation::kLess, y, zero));
@@ -133,6 +134,7 @@ Value Scalars::abs(Value x) const {
 Value Scalars::compare(Relation relation, Value x, Value y) const {
   if (isFloat(type)) {
     using P = arith::CmpFPredicate;
+    // NotEqual is unordered: a NaN differs from everything, also from itself.
     static constexpr P kFloat[] = {P::OEQ, P::UNE, P::OLT, P::OLE, P::OGT, P::OGE};
     return arith::CmpFOp::create(b, loc, kFloat[static_cast<int>(relation)], x, y);
   }
@@ -167,6 +169,7 @@ Value Scalars::floatToInteger(Value x, v1::DataType to) const {
   const int bits = static_cast<int>(elementBits(to)) - (isUnsigned(to) ? 0 : 1);
   const Scalars target = as(to);
   const Scalars wide = elementBytes(type) == 2 ? as(v1::DATA_TYPE_F32) : *this;
+  // 16-bit types compute in f32: bounds of wide integers exceed f16.
   x = widened(x);
   Value below = wide.compare(Relation::kLessOrEqual, x, wide.constant(isUnsigned(to) ? -1.0 : -std::ldexp(1.0, bits)));
   Value above = wide.compare(Relation::kGreaterOrEqual, x, wide.constant(std::ldexp(1.0, bits)));
@@ -179,6 +182,7 @@ Value Scalars::floatToInteger(Value x, v1::DataType to) const {
 }
 
 Value Scalars::lowBits(Value x, v1::DataType to) const {
+  // Shifts the low bits up and back, which repeats the sign or zeros.
   const Scalars byte = as(storageType(to));
   Value unused = byte.integer(8 - elementBits(to));
   Value raised = arith::ShLIOp::create(b, loc, x, unused);
@@ -195,6 +199,7 @@ Value Scalars::cast(Value x, v1::DataType to) const {
   const Scalars target = as(to);
   if (to == v1::DATA_TYPE_BOOL) return compare(Relation::kNotEqual, x, constant(0));
   if (isFloat(type) && isFloat(to)) {
+    // Neither 16-bit type contains the other, so the conversion goes through f32.
     if (elementBytes(type) == elementBytes(to)) return target.narrowed(widened(x));  // f16 <-> bf16
     if (elementBytes(type) < elementBytes(to)) return arith::ExtFOp::create(b, loc, target.mlirType(), x);
     return arith::TruncFOp::create(b, loc, target.mlirType(), x);

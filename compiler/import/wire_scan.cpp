@@ -26,8 +26,10 @@ class Scanner {
   explicit Scanner(std::string_view bytes) : bytes_(bytes) {}
 
   absl::Status run() {
+    // A stack of its own instead of recursion: the file decides how deep messages nest.
     stack_.push_back({onnx::ModelProto::descriptor(), bytes_.size(), nullptr});
     while (!stack_.empty()) {
+      // The end of a message was checked against its parent's when it was entered, so positions meet it exactly.
       if (pos_ == stack_.back().end) {
         graphs_ -= stack_.back().type == onnx::GraphProto::descriptor();
         stack_.pop_back();
@@ -50,6 +52,7 @@ class Scanner {
     const size_t start = pos_;
     uint64_t tag = 0;
     if (!varint(frame.end, &tag)) return malformed(start, "a field tag is cut off");
+    // Unknown fields are skipped, as protobuf does.
     const FieldDescriptor* field =
         tag >> 3 <= INT32_MAX ? frame.type->FindFieldByNumber(static_cast<int>(tag >> 3)) : nullptr;
     if (tag >> 3 == 0) return malformed(start, "field number 0");
@@ -71,6 +74,7 @@ class Scanner {
       default:
         return malformed(start, absl::StrCat("wire type ", tag & 7));
     }
+    // Compares with what is left, because the sum of position and size may overflow.
     if (size > frame.end - pos_) {
       return malformed(start, absl::StrCat("field ", field ? std::string(field->name()) : "(unknown)", " claims ", size,
                                            " bytes where ", frame.end - pos_, " are left"));
@@ -88,11 +92,14 @@ class Scanner {
         return enter(field, size);
       case FieldDescriptor::TYPE_STRING:
       case FieldDescriptor::TYPE_BYTES:
+        // Each string becomes an allocation in the parser, so strings count as messages.
         if (++messages_ > limits::kMessages) return tooMany("protobuf messages and strings", limits::kMessages);
         break;
       case FieldDescriptor::TYPE_FLOAT:
+      // Floats take as many bytes parsed as encoded.
       case FieldDescriptor::TYPE_DOUBLE:
         break;
+      // The remaining types are packed varints, which grow up to eightfold when parsed.
       default:
         packed_ += static_cast<int64_t>(size);
         if (packed_ > limits::kPackedVarintBytes) {
@@ -124,6 +131,7 @@ class Scanner {
 
   bool varint(size_t end, uint64_t* value) {
     *value = 0;
+    // Ten bytes hold 64 bits; a longer number is malformed.
     for (int shift = 0; shift < 70 && pos_ < end; shift += 7) {
       const auto byte = static_cast<unsigned char>(bytes_[pos_++]);
       if (shift < 64) *value |= static_cast<uint64_t>(byte & 0x7f) << shift;

@@ -21,6 +21,7 @@ class Lexer {
   absl::StatusOr<std::vector<Token>> run() {
     std::vector<Token> tokens;
     while (skipBlanks(), next_ < text_.size()) {
+      // Tokens keep the position where they start, for messages.
       const Position at = at_;
       const size_t start = next_;
       if (startsName(peek())) {
@@ -71,6 +72,7 @@ class Lexer {
     while (absl::ascii_isdigit(peek()) || peek() == '.') advance();
     if (peek() != 'e' && peek() != 'E') return;
     const size_t sign = peek(1) == '-' || peek(1) == '+' ? 1 : 0;
+    // An "e" without digits is the start of a name.
     if (!absl::ascii_isdigit(peek(1 + sign))) return;
     for (size_t i = 0; i <= sign; ++i) advance();
     while (absl::ascii_isdigit(peek())) advance();

@@ -62,6 +62,7 @@ class StatementLowering {
       : e_(emitter), statement_(statement), loops_(loops), tensors_(tensors), constants_(constants) {}
 
   absl::StatusOr<Tensor> run() {
+    // Operands must be known before the operation is created; its body then uses or extracts them.
     findOperands(*statement_.value, false);
     TESSERA_ASSIGN_OR_RETURN(const v1::DataType dtype, typeOf(*statement_.value));
     if (dtype == v1::DATA_TYPE_BOOL) {
@@ -71,6 +72,7 @@ class StatementLowering {
 
     Shape shape;
     for (size_t i = 0; i < statement_.indices.size(); ++i) shape.push_back(loops_[i].extent);
+    // Checked before anything is emitted, because a small program can declare an enormous result.
     TESSERA_RETURN_IF_ERROR(checkShape(shape, dtype, absl::StrCat("'", statement_.name, "'")));
     std::vector<IteratorType> iterators;
     for (const Loop& loop : loops_) {
@@ -84,6 +86,7 @@ class StatementLowering {
     std::optional<Tensor> start;
     if (statement_.accumulation != Accumulation::kNone) start = e_.filled(neutral(dtype), dtype, shape);
 
+    // The body is a callback without a result for errors, so it stores the first one here.
     absl::Status status;
     Tensor tensor = e_.generic(dtype, shape, operands_, result, iterators, start ? &*start : nullptr,
                                [&](const Scalars& s, mlir::ValueRange arguments) -> Value {
@@ -108,6 +111,7 @@ class StatementLowering {
       return;
     }
     for (size_t i = 0; i < node.children.size(); ++i) {
+      // Both sides of a condition are guarded, the condition itself is not.
       findOperands(*node.children[i], guarded || (node.kind == Kind::kCondition && i > 0));
     }
   }
@@ -122,6 +126,7 @@ class StatementLowering {
       for (size_t i = 0; i < loops_.size(); ++i) {
         const auto factor = subscript->factors.find(loops_[i].variable);
         if (factor == subscript->factors.end()) continue;
+        // Affine maps of linalg operands must not count down.
         if (factor->second < 0) return std::nullopt;
         sum = sum + e_.b.getAffineDimExpr(static_cast<unsigned>(i)) * factor->second;
       }
@@ -132,6 +137,7 @@ class StatementLowering {
 
   void addOperand(const Node& access) {
     const std::optional<AffineMap> map = accessMap(access);
+    // Equal reads share an operand.
     if (!map || operandOf(access.name, *map) >= 0) return;
     operands_.push_back({readPart(tensors_.at(access.name), *map), *map});
     operand_names_.push_back(access.name);
@@ -165,6 +171,7 @@ class StatementLowering {
       const v1::DataType dtype = operands_.empty() ? v1::DATA_TYPE_F32 : operands_[0].tensor.dtype;
       operands_.push_back({Emitter::wrap(e_.empty(dtype, {loops_[i].extent}), dtype),
                            AffineMap::get(static_cast<unsigned>(loops_.size()), 0, dim)});
+      // Without a name, so that no read finds it.
       operand_names_.emplace_back();
     }
   }
@@ -231,6 +238,7 @@ class StatementLowering {
                                       [&](const RelationRow& row) { return row.name == node.name; });
     if (relation || node.name == "&&" || node.name == "||" || node.name == "!") return v1::DATA_TYPE_BOOL;
     v1::DataType type = v1::DATA_TYPE_UNSPECIFIED;
+    // A condition has the type of its two values.
     for (size_t i = node.kind == Kind::kCondition ? 1 : 0; i < node.children.size(); ++i) {
       TESSERA_ASSIGN_OR_RETURN(const v1::DataType child, bareTypeOf(*node.children[i]));
       if (child == v1::DATA_TYPE_UNSPECIFIED) continue;
@@ -256,6 +264,7 @@ class StatementLowering {
 
   absl::StatusOr<Typed> emit(const Scalars& s, const Node& node, mlir::ValueRange arguments) {
     if (isConstant(node)) {
+      // A literal has no type yet: settle() gives it the type of its neighbour.
       Typed literal;
       literal.literal = &node;
       literal.number = node.number;
@@ -284,6 +293,7 @@ class StatementLowering {
         return Typed{arguments[static_cast<size_t>(operand)], tensor.dtype};
       }
     }
+    // A read that is no operand: clamped, because its condition may be false where the subscript is outside.
     llvm::SmallVector<Value> indices;
     for (size_t d = 0; d < node.children.size(); ++d) {
       const Value zero = mlir::arith::ConstantIndexOp::create(s.b, s.loc, 0);
@@ -312,6 +322,7 @@ class StatementLowering {
     if (node.name == "+") return mlir::arith::AddIOp::create(s.b, s.loc, x, y);
     if (node.name == "-") return mlir::arith::SubIOp::create(s.b, s.loc, x, y);
     if (node.name == "*") return mlir::arith::MulIOp::create(s.b, s.loc, x, y);
+    // Subscripts divide towards minus infinity, unlike values.
     const Value quotient = mlir::arith::FloorDivSIOp::create(s.b, s.loc, x, y);
     if (node.name == "/") return quotient;
     return mlir::arith::SubIOp::create(s.b, s.loc, x, mlir::arith::MulIOp::create(s.b, s.loc, quotient, y));
@@ -323,6 +334,7 @@ class StatementLowering {
       TESSERA_ASSIGN_OR_RETURN(Typed value, emit(s, *child, arguments));
       values.push_back(value);
     }
+    // A type's name is a cast, a literal then takes the type itself.
     if (const auto cast = typeOfName(node.name); cast && values.size() == 1) {
       if (values[0].literal) return settle(s, values[0], *cast);
       return Typed{s.as(values[0].dtype).cast(values[0].value, *cast), *cast};
@@ -360,6 +372,7 @@ class StatementLowering {
       if (!value.literal && value.dtype != v1::DATA_TYPE_BOOL) dtype = value.dtype;
       values.push_back(value);
     }
+    // Literals alone take the type of the context; inside a condition there is none.
     if (dtype == v1::DATA_TYPE_UNSPECIFIED) dtype = s.type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I64 : s.type;
     const bool logical = node.name == "&&" || node.name == "||" || node.name == "!";
     for (size_t i = 0; i < values.size(); ++i) {

@@ -40,6 +40,7 @@ class Parser {
 
   absl::StatusOr<Program> run() {
     Program program;
+    // Declarations and statements may alternate: each needs only what is above it.
     while (peek().kind != TokenKind::kEnd) {
       if (take("param")) {
         TESSERA_RETURN_IF_ERROR(list([&] { return param(program); }));
@@ -51,6 +52,7 @@ class Parser {
           program.outputs.push_back(std::move(output));
           return absl::OkStatus();
         }));
+        // Everything else is a statement, which begins with the name of its result.
       } else {
         if (program.statements.size() == kMaxStatements) {
           return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("more than ", kMaxStatements, " statements"));
@@ -157,6 +159,7 @@ class Parser {
 
   absl::Status assignment(Statement& result) {
     for (const AccumulationName& row : kAccumulations) {
+      // max= and min= are two tokens, a name and "=".
       const bool word = peek().text == row.call && peek(1).text == "=";
       if (peek().text != row.assignment && !word) continue;
       next_ += word ? 2 : 1;
@@ -170,6 +173,7 @@ class Parser {
   // function.
   absl::Status unwrapReduction(Statement& result) {
     Node& value = *result.value;
+    // Any call in the statement adds an entry, and the call around the whole right side adds the last one.
     if (value.kind != Kind::kCall || reduction_axes_.empty()) return absl::OkStatus();
     for (const AccumulationName& row : kAccumulations) {
       if (value.name != row.call || value.children.size() != 1) continue;
@@ -187,6 +191,7 @@ class Parser {
   }
 
   absl::StatusOr<NodePtr> expr() {
+    // Recursion follows the text's nesting, so its depth is limited.
     if (++depth_ > kMaxNesting) {
       return fault(v1::Failure::LIMIT_EXCEEDED,
                    absl::StrCat("line ", peek().at.line, ": an expression nests deeper than ", kMaxNesting));
@@ -195,6 +200,7 @@ class Parser {
     if (take("?")) {
       NodePtr node = make(Kind::kCondition, "?");
       TESSERA_ASSIGN_OR_RETURN(NodePtr yes, expr());
+      // Both branches are whole expressions: conditions associate to the right.
       TESSERA_RETURN_IF_ERROR(expect(":"));
       TESSERA_ASSIGN_OR_RETURN(NodePtr no, expr());
       node->children.push_back(std::move(condition));
@@ -218,6 +224,7 @@ class Parser {
                      absl::StrCat("line ", peek().at.line, ": more than ", kMaxNesting, " operators in a row"));
       }
       std::string op = take().text;
+      // Single & and | mean the same as && and ||.
       if (op == "&" || op == "|") op += op;
       NodePtr node = make(Kind::kBinary, op);
       TESSERA_ASSIGN_OR_RETURN(NodePtr right, level(at + 1));
@@ -243,6 +250,7 @@ class Parser {
 
   absl::StatusOr<NodePtr> primary() {
     NodePtr node = make(Kind::kNumber, peek().text);
+    // Parentheses leave no node behind.
     if (take("(")) {
       TESSERA_ASSIGN_OR_RETURN(NodePtr inner, expr());
       TESSERA_RETURN_IF_ERROR(expect(")"));
@@ -261,6 +269,7 @@ class Parser {
     if (take(close)) return node;
     std::vector<std::string> axes;
     TESSERA_RETURN_IF_ERROR(list([&]() -> absl::Status {
+      // `axis =` is no argument but lists the reduced variables.
       if (node->kind == Kind::kCall && peek().text == "axis" && peek(1).text == "=") return axis(axes);
       TESSERA_ASSIGN_OR_RETURN(NodePtr argument, expr());
       node->children.push_back(std::move(argument));

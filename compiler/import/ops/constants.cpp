@@ -14,6 +14,7 @@ using mlir::Value;
 using mlir::ValueRange;
 
 Results lowerConstant(Node& n, Emitter& e) {
+  // Exactly one attribute is present; each stands for another element type.
   if (n.hasAttribute("value")) {
     TESSERA_ASSIGN_OR_RETURN(ConstantPtr constant, n.tensor("value"));
     return {{Emitter::wrap(std::move(constant))}};
@@ -63,6 +64,7 @@ Results lowerRange(Node& n, Emitter& e) {
   n.ignore("stash_type");  // elements are computed in at least single precision
   std::vector<ConstantPtr> bounds;
   Tensor extent, begin;  // for a limit that varies with a range, and for such a start
+  // With steps of 1, start and limit may vary with ranges: elements are the start plus 0, 1, 2, ...
   if (n.in(0).dtype == v1::DATA_TYPE_I64 && n.in(2).constant && n.in(2).constant->integerAt(0) == 1) {
     TESSERA_ASSIGN_OR_RETURN(const SizeList start, n.sizes(0, "start"));
     TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
@@ -87,6 +89,7 @@ Results lowerRange(Node& n, Emitter& e) {
   }
   for (int i = 0; i < 3 && bounds.size() < 3; ++i) {
     static constexpr const char* kNames[] = {"start", "limit", "delta"};
+    // A limit alone may vary as well, see below for the conditions.
     if (i == 1 && isInteger(n.in(0).dtype)) {
       TESSERA_ASSIGN_OR_RETURN(const SizeList limit, n.sizes(1, "limit"));
       if (limit.follows.size() == 1 && limit.follows[0]) {
@@ -112,6 +115,7 @@ Results lowerRange(Node& n, Emitter& e) {
     if (!(steps < 9e18)) return n.invalid("the range has no end", {.attribute = "delta", .found = "0 or NaN"});
     count = steps > 0 ? static_cast<__int128>(steps) : 0;
   } else {
+    // 128 bits: the difference of two int64_t does not fit 64.
     const __int128 from = bounds[0]->integerAt(0), to = bounds[1]->integerAt(0), step = bounds[2]->integerAt(0);
     if (step == 0) return n.invalid("the range has no end", {.attribute = "delta", .found = "0"});
     count = step > 0 ? (to - from + step - 1) / step : (from - to - step - 1) / -step;
@@ -124,6 +128,7 @@ Results lowerRange(Node& n, Emitter& e) {
     Value number = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
     Value step = wide.cast(number, dtype);
     if (real) {
+      // 16-bit types compute in f32, since their multiples of a step would be rounded twice.
       const Scalars f = s.as(elementBytes(dtype) == 2 ? v1::DATA_TYPE_F32 : dtype);
       return f.cast(
           f.fma(wide.cast(number, f.type), f.constant(bounds[2]->realAt(0)), f.constant(bounds[0]->realAt(0))), dtype);

@@ -63,6 +63,7 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
     return e.elementwise(yes.dtype, {e.reshape(condition, {}), yes, no},
                          [](const Scalars& s, ValueRange v) { return s.select(v[0], v[1], v[2]); });
   };
+  // The shorter result is filled up to the longer one: both need one shape, and the extent tells how much counts.
   const bool empty = elementCount(shape) == 0;
   Tensor result =
       empty ? Emitter::wrap(e.empty(x.dtype, shape), x.dtype) : select(filledUp(e, x, shape), filledUp(e, y, shape));
@@ -100,9 +101,12 @@ Results lowerIf(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* yes, n.graph("then_branch"));
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* no, n.graph("else_branch"));
   const Tensor& condition = n.in(0);
+  // A known condition compiles one branch only, so the other may even be invalid for these sizes.
   if (condition.constant) return n.inlineGraph(condition.constant->integerAt(0) ? *yes : *no, {});
+  // Both branches run and the condition selects their results; a branch has no effects, so only time is lost.
   const auto of_yes = n.inlineGraph(*yes, {});
   const auto of_no = n.inlineGraph(*no, {});
+  // One branch fits these sizes, the other does not: the model can run only if the condition selects the first.
   if (of_yes.ok() != of_no.ok()) return otherBranch(n, of_yes.ok(), of_yes.ok() ? of_no.status() : of_yes.status());
   TESSERA_RETURN_IF_ERROR(of_yes.status());
   const auto &taken = *of_yes, &other = *of_no;
@@ -181,7 +185,9 @@ Results writtenOutLoop(Node& n, Emitter& e) {
   const bool counts_iterations = readsFirstInput(*body);
   bool may_end = true;
   for (int64_t i = 0; i < trips; ++i) {
+    // A condition known to be false ends the loop while importing.
     if (active.constant && !active.constant->integerAt(0)) break;
+    // An unknown condition cannot end it, so iterations are limited; and if nothing changes, no later one can end it.
     if (!active.constant && trips > limits::kNodes && (i >= limits::kUndecidedIterations || !may_end)) {
       return n.knownTooLate(active, "the number of iterations is not known",
                             {.attribute = "cond",
@@ -199,7 +205,9 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     may_end = counts_iterations;
     for (size_t k = 0; k < carried.size(); ++k) {
       const Tensor& next = results[1 + k];
+      // A carried constant that changes may make the condition known later.
       may_end |= next.constant && state[k].constant && next.constant->bytes != state[k].constant->bytes;
+      // While the condition is unknown, each carried value is selected: the next state, or the last one that counts.
       if (active.constant) {
         carried[k] = next;
       } else {
@@ -210,6 +218,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     // The last results may have no output of the node; these are dropped.
     const size_t stacked = std::min(scans.size(), results.size() - 1 - carried.size());
     for (size_t k = 0; k < stacked; ++k) scans[k].push_back(results[1 + carried.size() + k]);
+    // Counts executed iterations, as a constant while possible.
     if (active.constant && rows.constant) {
       rows = scalarI64(rows.constant->integerAt(0) + 1);
     } else {
@@ -223,6 +232,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
                        {.attribute = "body", .found = typeName(again.dtype), .accepted = "one bool"});
     }
     const Tensor next = e.reshape(again, {});
+    // A condition that was false once stays false.
     active = active.constant || (next.constant && !next.constant->integerAt(0))
                  ? next
                  : e.elementwise(boolean, {active, next},
@@ -235,6 +245,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(never, runBody(n, *body, arguments, 1 + carried.size() + scans.size()));
     never.erase(never.begin(), never.begin() + 1 + static_cast<int64_t>(carried.size()));
   }
+  // Stacks the results of all iterations; the count of executed ones is their extent.
   for (size_t k = 0; k < scans.size(); ++k) {
     auto& list = scans[k];
     if (list.empty()) {
@@ -266,9 +277,11 @@ Results lowerLoop(Node& n, Emitter& e) {
   inputs.scans =
       static_cast<size_t>(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(inputs.carried.size()), 0));
   const bool known = inputs.trip_count && inputs.trip_count->constant;
+  // Short known loops are unrolled: their iterations optimize together, and need no state in memory.
   if (known && inputs.trip_count->constant->integerAt(0) <= kWrittenOut) return writtenOutLoop(n, e);
   auto loop = repeatedLoop(n, e, inputs);
   if (loop.ok() && *loop) return **std::move(loop);
+  // A trip count known only at run time cannot be unrolled, so the loop's error is the answer.
   if (!loop.ok() && inputs.trip_count && !known) return loop.status();
   return writtenOutLoop(n, e);
 }

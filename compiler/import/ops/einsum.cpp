@@ -60,7 +60,9 @@ Labels implicitResult(const Equation& equation) {
     for (Label label : operand) ++counts[label];
   }
   Labels result;
+  // Dimensions of an ellipsis come first, in their order.
   for (auto it = counts.rbegin(); it != counts.rend() && it->first >= kEllipsis; ++it) result.push_back(it->first);
+  // Then names that occur once, alphabetically; a map is sorted.
   for (const auto& [label, count] : counts) {
     if (label < kEllipsis && count == 1) result.push_back(label);
   }
@@ -83,6 +85,7 @@ absl::Status readSizes(const Node& n, Equation& equation) {
 
 absl::StatusOr<Equation> readEquation(Node& n) {
   TESSERA_ASSIGN_OR_RETURN(std::string text, n.text("equation"));
+  // Blanks have no meaning.
   std::erase_if(text, [](unsigned char c) { return absl::ascii_isspace(c); });
   const std::vector<std::string> sides = absl::StrSplit(text, "->");
   const std::vector<std::string> terms = absl::StrSplit(sides[0], ',');
@@ -95,6 +98,7 @@ absl::StatusOr<Equation> readEquation(Node& n) {
   Equation equation;
   int64_t widest = 0;
   for (int i = 0; i < n.numInputs(); ++i) {
+    // The ellipsis takes all dimensions that have no name, possibly none.
     const bool has_ellipsis = terms[i].find("...") != std::string::npos;
     const int64_t named = static_cast<int64_t>(terms[i].size()) - (has_ellipsis ? 3 : 0);
     const int64_t rest = n.in(i).rank() - named;
@@ -104,6 +108,7 @@ absl::StatusOr<Equation> readEquation(Node& n) {
     }
     TESSERA_ASSIGN_OR_RETURN(Labels labels, readTerm(n, terms[i], rest));
     equation.operands.push_back(std::move(labels));
+    // The result's ellipsis has as many dimensions as the operand with the most.
     widest = std::max(widest, rest);
   }
   TESSERA_RETURN_IF_ERROR(readSizes(n, equation));
@@ -114,6 +119,7 @@ absl::StatusOr<Equation> readEquation(Node& n) {
   TESSERA_ASSIGN_OR_RETURN(equation.result, readTerm(n, sides[1], widest));
   for (size_t i = 0; i < equation.result.size(); ++i) {
     const Label label = equation.result[i];
+    // The result must name each dimension once, and only dimensions of inputs.
     const bool twice = std::find(equation.result.begin(), equation.result.begin() + static_cast<int64_t>(i), label) !=
                        equation.result.begin() + static_cast<int64_t>(i);
     if (twice || !equation.sizes.contains(label)) {
@@ -149,6 +155,7 @@ Operand withoutBroadcasts(Emitter& e, const Tensor& x, const Labels& labels, con
 /// Multiplies the operands and sums over every dimension that is not in `result`, up to its extent.
 absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Operand>& operands, Labels result,
                                  const Equation& equation, const LabelledExtents& extents) {
+  // Loops of the result first, then summed ones, as linalg expects of reductions.
   Labels loops = result;
   for (const Operand& operand : operands) {
     for (Label label : operand.labels) {
@@ -171,12 +178,14 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   for (const Operand& operand : operands) accesses.push_back({operand.tensor, map(operand.labels)});
   llvm::SmallVector<IteratorType> kinds(loops.size(), IteratorType::reduction);
   std::fill_n(kinds.begin(), result.size(), IteratorType::parallel);
+  // Zeros in all factors need no comparison in the loop.
   const auto are_zeros = [&](Label label) {
     return std::all_of(operands.begin(), operands.end(),
                        [&](const Operand& operand) { return contains(operand.zeroed, label); });
   };
   Tensor zero = e.zeros(dtype, shape);
   Tensor sum = e.generic(dtype, shape, accesses, map(result), kinds, &zero, [&](const Scalars& s, ValueRange v) {
+    // Two operands and the sum so far multiply; one operand is just added.
     Value next = v.size() == 3 ? s.fma(v[0], v[1], v[2]) : s.add(v[0], v[1]);
     for (size_t loop = result.size(); loop < loops.size(); ++loop) {
       const auto extent = extents.find(loops[loop]);
@@ -203,6 +212,7 @@ absl::StatusOr<LabelledExtents> extentsOf(const Node& n, const Equation& equatio
     for (const auto& [dim, extent] : n.in(i).extents) {
       const Label label = equation.operands[i][dim];
       const auto [known, fresh] = extents.try_emplace(label, i, extent);
+      // Two inputs with the same name must have the same run-time size.
       if (!fresh && !n.sameExtent(known->second.second, extent))
         return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));
       for (int other = 0; other < n.numInputs(); ++other) {
@@ -226,6 +236,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
     Labels summed;
     for (const auto& [dim, extent] : n.in(i).extents) {
       const Label label = equation.operands[i][dim];
+      // A summed dimension counts up to its extent, so the rest becomes zeros.
       if (contains(equation.result, label)) continue;
       x = zeroed(e, x, dim);
       summed.push_back(label);
@@ -248,6 +259,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
     if (sum.labels == equation.result) return finished(sum.tensor);
     TESSERA_ASSIGN_OR_RETURN(sum, contract(n, e, {sum}, equation.result, equation, extents));
   }
+  // Contracts from left to right, two operands at a time.
   for (int i = 1; i < n.numInputs(); ++i) {
     const Operand next = operand(i);
     Labels kept = equation.result;

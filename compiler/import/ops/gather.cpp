@@ -64,6 +64,7 @@ Results lowerGather(Node& n, Emitter& e) {
   shape.insert(shape.end(), indices.shape.begin(), indices.shape.end());
   shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  // An empty result reads nothing, so an empty source is fine.
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.shape[axis] == 0) return emptySource(n);
   const bool one_known = indices.constant && indices.elements() == 1;
@@ -77,9 +78,11 @@ Results lowerGather(Node& n, Emitter& e) {
       return {{e.reshape(size, shape)}};
     }
   }
+  // A negative index into a bounded dimension counts from its run-time end and is no fixed position.
   if (one_known && (indices.constant->integerAt(0) >= 0 || !x.extents.contains(axis))) {
     // A single known index is a slice.
     int64_t at = indices.constant->integerAt(0);
+    // Like indices at run time: an index outside is clamped, as memory must never be read outside.
     at = std::clamp<int64_t>(at < 0 ? at + x.shape[axis] : at, 0, x.shape[axis] - 1);
     std::vector<int64_t> offsets(x.rank(), 0), sizes = x.shape, strides(x.rank(), 1);
     offsets[axis] = at;
@@ -89,6 +92,7 @@ Results lowerGather(Node& n, Emitter& e) {
   Value source = e.value(x);
   Value index = e.value(indices);
   Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    // The indices' dimensions stand at the axis, the source's others around them.
     Value number = e.extract(s, index, at.slice(axis, indices.rank()));
     llvm::SmallVector<Value> from(at.take_front(axis));
     from.push_back(coordinate(s, number, indices.dtype, x.shape[axis], countOf(e, s, x, axis)));
@@ -104,6 +108,7 @@ Results lowerGatherElements(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkIndices(n, 1));
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
   bool fits = indices.rank() == x.rank();
+  // Dimensions other than the axis may be shorter than the data's.
   for (int64_t d = 0; fits && d < x.rank(); ++d) fits = d == axis || indices.shape[d] <= x.shape[d];
   if (!fits) {
     return n.invalid("indices do not fit the data", {.attribute = "indices",
@@ -140,6 +145,7 @@ Results lowerGatherNd(Node& n, Emitter& e) {
     return n.invalid("indices do not fit the data",
                      {.attribute = "indices", .found = shapeText(indices.shape), .accepted = shapeText(x.shape)});
   }
+  // The result has the indices' leading dimensions and what each index leaves of the source.
   Shape shape(indices.shape.begin(), indices.shape.end() - 1);
   shape.insert(shape.end(), x.shape.begin() + batch + depth, x.shape.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));

@@ -21,11 +21,13 @@ Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value i
   }
   const bool centered = mode.coordinates != Coordinates::kAsymmetric;
   const Value place = centered ? f.add(at, half) : at;
+  // The inverse of the resize: position times input length over output length.
   Value back = f.div(f.mul(place, input), output);
   if (scale > 0) {  // otherwise the scale follows from both lengths
     const Scalars single = f.as(v1::DATA_TYPE_F32);
     const Value ratio = f.cast(f.div(output, input), v1::DATA_TYPE_F32);
     const Value given = f.cast(f.constant(scale), v1::DATA_TYPE_F32);
+    // Nearest needs the reference's scale in f32, since a last bit decides which element it picks.
     const bool picks = mode.interpolation == Interpolation::kNearest;
     Value scaled = f.div(place, f.constant(picks ? meantScale(scale) : scale));
     if (picks) scaled = single.cast(f.cast(scaled, v1::DATA_TYPE_F32), v1::DATA_TYPE_F64);
@@ -39,6 +41,7 @@ Value liveCoordinate(const Scalars& f, const ResizeMode& mode, Value at, Value i
 Value liveNearest(const Scalars& f, Rounding rounding, Value at) {
   switch (rounding) {
     case Rounding::kRoundPreferFloor:
+      // Halves go down: the ceiling of at - 1/2.
       return f.math<mlir::math::CeilOp>(f.sub(at, f.constant(0.5)));
     case Rounding::kRoundPreferCeil:
       return f.math<mlir::math::FloorOp>(f.add(at, f.constant(0.5)));
@@ -63,6 +66,7 @@ Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, con
                  const LiveDimension& live) {
   const bool linear = mode.interpolation == Interpolation::kLinear;
   const Value input = e.value(live.input), output = e.value(live.output);
+  // Coordinates are computed in f64 and in each run, as both lengths are known only then.
   const auto of_output = [&](const Scalars& s, Value at, auto use) {
     const Scalars f = s.as(v1::DATA_TYPE_F64), whole = s.as(v1::DATA_TYPE_I64);
     const auto real = [&](Value number) { return whole.cast(number, v1::DATA_TYPE_F64); };
@@ -76,6 +80,7 @@ Tensor applyLive(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, con
     return of_output(s, at[0], [&](const Scalars& f, const Scalars& whole, Value from, Value last) -> Value {
       const Value below =
           f.cast(linear ? f.math<mlir::math::FloorOp>(from) : liveNearest(f, mode.rounding, from), v1::DATA_TYPE_I64);
+      // Clamps to the elements that exist: at the borders the last element repeats.
       return whole.min(whole.max(below, whole.integer(0)), last);
     });
   });

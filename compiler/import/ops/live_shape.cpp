@@ -22,6 +22,7 @@ bool sameSize(const Node& n, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor productOf(Emitter& e, llvm::ArrayRef<Tensor> factors) {
+  // Constants multiply now; only the others cost an operation in each run.
   int64_t known = 1;
   Tensor result;
   for (const Tensor& factor : factors) {
@@ -47,6 +48,7 @@ Tensor reshapedLive(const Node& n, Emitter& e, const Tensor& x, const Shape& sha
          sameSize(n, extentOf(x, x.rank() - 1 - back), sizes[to_rank - 1 - back]))
     ++back;
   const auto valueOf = [&](const Tensor& size) { return size.constant ? Value() : e.value(size); };
+  // Null for a constant size.
   std::vector<Value> from_sizes, to_sizes;
   for (int64_t d = 0; d < x.rank(); ++d) from_sizes.push_back(valueOf(extentOf(x, d)));
   for (const Tensor& size : sizes) to_sizes.push_back(valueOf(size));
@@ -89,16 +91,19 @@ Tensor tiledLive(Emitter& e, const Tensor& x, const Shape& shape, llvm::ArrayRef
     sizes.push_back(extent.constant ? Value() : e.value(extent));
   }
   Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
+    // The source of each result element is its position modulo the run-time size, not the bound.
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     llvm::SmallVector<Value> from(at.begin(), at.end());
     for (int64_t d = 0; d < x.rank(); ++d) {
       if (shape[d] == x.shape[d]) continue;
+      // A size of 0 would divide by zero; nothing of the result is used then.
       const Value size = sizes[d] ? wide.max(e.extract(wide, sizes[d], {}), wide.integer(1)) : wide.integer(x.shape[d]);
       const Value place = arith::RemSIOp::create(s.b, s.loc, position(s, at[d]), size);
       from[d] = clampedCoordinate(s, place, x.shape[d]);
     }
     return e.extract(s, source, from);
   });
+  // Only tiled dimensions get another extent.
   result.extents = x.extents;
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (counts[d].constant && counts[d].constant->integerAt(0) == 1) continue;
@@ -120,6 +125,7 @@ Tensor paddedLive(Emitter& e, const Tensor& x, int64_t dim, const LivePadding& p
     const Value inside = wide.logicalAnd(wide.compare(Relation::kGreaterOrEqual, place, wide.integer(0)),
                                          wide.compare(Relation::kLess, place, size));
     llvm::SmallVector<Value> from(at.begin(), at.end());
+    // Outside, any valid element will do: select() replaces it.
     from[dim] = clampedCoordinate(s, wide.min(place, wide.sub(size, wide.integer(1))), x.shape[dim]);
     return s.select(inside, e.extract(s, source, from), value(s));
   });
@@ -133,9 +139,11 @@ absl::StatusOr<Tensor> paddedByShapes(const Node& n, Emitter& e, const Tensor& x
                                       llvm::function_ref<Value(const Scalars&)> value, const absl::Status& refused) {
   if (n.in(pads).shape != Shape{2 * x.rank()} || !n.in(pads).value) return refused;
   Tensor result = x;
+  // Pads one dimension after the other, which adds up to padding all.
   for (int64_t d = 0; d < x.rank(); ++d) {
     std::array<Tensor, 2> amounts = {n.sizeAt(e, pads, d), n.sizeAt(e, pads, x.rank() + d)};
     for (Tensor& amount : amounts) {
+      // Examples must tell the least and greatest amounts; data would not.
       const auto bounds = n.bounds(amount);
       if (!bounds) return refused;
       if (bounds->first == bounds->second) amount = scalarI64(bounds->first);

@@ -46,6 +46,7 @@ bool isSmallIntegers(mlir::Type type) {
 
 /// Evaluates integers at examples of the data-decided values that they depend on: values that are no arithmetic of a
 /// few integers.
+// Walks from the values to what they read, as long as these are a few integers.
 std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values) {
   mlir::Block* body = Value(values.front()).getParentBlock();
   llvm::SetVector<Value> reached(values.begin(), values.end());
@@ -60,12 +61,14 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
     if (op) {
       op->walk([&](mlir::Operation* inner) { read.insert(inner->operand_begin(), inner->operand_end()); });
       for (Value each : read) {
+        // Integers computed from large tensors are data: an example stands for them.
         const bool from_outside = each.getParentBlock() == body;
         computes &= !from_outside || isSmallIntegers(each.getType());
       }
     }
     if (!computes) {
       if (!isSmallIntegers(reached[i].getType())) return {};
+      // A leaf: the examples choose its value.
       leaves.insert(reached[i]);
       continue;
     }
@@ -81,6 +84,7 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
     mlir::OwningOpRef<mlir::ModuleOp> scratch(mlir::ModuleOp::create(b.getUnknownLoc()));
     b.setInsertionPointToEnd(scratch->getBody());
     mlir::IRMapping mapping;
+    // Several leaves must not be equal in an example, as a start that equals an end is a special case.
     int64_t number = example;
     for (const Value leaf : leaves) {
       auto type = mlir::dyn_cast<mlir::RankedTensorType>(leaf.getType());
@@ -125,10 +129,12 @@ bool isLiveList(const Node& n, int input) {
 void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step, SliceRange& range) {
   const Tensor count = extentOf(n.in(0), dim);
   const Tensor start = liveBound(e, boundAt(n, e, 1, at), count), end = liveBound(e, boundAt(n, e, 2, at), count);
+  // Ends before starts give an empty range, not a negative size.
   const Tensor size = e.elementwise(v1::DATA_TYPE_I64, {start, end}, [&](const Scalars& s, ValueRange v) {
     Value left = s.max(s.sub(v[1], v[0]), s.integer(0));
     return step == 1 ? left : s.div(s.add(left, s.integer(step - 1)), s.integer(step));
   });
+  // Elements come from `start` on, which is known only at run time; the shape has the bound.
   range.offsets[dim] = 0;
   range.strides[dim] = step;
   range.extents.erase(dim);
@@ -140,6 +146,7 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   if (const auto most = n.mostOf(size); most && *most >= 1) range.sizes[dim] = std::min(range.sizes[dim], *most);
   const auto bounds = n.bounds(size);
   if (bounds && bounds->first == bounds->second && bounds->first == range.sizes[dim]) range.extents.erase(dim);
+  // Sizes that depend on ranges alone need no more.
   if (bounds) return;
   // A window at a data-decided position: its length is end - start, if it is entirely inside.
   const Tensor length = e.elementwise(v1::DATA_TYPE_I64, {boundAt(n, e, 2, at), boundAt(n, e, 1, at)},
@@ -147,9 +154,11 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   const auto examples = atExamplesOfData({e.value(size), e.value(length)});
   const auto whole = always(examples, 0), behind = always(examples, 1);
   const int64_t most = range.sizes[dim];
+  // All examples give one size: the window is whole at every position.
   if (whole && *whole >= 1 && *whole <= most) {
     range.sizes[dim] = *whole;
     range.extents.erase(dim);
+    // The size is shorter only where the window leaves the tensor; the attribute says so, see isWindow().
   } else if (behind && *behind >= 1 && (*behind + step - 1) / step <= most) {
     range.sizes[dim] = (*behind + step - 1) / step;
     range.extents[dim].getDefiningOp()->setAttr(kWindow, mlir::UnitAttr::get(e.b.getContext()));
@@ -180,6 +189,7 @@ absl::StatusOr<SliceRange> readLiveRange(Node& n, Emitter& e, const absl::Status
   std::iota(axes.begin(), axes.end(), 0);
   if (n.has(3)) {
     TESSERA_ASSIGN_OR_RETURN(axes, n.constantIntegers(3, "axes"));
+    // Starts and ends list the first dimensions, if axes are absent.
   }
   if (n.has(4)) {
     TESSERA_ASSIGN_OR_RETURN(steps, n.constantIntegers(4, "steps"));

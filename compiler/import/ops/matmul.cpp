@@ -20,6 +20,7 @@ Tensor product(Emitter& e, const Tensor& x, const Tensor& y, bool transpose_x, b
   Value init = e.zeros(x.dtype, {m, columns}).value;
   auto op = mlir::linalg::MatmulOp::create(e.b, e.loc, mlir::TypeRange{init.getType()},
                                            ValueRange{e.value(x), e.value(y)}, ValueRange{init});
+  // A transposed operand is read in another order, not copied.
   if (transpose_x || transpose_y) {
     auto d = [&](unsigned position) { return e.b.getAffineDimExpr(position); };
     auto map = [&](AffineExpr row, AffineExpr column) { return AffineMap::get(3, 0, {row, column}, e.b.getContext()); };
@@ -69,6 +70,7 @@ Tensor broadcastProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shap
     const size_t own = tensor.shape.size() - 2;
     for (size_t d = 0; d < own; ++d) {
       const size_t loop = rank - own + d;
+      // An operand without this dimension is the same in all its steps.
       if (tensor.shape[d] == 1 && batch[loop] != 1) continue;
       kept.push_back(tensor.shape[d]);
       results.push_back(dim(static_cast<unsigned>(loop)));
@@ -99,11 +101,13 @@ Tensor matrixProduct(Emitter& e, const Tensor& x, const Tensor& y, const Shape& 
   if (elementCount({y.shape.begin(), y.shape.end() - 2}) == 1) {
     // With one matrix on the right, all rows on the left form one matrix.
     Tensor rows = e.reshape(x, {x.elements() / std::max<int64_t>(k, 1), k});
+    // With k = 0 the number of rows does not follow from the number of elements.
     if (k == 0) rows = e.reshape(x, {batches * m, k});
     return e.reshape(product(e, rows, e.reshape(y, {k, columns}), false, false), shape);
   }
   const bool same_batch = Shape(x.shape.begin(), x.shape.end() - 2) == Shape(y.shape.begin(), y.shape.end() - 2);
   if (!same_batch) return broadcastProduct(e, x, y, batch);
+  // Several batch dimensions are one for linalg's batch product.
   Value left = e.value(e.reshape(x, {batches, m, k}));
   Value right = e.value(e.reshape(y, {batches, k, columns}));
   Value init = e.zeros(x.dtype, {batches, m, columns}).value;
@@ -135,6 +139,7 @@ Results lowerGemm(Node& n, Emitter& e) {
   Tensor x = n.in(0), y = n.in(1);
   TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, x, y, transpose_a, transpose_b));
   Tensor result = product(e, x, y, transpose_a, transpose_b);
+  // The scale and C join in one pass over the product.
   std::vector<Tensor> operands = {result};
   if (n.has(2) && beta != 0) {
     auto broadcast = broadcastShape(shape, n.in(2).shape);
@@ -157,6 +162,7 @@ absl::StatusOr<Tensor> matmul(Node& n, Emitter& e, Tensor x, Tensor y) {
     return n.invalid("a factor is a scalar",
                      {.attribute = x.rank() < 1 ? "A" : "B", .found = "rank 0", .accepted = "rank 1 or more"});
   }
+  // A vector is a matrix with one row or column, whose dimension the result drops again.
   const bool row = x.rank() == 1, column = y.rank() == 1;
   if (row) x = e.reshape(x, {1, x.shape[0]});
   if (column) y = e.reshape(y, {y.shape[0], 1});

@@ -109,6 +109,7 @@ absl::StatusOr<std::vector<int64_t>> softmaxDims(Node& n) {
     return std::vector<int64_t>{axis};
   }
   TESSERA_ASSIGN_OR_RETURN(int64_t axis, n.integer("axis", 1));
+  // The axis may be the rank: nothing is normalized then.
   if (axis != rank) {
     TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, rank, "axis"));
   }
@@ -121,9 +122,11 @@ SoftmaxParts softmaxParts(Emitter& e, const Tensor& given, const std::vector<int
   SoftmaxParts parts;
   Tensor x = given;  // elements beyond an extent have no weight
   for (int64_t dim : dims) {
+    // The lowest number has the power 0 and is never the maximum.
     if (x.extents.contains(dim)) x = masked(e, x, dim, [](const Scalars& s) { return s.lowest(); });
   }
   Tensor maximum = reduceKeepingDims(e, x, dims, Reduction::kMax);
+  // Subtracting the maximum keeps the exponentials from overflowing.
   parts.shifted =
       e.elementwise(x.dtype, {x, maximum}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
   parts.powers = e.elementwise(x.dtype, {parts.shifted},
@@ -175,6 +178,7 @@ Moments moments(Emitter& e, const Tensor& x, const std::vector<int64_t>& dims) {
   m.mean = reduceBounded(e, x, dims, Reduction::kMean);
   m.centered = e.elementwise(x.dtype, {x, m.mean}, [](const Scalars& s, ValueRange v) { return s.sub(v[0], v[1]); });
   m.centered.extents = x.extents;
+  // The mean square of centered values is more exact than the difference of two large means.
   m.variance = reduceBounded(e, m.centered, dims, Reduction::kMeanSquare);
   return m;
 }
@@ -255,6 +259,7 @@ Results lowerInstanceNormalization(Node& n, Emitter& e) {
   std::iota(dims.begin(), dims.end(), 2);
   Moments m = moments(e, x, dims);
   Shape aligned(x.rank() - 1, 1);
+  // Channels are dimension 1, so scale and bias need as many ones behind them as there are spatial dimensions.
   aligned[0] = x.shape[1];
   Tensor bias = e.reshape(n.in(2), aligned);
   return {{scaled(e, m.centered, inverseDeviation(e, m.variance, epsilon), e.reshape(n.in(1), aligned), &bias)}};
@@ -294,6 +299,7 @@ Results lowerLrn(Node& n, Emitter& e) {
   if (size < 1 || size > (1 << 20)) {
     return n.invalid("bad window", {.attribute = "size", .found = absl::StrCat(size), .accepted = "1 to 2^20"});
   }
+  // The window over channels is centered; with an even size one more channel is after it.
   Shape padded = x.shape;
   padded[1] += size - 1;
   TESSERA_RETURN_IF_ERROR(n.checkResult(padded, x.dtype));
@@ -310,6 +316,7 @@ Results lowerLrn(Node& n, Emitter& e) {
   in[1] = in[1] + mlir::getAffineDimExpr(rank, context);
   llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
   loops.push_back(IteratorType::reduction);
+  // The window's length comes from an operand without contents.
   Tensor extent = Emitter::wrap(e.empty(x.dtype, {size}), x.dtype);
   Tensor zero = e.zeros(x.dtype, x.shape);
   Tensor sum = e.generic(x.dtype, x.shape,

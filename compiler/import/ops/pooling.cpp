@@ -27,6 +27,7 @@ absl::StatusOr<Window> poolWindow(Node& n) {
   TESSERA_ASSIGN_OR_RETURN(const bool ceil_mode, n.flag("ceil_mode", false));
   const Shape& shape = n.in(0).shape;
   TESSERA_ASSIGN_OR_RETURN(Window window, readWindow(n, {shape.begin() + 2, shape.end()}, kernel, ceil_mode));
+  // Checks the padded input as well, because it is materialized.
   Shape padded = shape, output = {shape[0], shape[1]};
   for (size_t d = 0; d < rank; ++d) padded[2 + d] += window.low[d] + window.high[d];
   output.insert(output.end(), window.output.begin(), window.output.end());
@@ -48,6 +49,7 @@ Tensor poolGeneric(Emitter& e, const Tensor& x, const Window& window, Value init
   auto dim = [&](unsigned position) { return mlir::getAffineDimExpr(position, context); };
   llvm::SmallVector<AffineExpr> in = {dim(0), dim(1)}, kernel, out = {dim(0), dim(1)};
   for (unsigned d = 0; d < s; ++d) {
+    // A kernel's step moves by its dilation, a result's step by its stride.
     in.push_back(dim(2 + d) * window.strides[d] + dim(2 + s + d) * window.dilations[d]);
     kernel.push_back(dim(2 + s + d));
     out.push_back(dim(2 + d));
@@ -98,6 +100,7 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
       AffineMap::get(rank, 0, out, context), loops, &none, [&](const Scalars& sc, ValueRange v) -> Value {
         namespace arith = mlir::arith;
         auto constant = [&](int64_t value) { return arith::ConstantIndexOp::create(sc.b, sc.loc, value).getResult(); };
+        // Searches the window again for elements equal to the maximum; padding is skipped.
         auto loop = [&](unsigned d) { return mlir::linalg::IndexOp::create(sc.b, sc.loc, d).getResult(); };
         llvm::SmallVector<Value> at = {loop(0), loop(1)};
         Value inside = sc.as(v1::DATA_TYPE_BOOL).integer(1);
@@ -107,6 +110,7 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
               arith::MulIOp::create(sc.b, sc.loc, loop(2 + static_cast<unsigned>(s) + d),
                                     constant(window.dilations[d])));
           place = arith::SubIOp::create(sc.b, sc.loc, place, constant(window.low[d]));
+          // The position may be in the padding before the input.
           Value valid = arith::CmpIOp::create(sc.b, sc.loc, arith::CmpIPredicate::ult, place,
                                               constant(x.shape[2 + d]));  // compared as unsigned: a negative position
                                                                           // is large
@@ -114,6 +118,7 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
           at.push_back(sc.select(valid, place, constant(0)));
         }
         Value element = mlir::tensor::ExtractOp::create(sc.b, sc.loc, source, at);
+        // ONNX numbers elements through the whole input, batch and channels included.
         Value position = arith::AddIOp::create(sc.b, sc.loc,
                                                arith::MulIOp::create(sc.b, sc.loc, at[0], constant(x.shape[1])), at[1]);
         for (unsigned d = 0; d < s; ++d) {
@@ -124,10 +129,12 @@ Tensor maximumPositions(Emitter& e, const Tensor& x, const Tensor& maxima, const
         const Scalars wide = sc.as(v1::DATA_TYPE_I64);
         const Scalars real = sc.as(x.dtype);
         Value greatest = real.compare(Relation::kEqual, element, v[1]);
+        // A window with a NaN has the maximum NaN, which equals nothing.
         if (isFloat(x.dtype)) {
           greatest = sc.logicalOr(greatest, sc.logicalNot(real.compare(Relation::kEqual, element, element)));
         }
         Value hit = sc.logicalAnd(inside, greatest);
+        // The first of several equal elements counts.
         return wide.min(v[2], wide.select(hit, number, wide.highest()));
       });
 }
@@ -140,6 +147,8 @@ Tensor columnMajor(Emitter& e, const Tensor& x, const Tensor& positions) {
   return e.generic(v1::DATA_TYPE_I64, positions.shape, {{positions, all}}, all, loops, nullptr,
                    [&](const Scalars& any, ValueRange v) -> Value {
                      const Scalars s = any.as(v1::DATA_TYPE_I64);
+                     // Takes the position apart from the last dimension to the first, and puts it together in the
+                     // opposite order.
                      Value rest = v[0], within = s.integer(0);
                      for (auto d = static_cast<int64_t>(x.shape.size()) - 1; d >= 2; --d) {
                        Value extent = s.integer(x.shape[d]);
@@ -156,13 +165,16 @@ Results lowerMaxPool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool column_major, n.flag("storage_order", false));
   TESSERA_ASSIGN_OR_RETURN(Window window, poolWindow(n));
   Tensor x = n.in(0);
+  // A position would number elements of the tensor's bounds instead of its run-time size.
   if (n.wants(1) && x.extents.size() > x.extents.count(0)) {
     return refuseExtents(n, "positions are those of the whole input");
   }
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
                            windowExtents(n, e, x, window, [](const Scalars& s) { return s.lowest(); }));
+  // Padding never wins.
   const Value lowest = e.scalars(x.dtype).lowest();
   const Tensor padded = padSpatial(e, x, window, lowest);
+  // linalg has named operations for two dimensions of floats, which kernels recognize.
   Tensor maxima =
       window.rank() == 2 && isFloat(x.dtype)
           ? poolNamed<mlir::linalg::PoolingNchwMaxOp>(e, padded, window, lowest)
@@ -199,6 +211,7 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
       }
       along.push_back(static_cast<double>(inside));
     }
+    // The counts of a window are the product of those along each dimension.
     for (double outer : counts) {
       for (double inner : along) next.push_back(outer * inner);
     }
@@ -214,6 +227,7 @@ absl::StatusOr<Tensor> liveCounts(Node& n, Emitter& e, Window window, const std:
   const Tensor& x = n.in(0);
   Shape shape = x.shape;
   shape[0] = shape[1] = 1;
+  // With counted padding, the ones cover it as well.
   for (size_t d = 0; d < window.rank() && count_pads; ++d) {
     shape[2 + d] += window.low[d] + declared_high[d];
     window.high[d] -= declared_high[d];
@@ -224,6 +238,7 @@ absl::StatusOr<Tensor> liveCounts(Node& n, Emitter& e, Window window, const std:
   for (const auto& [dim, extent] : x.extents) {
     if (dim < 2) continue;
     ones.extents[dim] = extent;
+    // Elements that do not exist in this run must not count.
     if (!count_pads) continue;
     const auto d = static_cast<size_t>(dim) - 2;
     setExtent(ones, dim, scaledExtent(e, extentOf(x, dim), 1, window.low[d] + declared_high[d]));
@@ -256,6 +271,7 @@ Results lowerAveragePool(Node& n, Emitter& e) {
   const bool rounded_up = live && declared_window.rule == Window::Rule::kCeil;
   const bool uniform =
       count_pads ? declared == declared_window.high && !rounded_up : !declared_window.padded() && !live;
+  // All windows have the same number of elements.
   if (uniform) {
     const auto count = static_cast<double>(elementCount(window.kernel));
     Tensor result = e.elementwise(x.dtype, {sum},

@@ -133,6 +133,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
   }
   TESSERA_ASSIGN_OR_RETURN(layer.activations, readActivations(n, functions, layer.directions));
 
+  // All inputs and their shapes in ONNX's order; absent ones are skipped.
   const int64_t d = layer.directions, h = layer.hidden, b = layer.batch;
   const Shape state = layer.batch_first ? Shape{b, d, h} : Shape{d, b, h};
   const Shape w = quantized ? Shape{d, x[2], gates * h} : Shape{d, gates * h, x[2]};
@@ -142,6 +143,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
   for (int i = 1; i < std::min<int>(n.numInputs(), std::size(expected)); ++i) {
     if (!n.has(i)) continue;
     v1::DataType type = i == 4 ? v1::DATA_TYPE_I32 : n.in(0).dtype;
+    // Quantized weights have a type of their own, whose scales are checked below.
     if (quantized && i <= 2) type = n.in(i).dtype;
     if (n.in(i).shape == expected[i] && n.in(i).dtype == type) continue;
     return n.invalid(absl::StrCat("input '", kNames[i], "' does not fit"),
@@ -159,6 +161,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
     TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 1, 8));
     TESSERA_RETURN_IF_ERROR(checkQuantization(n, layer, 2, 10));
   }
+  // The largest intermediate results: the projected inputs, and the outputs of all steps.
   TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, b, gates * h}, n.in(0).dtype));
   TESSERA_RETURN_IF_ERROR(n.checkResult({layer.steps, d, b, h}, n.in(0).dtype));
   return layer;
@@ -192,10 +195,13 @@ State maskedStep(Emitter& e, const Direction& direction, const Tensor& lengths, 
 absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, const Direction& direction, bool backwards,
                                    const Tensor& projected, const Tensor& lengths, State& state, Step step) {
   LoopRequest request{.most = layer.steps, .carried = {state.h}, .scanned = {projected}};
+  // Four gates mean an LSTM, the only layer with a cell state.
   if (layer.gates == 4) request.carried.push_back(state.c);
+  // A backward layer reads and writes its steps from the last to the first.
   request.scanned_reversed = {backwards};
   request.stacked_reversed = {backwards};
   const auto build = [&](Emitter& body, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
+    // The step's position in the sequence, to compare with the sequence's length.
     const Tensor t = body.elementwise(v1::DATA_TYPE_I32, {given.iteration}, [&](const Scalars& s, ValueRange v) {
       const Scalars count = s.as(v1::DATA_TYPE_I32);
       Value i = s.cast(v[0], v1::DATA_TYPE_I32);

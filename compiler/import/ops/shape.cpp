@@ -31,6 +31,7 @@ absl::StatusOr<std::optional<std::vector<int64_t>>> listOperand(Node& n, const s
 Results lowerSqueeze(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(auto given, listOperand(n, "axes", 1, 13));
+  // An empty list of axes counts as none.
   if (given && given->empty()) given.reset();  // as in ONNX Runtime: all axes of size 1
   std::vector<bool> drop(x.shape.size(), false);
   if (given) {
@@ -45,6 +46,7 @@ Results lowerSqueeze(Node& n, Emitter& e) {
     }
   }
   Shape shape;
+  // Dimensions behind a dropped one move to the front, and extents with them.
   std::map<int64_t, mlir::Value> extents;
   for (size_t d = 0; d < drop.size(); ++d) {
     auto extent = x.extents.find(static_cast<int64_t>(d));
@@ -69,6 +71,7 @@ Results lowerUnsqueeze(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, rank, "axes"));
   Shape shape(rank, 0);
   for (int64_t axis : axes) shape[axis] = 1;
+  // Dimensions that exist fill the gaps between new ones in order.
   int64_t next = 0;
   std::map<int64_t, mlir::Value> extents;
   for (int64_t d = 0; d < rank; ++d) {
@@ -109,6 +112,7 @@ Results lowerConcat(Node& n, Emitter& e) {
   shape[axis] = 0;
   for (const Tensor& part : n.inputs()) {
     Shape rest = part.shape;
+    // All dimensions except the joined one must agree.
     if (part.rank() == first.rank()) rest[axis] = first.shape[axis];
     if (rest != first.shape || part.dtype != first.dtype) {
       return n.invalid(
@@ -122,6 +126,7 @@ Results lowerConcat(Node& n, Emitter& e) {
   if (n.numInputs() == 1) return {{first}};
   const Tensor& last = n.in(n.numInputs() - 1);
   Tensor beside = last;
+  // Run-time sizes beside the axis must agree, too.
   beside.extents.erase(axis);
   for (int i = 0; i + 1 < n.numInputs(); ++i) {
     Tensor other = n.in(i);
@@ -149,6 +154,7 @@ Results lowerExpand(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(*shape, x.dtype));
   Tensor result = e.broadcast(x, *shape);
   result.extents.clear();
+  // Extents of the input stay if the new shape asks for 1 or the same size.
   for (const auto& [dim, extent] : x.extents) {
     const int64_t from_last = x.rank() - dim;
     const auto given = static_cast<int64_t>(wanted.size()) - from_last;
@@ -158,6 +164,7 @@ Results lowerExpand(Node& n, Emitter& e) {
     }
     result.extents[result.rank() - from_last] = extent;
   }
+  // Extents of the new shape apply where the input has 1 or nothing.
   for (size_t i = 0; i < wanted.size(); ++i) {
     const int64_t dim = result.rank() - static_cast<int64_t>(wanted.size() - i);
     const int64_t from = dim - (result.rank() - x.rank());

@@ -27,6 +27,7 @@ class Tabulator {
 
   absl::StatusOr<TreeTable> run() {
     slot_of_branch_.assign(ensemble_.branches.size(), -1);
+    // Breadth first: the first steps of all rows read neighbouring nodes.
     for (const TreePlace& root : ensemble_.roots) {
       table_.roots.push_back(add());
       waiting_.emplace(table_.roots.back(), root);
@@ -37,6 +38,7 @@ class Tabulator {
         if (table_.keys.size() > kMostNodes) return absl::InvalidArgumentError("the trees have too many nodes");
       }
     }
+    // Copies are made at the end, when their originals have their children.
     for (const auto& [slot, original] : copies_) {
       table_.keys[slot] = table_.keys[original];
       table_.children[slot] = table_.children[original];
@@ -57,6 +59,7 @@ class Tabulator {
     return first;
   }
 
+  // x < split is x <= the number below split, so one comparison serves all modes.
   double below(double split) const {
     if (!single_) return std::nextafter(split, -kInfinity);
     return std::nextafter(static_cast<float>(split), -std::numeric_limits<float>::infinity());
@@ -65,6 +68,7 @@ class Tabulator {
   StepFunction stepsOf(const TreeBranch& branch) const {
     const bool missing = branch.missing_is_true;
     const double split = branch.split;
+    // A split at infinity holds for every number, and NaN takes the second outcome.
     auto always = [&](bool outcome) {
       return StepFunction{.splits = {kInfinity}, .outcomes = {outcome, missing}, .missing = missing};
     };
@@ -95,6 +99,7 @@ class Tabulator {
   /// Returns `inside` where x is one of `members`.
   StepFunction among(std::vector<double> members, bool inside, bool missing) const {
     StepFunction steps{.splits = {}, .outcomes = {!inside}, .missing = missing};
+    // Each member is a step up and a step down: outcomes alternate between outside and inside.
     std::erase_if(members, [](double value) { return std::isnan(value); });
     std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
@@ -117,11 +122,13 @@ class Tabulator {
   }
 
   absl::Status fill(int64_t slot, const TreePlace& place) {
+    // A leaf is its own child: a walk that arrives early stays there.
     if (place.leaf) {
       table_.children[slot] = slot;
       table_.leaves[slot] = place.index;
       return absl::OkStatus();
     }
+    // A shared branch could make the table exponentially large.
     if (slot_of_branch_[place.index] >= 0) {
       return absl::InvalidArgumentError(absl::StrCat("branch ", place.index, " is reached twice"));
     }
@@ -138,6 +145,7 @@ class Tabulator {
   void search(int64_t slot, const TreeBranch& branch, const StepFunction& steps, size_t first, size_t last,
               int64_t (&slots)[2]) {
     const size_t middle = (first + last) / 2;  // x <= splits[middle - 1] means an outcome before `middle`
+    // NaN walks with the first half if its outcome is there, because the comparison decides for the halves only.
     const auto missing = std::find(steps.outcomes.begin() + first, steps.outcomes.begin() + middle, steps.missing);
     const bool missing_first = missing != steps.outcomes.begin() + middle;
     table_.keys[slot] = 2 * branch.feature + (missing_first ? 1 : 0);
@@ -152,6 +160,7 @@ class Tabulator {
       }
       const bool outcome = steps.outcomes[bounds[side]];
       const TreePlace& place = outcome ? branch.when_true : branch.when_false;
+      // Several ranges of a member test lead to the same subtree, which must not be built twice.
       if (slots[outcome] >= 0 && !place.leaf) {
         copies_.emplace_back(child + side, slots[outcome]);
       } else {

@@ -64,6 +64,8 @@ struct Samples {
 Samples samplesOf(Emitter& e, const Tensor& x, bool missing_first) {
   const int64_t features = x.shape[1];
   Tensor all = x;
+  // A comparison with NaN is false, so it takes the second child. Features whose NaN takes the first child read a copy
+  // in which NaN is -infinity.
   if (missing_first) {
     const Tensor known = e.elementwise(x.dtype, {x}, [](const Scalars& s, ValueRange v) {
       return s.select(s.compare(Relation::kNotEqual, v[0], v[0]), s.lowest(), v[0]);
@@ -71,6 +73,7 @@ Samples samplesOf(Emitter& e, const Tensor& x, bool missing_first) {
     all = e.concat({x, known}, 1);
   }
   const int64_t columns = all.shape[1];
+  // Leaves read the column of -infinity: the comparison with their split holds, and they step to themselves.
   return {e.pad(all, {0, 0}, {0, 1}, e.scalars(x.dtype).lowest()), missing_first ? features : 0, columns};
 }
 
@@ -83,18 +86,21 @@ class Walk {
       : e_(e), samples_(e.value(samples.rows)), real_(samples.rows.dtype) {
     const auto nodes = static_cast<int64_t>(table.keys.size());
     column_bits_ = std::bit_width(static_cast<uint64_t>(samples.lowest));
+    // Positions and columns that fit 32 bits halve the table, which then stays in a nearer cache.
     const bool narrow = std::bit_width(static_cast<uint64_t>(2 * nodes)) + column_bits_ < 32;
     word_ = narrow ? kI32 : kI64;
     together_ = narrow && real_ == v1::DATA_TYPE_F32;
     stride_ = together_ ? 2 : 1;
     std::vector<int64_t> words;
     std::vector<double> splits;
+    // Children of a node are neighbours, so that one position describes both.
     for (int64_t i = 0; i < nodes; ++i) {
       const bool leaf = table.children[i] == i;
       const int64_t column = leaf ? samples.lowest : table.keys[i] / 2 + (table.keys[i] % 2) * samples.missing_first;
       words.push_back(table.children[i] * stride_ << column_bits_ | column);
       const double split = leaf ? results[table.leaves[i]] : table.splits[i];
       if (together_) {
+        // f32 splits lie behind their words, so that one cache line has both.
         words.push_back(std::bit_cast<int32_t>(static_cast<float>(split)));
       } else {
         splits.push_back(split);
@@ -115,12 +121,14 @@ class Walk {
     const Value mask = word.integer((int64_t{1} << column_bits_) - 1), bits = word.integer(column_bits_);
     const Value first = index(s, 0), second = index(s, stride_);
     for (int64_t step = 0; step < steps; ++step) {
+      // All walks take a step before the next step: their loads are independent and overlap.
       for (Value& node : nodes) {
         const Value packed = e_.extract(word, words_, {node});
         const Value column = cast(s, arith::AndIOp::create(s.b, s.loc, packed, mask));
         const Value children = cast(s, arith::ShRUIOp::create(s.b, s.loc, packed, bits));
         const Value value = e_.extract(real, samples_, {row, column});
         const Value below = real.compare(Relation::kLessOrEqual, value, split(s, node));
+        // A select instead of a branch: a processor cannot predict which child is next.
         node = arith::AddIOp::create(s.b, s.loc, children, arith::SelectOp::create(s.b, s.loc, below, first, second));
       }
     }
@@ -154,6 +162,7 @@ Tensor firstSteps(Emitter& e, const Walk& walk, int64_t rows, int64_t& depth) {
   const int64_t trees = state.shape[0];
   const llvm::SmallVector<IteratorType> loops(2, IteratorType::parallel);
   while (depth > kSteps) {
+    // The first pass reads the roots, which all rows share; later passes read the previous state.
     const AffineMap from = state.rank() == 1 ? mapOf(e, 2, {1}) : mapOf(e, 2, {0, 1});
     state = e.generic(kI32, {rows, trees}, {{state, from}}, mapOf(e, 2, {0, 1}), loops, nullptr,
                       [&](const Scalars& s, ValueRange v) -> Value {
@@ -186,6 +195,7 @@ Tensor scoreOne(Emitter& e, const Walk& walk, const Tensor& init, int64_t depth,
                    [&](const Scalars& s, ValueRange v) {
                      const Scalars real = s.as(init.dtype);
                      const Value row = mlir::linalg::IndexOp::create(s.b, s.loc, 0);
+                     // A group of walks starts together, each in its tree.
                      const Value group =
                          arith::MulIOp::create(s.b, s.loc, mlir::linalg::IndexOp::create(s.b, s.loc, 1).getResult(),
                                                Walk::index(s, together));
@@ -197,7 +207,10 @@ Tensor scoreOne(Emitter& e, const Walk& walk, const Tensor& init, int64_t depth,
                        nodes.push_back(Walk::cast(s, e.extract(s, nodes_before, place)));
                      }
                      walk.steps(s, row, depth, nodes);
+                     // A finished walk stands at a leaf, whose split field is the result.
                      for (Value& node : nodes) node = walk.split(s, node);
+                     // Combines pairwise: a tree of additions has a shorter chain of dependences than a sum from left
+                     // to right.
                      for (size_t count = nodes.size(); count > 1; count /= 2) {
                        for (size_t i = 0; i < count / 2; ++i) {
                          nodes[i] = combined(real, aggregate, nodes[2 * i], nodes[2 * i + 1]);
@@ -214,6 +227,7 @@ Tensor scoreMany(Emitter& e, const Walk& walk, int64_t rows, int64_t depth, cons
   const int64_t trees = state.shape.back();
   const llvm::SmallVector<IteratorType> parallel(2, IteratorType::parallel);
   const AffineMap from = state.rank() == 1 ? mapOf(e, 2, {1}) : mapOf(e, 2, {0, 1});
+  // First finds the number of the leaf for every row and tree, then adds up the leaves' weights per target.
   const Tensor leaves =
       e.generic(kI32, {rows, trees}, {{state, from}}, mapOf(e, 2, {0, 1}), parallel, nullptr,
                 [&](const Scalars& s, ValueRange v) -> Value {
@@ -237,10 +251,12 @@ Tensor scoreMany(Emitter& e, const Walk& walk, int64_t rows, int64_t depth, cons
 std::vector<std::vector<TreePlace>> blocksOf(const TreeEnsemble& ensemble, const TreeTable& table, bool many_rows) {
   std::vector<size_t> order(ensemble.roots.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  // Trees of similar depth share a block, because all walks of a block take as many steps as its deepest tree.
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return std::pair(table.depths[a], a) < std::pair(table.depths[b], b); });
   const auto nodes = static_cast<int64_t>(table.keys.size());
   const size_t blocks = many_rows ? std::clamp<size_t>(nodes / kBlockNodes, 1, kMostBlocks) : 1;
+  // All blocks have as many trees, up to rounding.
   const size_t most = (order.size() + blocks - 1) / blocks;
   std::vector<std::vector<TreePlace>> result;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -288,6 +304,7 @@ absl::StatusOr<Tensor> scoreTarget(Emitter& e, const Samples& samples, TreeEnsem
   const int64_t rows = samples.rows.shape[0];
   const v1::DataType dtype = samples.rows.dtype;
   const bool single = dtype == v1::DATA_TYPE_F32;
+  // The first table only measures depths and sizes; every block then gets its own.
   TESSERA_ASSIGN_OR_RETURN(const TreeTable all, tabulateTrees(ensemble, single));
   const auto blocks = blocksOf(ensemble, all, rows >= kManyRows);
   // Neutral trees fill up the last group of interleaved walks.
@@ -296,6 +313,7 @@ absl::StatusOr<Tensor> scoreTarget(Emitter& e, const Samples& samples, TreeEnsem
   Tensor score = e.filled(e.scalars(dtype).constant(how.neutral), dtype, {rows});
   for (const std::vector<TreePlace>& roots : blocks) {
     ensemble.roots = roots;
+    // A group interleaves several walks, so the number of trees is rounded up to whole groups.
     const int64_t together = walksTogether(all.depth);
     ensemble.roots.resize(roundUp(static_cast<int64_t>(roots.size()), together),
                           {true, static_cast<int64_t>(ensemble.leaves.size()) - 1});
@@ -330,12 +348,14 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
     return absl::InvalidArgumentError("the trees have too many leaves for several targets");
   }
   TESSERA_ASSIGN_OR_RETURN(TreeTable table, tabulateTrees(ensemble, single));
+  // Looks whether any branch needs the copy of the samples without NaN; keys of leaves do not matter.
   bool missing_first = false;
   for (size_t i = 0; i < table.keys.size(); ++i) {
     missing_first |= table.children[i] != static_cast<int64_t>(i) && table.keys[i] % 2 == 1;
   }
   const Samples samples = samplesOf(e, x, missing_first);
   Tensor scores;
+  // If every tree has one target, each target is scored with its own trees, and scores need no table of weights.
   if (const auto only = targets <= kMostParts ? onlyTargets(ensemble) : std::nullopt; only) {
     std::vector<Tensor> parts;
     for (int64_t target = 0; target < targets; ++target) {
@@ -358,6 +378,7 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
     scores = scoreMany(e, Walk(e, table, samples, numbers), rows, table.depth, weights, targets, neutral, aggregate,
                        x.dtype);
   }
+  // Averages divide; minima and maxima give 0 where no tree has a weight.
   if (aggregate == Aggregate::kSum) return scores;
   return e.elementwise(x.dtype, {scores}, [&](const Scalars& s, ValueRange v) {
     if (!extreme) return s.div(v[0], s.constant(static_cast<double>(ensemble.roots.size())));

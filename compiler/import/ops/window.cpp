@@ -74,12 +74,14 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
     int64_t low = auto_pad == "NOTSET" ? pads[d] : 0;
     int64_t high = auto_pad == "NOTSET" ? pads[rank + d] : 0;
     int64_t output = 0, declared_high = 0;
+    // SAME derives the padding from the number of results, one for each started stride.
     if (same) {
       output = (spatial[d] + stride - 1) / stride;
       const int64_t total = std::max<int64_t>((output - 1) * stride + extent - spatial[d], 0);
       low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       declared_high = high = total - low;
     } else {
+      // Explicit padding derives the number of results from the room for the window.
       const int64_t room = spatial[d] + low + high - extent, rounded_up = ceil_mode ? stride - 1 : 0;
       if (room + rounded_up < 0) {
         const auto [before, after] = misfit(extent, d, low + high);
@@ -92,6 +94,7 @@ absl::StatusOr<Window> readWindow(Node& n, std::vector<int64_t> spatial, std::ve
       // A window that would start in the padding after the input is dropped.
       if (ceil_mode && (output - 1) * stride >= spatial[d] + low) --output;
       declared_high = high;
+      // Rounding up may need padding that the model does not declare.
       if (ceil_mode) high = std::max(high, (output - 1) * stride + extent - spatial[d] - low);
     }
     window.low.push_back(low);
@@ -116,6 +119,7 @@ mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
     return e.elementwise(v1::DATA_TYPE_I64, {extent},
                          [&](const Scalars& s, mlir::ValueRange v) -> mlir::Value { return compute(s, v[0]); });
   };
+  // Computed in each run, as SAME's padding depends on the size itself.
   const auto outputs = [&](const Scalars& s, mlir::Value size) {
     return s.div(s.add(size, s.integer(stride - 1)), s.integer(stride));
   };
@@ -127,9 +131,11 @@ mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
   padding.low = of_extent([&](const Scalars& s, mlir::Value size) {
     return s.div(s.add(s.sub(padded(s, size), size), s.integer(upper ? 0 : 1)), s.integer(2));
   });
+  // The bound's padded size is not always the greatest: the shape must fit either.
   padding.most = std::max(x.shape[dim], (window.output[d] - 1) * stride + reach);
   const mlir::Value result = of_extent(outputs).value;
   x = paddedLive(e, x, dim, padding, neutral);
+  // The tensor is padded now, so the window has no padding left.
   window.low[d] = window.high[d] = window.declared_high[d] = 0;
   return result;
 }
@@ -143,12 +149,14 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
   const std::vector<int64_t> reach = windowExtent(window);
   const std::map<int64_t, mlir::Value> given = x.extents;
   for (const auto& [dim, extent] : given) {
+    // Each image of a batch is on its own.
     if (dim == 0) extents[dim] = extent;
     if (dim == 0) continue;
     if (dim == 1) return refuseExtent(n, 0, dim, "elements along it are combined");
     const size_t d = static_cast<size_t>(dim) - 2;
     const int64_t stride = window.strides[d], room = window.low[d] + window.declared_high[d] - reach[d];
     const bool rounded_up = window.rule == Window::Rule::kCeil && stride > 1;
+    // With stride 1 or a given padding the padding is the same at all sizes.
     if (stride > 1 && window.rule != Window::Rule::kGiven && !rounded_up) {
       extents[dim] = padSame(e, x, dim, window, neutral);
       continue;
@@ -156,6 +164,7 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
     // Padding starts at the run-time end. Also, a kernel may combine used windows with unused neighbours (Winograd), so
     // an infinity beyond the extent would spoil used results.
     if (window.high[d] > 0 || rounded_up || (reach[d] > 1 && stride == 1)) x = masked(e, x, dim, neutral);
+    // Without this shortcut an unchanged extent would become a new value, which no later comparison recognizes.
     const bool kept = stride == 1 && room == -1;
     const Tensor image = extentOf(x, dim);
     extents[dim] = kept ? extent : e.elementwise(v1::DATA_TYPE_I64, {image}, [&](const Scalars& s, mlir::ValueRange v) {
@@ -171,6 +180,7 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
                                       return s.max(count, s.integer(0));
                                     }).value;
     if (kept) continue;
+    // Sizes for which no window fits are refused, not computed as empty.
     const auto [before, after] = misfit(reach[d], d, window.low[d] + window.declared_high[d]);
     n.mustLeaveSome(image, extents[dim], before, after);
   }
