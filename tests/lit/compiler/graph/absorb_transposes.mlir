@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-absorb-transposes -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-absorb-transposes -canonicalize | FileCheck %s
 
 // The product reads heads in the layout of the projection, [rows, heads, depth], and writes the merged layout.
 // CHECK-DAG: #[[LEFT:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>

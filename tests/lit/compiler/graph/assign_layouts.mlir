@@ -1,5 +1,5 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-assign-layouts -canonicalize | FileCheck %s
-// RUN: tessera-opt %s -split-input-file -tessera-generalize "-tessera-assign-layouts=lanes=8" -canonicalize | FileCheck %s --check-prefix=AVX2
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-assign-layouts -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops "-tessera-assign-layouts=lanes=8" -canonicalize | FileCheck %s --check-prefix=AVX2
 
 // Three input channels are read unchanged. Between the convolutions channels are in blocks of 16 without transforms,
 // and the filters are [K/k, C/c, kh, kw, c, k]. The result returns to the caller's layout.

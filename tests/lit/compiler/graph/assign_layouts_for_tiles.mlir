@@ -1,6 +1,6 @@
 // A tile sums 64 neighbours, so byte activations have blocks of 64 channels instead of the vector's number of sums.
-// RUN: tessera-opt %s -tessera-generalize -tessera-assign-layouts-for-tiles | FileCheck %s --check-prefix=TILES
-// RUN: tessera-opt %s -tessera-generalize -tessera-assign-layouts=lanes=16 | FileCheck %s --check-prefix=VECTORS
+// RUN: tessera-opt %s -tessera-generalize-named-ops -tessera-assign-layouts=target=sapphirerapids | FileCheck %s --check-prefix=TILES
+// RUN: tessera-opt %s -tessera-generalize-named-ops -tessera-assign-layouts=lanes=16 | FileCheck %s --check-prefix=VECTORS
 
 // TILES-LABEL: func.func @bottleneck
 // TILES: linalg.generic {{.*}} outs({{.*}} : tensor<1x4x28x28x64xi8>)

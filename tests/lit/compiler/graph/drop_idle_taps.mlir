@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-drop-idle-taps -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-drop-idle-taps -canonicalize | FileCheck %s
 
 // Rows are eight apart in an image of six: the first and the last tap are always in the padding. Columns two apart are
 // all used.

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-eliminate-duplicates | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-eliminate-duplicates | FileCheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 

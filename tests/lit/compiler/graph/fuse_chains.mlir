@@ -1,5 +1,5 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="operations=1024" | FileCheck %s
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="operations=1" | FileCheck %s --check-prefix=SLOW
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-fuse-chains="operations=1024" | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-fuse-chains="operations=1" | FileCheck %s --check-prefix=SLOW
 
 // The hidden layer is large compared with the arithmetic: rows of the second product read rows of the first.
 // CHECK: fuse-chain taken: {{[0-9]+}} slices in L2 take {{[0-9.]+}} us {{.*}}, one after another {{[0-9.]+}} us

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-interleave-products -tessera-fold-constants -tessera-fuse-chains="operations=64" | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-interleave-bytes=target=znver4 -tessera-interleave-halves=target=znver4 -tessera-fold-constants -tessera-fuse-chains="operations=64" | FileCheck %s
 
 // Both products of a bf16 attention form one chain, which interleaves values where it reads them, one head a slice.
 // Passes over the rows of several heads would go through L2.

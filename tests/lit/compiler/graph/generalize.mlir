@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops | FileCheck %s
 
 // CHECK-LABEL: @product
 // CHECK: linalg.generic

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-hoist-elementwise -canonicalize -cse | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-hoist-elementwise -canonicalize -cse | FileCheck %s
 
 // A pixel shuffle of a convolution's result: a factor and a comparison move before it; the channels' factors are
 // repeated for its phases.

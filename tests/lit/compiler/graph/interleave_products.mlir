@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-interleave-products | FileCheck %s --check-prefix=GROUPS
+// RUN: tessera-opt %s -split-input-file -tessera-interleave-bytes=target=znver4 -tessera-interleave-halves=target=znver4 | FileCheck %s --check-prefix=GROUPS
 // RUN: tessera-opt %s -split-input-file -tessera-multiply-exactly-in-single | FileCheck %s --check-prefix=SINGLE
 
 // Four neighbours along the reduction are adjacent in the weights.

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fold-constants -tessera-keep-busy-taps -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-fold-constants -tessera-keep-busy-taps -canonicalize | FileCheck %s
 
 // The phases of a transposed convolution with a kernel of 3 and a stride of 2 along a row: 64 outputs of one tap, 64 of
 // both.

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -cse -tessera-merge-products -canonicalize -cse | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -cse -tessera-merge-products -canonicalize -cse | FileCheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-narrow-products -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-narrow-products=target=cascadelake -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
 
 // Zero points of activations become sums of weights, which are constants: 3 * (1 + 2), 3 * (3 - 4).
 // CHECK-LABEL: func @activations

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-narrow-products-for-tiles -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-narrow-products=target=sapphirerapids -tessera-fold-constants -tessera-remove-dead-code -canonicalize | FileCheck %s
 
 // Tiles accept all signs: no sign bits are flipped if half of a tile is filled.
 // CHECK-LABEL: func @half_a_tile

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-outline-groups | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-outline-groups | FileCheck %s
 
 // A product's group includes the elementwise operations at the same points. A slice becomes part of the reader, whose
 // argument is the whole tensor.

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-pack-matmuls -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-pack-matmuls -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @panels
 // CHECK: ins({{.*}} : tensor<5x17xf32>, tensor<3x17x32xf32>) outs({{.*}} : tensor<5x3x32xf32>)

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-share-pads -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-share-pads -canonicalize | FileCheck %s
 
 // The other reader reads a slice of the padded tensor, so that the producer writes only there.
 // CHECK-LABEL: @also_read

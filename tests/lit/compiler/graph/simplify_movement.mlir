@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-simplify-movement -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-simplify-movement -canonicalize | FileCheck %s
 
 // CHECK-LABEL: @there_and_back
 // CHECK-NOT: linalg.generic

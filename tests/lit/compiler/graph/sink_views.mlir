@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-sink-views | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-sink-views | FileCheck %s
 
 // The bias reads the product at the product's own points; the view comes last.
 // CHECK-LABEL: @behind

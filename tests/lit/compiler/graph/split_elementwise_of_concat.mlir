@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-split-elementwise-of-concat -canonicalize | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-split-elementwise-of-concat -canonicalize | FileCheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>

@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-split-sums -canonicalize -cse | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-split-sums=cores=8 -canonicalize -cse | FileCheck %s
 
 // The sum of a long vector: a part for each of eight cores, then the sum of the parts.
 // CHECK-LABEL: @sum

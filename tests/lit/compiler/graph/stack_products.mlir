@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -cse -tessera-stack-products -canonicalize -cse | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -cse -tessera-stack-products -canonicalize -cse | FileCheck %s
 
 // The three steps of a recurrent network, two rows each: one product of six rows.
 // CHECK-LABEL: @steps

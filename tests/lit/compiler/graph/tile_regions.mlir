@@ -1,4 +1,4 @@
-// RUN: tessera-opt %s -split-input-file -tessera-generalize -tessera-fuse-chains="near=262144" | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-generalize-named-ops -tessera-fuse-chains="near=262144" | FileCheck %s
 
 // Normalized rows and a thin product: little arithmetic, and more data than the core's cache holds. Slice by slice the
 // rows never leave it.

@@ -1,5 +1,5 @@
-// RUN: tessera-opt %s -split-input-file -tessera-widen-products-avx2 | FileCheck %s
-// RUN: tessera-opt %s -split-input-file -tessera-widen-products-avx2 -tessera-interleave-products | FileCheck %s --check-prefix=PAIRS
+// RUN: tessera-opt %s -split-input-file -tessera-widen-products=target=haswell | FileCheck %s
+// RUN: tessera-opt %s -split-input-file -tessera-widen-products=target=haswell -tessera-interleave-bytes=target=znver4 -tessera-interleave-halves=target=znver4 | FileCheck %s --check-prefix=PAIRS
 
 // Weights with many wide pairs: both operands become 16 bits, and the padding moves after the conversion.
 // CHECK-LABEL: func @wide_weights

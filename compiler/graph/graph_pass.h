@@ -1,0 +1,64 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/fusion/decision.h"
+#include "compiler/graph/choices.h"
+#include "compiler/graph/constants/folded_memory.h"
+#include "compiler/ir/canonicalizer.h"
+#include "compiler/ir/imported_model.h"
+#include "compiler/target/chip.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+/// The passes of this room, each declared once: the pipeline of planGraph() (pipeline.h), `tessera-opt` and the
+/// checking mode (compiler/verification) name them by this table.
+namespace tessera::compiler {
+
+/// What a pass reads and changes besides the function. Lives as long as one function is rewritten.
+struct PassState {
+  mlir::func::FuncOp main;
+  const Chip& chip;
+  Canonicalizer& canonicalizer;
+  const ImportedModel* model = nullptr;           ///< null: no dimension is a range
+  std::vector<Weight>* weights = nullptr;         ///< of the function's weight arguments; null: their bytes are unknown
+  const std::vector<v1::Choice>* pins = nullptr;  ///< null: none
+  FoldedMemory memory = {};                       ///< for folded weights
+  bool prepare_weights = false;                   ///< whether weights may be left to the first run
+  bool compute_derived =
+      false;  ///< whether the bytes of derived weights are needed after each pass (an observer reads them)
+  fusion::Merging merging = fusion::Merging::kWhereItPays;
+
+  GraphChoices choices = {};                 ///< pins, and the choices of the passes so far
+  std::vector<v1::Decision> decisions = {};  ///< of the passes so far, in their order
+  int layout_transforms_before = 0;          ///< see GraphReport
+  int layout_transforms = 0;
+};
+
+struct GraphPass {
+  /// Properties, ORed.
+  enum Needs : unsigned {
+    kNothing = 0,
+    kStaticShapes = 1,  ///< the pipeline skips the pass where a dimension is a range
+    kChip = 2,          ///< it decides by the chip's figures or instructions
+    kWeights = 4,       ///< it changes nothing without the bytes of weights
+    kUncounted = 8,     ///< reports do not count its changes
+    kRounds = 16,       ///< it changes results as requested: later passes are checked against the graph it leaves
+  };
+
+  const char* name;      ///< `tessera-opt` has it as "tessera-NAME"
+  const char* reported;  ///< in GraphReport.rewrites and in messages of the checking mode
+  const char* summary;   ///< one line
+  unsigned needs;
+  /// Returns the number of changes. Errors end planning.
+  absl::StatusOr<int> (*run)(PassState& state);
+};
+
+std::span<const GraphPass> graphPasses();
+
+/// The pass of that name; CHECK-fails where there is none.
+const GraphPass& graphPass(std::string_view name);
+
+}  // namespace tessera::compiler
