@@ -12,3 +12,5 @@ build = lit_config.params["build"]
 config.test_exec_root = os.path.join(build, "lit")
 # FileCheck and not come from LLVM, our own tools from the build.
 config.environment["PATH"] = os.pathsep.join([os.path.join(build, "bin"), "/usr/lib/llvm-22/bin", os.environ["PATH"]])
+config.substitutions.append(("%python", "/usr/bin/python3"))
+config.excludes = ["Inputs"]
