@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/log/absl_check.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
@@ -41,6 +40,7 @@
 #include "compiler/graph/rewrites/wide_splits.h"
 #include "compiler/graph/winograd/whole_blocks.h"
 #include "compiler/graph/winograd/winograd.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -230,7 +230,7 @@ std::span<const GraphPass> graphPasses() { return kPasses; }
 
 const GraphPass& graphPass(std::string_view name) {
   const auto* found = std::ranges::find(kPasses, name, &GraphPass::name);
-  ABSL_CHECK(found != std::end(kPasses)) << name;
+  if (found == std::end(kPasses)) llvm::report_fatal_error(llvm::Twine("no graph pass is named ") + name);
   return *found;
 }
 

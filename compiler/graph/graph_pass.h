@@ -58,7 +58,7 @@ struct GraphPass {
 
 std::span<const GraphPass> graphPasses();
 
-/// The pass of that name; CHECK-fails where there is none.
+/// Returns the pass of that name; ends the process if there is none.
 const GraphPass& graphPass(std::string_view name);
 
 }  // namespace tessera::compiler
