@@ -65,6 +65,7 @@ absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
   whole.clear_problems();
   std::map<std::string, size_t> having;  // variants with a problem
   const auto identityOf = [](const v1::Failure& problem) { return problem.node() + "\n" + problem.message(); };
+  // A problem may occur several times in one variant, but counts once.
   for (const v1::CheckReport& report : reports) {
     std::set<std::string> of_variant;
     for (const v1::Failure& problem : report.problems())
@@ -75,6 +76,7 @@ absl::StatusOr<v1::CheckReport> check(const PlanRequest& request) {
     for (v1::Failure& problem : *reports[v].mutable_problems()) {
       const std::string identity_of_problem = identityOf(problem);
       if (!told.insert(identity_of_problem).second) continue;
+      // A problem that all variants have needs no variant's name.
       if (having[identity_of_problem] < reports.size())
         problem.set_message(absl::StrCat("variant ", variants[v].text(), ": ", problem.message()));
       *whole.add_problems() = std::move(problem);
@@ -94,6 +96,7 @@ absl::StatusOr<v1::Explanation> explain(const PlanRequest& request) {
   explanation.mutable_operators()->Assign(planned.operators.begin(), planned.operators.end());
   *explanation.mutable_after() = viewPlan(planned.plan);
   *explanation.mutable_plan() = std::move(planned.plan);
+  // The IR is large, and an explanation shows summaries.
   for (v1::Workload& workload : *explanation.mutable_plan()->mutable_workloads()) workload.clear_ir();
   return explanation;
 }

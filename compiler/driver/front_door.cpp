@@ -25,6 +25,7 @@ absl::StatusOr<ImportedModel> importModel(mlir::MLIRContext& context, const Plan
                                           const Bindings& bindings, const std::string& first_bytes) {
   const ImportOptions options = importOptions(request, bindings);
   const v1::ModelFormat format = formatOf(request, first_bytes);
+  // Only ONNX models may have shapes that depend on an input's value, so only there a fixed input has a meaning.
   if (format != v1::ONNX && !options.fixed_inputs.empty()) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);

@@ -18,6 +18,7 @@ namespace tessera::compiler {
 
 v1::ModelFormat formatOf(std::string_view first_bytes) {
   const size_t start = first_bytes.find_first_not_of(" \t\r\n");
+  // An ONNX file may consist of anything; protobuf has no signature, so it is what no other format claims.
   if (start == first_bytes.npos) return v1::ONNX;
   const std::string_view text = first_bytes.substr(start);
   // The first words of a module that MLIR prints: aliases, a comment, or an operation.

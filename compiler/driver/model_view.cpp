@@ -53,6 +53,7 @@ v1::GraphView viewNodes(const ImportedModel& model) {
     node->set_op(printable(recorded.op_type));
     int64_t bytes = 0;
     for (const v1::TensorSpec& input : recorded.inputs) {
+      // An input without maker is a weight, which the view shows by bytes only.
       bytes += bytesOf(input);
       if (auto maker = makers.find(input.name()); maker != makers.end()) {
         addEdge(view, maker->second, node->id(), input);
@@ -62,6 +63,7 @@ v1::GraphView viewNodes(const ImportedModel& model) {
       bytes += bytesOf(output);
       makers[output.name()] = node->id();
     }
+    // Folded nodes became no operations and cost nothing.
     if (recorded.became.empty()) continue;
     node->set_bytes(bytes);
     int64_t flops = 0;

@@ -82,6 +82,7 @@ absl::StatusOr<std::vector<GraphChoices::Refused>> refusedSlices(const PlannedGr
     const absl::Status status = schedules.of(*workload).status();
     if (status.ok()) continue;
     const auto choices = graph.fused.find(workload->hash());
+    // A group that the user pinned, or that no choice made, cannot be taken back.
     if (choices == graph.fused.end() || schedules.isPinned(*workload)) return inWorkload(*workload, status);
     for (const v1::Choice& choice : choices->second)
       refused.push_back({choice, std::string(failureOf(status).message())});
@@ -99,6 +100,7 @@ void sayWhatIsLost(double part, v1::GraphReport& report) {
 
 /// Names the variant in a failure, if there are several.
 absl::Status inVariant(const Bindings& bindings, int variants, const absl::Status& status) {
+  // With one variant its name would tell nothing.
   if (variants == 1) return status;
   v1::Failure failure = failureOf(status);
   failure.set_message(absl::StrCat("variant ", bindings.text(), ": ", failure.message()));
@@ -109,6 +111,7 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
 /// variant's size, if the model works there. `failed` is a position in `variants`, which are in ascending order.
 std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
                          const std::string& first_bytes) {
+  // Later variants have larger sizes: a model that needs, say, an image larger than its windows works there.
   for (size_t v = failed + 1; v < variants.size(); ++v) {
     const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
     if (!importModel(workbench->context, request, variants[v], first_bytes).ok()) continue;
@@ -146,6 +149,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 
   // Each variant is imported and planned separately; the merger then shares their common parts.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
+  // One place decides all schedules, so that equal workloads of different variants are planned once.
   VariantMerger merger;
   Schedules schedules(target, request.spec, request.pins, request.steps);
   std::vector<v1::Decision> left_out;  // suggestions that were dropped to plan a variant
@@ -157,6 +161,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
     absl::StatusOr<ImportedModel> model = importModel(workbench->context, request, bindings, identity.first_bytes);
     if (!model.ok()) {
+      // Failures that another size may avoid get a hint with that size.
       v1::Failure failure = failureOf(inVariant(bindings, count, model.status()));
       const auto index = static_cast<size_t>(&bindings - variants.data());
       const bool by_size =
@@ -181,6 +186,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     if (request.spec.options().verify()) check.emplace();
     GraphOptions options{.winograd = optimized,
                          .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
+                         // Without code generation nobody can run slices, so nothing is fused.
                          .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
                          .canonicalizer = &workbench->canonicalizer,
@@ -198,6 +204,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
     options.finished = request.finished;
     absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
+    // A suggestion that does not fit is left out and the variant planned again; a pin that does not fit is an error.
     if (!graph.ok()) {
       suggested = options.pins;
       if (request.spec.pin_use() == v1::SUGGESTIONS && leaveOut(graph.status(), *suggested, left_out)) continue;
@@ -217,6 +224,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     report(progress, "import", merger.plan().variants_size() + 1, count,
            count == 1 ? nodes : absl::StrCat(bindings.text(), ": ", nodes));
     ++next;
+    // Later variants start from the request's choices again.
     suggested.reset();
     left_out.clear();
   }
@@ -228,6 +236,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   // 3. Loops: a schedule for each distinct workload.
   const int total = result.plan.workloads_size();
   std::vector<const v1::Workload*> workloads;
+  // Schedules need code generation; a description does not.
   for (const v1::Workload& workload : result.plan.workloads())
     if (coded.ok()) workloads.push_back(&workload);
   schedules.decideAll(workloads, [&](int done, int open, const v1::Workload& workload) {

@@ -72,6 +72,7 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
     Bindings& bindings = variants.emplace_back(shared);
     TESSERA_RETURN_IF_ERROR(bind(specialization, bindings));
   }
+  // Without specializations the shared bindings are the only variant.
   if (variants.empty()) variants.push_back(std::move(shared));
   // A range counts with its bound.
   const auto sizes = [](const Bindings& bindings) {
@@ -79,6 +80,7 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
     for (auto& [name, size] : all) size = std::abs(size);
     return all;
   };
+  // Ascending sizes: a run takes the first variant that is large enough, so smaller ones come first.
   std::sort(variants.begin(), variants.end(), [&](const Bindings& a, const Bindings& b) {
     const auto of_a = sizes(a), of_b = sizes(b);
     return of_a != of_b ? of_a < of_b : a < b;
@@ -92,10 +94,12 @@ std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants,
   std::map<std::string, int64_t> least;
   for (const auto& [name, size] : variant.dimensions) {
     if (size >= 0) continue;
+    // A range begins at 1 unless a smaller range of the same dimension covers the sizes below.
     int64_t& sizes = least.emplace(name, 1).first->second;
     for (const Bindings& other : variants) {
       const auto smaller = other.dimensions.find(name);
       if (smaller == other.dimensions.end() || smaller->second >= 0 || smaller->second <= size) continue;
+      // Only a variant that differs in nothing else takes over these sizes.
       Bindings same = other;
       same.dimensions[name] = size;
       if (same == variant) sizes = std::max(sizes, 1 - smaller->second);

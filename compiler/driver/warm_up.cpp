@@ -78,6 +78,7 @@ std::string model() {
 }
 
 absl::Status planModel(const v1::Target& target) {
+  // A file in memory: planning reads models by path, and a warm-up must not touch the disk.
   const int file = memfd_create("warm_up.onnx", MFD_CLOEXEC);
   const std::string bytes = model();
   absl::Status status = absl::OkStatus();

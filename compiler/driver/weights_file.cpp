@@ -21,6 +21,7 @@ absl::Status cannotWrite(const std::string& path) { return ioFailure("cannot wri
 absl::Status writeAt(int fd, std::string_view bytes, int64_t offset, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), offset);
+    // A signal interrupted the call before it wrote anything.
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return cannotWrite(path);
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -53,6 +54,7 @@ absl::Status writeAll(int fd, std::vector<PlannedGraph::PlacedWeight>& weights, 
       end = offset + std::min(bytes, done + kPiece);
       if (written && end - told >= kPiece) written(told = end);
     }
+    // Releases each weight once it is written, so that memory shrinks while the file grows.
     end = offset + bytes;
     weight.bytes = {};
     weight.owner.reset();

@@ -63,6 +63,7 @@ Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::v
   for (int index : order) {
     const int64_t size = alignUp(lifetimes[index].bytes);
     neighbours.clear();
+    // Only buffers that live at the same time and have a place restrict this one.
     for (int other : all[index])
       if (placed[other]) neighbours.push_back(other);
     std::sort(neighbours.begin(), neighbours.end(),
@@ -70,6 +71,7 @@ Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::v
     int64_t top = 0;
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
+    // Walks through the gaps between neighbours from the bottom up.
     for (int other : neighbours) {
       const int64_t gap = placement.offsets[other] - top;
       if (gap >= size && (wanted == Gap::kTightest ? gap < best_gap : best_offset < 0)) {
@@ -78,6 +80,7 @@ Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<std::v
       }
       top = std::max(top, placement.offsets[other] + alignUp(lifetimes[other].bytes));
     }
+    // Without a gap the buffer goes above all neighbours.
     const int64_t offset = best_offset >= 0 ? best_offset : top;
     placement.offsets[index] = offset;
     placement.bytes = std::max(placement.bytes, offset + size);
@@ -99,6 +102,7 @@ Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
   };
   const auto release = [&](int64_t offset, int64_t bytes) {
     if (bytes == 0) return;
+    // Merges the gap with its neighbours on both sides, so that large buffers fit again.
     auto next = free.lower_bound(offset);
     if (next != free.end() && offset + bytes == next->first) {
       bytes += next->second;
@@ -115,6 +119,7 @@ Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
   };
   for (int index : inOrderOfStart(lifetimes)) {
     const Lifetime& lifetime = lifetimes[index];
+    // Buffers that died before this step become gaps.
     while (!alive.empty() && alive.begin()->first < lifetime.first) {
       const int dead = alive.begin()->second;
       alive.erase(alive.begin());
@@ -122,6 +127,7 @@ Placement placeInOrder(const std::vector<Lifetime>& lifetimes) {
     }
     const int64_t size = alignUp(lifetime.bytes);
     int64_t offset = placement.bytes;
+    // The smallest gap that fits leaves large gaps for large buffers.
     if (const auto fits = by_size.lower_bound({size, 0}); fits != by_size.end()) {
       offset = fits->second;
     } else if (!free.empty() && free.rbegin()->first + free.rbegin()->second == placement.bytes) {
@@ -144,6 +150,7 @@ int64_t peakLive(const std::vector<Lifetime>& lifetimes) {
   for (const Lifetime& lifetime : lifetimes) last_step = std::max(last_step, lifetime.last);
   std::vector<int64_t> change(last_step + 2, 0);
   for (const Lifetime& lifetime : lifetimes) {
+    // Adds up sizes at first steps and takes them off after last steps: the running sum is what is alive.
     change[lifetime.first] += alignUp(lifetime.bytes);
     change[lifetime.last + 1] -= alignUp(lifetime.bytes);
   }
@@ -170,6 +177,7 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
   Arena arena;
   if (lifetimes.empty()) return arena;
   arena.peak_live_bytes = peakLive(lifetimes);
+  // Too many overlapping pairs: a faster placement, which may use more memory.
   const auto neighbours = neighboursOf(lifetimes, kMostPairs);
   if (!neighbours) {
     Placement placement = placeInOrder(lifetimes);
@@ -177,6 +185,7 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
     arena.offsets = std::move(placement.offsets);
     return arena;
   }
+  // Large buffers first: small ones fit into what is left.
   const auto by_size = orderBy(lifetimes, [](const Lifetime& each) { return -each.bytes; });
   if (packing == Packing::kOnce) {
     Placement placement = place(lifetimes, *neighbours, by_size, Gap::kLowest);
@@ -188,6 +197,7 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
       lifetimes, [](const Lifetime& each) { return std::pair<int64_t, int64_t>(each.first - each.last, -each.bytes); });
   const auto by_start = orderBy(lifetimes, [](const Lifetime& each) { return each.first; });
   arena.bytes = std::numeric_limits<int64_t>::max();
+  // No order is best for all models, and each takes little time: the smallest arena wins.
   for (const std::vector<int>* order : {&by_size, &by_length, &by_start}) {
     Placement placement = place(lifetimes, *neighbours, *order, Gap::kTightest);
     if (placement.bytes >= arena.bytes) continue;

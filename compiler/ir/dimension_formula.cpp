@@ -28,13 +28,16 @@ struct Fraction {
   }
   bool divide(int64_t by) { return !__builtin_mul_overflow(below, by, &below); }
   bool add(Fraction other, bool subtract) {
+    // The least difference subtracts the greatest number.
     if (subtract) other = {-other.greatest, -other.least, other.below};
+    // Brings both to the least common denominator; every multiplication may overflow.
     const int64_t both = std::gcd(below, other.below), own = below / both;
     return multiply(other.below / both) && other.multiply(own) && divide(other.below / both) &&
            !__builtin_add_overflow(least, other.least, &least) &&
            !__builtin_add_overflow(greatest, other.greatest, &greatest);
   }
   bool multiply(const Fraction& other) {
+    // Signs may differ, so any corner may be the least product.
     std::array<int64_t, 4> products{};
     if (__builtin_mul_overflow(least, other.least, products.data()) ||
         __builtin_mul_overflow(least, other.greatest, &products[1]) ||
@@ -57,10 +60,12 @@ struct Fraction {
 template <typename SizeOf>
 std::optional<Fraction> evaluate(const std::vector<DimensionFormula::Step>& steps, const SizeOf& size_of) {
   using Kind = DimensionFormula::Kind;
+  // An array on the stack: a run evaluates formulas and must not allocate.
   std::array<Fraction, DimensionFormula::kMostDepth> stack;
   size_t depth = 0;  // parse() checked the bound
   for (const DimensionFormula::Step& step : steps) {
     const bool pops = step.kind == Kind::kAdd || step.kind == Kind::kSubtract || step.kind == Kind::kMultiply;
+    // Steps are in postfix order: numbers and dimensions push, operations combine the last entries.
     if (step.kind == Kind::kNumber || step.kind == Kind::kDimension) {
       stack[depth++] = step.kind == Kind::kNumber ? Fraction{step.number, step.number, 1}
                                                   : size_of(static_cast<size_t>(step.number));
@@ -98,6 +103,7 @@ class DimensionFormula::Parser {
 
   bool parse() {
     skip();
+    // A formula needs an operation and a dimension: a number alone is a size, a name alone a dimension.
     return sum(0) && text_.empty() && steps_.size() > 1 &&
            std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.kind == Kind::kDimension; });
   }
@@ -114,6 +120,7 @@ class DimensionFormula::Parser {
     return true;
   }
   bool push(Kind kind, int64_t number = 0) {
+    // Tracks how many entries the evaluation will need, and limits them here once.
     if (kind == Kind::kNumber || kind == Kind::kDimension) ++depth_;
     if (kind == Kind::kAdd || kind == Kind::kSubtract || kind == Kind::kMultiply) --depth_;
     steps_.push_back({kind, number});
@@ -145,6 +152,7 @@ class DimensionFormula::Parser {
   bool operand(size_t nesting) {
     if (nesting == kMostDepth) return false;
     if (accept("(")) return sum(nesting + 1) && accept(")");
+    // -x is 0 - x.
     if (accept("-")) return push(Kind::kNumber, 0) && operand(nesting + 1) && push(Kind::kSubtract);
     int64_t value = 0;
     if (!text_.empty() && isDigit(text_.front())) return number(value) && push(Kind::kNumber, value);
@@ -164,6 +172,7 @@ class DimensionFormula::Parser {
       value = 10 * value + (text_.front() - '0');
       if (value > kGreatestNumber) return false;
     }
+    // "2x" is neither a number nor a name.
     const bool ends = text_.empty() || !isOfName(text_.front());
     const bool any = text_.size() < before.size();
     skip();

@@ -29,6 +29,7 @@ Rule ruleOf(mlir::Operation* op) {
       .Case([](arith::OrIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a | b); }; })
       .Case([](arith::XOrIOp) -> Rule { return [](int64_t a, int64_t b) { return std::optional(a ^ b); }; })
       .Case([](arith::DivSIOp) -> Rule {
+        // A divisor of 0 or less makes the series unknown; the importer's divisions never have one.
         return [](int64_t a, int64_t b) { return b > 0 ? std::optional(a / b) : std::nullopt; };
       })
       .Case([](arith::RemSIOp) -> Rule {
@@ -82,6 +83,7 @@ std::optional<Series> constantOf(mlir::Attribute attribute, int64_t element) {
 /// Combines series of the same range, or constants, elementwise.
 template <typename Of>
 std::optional<Series> together(std::initializer_list<const Series*> parts, Of of) {
+  // Constants fit every range, but two different ranges have no common series.
   Series result;
   size_t length = 1;
   for (const Series* part : parts) {
@@ -118,6 +120,7 @@ ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main, 
     : model_(model), upto_(upto) {
   size_t input = 0;
   for (mlir::BlockArgument argument : main.getArguments()) {
+    // Weights come between inputs; only inputs count here.
     if (main.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
     if (input == model.inputs.size()) return;
     const v1::TensorSpec& spec = model.inputs[input++];
@@ -128,6 +131,7 @@ ExtentSeries::ExtentSeries(const ImportedModel& model, mlir::func::FuncOp main, 
 }
 
 std::optional<Series> ExtentSeries::of(Value value, int64_t element) {
+  // A tensor of one element has no position to choose.
   if (isOneInteger(value.getType()) && mlir::isa<mlir::RankedTensorType>(value.getType())) element = kAll;
   if (element == kAll ? !isOneInteger(value.getType()) : !isShort(value.getType())) return std::nullopt;
   if (const auto known = known_.find({value, element}); known != known_.end()) return known->second;
@@ -139,11 +143,13 @@ std::optional<Series> ExtentSeries::of(Value value, int64_t element) {
 std::optional<Series> ExtentSeries::ofArgument(mlir::BlockArgument argument, int64_t element) {
   if (const auto count = counts_.find(argument); count != counts_.end()) {
     Series series{count->second, {}};
+    // A range that is too long has no series of values; only sums of products describe it.
     const int64_t last = std::min(most(series.dimension), upto_);
     if (last <= kLongest)
       for (int64_t n = 0; n <= last; ++n) series.at.push_back(n);
     return series;
   }
+  // The argument of an operation's body stands for an element of the operand.
   auto op = mlir::dyn_cast<mlir::linalg::LinalgOp>(argument.getOwner()->getParentOp());
   if (!op || argument.getArgNumber() >= static_cast<unsigned>(op.getNumDpsInputs())) return std::nullopt;
   const Value operand = op->getOperand(argument.getArgNumber());
@@ -155,12 +161,14 @@ std::optional<Series> ExtentSeries::ofArgument(mlir::BlockArgument argument, int
 std::optional<Series> ExtentSeries::ofSlice(mlir::Operation* op, int64_t element) {
   if (auto part = mlir::dyn_cast<tensor::ExtractSliceOp>(op)) {
     if (part.getSourceType().getRank() != 1 || part.isDynamicOffset(0) || part.isDynamicStride(0)) return std::nullopt;
+    // A part of a short list: its elements stand at offset + index * stride.
     return of(part.getSource(), part.getStaticOffset(0) + std::max<int64_t>(element, 0) * part.getStaticStride(0));
   }
   auto put = mlir::cast<tensor::InsertSliceOp>(op);
   if (element == kAll || put.getDestType().getRank() != 1 || put.getSourceType().getRank() != 1 ||
       put.isDynamicOffset(0) || put.isDynamicStride(0) || put.getStaticStride(0) != 1)
     return std::nullopt;
+  // The element comes from what was put in, or from the destination.
   const int64_t place = element - put.getStaticOffset(0);
   if (place >= 0 && place < put.getSourceType().getDimSize(0)) return of(put.getSource(), place);
   return of(put.getDest(), element);
@@ -177,6 +185,7 @@ std::optional<Series> ExtentSeries::computed(Value value, int64_t element) {
     return of(op->getOperand(0), element);
   if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op)) {
     const unsigned result = mlir::cast<mlir::OpResult>(value).getResultNumber();
+    // A reduction mixes elements.
     if (generic.getNumReductionLoops() > 0 || (element != kAll && generic.getNumLoops() != 1)) return std::nullopt;
     return of(generic.getBody()->getTerminator()->getOperand(result), element);
   }
@@ -213,10 +222,12 @@ std::optional<Series> ExtentSeries::ofSelect(mlir::Operation* op, int64_t elemen
              b = of(op->getOperand(2), element);
   if (!a || !b) return std::nullopt;
   if (condition) {
+    // Selects at every size, if the condition is known there.
     auto exact = together({&*condition, &*a, &*b},
                           [&](auto at) { return std::optional<int64_t>(at(*condition) != 0 ? at(*a) : at(*b)); });
     if (exact) return exact;
   }
+  // Either side may be chosen, so the greater one bounds both.
   return a->sum.empty() && b->sum.empty() ? std::nullopt : greaterOf(*a, *b);
 }
 
@@ -231,12 +242,14 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
     return greatest(table.getBody()->getTerminator()->getOperand(result.getResultNumber()));
   }
   mlir::Operation* op = value.getDefiningOp();
+  // An index is below the extent of its loop.
   if (auto index = mlir::dyn_cast<mlir::linalg::IndexOp>(op)) {
     auto around = mlir::dyn_cast<mlir::linalg::LinalgOp>(op->getParentOp());
     if (!around) return std::nullopt;
     return Series{-1, {around.getStaticLoopRanges()[index.getDim()] - 1}};
   }
   if (mlir::isa<arith::IndexCastOp>(op)) return greatest(op->getOperand(0));
+  // A remainder is below its divisor.
   if (mlir::isa<arith::RemSIOp>(op)) {
     std::optional<Series> divisor = of(op->getOperand(1));
     if (divisor && !divisor->sum.empty()) return divisor;
@@ -247,10 +260,12 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
     }
     return divisor;
   }
+  // Each of these grows with its operands, so the greatest operands give the greatest result.
   if (!mlir::isa<arith::MinSIOp, arith::MaxSIOp, arith::AddIOp, arith::SubIOp, arith::SelectOp>(op))
     return std::nullopt;
   const unsigned first = mlir::isa<arith::SelectOp>(op) ? 1 : 0;
   const bool subtracts = mlir::isa<arith::SubIOp>(op), least = mlir::isa<arith::MinSIOp>(op);
+  // What is subtracted must be exact, as its greatest value would give the least difference.
   const std::optional<Series> a = greatest(op->getOperand(first));
   const std::optional<Series> b = subtracts ? of(op->getOperand(1)) : greatest(op->getOperand(first + 1));
   if (a && b) {
@@ -264,6 +279,7 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
     if (!least) return greaterOf(*a, *b);
   }
   if (!least) return std::nullopt;
+  // A minimum is at most either operand: prefers one that follows a range.
   return a && (a->dimension >= 0 || !a->sum.empty() || !b) ? a : b;
 }
 

@@ -33,6 +33,7 @@ Bounds between(std::initializer_list<double> values) {
 
 Bounds sum(const Bounds& a, const Bounds& b) {
   const double lo = a.lo + b.lo, hi = a.hi + b.hi;
+  // Infinity minus infinity may be anything.
   return {std::isnan(lo) ? -kInfinity : lo, std::isnan(hi) ? kInfinity : hi};
 }
 
@@ -71,6 +72,7 @@ std::optional<bool> compared(arith::CmpIPredicate predicate, const Bounds& a, co
     case P::eq:
     case P::ne: {
       std::optional<bool> same;
+      // Intervals that do not overlap differ; equal points are the same.
       if (a.hi < b.lo || b.hi < a.lo) same = false;
       if (a.lo == a.hi && b.lo == b.hi && a.lo == b.lo) same = true;
       return predicate == P::eq ? same : negated(same);
@@ -127,10 +129,12 @@ class Evaluation {
         .Case<arith::SubFOp>([&](auto) { return sum(bounds(0), negative(bounds(1))); })
         .Case<arith::MulFOp>([&](auto) {
           const Bounds a = bounds(0), b = bounds(1);
+          // The extremes of a product are at the corners.
           return between({a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi});
         })
         .Case<arith::DivFOp>([&](auto) {
           const Bounds a = bounds(0), b = bounds(1);
+          // A divisor that may be 0 gives anything.
           return b.lo == b.hi && b.lo != 0 ? between({a.lo / b.lo, a.hi / b.lo}) : Bounds{};
         })
         .Case<mlir::math::TanhOp>([&](auto) { return Bounds{-1, 1}; })
@@ -169,6 +173,7 @@ class Evaluation {
         })
         .Case([&](arith::SelectOp) {
           const Bounds condition = bounds(0);
+          // A known condition leaves one side only.
           if (condition.lo == 1) return bounds(1);
           if (condition.hi == 0) return bounds(2);
           const Bounds a = bounds(1), b = bounds(2);

@@ -33,6 +33,7 @@ std::optional<Series> asSum(const Series& series) {
 
 std::optional<RangeProduct> multiplied(const RangeProduct& a, const RangeProduct& b) {
   RangeProduct result = a;
+  // Limits all factors, so that later products fit the 128 bits of sumAt().
   if (a.times != 0 && b.times > kMostTimes / a.times) return std::nullopt;
   if (b.parts > kMostTimes / a.parts) return std::nullopt;
   result.times *= b.times;
@@ -40,6 +41,7 @@ std::optional<RangeProduct> multiplied(const RangeProduct& a, const RangeProduct
   const int64_t common = std::max<int64_t>(std::gcd(result.times, result.parts), 1);
   result.times /= common;
   result.parts /= common;
+  // Factors of one dimension multiply size by size; several dimensions stay apart.
   for (const auto& [dimension, factor] : b.factors) {
     const auto [known, fresh] = result.factors.try_emplace(dimension, factor);
     for (size_t n = 0; !fresh && n < factor.size(); ++n) {
@@ -54,6 +56,7 @@ std::optional<RangeProduct> multiplied(const RangeProduct& a, const RangeProduct
 /// dividend is not.
 std::optional<RangeProduct> divided(const RangeProduct& a, const RangeProduct& by, bool& is_exact) {
   if (by.times == 0) return std::nullopt;
+  // Dividing by times / parts multiplies by parts / times.
   RangeProduct inverse;
   inverse.times = by.parts;
   inverse.parts = by.times;
@@ -64,6 +67,7 @@ std::optional<RangeProduct> divided(const RangeProduct& a, const RangeProduct& b
     std::vector<int64_t>& own = found->second;
     for (size_t n = 0; n < factor.size(); ++n) {
       if (factor[n] == 0 && own[n] != 0) return std::nullopt;
+      // The dividend is 0 there as well, and stays 0.
       if (factor[n] == 0) continue;
       is_exact &= own[n] % factor[n] == 0;
       own[n] = (own[n] + factor[n] - 1) / factor[n];
@@ -76,6 +80,7 @@ std::optional<Series> sumOf(const Series& a, const Series& b) {
   Series result = a;
   result.is_exact &= b.is_exact;
   for (const RangeProduct& product : b.sum)
+    // Products that are 0 add nothing.
     if (product.times != 0) result.sum.push_back(product);
   return result.sum.size() > kMostProducts ? std::nullopt : std::optional(std::move(result));
 }
@@ -86,6 +91,7 @@ std::optional<Series> greaterOf(const Series& a, const Series& b) {
   std::optional<Series> x = asSum(a), y = asSum(b);
   if (!x || !y) return std::nullopt;
   const bool is_nothing = x->sum.size() == 1 && x->sum[0].times == 0;
+  // A sum of both is at least the greater one, as nothing is negative.
   std::optional<Series> both = x->sum == y->sum ? x : is_nothing ? y : sumOf(*x, *y);
   if (both) both->is_exact = false;
   return both;
@@ -104,6 +110,7 @@ std::optional<Series> ofSeveral(mlir::Operation* op, const Series& a, const Seri
   if (mlir::isa<arith::AddIOp>(op)) return sumOf(*x, *y);
   if (mlir::isa<arith::MaxSIOp>(op)) return greaterOf(a, b);
   if (mlir::isa<arith::MinSIOp>(op)) {
+    // Prefers the side that follows a range: the other one is a constant clamp.
     const auto follows = [](const Series& series) {
       return std::any_of(series.sum.begin(), series.sum.end(), [](const auto& each) { return !each.factors.empty(); });
     };
@@ -137,7 +144,9 @@ int64_t sumAt(const Series& series, const std::map<int, int64_t>& counts) {
   for (const RangeProduct& product : series.sum) {
     __int128 value = product.times;
     for (const auto& [dimension, factor] : product.factors)
+      // Saturates far below the limit of 64 bits; such sizes do not fit memory anyway.
       value = std::min(value * factor[static_cast<size_t>(counts.at(dimension))], kMost);
+    // Rounds up: a bound must not be too small.
     sum = std::min(sum + (value + product.parts - 1) / product.parts, kMost);
   }
   return static_cast<int64_t>(sum);

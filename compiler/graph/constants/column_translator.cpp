@@ -41,6 +41,7 @@ int BodyTranslator::columnOf(Value value) {
   auto [it, inserted] = column_of_.try_emplace(value, static_cast<int>(body.columns_.size()));
   if (inserted) {
     Column& column = body.columns_.emplace_back();
+    // 16-bit floats compute in f32 and are rounded after each operation; integers of all widths share 64 bits.
     if (value.getType().isF64()) {
       column.f64.resize(ColumnBody::kColumn);
     } else if (mlir::isa<mlir::FloatType>(value.getType())) {
@@ -81,6 +82,7 @@ bool BodyTranslator::translateFloat(mlir::Operation& op) {
   const int result = columnOf(op.getResult(0));
   const int a = columnOf(op.getOperand(0));
   if (const FloatUnaryRule* rule = findFloatUnary(name)) {
+    // The type is decided now, so that the instruction only loops over a column.
     emit([=, f32 = rule->f32, f64 = rule->f64](std::vector<Column>& c, int64_t count) {
       if (type.isF64()) return f64(c[a].f64.data(), c[result].f64.data(), count);
       f32(c[a].f32.data(), c[result].f32.data(), count);
@@ -121,6 +123,7 @@ bool BodyTranslator::translateCast(mlir::Operation& op) {
     const bool is_unsigned = mlir::isa<mlir::arith::UIToFPOp>(op);
     emit([=](std::vector<Column>& c, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
+        // A bit has the values 0 and 1; as a signed number it is 0 or -1.
         const int64_t value = from.isInteger(1) && !is_unsigned ? -c[a].integer[i] : c[a].integer[i];
         if (to.isF64()) {
           c[result].f64[i] = is_unsigned ? static_cast<double>(zeroExtended(from, value)) : static_cast<double>(value);
@@ -133,6 +136,7 @@ bool BodyTranslator::translateCast(mlir::Operation& op) {
   } else if (mlir::isa<mlir::arith::FPToSIOp, mlir::arith::FPToUIOp>(op)) {
     emit([=](std::vector<Column>& c, int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
+        // Wraps to the width of the result.
         c[result].integer[i] = wrapTo(to, floatToInteger(from.isF64() ? c[a].f64[i] : c[a].f32[i]));
       }
     });
@@ -158,6 +162,7 @@ bool BodyTranslator::translateCast(mlir::Operation& op) {
 bool BodyTranslator::translateOther(mlir::Operation& op) {
   const int result = columnOf(op.getResult(0));
   if (auto index = mlir::dyn_cast<mlir::linalg::IndexOp>(op)) {
+    // The caller fills these columns with the position in each loop.
     body.loops_.emplace_back(index.getDim(), result);
     return true;
   }
@@ -200,6 +205,7 @@ bool BodyTranslator::translateOther(mlir::Operation& op) {
   if (op.getNumOperands() != 2) return false;
   const int b = columnOf(op.getOperand(1));
   const Type type = op.getResult(0).getType();
+  // Sums of bits would have to wrap around.
   if (type.isInteger(1) && !mlir::isa<mlir::arith::AndIOp, mlir::arith::OrIOp, mlir::arith::XOrIOp>(op)) return false;
   if (const IntegerBinaryRule* rule = findIntegerBinary(op.getName().getStringRef())) {
     emit([=, is_unsigned = rule->is_unsigned, apply = rule->apply](std::vector<Column>& c, int64_t count) {
@@ -207,6 +213,7 @@ bool BodyTranslator::translateOther(mlir::Operation& op) {
         int64_t x = c[a].integer[i];
         int64_t y = c[b].integer[i];
         if (is_unsigned) {
+          // Columns hold numbers with a sign, so unsigned rules first drop copies of the sign bit.
           x = static_cast<int64_t>(zeroExtended(type, x));
           y = static_cast<int64_t>(zeroExtended(type, y));
         }
@@ -221,6 +228,7 @@ bool BodyTranslator::translateOther(mlir::Operation& op) {
 bool BodyTranslator::translate(mlir::Operation& op) {
   if (op.getNumResults() != 1 || !isElementSupported(op.getResult(0).getType())) return false;
   if (op.hasTrait<mlir::OpTrait::ConstantLike>()) return defineConstant(op.getResult(0));
+  // Constants outside the body are defined on first use; any other outer value is unknown.
   for (Value operand : op.getOperands()) {
     if (!isElementSupported(operand.getType())) return false;
     if (!column_of_.contains(operand) && !defineConstant(operand)) return false;

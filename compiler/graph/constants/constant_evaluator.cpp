@@ -42,6 +42,7 @@ StridedAccess accessOf(mlir::AffineMap map, llvm::ArrayRef<int64_t> shape) {
     for (auto [result, stride] : llvm::zip_equal(map.compose(point), strides)) offset += result * stride;
     return offset;
   };
+  // A linear map is known by its value at the origin and by its steps along each loop.
   llvm::SmallVector<int64_t> point(map.getNumDims(), 0);
   StridedAccess access{offsetAt(point), {}};
   for (unsigned d = 0; d < map.getNumDims(); ++d) {
@@ -203,10 +204,12 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
 DenseValue filled(Value result, const char* element) {
   char* data = nullptr;
   DenseValue value = makeDense(shapeOf(result), widthOf(result), &data);
+  // Fresh memory is zero already.
   if (std::all_of(element, element + value.width, [](char byte) { return byte == 0; })) return value;
   const int64_t bytes = value.bytes();
   if (bytes == 0) return value;
   std::memcpy(data, element, value.width);
+  // Doubles the filled part with each copy.
   for (int64_t done = value.width; done < bytes; done += std::min(done, bytes - done))
     std::memcpy(data + done, data, std::min(done, bytes - done));
   return value;
@@ -240,6 +243,7 @@ std::optional<DenseValue> denseOf(mlir::arith::ConstantOp constant) {
   Value result = constant.getResult();
   const int64_t width = widthOf(result);
   if (width == 0) return std::nullopt;
+  // A splat stores one element for all.
   if (elements.isSplat()) {
     auto scalar = mlir::dyn_cast<mlir::TypedAttr>(elements.getSplatValue<mlir::Attribute>());
     auto bytes = scalarBytes(scalar);
@@ -248,6 +252,7 @@ std::optional<DenseValue> denseOf(mlir::arith::ConstantOp constant) {
   }
   char* data = nullptr;
   DenseValue value = makeDense(shapeOf(result), width, &data);
+  // MLIR packs bits, DenseValue takes a byte for each.
   if (elements.getElementType().isInteger(1)) {
     for (auto [i, bit] : llvm::enumerate(elements.getValues<bool>())) data[i] = bit;
   } else {
@@ -279,6 +284,7 @@ std::optional<DenseValue> computePad(mlir::tensor::PadOp pad, const DenseValue& 
   Value with = pad.getConstantPaddingValue();
   auto element = with ? scalarBytes(mlir::OpFoldResult(with)) : std::nullopt;
   if (!element) return std::nullopt;
+  // Everything is padding first, then the source covers its place.
   DenseValue value = filled(pad.getResult(), element->data());
   llvm::SmallVector<int64_t> unit(value.shape.size(), 1);
   copyStrided(source.shape, value.width, source.data, denseAccess(source.shape), const_cast<char*>(value.data),
@@ -317,6 +323,7 @@ DenseValue computeSlice(mlir::tensor::ExtractSliceOp slice, const DenseValue& so
 DenseValue computeInsert(mlir::tensor::InsertSliceOp insert, const DenseValue& source, const DenseValue& dest) {
   char* data = nullptr;
   DenseValue value = makeDense(dest.shape, dest.width, &data);
+  // The result is a new value: the destination may have other readers.
   std::memcpy(data, dest.data, dest.bytes());
   copyStrided(insert.getStaticSizes(), dest.width, source.data, denseAccess(insert.getStaticSizes()), data,
               boxAccess(dest.shape, insert.getStaticOffsets(), insert.getStaticStrides()));
@@ -330,12 +337,14 @@ bool ConstantEvaluator::hasRule(mlir::Operation* op) {
     auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
     if (!type || !type.hasStaticShape() || denseWidth(type.getElementType()) == 0) return false;
   }
+  // Only slices at known positions have a fixed result.
   if (auto slice = mlir::dyn_cast<mlir::OffsetSizeAndStrideOpInterface>(op)) {
     return mlir::isa<mlir::tensor::ExtractSliceOp, mlir::tensor::InsertSliceOp>(op) && hasStaticSlice(slice);
   }
   if (auto pad = mlir::dyn_cast<mlir::tensor::PadOp>(op)) {
     Value with = pad.getConstantPaddingValue();
     return with && mlir::matchPattern(with, mlir::m_Constant()) &&
+           // Negative padding would crop, which copyStrided() cannot.
            llvm::none_of(pad.getStaticLow(), [](int64_t low) { return low < 0; }) &&
            llvm::none_of(pad.getStaticHigh(), [](int64_t high) { return high < 0; });
   }
@@ -356,6 +365,7 @@ bool ConstantEvaluator::compute(mlir::Operation* op, int64_t& budget) {
   if (!hasRule(op)) return false;
   Operands operands;
   for (Value operand : op->getOperands()) {
+    // Scalars stay in the operation; their entries only keep the order.
     if (!mlir::isa<RankedTensorType>(operand.getType())) {
       operands.emplace_back();
       continue;
@@ -388,6 +398,7 @@ bool ConstantEvaluator::compute(mlir::Operation* op, int64_t& budget) {
   }
   if (single) results.push_back(std::move(*single));
   if (results.size() != op->getNumResults()) return false;
+  // Stored even if only one of several results was asked for.
   for (auto [value, result] : llvm::zip_equal(op->getResults(), results)) {
     computed_[value] = std::move(result);
   }
@@ -397,6 +408,7 @@ bool ConstantEvaluator::compute(mlir::Operation* op, int64_t& budget) {
 std::optional<DenseValue> ConstantEvaluator::evaluate(Value value, int64_t& budget) {
   if (auto it = known_.find(value); it != known_.end()) return it->second;
   if (auto it = computed_.find(value); it != computed_.end()) return it->second;
+  // Derived weights are computed when a reader needs their bytes.
   if (auto it = derived_.find(value); it != derived_.end()) {
     std::optional<DenseValue> derived = tessera::compiler::evaluate(*it->second, budget);
     if (derived) computed_[value] = *derived;

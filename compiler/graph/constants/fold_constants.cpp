@@ -84,6 +84,7 @@ mlir::DenseElementsAttr attributeOf(const DenseValue& value, RankedTensorType ty
     }
     return mlir::DenseElementsAttr::get(type, words);
   }
+  // One element is enough for a splat.
   const bool uniform = isUniform(value);
   return mlir::DenseElementsAttr::getFromRawBuffer(
       type, llvm::ArrayRef<char>(value.data, uniform ? value.width : value.bytes()));
@@ -141,6 +142,7 @@ void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, 
     auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
     if (!index || weights == nullptr) continue;
     const Weight& weight = (*weights)[index.getInt()];
+    // A weight without bytes is derived from others.
     if (weight.derivation && weight.bytes.empty()) {
       evaluator.define(argument, weight.derivation);
       continue;
@@ -164,6 +166,7 @@ std::shared_ptr<const WeightDerivation> largerDerivation(mlir::func::FuncOp main
   if (!derivation || derivation->sources.empty() ||
       !isWorthDeriving(bytesOf(result.getType()), derivation->sourceBytes()))
     return nullptr;
+  // Equal to itself shifted by 8 bytes: all elements are the same.
   for (const Weight& source : derivation->sources) {
     if (source.bytes.size() > 8 && source.bytes.substr(8) == source.bytes.substr(0, source.bytes.size() - 8))
       return nullptr;
@@ -180,6 +183,7 @@ ConstantEvaluator knownWeights(mlir::func::FuncOp main, const std::vector<Weight
 }
 
 bool isKnownAtCompileTime(Value value) {
+  // Views change no bytes.
   while (value.getDefiningOp() && kindOf(value.getDefiningOp()) == OpKind::kView) {
     value = value.getDefiningOp()->getOperand(0);
   }
@@ -219,6 +223,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
   };
   // Collects the foldable operations in program order; results of folded operations count as constants.
   auto collect = [&](llvm::function_ref<bool(mlir::Operation*)> is_folded) {
+    // Without a filter these are all foldable operations; later only those that may be stored.
     constant.clear();
     llvm::SmallVector<mlir::Operation*> found;
     for (mlir::Operation& op : main.getBody().front().without_terminator()) {
@@ -278,6 +283,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
       if (!known || !isNeeded(result) || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
       auto type = mlir::cast<RankedTensorType>(result.getType());
       Value replacement;
+      // A scalar stays in the code, where it can be an immediate operand.
       if (weights == nullptr || known->elements() <= 1 || isUniform(*known)) {
         builder.setInsertionPoint(op);
         replacement = mlir::arith::ConstantOp::create(builder, op->getLoc(), attributeOf(*known, type));
@@ -297,6 +303,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
     }
   }
   int erased = 0;
+  // Backwards, because readers must go before what they read.
   for (mlir::Operation* op : llvm::reverse(foldable)) {
     if (!op->use_empty()) continue;
     op->erase();
@@ -320,6 +327,7 @@ void constantsToWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   int64_t budget = kBudget;
   WeightAppender appender(main, weights);
   for (mlir::arith::ConstantOp constant : constants) {
+    // Copies the elements out of MLIR's context once, as a weight.
     std::optional<DenseValue> known = evaluator.evaluate(constant.getResult(), budget);
     if (!known) continue;
     constant.getResult().replaceAllUsesWith(appender.add(constant.getResult(), *known));

@@ -90,11 +90,13 @@ class ScaleFolder {
 };
 
 bool ScaleFolder::findReader() {
+  // With another reader the unscaled product would still be needed.
   if (!isMultiplyAccumulate(product_) || !product_->hasOneUse()) return false;
   mlir::OpOperand& use = *product_->use_begin();
   reader_ = mlir::dyn_cast<GenericOp>(use.getOwner());
   if (!reader_ || kindOf(reader_) != OpKind::kElementwise || reader_.isDpsInit(&use)) return false;
   operand_ = use.getOperandNumber();
+  // 16-bit products would round the scaled weights.
   auto element = mlir::cast<RankedTensorType>(product_.getResult(0).getType()).getElementType();
   if (!element.isF32() && !element.isF64()) return false;
   // An initial value other than zero would have to be scaled too.
@@ -113,6 +115,7 @@ bool ScaleFolder::findChannel() {
   const AffineMap weights = product_.getIndexingMapsArray()[weight_];
   if (!read.isPermutation() || !weights.isProjectedPermutation()) return false;
   int channel = -1;
+  // All known vectors must vary along the same loop; a single one decides it.
   for (auto [index, value] : llvm::enumerate(reader_.getDpsInputs())) {
     const AffineMap map = reader_.getIndexingMapsArray()[index];
     if (!isKnownAtCompileTime(value) || map.getNumResults() != 1 || !map.isProjectedPermutation()) continue;
@@ -120,6 +123,7 @@ bool ScaleFolder::findChannel() {
     if (channel >= 0 && channel != loop) return false;
     channel = loop;
   }
+  // Without known vectors (only scalars) any loop that indexes the weights will do.
   for (unsigned position = 0; position < read.getNumResults(); ++position) {
     if (channel >= 0 && static_cast<int>(read.getDimPosition(position)) != channel) continue;
     const auto in_weights = weights.getResultPosition(output.getResult(position));
@@ -134,6 +138,7 @@ bool ScaleFolder::findChannel() {
 bool ScaleFolder::isKnown(Value value) {
   if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
     if (argument.getOwner() != reader_.getBody() || argument.getArgNumber() >= reader_.getNumDpsInputs()) return false;
+    // A known vector over the channel.
     const AffineMap map = reader_.getIndexingMapsArray()[argument.getArgNumber()];
     return isKnownAtCompileTime(reader_.getDpsInputs()[argument.getArgNumber()]) && map.getNumResults() == 1 &&
            map.isFunctionOfDim(channel_) && map.isProjectedPermutation();
@@ -141,18 +146,21 @@ bool ScaleFolder::isKnown(Value value) {
   mlir::Operation* op = value.getDefiningOp();
   if (mlir::isa<arith::ConstantOp>(op)) return true;
   if (op->getBlock() != reader_.getBody() || op->getNumOperands() == 0) return false;
+  // Arithmetic on known values is known as well.
   return mlir::isa<arith::ArithDialect, mlir::math::MathDialect>(op->getDialect()) &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return isKnown(operand); });
 }
 
 void ScaleFolder::collectSteps() {
   Value chain = reader_.getBody()->getArgument(operand_);
+  // Follows the product through steps x + c, x * c and the like, as long as nothing else reads it.
   while (chain.hasOneUse()) {
     mlir::Operation* op = *chain.user_begin();
     if (!mlir::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp>(op)) return;
     const bool known_first = op->getOperand(1) == chain;
     Value other = op->getOperand(known_first ? 0 : 1);
     if (op->getOperand(0) == op->getOperand(1) || !isKnown(other)) return;
+    // c / x is not linear.
     if (known_first && mlir::isa<arith::DivFOp>(op)) return;
     steps_.push_back({op, other, known_first});
     chain = op->getResult(0);
@@ -191,6 +199,7 @@ std::pair<Value, Value> ScaleFolder::buildScaleAndShift() {
         }
         Value scale = arith::ConstantOp::create(b, at, b.getFloatAttr(element, 1.0));
         Value shift = arith::ConstantOp::create(b, at, b.getFloatAttr(element, 0.0));
+        // Keeps scale * x + shift equal to the chain of steps so far.
         for (const Step& step : steps_) {
           Value known = cloneKnown(b, step.known, mapping);
           if (mlir::isa<arith::AddFOp>(step.op)) {
@@ -236,6 +245,7 @@ void ScaleFolder::replaceSteps(Value shift) {
   OpBuilder builder(reader_);
   const unsigned inputs = reader_.getNumDpsInputs();
   llvm::SmallVector<Value> operands(reader_.getDpsInputs());
+  // The shift becomes the last input, and the body's arguments stay in order.
   operands.push_back(shift);
   llvm::SmallVector<AffineMap> maps = reader_.getIndexingMapsArray();
   maps.insert(maps.begin() + inputs, AffineMap::get(reader_.getNumLoops(), 0, builder.getAffineDimExpr(channel_)));
@@ -266,6 +276,7 @@ bool ScaleFolder::run() {
   if (steps_.empty() || (steps_.size() == 1 && mlir::isa<arith::AddFOp>(steps_[0].op))) return false;
   auto [scale, shift] = buildScaleAndShift();
   if (!isOrdinary(scale, isOrdinaryFactor) || !isOrdinary(shift, [](double x) { return std::isfinite(x); })) {
+    // Undoes what was built: the product stays as it is.
     mlir::Operation* both = scale.getDefiningOp();
     for (Value result : both->getResults()) evaluator_.forget(result);
     both->erase();

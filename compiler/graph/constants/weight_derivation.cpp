@@ -38,10 +38,12 @@ class Slice {
     if (weight_of_(value)) return arguments_.insert(value), true;
     Operation* op = value.getDefiningOp();
     if (!op) return false;
+    // Counts operations on the way down as well, so that recursion is limited.
     if (operations_.contains(op)) return true;
     if (operations_.size() + visiting_ >= kMostOperations || !isAllowed(op)) return false;
     ++visiting_;
     llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
+    // Bodies may read values from outside.
     mlir::getUsedValuesDefinedAbove(op->getRegions(), read);
     for (Value operand : read)
       if (!add(operand)) return false;
@@ -57,11 +59,13 @@ class Slice {
   static bool isAllowed(Operation* op) {
     if (auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op)) {
       auto elements = mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue());
+      // Large constants are data and would have to be stored with the derivation.
       return !elements || elements.isSplat() || elements.getNumElements() <= kMostConstantElements;
     }
     return (kindOf(op) != OpKind::kOpaque || mlir::isa<mlir::tensor::ConcatOp>(op)) &&
            llvm::all_of(op->getResultTypes(), [](mlir::Type type) {
              auto tensor = mlir::dyn_cast<RankedTensorType>(type);
+             // A preparation's buffers hold neither bits nor index values.
              return !tensor || (!tensor.getElementType().isInteger(1) && !tensor.getElementType().isIndex());
            });
   }

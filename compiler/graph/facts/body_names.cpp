@@ -91,6 +91,7 @@ std::optional<Bound> boundOf(Operation* op) {
   if (!condition || nameOf(*condition) != "cmp") return std::nullopt;
   const auto if_true = constantOf(select.getTrueValue()), if_false = constantOf(select.getFalseValue());
   const auto left = constantOf(condition->getOperand(0)), right = constantOf(condition->getOperand(1));
+  // Exactly one side of the select and of the comparison is a constant, and both are the same one.
   if (if_true.has_value() == if_false.has_value() || left.has_value() == right.has_value()) return std::nullopt;
   const double value = if_true ? *if_true : *if_false;
   if (value != (left ? *left : *right)) return std::nullopt;
@@ -99,6 +100,7 @@ std::optional<Bound> boundOf(Operation* op) {
   if (auto whole = mlir::dyn_cast<arith::CmpIOp>(condition)) predicate = stringifyCmpIPredicate(whole.getPredicate());
   const bool less = absl::StrContains(predicate, "l"), greater = absl::StrContains(predicate, "g");
   if (less == greater) return std::nullopt;
+  // `less` with the constant on the left means the value is above it: both turn the meaning around.
   return Bound{(less != left.has_value()) == if_true.has_value(), value};
 }
 
@@ -122,6 +124,7 @@ std::string clipName(const Function& f) {
 
 /// Returns the name of a known function, or nothing.
 std::string functionName(const Function& f) {
+  // The patterns follow how exporters write each function; what has an unknown operation gets no name.
   const bool stepwise = f.count("select") + f.count("max") + f.count("min") > 0;
   if (f.count("erf") == 1 && f.count("add") > 0 && f.rootIs("mul") && f.only({"erf", "add", "mul", "div"}))
     return "gelu";
@@ -154,6 +157,7 @@ std::optional<Function> functionOf(Operation* root, Value x) {
   Function f{root, x, {}, {}};
   llvm::SetVector<Operation*> reached;
   reached.insert(root);
+  // A worklist back from the root.
   for (size_t i = 0; i < reached.size(); ++i) {
     Operation* op = reached[i];
     if (op->getNumResults() != 1 || op->getNumRegions() > 0) return std::nullopt;
@@ -179,12 +183,14 @@ std::optional<std::pair<std::string, Function>> knownFunction(Operation* root) {
     if (constantOf(values[i])) continue;
     if (auto f = functionOf(root, values[i])) {
       std::string name = functionName(*f);
+      // A value inside that others read must be computed anyway, so the function is not one thing.
       const bool inside = llvm::all_of(f->operations, [&](Operation* op) {
         return op == root ||
                llvm::all_of(op->getUsers(), [&](Operation* user) { return llvm::is_contained(f->operations, user); });
       });
       if (inside && !name.empty()) {
         std::pair<std::string, Function> found(std::move(name), *std::move(f));
+        // A clip with one bound may be the inner part of a clip with two.
         if (found.first != "clip") return found;
         clip = std::move(found);
       }
@@ -202,6 +208,7 @@ std::vector<std::string> bodyNames(mlir::linalg::LinalgOp op) {
   const bool looked = std::distance(op.getBlock()->begin(), op.getBlock()->end()) <= kLongest;
   std::set<Operation*> named;
   std::vector<std::string> names;
+  // Backwards, so that the last operation of a function names it.
   for (Operation& inner : llvm::reverse(op.getBlock()->without_terminator())) {
     if (mlir::isa<arith::ConstantOp, mlir::linalg::IndexOp>(inner) || named.contains(&inner)) continue;
     if (auto known = looked ? knownFunction(&inner) : std::nullopt) {
@@ -225,10 +232,12 @@ std::vector<std::string> withSoftmax(const std::vector<std::string>& names) {
     for (; at < names.size() && step < steps.size(); ++at) {
       const std::string& name = names[at];
       if (name == "sub + exp" && steps[step] == "sub") {
+        // Subtraction and exponential may have become one operation.
         step += 2;
       } else if (name == steps[step] || absl::StartsWith(name, std::string(steps[step]) + " ")) {
         if (step == 0) shape = name.substr(steps[0].size());
         ++step;
+        // Guards do not count as steps.
       } else if (step == 0 || (name != "cmp + select" && name != "copy")) {
         break;
       }

@@ -19,6 +19,7 @@ bool dependsOnMissing(Value value, llvm::function_ref<bool(Value)> may_be_missin
     Value next = open.pop_back_val();
     if (!seen.insert(next).second) continue;
     mlir::Operation* op = next.getDefiningOp();
+    // An argument is an element that may be missing; a nested region is not analysed.
     if (!op || op->getNumRegions() > 0) return true;
     if (auto extract = mlir::dyn_cast<mlir::tensor::ExtractOp>(op)) {
       if (may_be_missing(extract.getTensor())) return true;
@@ -38,6 +39,7 @@ bool isHeldInside(Value index, int64_t size) {
     return number.getSExtValue();
   };
   bool above = false, below = false;
+  // A clamp is a minimum and a maximum, in either order.
   while (!(above && below)) {
     mlir::Operation* op = index.getDefiningOp();
     if (!op || !mlir::isa<arith::MinSIOp, arith::MaxSIOp>(op)) return false;
@@ -54,6 +56,7 @@ bool isHeldInside(Value index, int64_t size) {
 bool isDelicate(mlir::Operation* op, llvm::function_ref<bool(Value)> may_be_missing) {
   return op
       ->walk([&](mlir::Operation* inner) {
+        // Only two things can go wrong with a missing element: a position outside a tensor, and a division.
         bool any = false;
         if (auto extract = mlir::dyn_cast<mlir::tensor::ExtractOp>(inner)) {
           const auto shape = mlir::cast<mlir::RankedTensorType>(extract.getTensor().getType()).getShape();

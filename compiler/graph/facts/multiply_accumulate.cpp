@@ -29,6 +29,7 @@ std::optional<std::pair<Value, Value>> factorsOf(GenericOp op) {
 mlir::BlockArgument widenedArgument(Value value, bool* flipped) {
   *flipped = false;
   mlir::Operation* op = value.getDefiningOp();
+  // Narrow factors are widened before they are multiplied.
   if (op && mlir::isa<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(op)) value = op->getOperand(0);
   if (auto flip = value.getDefiningOp<arith::XOrIOp>()) {
     mlir::APInt bits;
@@ -50,6 +51,7 @@ bool inputsOf(const std::pair<Value, Value>& factors, mlir::Block* body) {
 
 bool isMultiplyAccumulate(GenericOp op) {
   const auto factors = factorsOf(op);
+  // Product, sum and yield: nothing else happens in the body.
   if (!factors || op.getBody()->getOperations().size() != 3) return false;
   const Value a = op.getBody()->getArgument(0), b = op.getBody()->getArgument(1);
   return (factors->first == a && factors->second == b) || (factors->first == b && factors->second == a);
@@ -83,6 +85,7 @@ std::optional<std::pair<NarrowInput, NarrowInput>> narrowProduct(GenericOp op) {
   if (!factors || !inputsOf(*factors, op.getBody()) || !factors->first.getType().isInteger(32)) return std::nullopt;
   NarrowInput inputs[2];
   for (Value factor : {factors->first, factors->second}) {
+    // Records for each input whether it has a sign, and whether its sign bit is flipped.
     bool flipped = false;
     const auto argument = widenedArgument(factor, &flipped);
     if (!argument.getType().isInteger(8)) return std::nullopt;
@@ -101,6 +104,7 @@ bool isWidenedProduct(GenericOp op) {
 bool isLeftToInstruction(GenericOp op) {
   if (narrowProduct(op) || isWidenedProduct(op)) return true;
   if (!isBrainProduct(op)) return false;
+  // The instruction multiplies pairs, so both inputs must have them in their last dimension.
   std::optional<unsigned> within;
   const llvm::SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
   for (mlir::AffineMap map : {maps[0], maps[1]}) {

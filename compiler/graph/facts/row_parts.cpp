@@ -62,6 +62,7 @@ std::optional<Rows> RowParts::by(int dimension, int64_t count, llvm::function_re
   const int64_t most = series_.most(dimension);
   if (most > ExtentSeries::kLongest) return std::nullopt;
   auto needed = std::make_shared<std::vector<int64_t>>();
+  // A range whose runs all need all rows says nothing.
   bool identity = count == most, all = true;
   for (int64_t n = 0; n <= most; ++n) {
     needed->push_back(std::clamp<int64_t>(of(n), 0, count));
@@ -94,6 +95,7 @@ std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
   }
   const int64_t all = most(rows.ranges);
   if (all > kMostElements) return std::nullopt;
+  // Makes every factor ascending, so that the largest sizes of a cell have its greatest need.
   Series ascending = series;
   for (RangeProduct& product : ascending.sum)
     for (auto& [dimension, factor] : product.factors)
@@ -107,6 +109,7 @@ std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
   int64_t cells = kMostCells;
   for (size_t i = 0; i < ordered.size(); ++i) {
     int64_t points = 1;
+    // How many cells the remaining ranges would have with this many points each.
     const auto power = [&](int64_t base) {
       int64_t result = 1;
       for (size_t k = i; k < ordered.size() && result <= cells; ++k) result *= base;
@@ -123,6 +126,7 @@ std::optional<Rows> RowParts::bySum(const Series& series, int64_t count) const {
       return;
     }
     const auto [length, dimension] = ordered[i];
+    // Size 0 is a cell of its own, because nothing is needed there.
     to[dimension] = 0;
     visit(i + 1, 0);
     for (int64_t first = 1; first <= length; first += step[dimension]) {
@@ -140,6 +144,7 @@ std::optional<Rows> RowParts::ofAny(int64_t count, int64_t first) {
 }
 
 std::optional<Rows> RowParts::moved(const Rows& rows, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const {
+  // With one range the need of each size is known exactly.
   if (rows.isOfOne()) return by(rangeOf(rows), count, [&](int64_t n) { return of(neededAt(rows, n)); });
   if (rows.ranges == 0) return ofAny(count, of(rows.slack));
   const int64_t all = most(rows.ranges), step = (rows.count + kMostSteps - 1) / kMostSteps;
@@ -165,6 +170,7 @@ std::optional<Rows> RowParts::of(const Series& series, int64_t count) const {
 
 std::optional<Rows> RowParts::either(const Rows& a, const Rows& b) const {
   if (a.ranges == b.ranges) return combined(a, b, /*greatest=*/true);
+  // One of them is the same in every run, since ranges that differ never meet.
   const Rows &fixed = a.ranges == 0 ? a : b, &rows = a.ranges == 0 ? b : a;
   Rows both = rows;
   if (rows.isOfOne()) {
@@ -185,6 +191,7 @@ std::optional<Rows> RowParts::combined(const Rows& a, const Rows& b, bool greate
     both.slack = greatest ? std::max(a.slack, b.slack) : std::min(a.slack, b.slack);
     return both;
   }
+  // Equal tables share their memory.
   if (a.needed == b.needed) return a;
   auto both = by(rangeOf(a), a.count, [&](int64_t n) {
     const int64_t x = neededAt(a, n), y = neededAt(b, n);
@@ -197,6 +204,7 @@ std::optional<Rows> RowParts::combined(const Rows& a, const Rows& b, bool greate
 Parts RowParts::either(ArrayRef<Part> a, ArrayRef<Part> b) const {
   Parts result;
   for (const Part& part : a) {
+    // Parts meet only at the same place with the same number of rows.
     const auto* other = llvm::find_if(b, [&](const Part& each) {
       return each.place == part.place && each.per == part.per && meet(each.rows, part.rows);
     });
@@ -209,6 +217,7 @@ Parts RowParts::either(ArrayRef<Part> a, ArrayRef<Part> b) const {
 void RowParts::add(RowEntries& entries, Rows rows) const {
   for (Rows& known : entries) {
     if (!areOfOneKind(known, rows)) continue;
+    // Several bounds hold at once, so the smaller one counts.
     if (auto both = combined(known, rows, /*greatest=*/false)) known = *std::move(both);
     return;
   }
@@ -220,9 +229,11 @@ std::optional<Part> RowParts::of(RankedTensorType type, const Rows& rows) const 
     const int64_t inside = elementsBelow(type, d), size = type.getDimSize(d);
     if (size < 2) continue;
     Part part{d, 1, rows};
+    // Rows are whole steps of this dimension, or several of them.
     if (rows.stride % inside == 0) {
       part.per = rows.stride / inside;
       if (size % (part.per * rows.count) != 0) continue;
+      // A step of this dimension has several rows: rounds up to whole steps.
     } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
       const int64_t whole = inside / rows.stride;  // rows in one step along the dimension
       auto coarse = moved(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
@@ -245,6 +256,7 @@ Parts RowParts::of(RankedTensorType type, ArrayRef<Rows> entries) const {
 }
 
 void RowParts::addPart(RowEntries& entries, RankedTensorType type, int64_t dim, const Part& part) const {
+  // A part that does not divide the dimension leaves a rest without owner.
   if (type.getDimSize(dim) % (part.per * part.rows.count) != 0) return;
   Rows rows = part.rows;
   rows.stride = part.per * elementsBelow(type, dim);
@@ -254,6 +266,7 @@ void RowParts::addPart(RowEntries& entries, RankedTensorType type, int64_t dim, 
 void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim, mlir::AffineExpr expression,
                         ArrayRef<Part> parts, ArrayRef<int64_t> extents) const {
   if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) {
+    // The loop must cover the dimension, else the part belongs to something else.
     if (extents[loop.getPosition()] != type.getDimSize(dim)) return;
     for (const Part& part : parts)
       if (part.place == loop.getPosition()) addPart(entries, type, dim, part);
@@ -261,6 +274,7 @@ void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim,
   }
   SmallVector<int64_t> factors(extents.size(), 0);
   int64_t offset = 0;
+  // For sums of loops, as in windows: the greatest position that needed iterations reach.
   if (!addTerms(expression, 1, factors, offset)) return;
   SmallVector<uint32_t> of_ranges;
   for (const Part& part : parts)
@@ -282,6 +296,7 @@ void RowParts::addAlong(RowEntries& entries, RankedTensorType type, int64_t dim,
       for (size_t loop = 0; loop < extents.size(); ++loop) {
         if (factors[loop] == 0) continue;
         const int64_t steps = of_loops[loop] ? needed(*of_loops[loop]) : extents[loop];
+        // Without iterations nothing is read.
         if (steps == 0) return int64_t{0};
         last += factors[loop] * (steps - 1);
       }

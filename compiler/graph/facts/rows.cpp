@@ -40,6 +40,7 @@ class RowFacts::Finder {
 
   RowsOfValues all() {
     enterResults();
+    // Backwards: an operation's needs follow from those of its readers.
     for (mlir::Operation& op : llvm::reverse(main_.getBody().front().without_terminator())) visit(&op);
     return std::move(rows_);
   }
@@ -68,11 +69,13 @@ class RowFacts::Finder {
     int64_t least = 1, most = 1;
     for (size_t dimension = 0; dimension < model_.dimensions.size(); ++dimension) {
       if ((rows.ranges >> dimension & 1) == 0) continue;
+      // Without a smaller variant, the smallest run has size 1.
       const auto known = model_.least.find(model_.dimensions[dimension].name());
       least *= known == model_.least.end() ? 1 : known->second;
       most *= -model_.dimensions[dimension].size();
     }
     if (rows.needed) return (*rows.needed)[static_cast<size_t>(least)];
+    // Proportional part plus slack, see RowParts::bySum().
     return std::min(rows.count, (least * rows.count + most - 1) / most + rows.slack);
   }
 
@@ -87,6 +90,7 @@ class RowFacts::Finder {
       if (input == model_.inputs.size()) break;
       if (model_.inputs[input++].bounded_dims_size() > 0) ranged_.insert(argument);
     }
+    // One pass suffices, as operations come in order.
     for (mlir::Operation& op : main_.getBody().front().without_terminator()) {
       const auto is_ranged = [&](Value value) { return ranged_.contains(value); };
       if (llvm::any_of(op.getOperands(), is_ranged) || llvm::any_of(captured(&op), is_ranged))
@@ -111,6 +115,7 @@ class RowFacts::Finder {
     known->second = std::move(kept);
   }
   void needAll(mlir::Operation* op) {
+    // An empty list means all rows.
     for (Value operand : op->getOperands()) need(operand, {});
     for (Value value : captured(op)) need(value, {});
   }
@@ -122,6 +127,7 @@ class RowFacts::Finder {
     for (size_t i = 0; i < terminator->getNumOperands(); ++i) {
       const Value value = terminator->getOperand(static_cast<unsigned>(i));
       RowEntries entries;
+      // Outputs come first among the results, their extents after them.
       for (size_t k = 0; i < outputs && k < model_.extents.size(); ++k) {
         const OutputExtent& extent = model_.extents[k];
         if (static_cast<size_t>(extent.output) != i || outputs + k >= terminator->getNumOperands()) continue;
@@ -225,6 +231,7 @@ class RowFacts::Finder {
       if (needed == rows_.end()) continue;
       Parts of_loops = parts_.of(mlir::cast<RankedTensorType>(result.getType()), needed->second);
       const mlir::AffineMap map = op.getMatchingIndexingMap(&init);
+      // A result's dimension that no single loop indexes says nothing about loops.
       llvm::erase_if(of_loops, [&](Part& part) {
         auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(static_cast<unsigned>(part.place)));
         // A part of the result is a part of the loop that indexes it.
@@ -263,8 +270,10 @@ class RowFacts::Finder {
     // Only the first steps, which every run has.
     for (int64_t d = 0; d < from.getRank(); ++d) {
       const auto at = static_cast<size_t>(d);
+      // Backward slices would read the last rows.
       const int64_t offset = slice.getStaticOffsets()[at], step = slice.getStaticStrides()[at];
       if (mlir::ShapedType::isDynamic(offset) || mlir::ShapedType::isDynamic(step) || step < 1) continue;
+      // Reads no further than the slice's last element, in every run.
       auto first = RowParts::ofAny(from.getDimSize(d), offset + (slice.getStaticSizes()[at] - 1) * step + 1);
       if (first) {
         first->stride = elementsBelow(from, d);
@@ -293,6 +302,7 @@ class RowFacts::Finder {
       if (low == 0 && from.getDimSize(part.place) == to.getDimSize(part.place)) {
         parts_.addPart(entries, from, part.place, part);
       } else if (RowParts::isPrefix(part, to.getDimSize(part.place))) {
+        // The padding before the first row needs none of the source.
         parts_.addMoved(entries, from, part.place, part, [&](int64_t rows) { return rows - low; });
       }
     }
@@ -351,6 +361,7 @@ int64_t RowFacts::fewest(Value value, int64_t dimension) const {
   const int64_t size = type.getDimSize(dimension), stride = elementsBelow(type, dimension);
   int64_t fewest = size;
   for (const Rows& rows : of(value)) {
+    // Only rows along exactly this dimension count.
     if (rows.ranges == 0 || rows.stride != stride || rows.count != size) continue;
     const int64_t least = finder_->neededByLeast(rows);
     fewest = std::min(fewest, std::max<int64_t>(least, 1));

@@ -36,6 +36,7 @@ std::string shapeText(mlir::Type type) {
 
 std::string elementwiseName(LinalgOp op) {
   std::vector<std::string> names = bodyNames(op);
+  // An operation without arithmetic only moves elements.
   if (names.empty()) {
     for (mlir::OpOperand* input : op.getDpsInputOperands()) {
       if (!op.getMatchingIndexingMap(input).isIdentity()) return "transpose";
@@ -54,6 +55,7 @@ std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensio
   const bool multiplies = llvm::any_of(op.getBlock()->getOperations(), [](mlir::Operation& inner) {
     return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner);
   });
+  // Without an input channel each channel has its own filter.
   std::string kind = !multiplies ? "pool" : (dims.inputChannel.empty() ? "depthwise-conv" : "conv");
   std::string channels = dims.inputChannel.empty() ? absl::StrCat(out * depth) : absl::StrCat(in, "->", out);
   std::string groups = !dims.inputChannel.empty() && depth > 1 ? absl::StrCat(" g", depth) : "";
@@ -63,6 +65,7 @@ std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensio
   }
   const bool square = llvm::all_equal(dims.strides);
   return absl::StrCat(kind, dims.outputImage.size(), "d ", extents(op, dims.filterLoop), " s",
+                      // Equal strides are written once.
                       square ? absl::StrCat(dims.strides.front()) : absl::StrJoin(dims.strides, "x"), dilations, groups,
                       " ", channels, " ", extents(op, dims.outputImage));
 }
@@ -77,6 +80,7 @@ bool isConvolution(LinalgOp op) {
 /// Counts one block of a separable transform: the left matrix on every column, the right one on every row of the
 /// result, without products with zero.
 int64_t transformFlops(LinalgOp op) {
+  // Multiplying by a zero of the matrix costs nothing, as the code is unrolled.
   auto entries = [&](int input) -> std::pair<int64_t, int64_t> {  // of a matrix: nonzero entries, all entries
     auto constant = op.getDpsInputOperand(input)->get().getDefiningOp<mlir::arith::ConstantOp>();
     auto elements = constant ? mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue()) : mlir::DenseElementsAttr();
@@ -94,6 +98,7 @@ int64_t transformFlops(LinalgOp op) {
 
 std::string linalgName(LinalgOp op) {
   if (mlir::isa<mlir::linalg::FillOp>(op)) return "fill";
+  // The order matters: a convolution is a contraction, too.
   if (op.getNumReductionLoops() == 0) return elementwiseName(op);
   if (auto dims = mlir::linalg::inferConvolutionDims(op);
       mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty()) {
@@ -126,6 +131,7 @@ std::string operationsText(llvm::ArrayRef<mlir::Operation*> operations) {
   std::vector<std::string> names, elements;
   for (mlir::Operation* op : operations) {
     if (std::string name = operationName(op); !name.empty()) names.push_back(std::move(name));
+    // Element types in order of appearance: inputs before results.
     llvm::SmallVector<mlir::Type> types(op->getOperandTypes());
     llvm::append_range(types, op->getResultTypes());
     for (mlir::Type type : types) {
@@ -143,12 +149,14 @@ std::string convolutionText(LinalgOp op) {
 }
 
 int64_t flopsOf(LinalgOp op) {
+  // Three inputs: two matrices and the blocks.
   if (op->hasAttr(kStageOf) && op.getNumDpsInputs() == 3) return transformFlops(op);
   int64_t per_point = 0;
   for (mlir::Operation& inner : op.getBlock()->without_terminator()) {
     if (mlir::isa<mlir::math::FmaOp>(inner)) {
       per_point += 2;
     } else if (mlir::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(inner.getDialect()) &&
+               // Conversions and constants count as no work.
                !inner.hasTrait<mlir::OpTrait::ConstantLike>() && !mlir::isa<mlir::CastOpInterface>(inner)) {
       per_point += 1;
     }
