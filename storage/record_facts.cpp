@@ -11,6 +11,7 @@ namespace tessera::storage {
 bool failed(const v1::TuningRecord& record) {
   switch (record.outcome()) {
     case v1::TuningRecord::OUTCOME_UNSPECIFIED:
+      // Records of earlier releases have no outcome, only the text.
       return record.validation().starts_with("failed");
     case v1::TuningRecord::UNCHECKED:
     case v1::TuningRecord::PASSED:
@@ -27,6 +28,8 @@ double speedOf(const v1::TuningRecord& record) {
 
 std::string contentHashOf(v1::TuningRecord& record) {
   std::string id, schedule_hash, project;
+  // Excluded from the hash: the identity and project differ between servers, and the schedule's hash follows from the
+  // schedule. Swapped out and back to avoid a copy of the record.
   record.mutable_id()->swap(id);
   record.mutable_project()->swap(project);
   record.mutable_schedule_hash()->swap(schedule_hash);

@@ -22,6 +22,8 @@ bool isLiving(v1::Job::State state) { return state == v1::Job::QUEUED || state =
 
 }  // namespace
 
+// The index functions are called twice per change: with the stored row and false, then with the new row and true. Which
+// indexes a row belongs to depends on its state, so the old row decides what is removed.
 void MemoryTransaction::indexJob(const Tables::JobRow& row, bool present) {
   const v1::Job& job = row.job;
   if (isLiving(job.state()) && !row.action_id.empty()) {
@@ -43,6 +45,7 @@ absl::Status MemoryTransaction::insertJob(const v1::Job& job, const std::string&
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id(), " or its request_id is taken"));
   }
   if (!action_id.empty() && !tables_.actions.contains(action_id)) return refersToNothing();
+  // The row number replaces SQLite's rowid: it orders rows of equal time as they were inserted.
   const Tables::JobRow row{job, request_hash, action_id, tables_.next_row++};
   tables_.jobs.put(job.id(), row);
   if (!job.request_id().empty()) tables_.job_by_request.put({projectOf(job), job.request_id()}, job.id());
@@ -62,6 +65,7 @@ absl::Status MemoryTransaction::updateJob(const v1::Job& job) {
 
 absl::Status MemoryTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
   if (!tables_.actions.contains(search_id)) return refersToNothing();
+  // The row before the end of this search is its last entry. Entries are numbered from 1.
   auto after = tables_.search_log.from({search_id, INT64_MAX});
   int64_t number = 1;
   if (after != tables_.search_log.rows().begin() && (--after)->first.first == search_id) {
@@ -87,6 +91,7 @@ absl::StatusOr<int64_t> MemoryTransaction::appendEvent(v1::JobEvent event) {
   if (!tables_.jobs.contains(event.job_id())) {
     return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
   }
+  // As in appendToSearch(): the next number follows the last stored event of this job.
   auto after = tables_.events.from({event.job_id(), INT64_MAX});
   int64_t sequence = 1;
   if (after != tables_.events.rows().begin() && (--after)->first.first == event.job_id()) {
@@ -108,6 +113,7 @@ void MemoryTransaction::indexAction(const Tables::ActionRow& row, bool present) 
 absl::Status MemoryTransaction::putAction(const v1::Action& action) {
   TESSERA_RETURN_IF_ERROR(needId(action.id(), "Action.id"));
   const Tables::ActionRow* known = tables_.actions.find(action.id());
+  // Creation times are negated so that the newest actions come first.
   for (const v1::KeyComponent& component : action.components()) {
     const std::pair<std::string, std::string> key(action.id(), component.name());
     if (const v1::KeyComponent* before = tables_.components.find(key); before != nullptr && known != nullptr) {
@@ -131,6 +137,7 @@ void MemoryTransaction::indexTask(const Tables::TaskRow& row, bool present) {
     tables_.living_tasks.set({task.key(), task.ready_time_us(), row.row, task.id()}, present);
   }
   if (ready) {
+    // The order in which tasks are leased: higher priorities first, therefore the sign.
     const Tables::ReadyKey key{
         task.spec().kind(), -int64_t{task.priority()}, task.turn(), task.ready_time_us(), row.row, task.id()};
     tables_.ready.set(key, present);
@@ -156,6 +163,7 @@ absl::Status MemoryTransaction::putTask(const v1::Task& task) {
 absl::Status MemoryTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
   if (!tables_.actions.contains(action_id) || !tables_.tasks.contains(task_id)) return refersToNothing();
   if (tables_.links.contains({action_id, task_id})) return absl::OkStatus();
+  // Both directions are sorted by the time of linking, as SQLite returns them by rowid.
   const int64_t position = tables_.next_row++;
   tables_.links.put({action_id, task_id}, position);
   tables_.tasks_of_action.set({action_id, position, task_id}, true);
@@ -180,6 +188,7 @@ absl::Status MemoryTransaction::putArtifact(const v1::Artifact& artifact) {
   const std::string id = storedKey(projectOf(artifact), artifact.id());
   tables_.artifacts.put(id, artifact);
   if (artifact.action_key().empty()) return absl::OkStatus();
+  // An action key finds the newest artifact. At equal times the later write wins.
   const Tables::ArtifactKey* known = tables_.artifact_keys.find(artifact.action_key());
   if (known == nullptr || artifact.create_time_us() >= known->create_time_us) {
     tables_.artifact_keys.put(artifact.action_key(), {id, artifact.create_time_us()});
@@ -205,8 +214,10 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::str
         absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
   }
   tables_.blobs.put(digest.sha256(), digest.size_bytes());
+  // Whoever records a blob has just stored its content, so a lost blob is found again.
   tables_.lost_blobs.set(digest.sha256(), false);
   if (project.empty()) return absl::OkStatus();
+  // The size of a blob never changes: an existing row needs no write, which the undo log would have to keep.
   if (!tables_.holds.contains({project, digest.sha256()})) {
     tables_.holds.put({project, digest.sha256()}, digest.size_bytes());
   }
@@ -230,6 +241,7 @@ absl::Status MemoryTransaction::eraseBlobBytes(const std::string& sha256) {
 
 absl::Status MemoryTransaction::putToken(const StoredToken& token) {
   TESSERA_RETURN_IF_ERROR(needId(token.token.id(), "AccessToken.id"));
+  // A linear search: there are few tokens, and they are written rarely.
   for (const auto& [id, other] : tables_.tokens.rows()) {
     if (id != token.token.id() && other->sha256 == token.sha256) {
       return absl::AlreadyExistsError(absl::StrCat("token ", id, " has this secret"));

@@ -46,9 +46,13 @@ Statement::Statement(Statement&& other) noexcept
 
 Statement::~Statement() {
   if (!statement_) return;
+  // A statement that is not reset keeps its read transaction open, and with it the end of the write-ahead log that a
+  // checkpoint may reuse. Bindings are cleared because they can hold large blobs.
   sqlite3_reset(statement_);
   sqlite3_clear_bindings(statement_);
   if (cache_key_ != nullptr) {
+    // Keyed by the address of the SQL text: `prepare` accepts constants only. If two copies of a statement were in use
+    // at the same time, the second is discarded.
     if (sqlite3_stmt*& place = database_->idle_[cache_key_]; place == nullptr) {
       place = statement_;
       return;
@@ -71,6 +75,7 @@ Statement& Statement::bind(double value) {
 }
 Statement& Statement::bind(std::string_view text) {
   if (status_.ok()) {
+    // A null pointer would be bound as NULL, which NOT NULL columns refuse.
     check(sqlite3_bind_text64(statement_, ++bound_, text.data() ? text.data() : "", text.size(), SQLITE_TRANSIENT,
                               SQLITE_UTF8));
   }
@@ -173,6 +178,7 @@ absl::Status Database::execute(const char* sql) {
 }
 
 void Database::rollback() {
+  // SQLite rolls back by itself after some errors, such as a full disk; a second ROLLBACK would be an error.
   if (inTransaction()) (void)prepare("ROLLBACK").run();
 }
 
@@ -187,6 +193,7 @@ absl::Status Database::error(int result) const {
     default:
       break;
   }
+  // Extended result codes carry the primary code in the low byte.
   for (const ErrorClass& known : kErrorClasses) {
     if (known.primary != (result & 0xff)) continue;
     return absl::Status(known.code, absl::StrCat(path_, ": ", detail, " (SQLite ", result, "); ", known.advice));
@@ -195,6 +202,7 @@ absl::Status Database::error(int result) const {
 }
 
 void Database::noteFault(int result, const absl::Status& status) {
+  // The first fault is kept: later ones are often its consequences.
   if (!fault_.ok()) return;
   for (const ErrorClass& known : kErrorClasses) {
     if (known.primary == (result & 0xff) && known.fault) fault_ = status;

@@ -226,8 +226,10 @@ absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& ta
   Statement task = database_.prepare(sql::kTaskRank);
   TESSERA_ASSIGN_OR_RETURN(bool row, task.bind(task_id).step());
   if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
+  // Only waiting tasks have a position; leased and completed tasks report 0.
   if (task.integer(0) != v1::Task::READY) return 0;
   TESSERA_ASSIGN_OR_RETURN(int64_t ready, count(std::move(database_.prepare(sql::kReadyFrom).bind(task.integer(1)))));
+  // The count includes the task itself.
   return static_cast<int>(ready - 1);
 }
 

@@ -126,8 +126,8 @@ absl::StatusOr<Program> makeExecuteFilter() {
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(prctl), argument(0, SCMP_CMP_EQ, PR_SET_NAME));
   // Status and flags of an open descriptor, which the C library queries when it closes a stream.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(fcntl), argument(1, SCMP_CMP_EQ, 3 /* F_GETFL */));
-  // fstat() of newer C libraries. It opens nothing, so it would be harmless even with a path; only the empty path is
-  // allowed.
+  // fstat() of newer C libraries. It opens nothing, so it would be harmless even with a path; only calls with
+  // AT_EMPTY_PATH are allowed.
   filter.add(SCMP_ACT_ALLOW, SCMP_SYS(newfstatat), maskedArgument(3, 0x1000 /* AT_EMPTY_PATH */, 0x1000));
   return filter.finish();
 }

@@ -6,6 +6,7 @@ namespace tessera::worker {
 
 absl::StatusOr<v1::TaskResult> runBuildTask(const TaskContext& task) {
   TESSERA_ASSIGN_OR_RETURN(auto path, task.input(task.spec().build().unit().sha256()));
+  // A search sends its units with the trial they belong to, and gets the object back with it.
   const bool candidate = task.spec().build().candidate();
   v1::CandidateUnit tried;
   v1::BuildUnit& unit = *tried.mutable_unit();

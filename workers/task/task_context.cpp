@@ -95,6 +95,7 @@ absl::Status encloseOutput(const TaskContext& task, const std::string& name, con
   std::string bytes = deterministicBytes(message);
   auto room = kEnclosedBytesOfResult;
   for (const v1::OutputFile& file : result.files()) room -= static_cast<int64_t>(file.data().size());
+  // An empty `data` means that the content is in a file, so empty content cannot be enclosed.
   if (bytes.empty() || static_cast<int64_t>(bytes.size()) > std::min(room, kEnclosedBytes)) {
     return writeBytes(task, name, bytes, result);
   }

@@ -10,6 +10,7 @@ std::optional<std::string> TaskSteps::find(const std::string& key) {
   if (task_.knownSteps() == nullptr) return std::nullopt;
   std::optional<KnownStepsReader::Found> found = task_.knownSteps()->find(key);
   if (!found) return std::nullopt;
+  // An entry in the older half of the cache is handed in again, or it would be lost when that half is cleared.
   if (found->older) keep(key, found->result);
   return std::move(found->result);
 }
@@ -17,6 +18,7 @@ std::optional<std::string> TaskSteps::find(const std::string& key) {
 void TaskSteps::keep(const std::string& key, std::string result) {
   const std::string encoded = encodeStep(key, result);
   const std::lock_guard lock(mutex_);
+  // A step that is not kept is only computed again by a later task.
   if (made_.size() + encoded.size() <= static_cast<size_t>(kMostStepBytes)) made_ += encoded;
 }
 
