@@ -52,6 +52,7 @@ absl::Status BlobCache::scan() {
       const auto bytes = static_cast<int64_t>(file.file_size(ignored));
       found.emplace_back(file.last_write_time(ignored), Entry{name, bytes, false});
     } else {
+      // A partial download of a worker that was killed, or no file of the cache at all.
       fs::remove_all(file.path(), ignored);
     }
   }
@@ -72,6 +73,7 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
     return absl::InvalidArgumentError(absl::StrCat("'", digest.sha256(), "' is not a SHA-256 in lower-case hex"));
   }
   std::unique_lock lock(mutex_);
+  // Attempts that need the same blob at the same time share one download. The lock is not held meanwhile.
   arrived_.wait(lock, [&] { return !in_flight_.contains(digest.sha256()); });
   auto found = index_.find(digest.sha256());
   if (found == index_.end() || !isSoundLocked(*found->second)) {
@@ -122,6 +124,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
   int64_t total = 0;
   absl::Status status = source(digest, [&](std::string_view bytes) {
     total += static_cast<int64_t>(bytes.size());
+    // Ends the transfer early: an endless one would fill the disk.
     if (total > digest.size_bytes()) return mismatch(digest, "more", total);
     hash.update(bytes);
     return writeAll(file.get(), bytes) ? absl::OkStatus() : absl::ErrnoToStatus(errno, partial);
@@ -129,6 +132,7 @@ absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source
   if (!status.ok()) return status;
   const std::string sha256 = hash.finish();
   if (total != digest.size_bytes() || sha256 != digest.sha256()) return mismatch(digest, sha256, total);
+  // Attempts get hard links to this file, so tasks must not be able to write it. It gets its name when it is complete.
   if (fchmod(file.get(), 0400) != 0 || rename(partial.c_str(), path.c_str()) != 0) {
     return absl::ErrnoToStatus(errno, path);
   }
