@@ -128,6 +128,7 @@ Value convertLayout(OpBuilder& builder, Location location, Value value, RankedTe
   if (from == to) return value;
   const int64_t count = channelCount(type, channels), batch = type.getDimSize(0);
   const llvm::SmallVector<int64_t> space = spaceOf(type, channels);
+  // The last block of the old layout is filled up, so converting goes through channels first, without the fill.
   if (!divides(from, count)) {
     const int64_t filled = filledChannels(from, count);
     Value first = convertDivisible(builder, location, value, batch, space, filled, from, kChannelsFirst);
@@ -138,12 +139,14 @@ Value convertLayout(OpBuilder& builder, Location location, Value value, RankedTe
     Value cut = mlir::tensor::ExtractSliceOp::create(builder, location, first, offsets, sizes, strides);
     return convertLayout(builder, location, cut, type, channels, kChannelsFirst, to);
   }
+  // The new layout needs a fill: first channels first, then zeros behind the channels.
   if (!divides(to, count)) {
     Value first = convertLayout(builder, location, value, type, channels, from, kChannelsFirst);
     const int64_t filled = filledChannels(to, count);
     return convertDivisible(builder, location, padDimension(builder, location, first, 1, filled), batch, space, filled,
                             kChannelsFirst, to);
   }
+  // Blocks that do not divide each other cannot be exchanged by one transpose.
   if (!nested(blockSize(from, count), blockSize(to, count))) {
     value = convertDivisible(builder, location, value, batch, space, count, from, kChannelsFirst);
     from = kChannelsFirst;
@@ -155,12 +158,14 @@ Value reshapeView(OpBuilder& builder, Location location, Value value, llvm::Arra
   auto type = mlir::cast<RankedTensorType>(value.getType());
   auto target = RankedTensorType::get(shape, type.getElementType());
   if (type == target) return value;
+  // MLIR can regroup dimensions directly if one shape refines the other.
   if (auto groups = mlir::getReassociationIndicesForReshape(type, target)) {
     if (type.getRank() > target.getRank()) {
       return mlir::tensor::CollapseShapeOp::create(builder, location, target, value, *groups);
     }
     return mlir::tensor::ExpandShapeOp::create(builder, location, target, value, *groups);
   }
+  // Otherwise through one dimension.
   mlir::ReassociationIndices all(type.getRank());
   std::iota(all.begin(), all.end(), 0);
   Value flat =

@@ -28,6 +28,7 @@ bool dividesIntegers(GenericOp reader) {
 }  // namespace
 
 bool canComputeWhole(GenericOp reader, Value cut, llvm::ArrayRef<int64_t> whole) {
+  // The reader must compute each element from elements at the same point, so that more of them change nothing.
   if (kindOf(reader) != OpKind::kElementwise || reader->getNumResults() != 1 || reader.hasIndexSemantics() ||
       reader.payloadUsesValueFromOperand(reader.getDpsInitOperand(0)) || dividesIntegers(reader))
     return false;
@@ -38,6 +39,7 @@ bool canComputeWhole(GenericOp reader, Value cut, llvm::ArrayRef<int64_t> whole)
       if (!map.isIdentity()) return false;
       continue;
     }
+    // A constant operand can be filled up; another one has no values beyond the cut.
     const bool can_fill = isKnownAtCompileTime(operand.get()) && map.isProjectedPermutation();
     for (size_t d = 0; d < whole.size(); ++d)
       if (shape[d] != whole[d] && map.isFunctionOfDim(d) && !can_fill) return false;
@@ -59,11 +61,13 @@ ExtractSliceOp cutBehind(GenericOp reader, ExtractSliceOp slice) {
     Value& read = operands.emplace_back(operand.get() == slice.getResult() ? slice.getSource() : operand.get());
     if (read == slice.getSource()) continue;
     const AffineMap map = reader.getMatchingIndexingMap(&operand);
+    // Constant operands along cut dimensions grow by zeros.
     for (size_t d = 0; d < whole.size(); ++d)
       if (shape[d] != whole[d] && map.isFunctionOfDim(d))
         read = padDimension(b, reader.getLoc(), read, *map.getResultPosition(b.getAffineDimExpr(d)), whole[d]);
   }
   auto all = mlir::cast<GenericOp>(mlir::clone(b, reader.getOperation(), mlir::TypeRange{type}, operands));
+  // Slices the result instead of the operand.
   auto cut =
       ExtractSliceOp::create(b, slice.getLoc(), mlir::cast<RankedTensorType>(reader.getResult(0).getType()),
                              all.getResult(0), slice.getMixedOffsets(), slice.getMixedSizes(), slice.getMixedStrides());

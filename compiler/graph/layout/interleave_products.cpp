@@ -46,11 +46,13 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
   found.moved = input;
   const auto maps = op.getIndexingMapsArray();
   const AffineMap other = maps[1 - input], moved = maps[input];
+  // The other operand must have the summed loop last already; only one operand is moved.
   if (other.getNumResults() == 0) return std::nullopt;
   const auto loop = onlyLoop(other, other.getNumResults() - 1);
   if (!loop || op.getIteratorTypesArray()[*loop] != IteratorType::reduction) return std::nullopt;
   // Elements that fill up the last group must contribute zero.
   if (const int64_t steps = op.getStaticLoopRanges()[*loop]; steps < 2 || 2 * steps < found.group) return std::nullopt;
+  // If both inputs flip sign bits, a fill of zeros is not zero for either.
   if (op.getStaticLoopRanges()[*loop] % found.group != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
   for (unsigned d = 0; d < moved.getNumResults(); ++d)
     if (onlyLoop(moved, d) == loop) {
@@ -112,6 +114,7 @@ Value interleaved(OpBuilder& b, mlir::Location loc, Value operand, unsigned dime
   llvm::SmallVector<int64_t> order;
   for (int64_t d = 0; d < rank; ++d)
     if (d != static_cast<int64_t>(dimension) + 1) order.push_back(d);
+  // Elements of a group become neighbours.
   order.push_back(dimension + 1);
   return transpose(b, loc, split, order);
 }
@@ -167,6 +170,7 @@ void multiplyInSingle(GenericOp op) {
           b, loc, inputs[i], b.getF32Type(),
           [&](OpBuilder& inner, mlir::Location at, Value v) -> Value { return inSingle(inner, at, v, narrow[i]); });
   }
+  // The sum is computed in f32 and converted at the end; staysExact() ensures that nothing is rounded.
   auto type = mlir::cast<mlir::RankedTensorType>(op.getResult(0).getType()).clone(b.getF32Type());
   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
   Value empty = mlir::tensor::EmptyOp::create(b, loc, type.getShape(), b.getF32Type());
@@ -193,6 +197,7 @@ void multiplyInSingle(GenericOp op) {
 bool staysExact(GenericOp op) {
   constexpr int64_t kExact = int64_t{1} << 24;
   const auto [x, w] = *narrowProduct(op);
+  // The largest magnitudes: -128 with a sign, 255 without.
   auto largest = [](const NarrowInput& input) -> int64_t { return input.is_signed ? 128 : 255; };
   auto fill = op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>();
   if (!fill || !mlir::matchPattern(fill.getInputs()[0], mlir::m_Zero())) return false;
@@ -221,6 +226,7 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   if (group == 0) return 0;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
+    // Widened products take pairs of 16 bits, 8-bit products groups of the chip's size, and bf16 pairs.
     const bool widened = bits == 8 && isWidenedProduct(op);
     if (bits == 8 ? !widened && !narrowProduct(op) : !isBrainProduct(op)) continue;
     const auto by = regroupingOf(op, chip, widened ? 16 : bits, widened ? kWidenedGroup : group);

@@ -54,16 +54,19 @@ class LayoutWriter {
 };
 
 Value LayoutWriter::physical(Value value, ChannelLayout layout) {
+  // Views share the tensor of their root.
   Value root = graph_.roles().root(value);
   const Channels channels = *graph_.roles().of(root);
   auto produced = produced_.find(root);
   const ChannelLayout from = produced != produced_.end() ? produced->second : plainLayout(tensorType(root), channels);
   Value& source = physical_[{root, from.block}];
   mlir::OpBuilder::InsertionGuard guard(builder_);
+  // The plain tensor is the value itself, only seen in another shape.
   if (!source) {
     builder_.setInsertionPointAfterValue(root);
     source = reshapeView(builder_, root.getLoc(), root, physicalShape(tensorType(root), channels, from));
   }
+  // Every conversion is made once and used by all readers.
   Value found = source;
   if (layout.block != from.block) {
     Value& cached = physical_[{root, layout.block}];
@@ -74,6 +77,7 @@ Value LayoutWriter::physical(Value value, ChannelLayout layout) {
     }
     found = cached;
   }
+  // A view of the root becomes a view of the physical tensor.
   if (value == root) return found;
   builder_.setInsertionPointAfterValue(found);
   return reshapeView(builder_, value.getLoc(), found,
@@ -104,6 +108,7 @@ bool LayoutWriter::keepsLayouts(const LayoutNode& node) {
 }
 
 bool LayoutWriter::writeGeneric(const LayoutNode& node) {
+  // Activations are read in their chosen layouts; other operands are adapted inside.
   auto op = mlir::cast<GenericOp>(node.op);
   llvm::SmallVector<OperandForm> forms = node.forms;
   llvm::SmallVector<Value> inputs(op.getNumDpsInputs());
@@ -114,10 +119,12 @@ bool LayoutWriter::writeGeneric(const LayoutNode& node) {
   }
   builder_.setInsertionPoint(op);
   llvm::SmallVector<Value> results = rewriteInLayouts(builder_, op, forms, inputs, lanes_);
+  // Refused: the operation stays, and reads plain values.
   if (results.empty()) return false;
   for (auto [r, result] : llvm::enumerate(results)) {
     const OperandForm& form = forms[inputs.size() + r];
     Value before = op->getResult(r);
+    // Activations have a new shape that only rewritten readers know; other results keep their shape.
     if (form.kind == OperandForm::kActivation) {
       define(before, form.layout, result);
     } else {
@@ -248,6 +255,7 @@ void LayoutWriter::finish() {
       if (roles.isAlias(&op)) old.push_back(&op);
     }
   }
+  // Old operations do not count as readers, because they disappear.
   llvm::DenseSet<mlir::Operation*> ignored(old.begin(), old.end());
   for (Value value : values) {
     auto kept = [&](mlir::OpOperand& use) {
@@ -255,6 +263,7 @@ void LayoutWriter::finish() {
       return !ignored.contains(owner) && !gone.contains(owner);
     };
     if (llvm::none_of(value.getUses(), kept)) continue;
+    // Converts back only for readers that are left.
     Value replacement = plain(value);
     value.replaceUsesWithIf(
         replacement, [&](mlir::OpOperand& use) { return kept(use) && use.getOwner() != replacement.getDefiningOp(); });
@@ -277,12 +286,14 @@ int LayoutWriter::run() {
 LayoutReport assignLayouts(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   LayoutReport report;
   const LayoutPrices prices(chip);
+  // Without convolutions and windows no layout is better than another.
   const LayoutGraph graph(main, prices);
   if (graph.nodes().empty()) return report;
   const std::vector<AnchorLayouts> anchors = anchorsOf(graph, choices);
   std::vector<std::vector<int>> starts = graph.starts();
   const LabellingProblem problem = pinLayouts(anchors, graph, starts, choices);
   const Labelling labelling = solveLabelling(problem, starts);
+  // Infinite: no labelling satisfies all pins.
   if (std::isinf(labelling.cost)) refuseTogether(anchors, choices);
   if (!choices.status().ok()) return report;
   recordLayouts(anchors, graph, labelling, chip.prices().gains().winograd_share(), choices);

@@ -51,6 +51,7 @@ class Explainer {
 double Explainer::priceWith(LabellingProblem::Edge constraint) {
   if (++alternatives_ > kMostAlternatives) return std::numeric_limits<double>::quiet_NaN();
   LabellingProblem problem = graph_.problem();
+  // A constraint on one variable adds to its own costs.
   if (constraint.a == constraint.b) {
     for (size_t label = 0; label < constraint.costs.size(); ++label) {
       problem.costs[constraint.a][label] += constraint.costs[label];
@@ -58,6 +59,7 @@ double Explainer::priceWith(LabellingProblem::Edge constraint) {
   } else {
     problem.edges.push_back(std::move(constraint));
   }
+  // Starts from the known labelling, so each alternative takes little time.
   return solveLabelling(problem, {labelling_.labels}).cost - labelling_.cost;
 }
 
@@ -66,8 +68,10 @@ void Explainer::explainEdge(const LayoutEdge& edge) {
   const ChannelLayout from = chosen(edge.producer), to = chosen(edge.reader);
   auto type = mlir::cast<mlir::RankedTensorType>(edge.value.getType());
   const Channels channels = *graph_.roles().of(edge.value);
+  // The same places in memory need no transform.
   if (samePlaces(type, channels, from, to)) return;
   if (!seen_.emplace(edge.value.getAsOpaquePointer(), to.block).second) return;
+  // Forbids all pairs of layouts that differ, to learn what agreeing would cost.
   LabellingProblem::Edge agree{edge.producer, edge.reader, {}};
   const size_t rows = graph_.problem().costs[edge.producer].size();
   const size_t columns = graph_.problem().costs[edge.reader].size();
@@ -106,7 +110,9 @@ void Explainer::explainAnchor(const LayoutNode& node, size_t form) {
   const std::vector<double>& costs = graph_.problem().costs[variable];
   const auto best = static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
   const double paid = costs[labelling_.labels[variable]] - costs[best];
+  // Less than that is not worth a line.
   if (paid <= 0.1) return;
+  // Forbids everything but the cheapest layout, to learn why it was not taken.
   LabellingProblem::Edge preferred{variable, variable, std::vector<double>(costs.size(), 0)};
   for (size_t label = 0; label < costs.size(); ++label) {
     if (static_cast<int>(label) != best) preferred.costs[label] = std::numeric_limits<double>::infinity();

@@ -104,8 +104,10 @@ LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& co
   auto output = tensorType(op->getResult(0));
   LayoutPrices::Product product;
   product.operations = 2 * pointsOf(op);
+  // Groups are computed separately, so prices see the channels of one group.
   product.outputs = channelCount(output, convolution.output) / convolution.groups;
   product.inputs = channelCount(tensorType(op->getOperand(0)), convolution.input) / convolution.groups;
+  // Summed elements for each result.
   product.steps =
       std::max<int64_t>(1, static_cast<int64_t>(pointsOf(op)) / std::max<int64_t>(1, output.getNumElements()));
   llvm::SmallVector<int64_t> plane = physicalShape(output, convolution.output, kChannelsFirst);

@@ -34,6 +34,7 @@ std::optional<LayoutPrices::Tiles> LayoutPrices::tilesOf(int bits) const {
   std::optional<Tiles> best;
   const double multiply_adds = chip_.target().units(0).ops_per_cycle() / 2;
   for (const TileProduct& each : chip_.tileProducts()) {
+    // A tile product multiplies groups within 32 bits, so the group size gives the width of an element.
     if (32 / each.group != bits || each.cycles <= 0) continue;
     const double speed = static_cast<double>(each.rows) * each.columns * each.depth / each.cycles / multiply_adds;
     if (!best || speed > best->speed) best = {each.depth, speed};
@@ -49,19 +50,23 @@ double LayoutPrices::vectorShare(int64_t contiguous) const {
 double LayoutPrices::writing(const Product& product, ChannelLayout layout) const {
   const int64_t filled = filledChannels(layout, product.outputs);
   double share = 0;
+  // A matrix unit reads its native layout only; other layouts compute nearly nothing useful.
   if (cube() > 0) {
     share = isNative(layout) ? 1 : 1.0 / static_cast<double>(cube());
+    // Channels first: vectors go along a line of pixels.
   } else if (layout == kChannelsFirst) {
     const bool windows = product.steps > product.inputs;
     share = (windows              ? prices_.window_planes_share()
              : product.stride > 1 ? prices_.strided_planes_share()
                                   : prices_.planes_share()) *
             vectorShare(product.line);
+    // Channels last: vectors go along the channels, which the last one may not fill.
   } else if (layout == kChannelsLast) {
     share = prices_.innermost_share() * vectorShare(product.outputs);
   } else {
     share = vectorShare(layout.block);
   }
+  // Filled channels are computed as well.
   const double more = static_cast<double>(filled) / static_cast<double>(product.outputs);
   return more * product.operations / (share * operationsPerUs());
 }
@@ -88,10 +93,12 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
 double LayoutPrices::crossing(const Product& product, ChannelLayout from, ChannelLayout to) const {
   if (cube() > 0) return 0;
   const double whole = product.operations / operationsPerUs();
+  // Reading many planes for a blocked result touches one line per plane.
   if (from == kChannelsFirst && to != kChannelsFirst && product.inputs > prices_.few_planes())
     return (product.steps > product.inputs || product.stride > 1 ? prices_.window_planes_read()
                                                                  : prices_.planes_read()) *
            whole;
+  // A blocked product that writes planes scatters each vector.
   if (to == kChannelsFirst && from != kChannelsFirst)
     return chip_.prices().copies().scatter_cycles() * product.operations / static_cast<double>(2 * product.steps) /
            cyclesPerUs();

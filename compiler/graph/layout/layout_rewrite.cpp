@@ -99,9 +99,11 @@ bool Splitter::cutFor(AffineMap map, const OperandForm& form) {
   int64_t rest = form.layout.block;
   llvm::SmallVector<unsigned> loops = channelLoops(map, form.channels);
   if (loops.empty()) return false;
+  // From the last loop forwards: the block takes the fastest varying digits first.
   for (unsigned loop : llvm::reverse(loops)) {
     const int64_t extent = extents_[loop];
     if (rest == 1) return true;
+    // A single channel loop may be filled up to whole blocks.
     if (loops.size() == 1) {
       const int64_t filled = (extent + rest - 1) / rest * rest;
       if (filled_[loop] != extent && filled_[loop] != filled) return false;
@@ -109,8 +111,10 @@ bool Splitter::cutFor(AffineMap map, const OperandForm& form) {
       if (filled != rest) cuts_[loop].push_back(rest);
       return true;
     }
+    // The loop is entirely within the block.
     if (rest % extent == 0) {
       rest /= extent;
+      // The block ends inside this loop.
     } else if (extent % rest == 0) {
       cuts_[loop].push_back(rest);
       rest = 1;
@@ -129,6 +133,7 @@ bool Splitter::fillingIsSafe() {
     any = true;
     for (auto [index, form] : llvm::enumerate(forms_)) {
       if (!maps[index].isFunctionOfDim(loop)) continue;
+      // Constants are filled with zeros; operands in place have no room.
       if (form.kind == OperandForm::kConstant) continue;
       if (form.kind != OperandForm::kActivation) return false;
       // All activations that vary with the loop must be filled up to the same size.
@@ -156,6 +161,7 @@ std::optional<LoopSplits> Splitter::run() {
   LoopSplits splits;
   for (unsigned loop = 0; loop < extents_.size(); ++loop) {
     llvm::SmallVector<int64_t>& cuts = cuts_[loop];
+    // Descending, so that each cut divides what is left.
     llvm::sort(cuts, std::greater<int64_t>());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     llvm::SmallVector<int64_t, 3> parts;
@@ -215,8 +221,10 @@ std::pair<llvm::SmallVector<Rewriter::Part>, llvm::SmallVector<Rewriter::Part>> 
   for (unsigned loop : channelLoops(op_.getIndexingMapsArray()[operand], form.channels)) {
     for (unsigned part = 0; part < splits_[loop].size(); ++part) outer.push_back({loop, part});
   }
+  // All channels come before space.
   if (form.layout == kChannelsFirst) return {outer, inner};
   int64_t block = 1;
+  // Takes parts from the end until they fill the block.
   while (!outer.empty() && (form.layout == kChannelsLast || block < form.layout.block)) {
     block *= extentOf(outer.back());
     inner.insert(inner.begin(), outer.pop_back_val());
@@ -237,6 +245,7 @@ void Rewriter::splitPanels(int64_t lanes) {
       return;
   }
   auto& parts = splits_[loop];
+  // The loop must not be cut by a block as well.
   if (parts.size() != 1) return;
   if (lanes < 4 || parts[0] % lanes != 0 || parts[0] == lanes) return;
   parts = {parts[0] / lanes, lanes};
@@ -287,6 +296,7 @@ void Rewriter::orderLoops() {
 AffineExpr Rewriter::moved(AffineExpr expression) {
   llvm::SmallVector<AffineExpr> replacement;
   for (unsigned loop = 0; loop < splits_.size(); ++loop) {
+    // A split loop has no single index any more.
     if (splits_[loop].size() > 1 && expression.isFunctionOfDim(loop)) failed_ = true;
     replacement.push_back(dim({loop, 0}));
   }
@@ -305,6 +315,7 @@ void Rewriter::addActivation(unsigned operand, Value physical) {
   auto type = tensorType(op_->getOperand(operand));
   auto [outer, inner] = channelParts(operand);
   llvm::SmallVector<AffineExpr> results = {moved(map.getResult(0))};
+  // Batch, outer channels, space, inner channels: the order of the physical tensor.
   llvm::SmallVector<int64_t> shape = {type.getDimSize(0)};
   for (Part part : outer) results.push_back(dim(part)), shape.push_back(extentOf(part));
   for (unsigned d = 1; d < map.getNumResults(); ++d) {
@@ -335,6 +346,7 @@ void Rewriter::addInPlace(unsigned operand) {
       results.push_back(dim({loop.getPosition(), part}));
       shape.push_back(splits_[loop.getPosition()][part]);
     }
+    // A split dimension becomes neighbouring dimensions.
   }
   Value value = op_->getOperand(operand);
   if (isResult(operand)) {
@@ -366,6 +378,7 @@ void Rewriter::addConstant(unsigned operand) {
   value = reshapeView(builder_, op_.getLoc(), value, shape);
   Part vector{0, 0};
   const unsigned result = op_.getNumDpsInputs();
+  // Vectors load from the constant along the result's innermost channels.
   const bool has_vector = forms_[result].kind == OperandForm::kActivation && !channelParts(result).second.empty();
   if (has_vector) vector = channelParts(result).second.back();
   llvm::SmallVector<int64_t> order(parts.size());
@@ -402,6 +415,7 @@ llvm::SmallVector<Value> Rewriter::run(llvm::ArrayRef<Value> inputs, int64_t lan
   for (unsigned r = 0; r < op_->getNumResults(); ++r) {
     const OperandForm& form = forms_[count + r];
     auto type = tensorType(op_->getResult(r));
+    // The result gets its final shape, in which filled channels stay.
     llvm::SmallVector<int64_t> shape(type.getShape());
     if (form.kind == OperandForm::kActivation) shape = physicalShape(type, form.channels, form.layout);
     results.push_back(reshapeView(builder_, op_.getLoc(), written->getResult(r), shape));
@@ -427,6 +441,7 @@ llvm::SmallVector<unsigned> channelLoops(AffineMap map, Channels channels) {
   if (channels.first + channels.count > map.getNumResults()) return {};
   for (unsigned d = channels.first; d < channels.first + channels.count; ++d) {
     auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(d));
+    // Only plain loops, each once: sums of loops have no digit of their own.
     if (!loop || llvm::is_contained(loops, loop.getPosition())) return {};
     loops.push_back(loop.getPosition());
   }

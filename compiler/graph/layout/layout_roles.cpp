@@ -114,12 +114,14 @@ struct View {
 std::optional<Convolution> asConvolution(GenericOp op) {
   auto dims = mlir::linalg::inferConvolutionDims(op);
   if (mlir::failed(dims) || !isProduct(op)) return std::nullopt;
+  // Only one loop each for batch, input channel and output channel, and at most one for groups.
   if (dims->batch.size() != 1 || dims->outputImage.empty() || dims->outputChannel.size() != 1 ||
       dims->inputChannel.size() != 1 || dims->depth.size() > 1) {
     return std::nullopt;
   }
   if (!isActivation(op.getDpsInputs()[0]) || !isKnownAtCompileTime(op.getDpsInputs()[1])) return std::nullopt;
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  // Channels are groups and channels within a group, in this order.
   llvm::SmallVector<unsigned> in(dims->depth.begin(), dims->depth.end()), out = in;
   in.push_back(dims->inputChannel[0]);
   out.push_back(dims->outputChannel[0]);
@@ -140,6 +142,7 @@ bool movesDigits(GenericOp op) {
 }
 
 ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {
+  // Convolutions and windows are the anchors from which roles spread.
   for (auto op : main.getBody().front().getOps<GenericOp>()) {
     if (auto convolution = asConvolution(op)) {
       set(op.getDpsInputs()[0], convolution->input);
@@ -155,6 +158,7 @@ ChannelRoles::ChannelRoles(mlir::func::FuncOp main) {
       break;
     }
   }
+  // Spreads roles to neighbours until nothing changes.
   while (!pending_.empty()) visit(pending_.pop_back_val());
 }
 
@@ -165,6 +169,7 @@ std::optional<Channels> ChannelRoles::of(Value value) const {
 
 void ChannelRoles::set(Value value, Channels channels) {
   if (!isActivation(value) || channels.first + channels.count > tensorType(value).getRank()) return;
+  // A value keeps the first role; a conflict is resolved where the roles meet.
   if (!channels_.try_emplace(value, channels).second) return;
   if (mlir::Operation* producer = value.getDefiningOp()) pending_.push_back(producer);
   pending_.append(value.user_begin(), value.user_end());
@@ -177,6 +182,7 @@ void ChannelRoles::visitGeneric(GenericOp op) {
   auto value = [&](unsigned operand) -> Value {
     return operand < inputs ? op->getOperand(operand) : Value(op->getResult(operand - inputs));
   };
+  // The first operand with a role decides the channel loops.
   llvm::SmallVector<unsigned> loops;
   for (unsigned operand = 0; operand < maps.size() && loops.empty(); ++operand) {
     if (auto channels = of(value(operand))) loops = channelLoops(maps[operand], *channels);
@@ -186,6 +192,7 @@ void ChannelRoles::visitGeneric(GenericOp op) {
     if (!startsWithBatch(maps[operand])) continue;
     if (auto channels = dimensionsOfAny(maps[operand], loops)) {
       set(value(operand), *channels);
+      // A pure movement may split the channels into other loops (a pixel shuffle).
     } else if (movesDigits(op)) {
       if (auto shuffled = shuffledChannels(value(operand), maps[operand], loops)) set(value(operand), *shuffled);
     }
@@ -198,6 +205,7 @@ void ChannelRoles::visitView(mlir::Operation* op) {
   if (auto coarse = of(view.few)) {
     if (auto fine = view.split(*coarse)) set(view.many, *fine);
   } else if (auto fine = of(view.many)) {
+    // Searches the range of coarse dimensions that splits into exactly these.
     const auto dimensions = static_cast<unsigned>(view.groups.size());
     for (unsigned first = 0; first < dimensions; ++first) {
       for (unsigned count = 1; first + count <= dimensions; ++count) {
@@ -214,6 +222,7 @@ void ChannelRoles::visit(mlir::Operation* op) {
   llvm::SmallVector<Value> values(mlir::isa<mlir::tensor::ConcatOp>(op) ? op->getOperands()
                                                                         : op->getOperands().take_front(1));
   values.push_back(op->getResult(0));
+  // All operands and the result share one role.
   std::optional<Channels> channels;
   for (Value value : values) {
     if (!channels) channels = of(value);

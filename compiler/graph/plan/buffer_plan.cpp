@@ -41,7 +41,9 @@ int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weig
       storage_of_[argument] = newStorage(std::move(storage));
       continue;
     }
+    // Weights without reader are not stored.
     if (argument.use_empty()) continue;
+    // Several arguments may be the same weight.
     auto [it, inserted] = placed.try_emplace(weight.getInt(), 0);
     if (inserted) {
       const Weight& bytes = model_.weights[weight.getInt()];
@@ -62,14 +64,18 @@ int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weig
 
 bool BufferPlan::placeConcat(mlir::tensor::ConcatOp concat) {
   auto type = mlir::cast<RankedTensorType>(concat.getType());
+  // A part must be one piece of the result, so there may be no larger dimension before.
   for (int64_t d = 0; d < static_cast<int64_t>(concat.getDim()); ++d) {
     if (type.getDimSize(d) != 1) return false;
   }
+  // An output has a buffer of its caller, which parts could not share.
   if (output_of_.contains(concat.getResult()) || borderType(type) != type) return false;
   llvm::DenseSet<Value> seen;
   int64_t offset = 0;
   for (Value part : concat.getInputs()) {
+    // A part that is itself a view belongs to the value it views.
     Value root = rootOf(part);
+    // A part must be written by a step, once, and begin at an aligned address.
     mlir::Operation* producer = root.getDefiningOp();
     if (!producer || kindOf(producer) == OpKind::kCloned || kindOf(producer) == OpKind::kSlice ||
         output_of_.contains(root) || part_of_.contains(root) || !seen.insert(root).second || offset % kAlignment != 0) {
@@ -114,6 +120,7 @@ void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<
   for (auto [step, pending] : llvm::enumerate(steps)) {
     for (Value argument : pending.outlined.arguments) {
       // Reading a part keeps every enclosing result alive.
+      // Every enclosing concatenation lives as long as its part is read.
       for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
         last_use_[root] = static_cast<int>(step);
       }
@@ -123,6 +130,7 @@ void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<
     for (Value root = extent; root; root = part_of_.lookup(root).whole) {
       last_use_[root] = static_cast<int>(steps.size());
     }
+    // Extents are read after the last step.
   }
 }
 
@@ -155,6 +163,7 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
     if (aligned_reads && !generic.getRegion()
                               .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })
                               .wasInterrupted()) {
+      // A body that reads elements at other positions would see overwritten ones.
       return it->second;
     }
   }
@@ -176,6 +185,7 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
     if (storage.kind != v1::Buffer::ARENA || storage.parent >= 0 || storage.lifetime.last != step ||
         storage.lifetime.bytes != bytes)
       continue;
+    // Overwriting is safe only if the product reads nothing else in this memory.
     const bool read_elsewhere = llvm::any_of(llvm::enumerate(arguments), [&](auto other) {
       const auto at = storage_of_.find(rootOf(other.value()));
       return other.index() != addend && (bytesBehind(other.value()) == root || at == storage_of_.end() ||
@@ -184,6 +194,7 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
     if (read_elsewhere) continue;
     const std::string why_not = whyWrittenEarly(function, chip_);
     const std::string saved = absl::StrFormat("%.2f MB", static_cast<double>(bytes) / 1e6);
+    // Decisions also tell when it would have been possible, and what it costs.
     v1::Decision& decision = decisions_.emplace_back();
     decision.set_kind("in-place");
     decision.set_place(nodeNames(pending.results[0].getLoc()));
@@ -203,6 +214,7 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
                                      " less alive at once"));
     mlir::Builder builder(function.getContext());
     function.setResultAttr(0, kWrittenOver, builder.getI64IntegerAttr(addend));
+    // The kernel must know, because it must not initialize what it adds to.
     return found->second;
   }
   return -1;
@@ -211,6 +223,7 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
 void BufferPlan::assignResults(const PendingStep& pending, int step) {
   const bool is_part = pending.results.size() == 1 && part_of_.contains(pending.results[0]);
   const bool is_output = pending.results.size() == 1 && output_of_.contains(pending.results[0]);
+  // Outputs and parts have their place already.
   int in_place = is_part || is_output ? -1 : storageInPlace(pending, step);
   if (!is_part && !is_output && in_place < 0) in_place = storageOfAddend(pending, step);
   for (Value value : pending.results) {
@@ -228,6 +241,7 @@ void BufferPlan::assignResults(const PendingStep& pending, int step) {
     sum_intermediate_bytes_ += size;
     auto last = last_use_.find(value);
     const int last_step = last == last_use_.end() ? step : last->second;
+    // Overwriting extends the life of the memory.
     if (in_place >= 0) {
       storages_[in_place].lifetime.last = last_step;
       storage_of_[value] = in_place;
@@ -251,6 +265,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
   std::vector<Lifetime> lifetimes;
   std::vector<int> owners;
   for (auto [index, storage] : llvm::enumerate(storages_)) {
+    // Parts live inside their parents.
     if (storage.kind != v1::Buffer::ARENA || storage.parent >= 0) continue;
     lifetimes.push_back(storage.lifetime);
     owners.push_back(static_cast<int>(index));
@@ -259,6 +274,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
   const bool ranges = hasRanges(model_);
   for (auto [index, owner] : llvm::enumerate(owners)) {
     storages_[owner].offset = arena.offsets[index];
+    // With ranges, a run computes its own places from lifetimes and sizes.
     if (!ranges) continue;
     storages_[owner].index = plan.arena_size();
     v1::ArenaPlace* place = plan.add_arena();

@@ -63,6 +63,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
   auto consider = [&](mlir::OpOperand& operand, bool same_points) {
     mlir::Operation* producer = operand.get().getDefiningOp();
     auto it = producer ? group_of_.find(producer) : group_of_.end();
+    // Closed groups, such as paddings, take no further operations.
     if (it == group_of_.end() || groups_[it->second].closed) return;
     if (!groups_[it->second].heavy) {
       candidates.insert(it->second);
@@ -92,9 +93,11 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
   // A heavy root and its followers must have no other reader; light groups may feed each other.
   if (heavy >= 0) {
     llvm::SmallSetVector<int, 4> only;
+    // A follower joins the heavy operation alone; lighter operands are read from memory.
     only.insert(heavy);
     if (readOnlyWithin(heavy, op, only) && groups_[heavy].ops.size() < kMaxGroupOps) return only;
   }
+  // Removing a candidate may disqualify others that it read from.
   for (bool changed = true; changed;) {
     changed = false;
     for (int candidate : llvm::SmallVector<int>(candidates.begin(), candidates.end())) {
@@ -112,10 +115,12 @@ llvm::SmallSetVector<int, 4> GroupBuilder::joinable(mlir::Operation* op, OpKind 
 llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, std::vector<mlir::Operation*>& views) {
   llvm::SmallSetVector<int, 4> packs;
   auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(product);
+  // Only a product packs its operands.
   if (!generic || !isProduct(generic)) return packs;
   for (mlir::Value operand : generic.getDpsInputs()) {
     std::vector<mlir::Operation*> between;
     mlir::Operation* producer = operand.getDefiningOp();
+    // Views between the transpose and the product come along.
     while (producer && producer->hasOneUse() && kindOf(producer) == OpKind::kView) {
       between.push_back(producer);
       producer = producer->getOperand(0).getDefiningOp();
@@ -124,6 +129,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, st
     // The transform between two layouts is a separate step and is counted as one.
     if (producer->hasAttr(kLayoutTransform)) continue;
     auto it = group_of_.find(producer);
+    // A transpose that has other work in its group is no pack.
     if (it == group_of_.end() || groups_[it->second].ops.size() != 1) continue;
     packs.insert(it->second);
     views.insert(views.end(), between.begin(), between.end());
@@ -133,6 +139,7 @@ llvm::SmallSetVector<int, 4> GroupBuilder::packsFor(mlir::Operation* product, st
 
 llvm::SmallSetVector<int, 4> GroupBuilder::earlierStage(mlir::Operation* op) {
   llvm::SmallSetVector<int, 4> stages;
+  // Stages of one transformed convolution form one group.
   for (mlir::Value operand : op->getOperands()) {
     mlir::Operation* producer = operand.getDefiningOp();
     auto it = producer ? group_of_.find(producer) : group_of_.end();
@@ -149,12 +156,14 @@ void GroupBuilder::visit(mlir::Operation* op, OpKind kind) {
     joined = joinable(op, kind);
   }
   if (kind == OpKind::kHeavy) joined = op->hasAttr(kStageOf) ? earlierStage(op) : packsFor(op, merged.ops);
+  // Merging empties the old groups, whose numbers stay unused.
   for (int group : joined) {
     OpenGroup& part = groups_[group];
     merged.ops.insert(merged.ops.end(), part.ops.begin(), part.ops.end());
     merged.heavy |= part.heavy;
     part.ops.clear();
   }
+  // Operations keep their order in the function.
   std::sort(merged.ops.begin(), merged.ops.end(),
             [](mlir::Operation* a, mlir::Operation* b) { return a->isBeforeInBlock(b); });
   merged.ops.push_back(op);
@@ -172,6 +181,7 @@ std::vector<Group> GroupBuilder::run(mlir::func::FuncOp main) {
   }
   std::vector<Group> result;
   for (size_t id = 0; id < groups_.size(); ++id) {
+    // Merged into another group.
     if (groups_[id].ops.empty()) continue;
     Group group{std::move(groups_[id].ops), {}, {}};
     for (mlir::Operation* op : group.ops) {

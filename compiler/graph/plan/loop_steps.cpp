@@ -19,6 +19,7 @@ v1::TensorSpec scalar(v1::DataType type) {
 
 LoopMemory layOutLoop(LoopOp loop, const PlannedGraph& body) {
   LoopMemory own;
+  // The body's own arena comes first, then the loop's variables.
   own.bytes = aligned(body.plan.arena_bytes());
   const auto place = [&](int64_t bytes) {
     const int64_t at = own.bytes;
@@ -27,6 +28,7 @@ LoopMemory layOutLoop(LoopOp loop, const PlannedGraph& body) {
   };
   own.iteration = place(sizeof(int64_t));
   own.condition = place(1);
+  // A carried value is written while the last one is read, so each needs a second buffer.
   for (mlir::Value value : loop.carried()) own.spares.push_back(place(tensorBytes(value.getType())));
   return own;
 }
@@ -57,6 +59,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
   // Finds the buffer of each input and output.
   std::map<int, int> inputs, outputs;
   std::vector<int> moved;
+  // Inputs of the body: iteration number, carried values, slices of scanned tensors, captured values.
   for (const v1::Buffer& buffer : body.plan.buffers()) {
     const int index = buffer.index();
     switch (buffer.kind()) {
@@ -66,6 +69,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
           known->second = inArena(own, own.iteration, sizeof(int64_t), scalar(v1::DATA_TYPE_I64));
         } else if (fresh && index <= carried + scanned) {
           known->second = moving(buffer);
+          // Captured values stay where the outer plan has them.
         } else if (fresh) {
           known->second = buffer_of(loop.captured()[static_cast<unsigned>(index - 1 - carried - scanned)]);
         }
@@ -85,15 +89,18 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
         moved.push_back(addBuffer(v1::Buffer::WEIGHT, buffer.index(), planned_.plan.weights_bytes() + buffer.offset(),
                                   buffer.size_bytes(), buffer.spec()));
         break;
+      // Prepared weights of the body follow those of the outer plan.
       case v1::Buffer::PREPARED:
         moved.push_back(addBuffer(v1::Buffer::PREPARED,
                                   prepared_ + static_cast<int>(planned_.prepared.size()) + buffer.index(),
                                   buffer.offset(), buffer.size_bytes(), buffer.spec()));
         break;
+      // Loops inside the body are numbered after this one.
       case v1::Buffer::LOOP:
         moved.push_back(addBuffer(v1::Buffer::LOOP, loops + 1 + buffer.index(), 0, buffer.size_bytes(), buffer.spec()));
         break;
       default:
+        // Everything else lies in the loop's part of the arena.
         moved.push_back(inArena(own, buffer.offset(), buffer.size_bytes(), buffer.spec()));
     }
   }
@@ -114,6 +121,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
   if (inputs.contains(0)) table.set_iteration(inputs.at(0));
   table.set_executed(buffer_of(loop.executed()));
   const int first_output = form.has_condition ? 1 : 0;
+  // Fills the table in the order of the loop's operands.
   for (int k = 0; k < carried; ++k) {
     const mlir::Type type = loop->getOperand(operand).getType();
     v1::StepLoop::Carried& each = *table.add_carried();
@@ -129,6 +137,7 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
   };
   for (int k = 0; k < scanned; ++k) {
     const mlir::Value whole = loop->getOperand(operand++);
+    // A slice that the body never reads need not be set.
     if (!inputs.contains(1 + carried + k)) continue;
     v1::StepLoop::Scan& each = *table.add_scans();
     each.set_whole(buffer_of(whole));
@@ -151,6 +160,7 @@ void LoopWriter::writeSteps(const PlannedGraph& body, const std::vector<int>& bu
   const int first_step = plan.steps_size();
   std::vector<int> workloads;
   for (const v1::Workload& workload : body.plan.workloads()) {
+    // Equal workloads of body and outer plan become one.
     const auto [known, fresh] = workload_of_.try_emplace(workload.hash(), plan.workloads_size());
     workloads.push_back(known->second);
     if (fresh) *plan.add_workloads() = workload;
@@ -162,6 +172,7 @@ void LoopWriter::writeSteps(const PlannedGraph& body, const std::vector<int>& bu
     for (int& operand : *moved->mutable_operands()) operand = buffers[static_cast<size_t>(operand)];
   }
   const auto moveTo = [&](int buffer) { return buffers[static_cast<size_t>(buffer)]; };
+  // Tables of inner loops point to steps and buffers, which have moved.
   for (const v1::StepLoop& inner : body.plan.loops()) {
     v1::StepLoop* moved = plan.add_loops();
     *moved = inner;
@@ -190,6 +201,7 @@ void LoopWriter::write(LoopOp loop, const PlannedGraph& body, const LoopMemory& 
   v1::Plan& plan = planned_.plan;
   const int loops = plan.loops_size();
   v1::StepLoop table;
+  // The body's steps are written once; the runtime repeats them.
   table.set_first_step(plan.steps_size());
   table.set_last_step(plan.steps_size() + body.plan.steps_size());
   table.set_most_iterations(std::max<int64_t>(loop.form().most, 0));

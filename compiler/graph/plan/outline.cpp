@@ -58,6 +58,7 @@ class Outliner {
 
 llvm::SetVector<Value> Outliner::valuesReadBy(mlir::Operation* op) {
   llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());
+  // Operations with regions read more than their operands.
   mlir::getUsedValuesDefinedAbove(op->getRegions(), values);
   return values;
 }
@@ -66,6 +67,7 @@ llvm::SetVector<Value> Outliner::valuesReadBy(mlir::Operation* op) {
 void Outliner::map(Value value) {
   if (mapping_.contains(value)) return;
   mlir::Operation* producer = value.getDefiningOp();
+  // Constants and slices come along: a slice is an address, and a constant belongs to the code.
   if (producer && isCopiedIn(value)) {
     for (Value operand : valuesReadBy(producer)) map(operand);
     builder_.clone(*producer, mapping_);
@@ -75,6 +77,7 @@ void Outliner::map(Value value) {
   mlir::func::FuncOp function = *outlined_.function;
   Value argument = function.getBody().front().addArgument(borderType(type), value.getLoc());
   outlined_.arguments.push_back(value);
+  // Booleans cross the border as bytes.
   if (argument.getType() != type) {
     argument = buildMap(builder_, value.getLoc(), argument, type, [](OpBuilder& inner, Location at, Value element) {
       return mlir::arith::TruncIOp::create(inner, at, inner.getI1Type(), element);
@@ -88,6 +91,7 @@ OutlinedGroup Outliner::run() {
   outlined_.choice = group_.choice;
   outlined_.fusion = group_.fusion;
   mlir::Operation* root = group_.ops.front();
+  // A function of its own, in no module, until it has been printed.
   builder_ = OpBuilder(root->getContext());
   mlir::FunctionType nothing = builder_.getFunctionType({}, {});
   outlined_.function = mlir::func::FuncOp::create(root->getLoc(), "w", nothing);

@@ -108,6 +108,7 @@ void PlanWriter::outlineGroups() {
     PendingStep step;
     step.loop = mlir::dyn_cast<LoopOp>(group.ops.front());
     if (step.loop) {
+      // A loop needs no function of its own: its body has been planned.
       step.outlined.arguments.assign(step.loop->operand_begin(), step.loop->operand_end());
       step.results.assign(step.loop->result_begin(), step.loop->result_end());  // every result is written
     } else {
@@ -119,11 +120,13 @@ void PlanWriter::outlineGroups() {
     step.name = nodeNames(locations);
     steps.push_back(std::move(step));
   }
+  // Copies to outputs come last.
   for (PendingStep& copy : pending_) steps.push_back(std::move(copy));
   pending_ = std::move(steps);
 }
 
 int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
+  // Views of one storage in different shapes are different buffers.
   auto [it, inserted] = buffer_of_.try_emplace({storage_index, type}, result_.plan.buffers_size());
   if (!inserted) return it->second;
   const Storage& storage = buffers_.storage(storage_index);
@@ -144,7 +147,9 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   mlir::func::FuncOp function = *outlined.function;
   WorkloadFacts facts = describeWorkload(function);
   CanonicalWorkload canonical = canonicalizeWorkload(function);
+  // The hash of the canonical text identifies equal groups.
   auto [it, inserted] = workload_of_.try_emplace(canonical.hash, result_.plan.workloads_size());
+  // Several choices may have led to the same workload.
   if (outlined.chain) result_.fused[canonical.hash].push_back(outlined.choice);
   if (!inserted) return it->second;
   v1::Workload* workload = result_.plan.add_workloads();
@@ -154,6 +159,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   workload->set_summary(facts.summary);
   workload->set_flops(facts.flops);
   workload->set_bytes(facts.bytes);
+  // Winograd's stages run in slices of rows.
   if (facts.slice_rows > 0) {
     v1::ChainTiling* slices = workload->mutable_slices();
     const auto result = mlir::cast<mlir::RankedTensorType>(function.getResultTypes()[0]);
@@ -180,7 +186,9 @@ void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
     const int first = std::countr_zero(rows.ranges);
     const int64_t most = -model_.dimensions[static_cast<size_t>(first)].size();  // stored only for a single range
     int64_t slack = rows.slack;
+    // The greatest difference to the proportional part, over all sizes.
     for (int64_t n = 0; rows.needed && n <= most; ++n)
+      // Rounded up, as the runtime does.
       slack = std::max(slack, (*rows.needed)[static_cast<size_t>(n)] - (n * rows.count + most - 1) / most);
     if (slack >= rows.count) continue;
     v1::Step::Rows* entry = step.add_rows();
@@ -210,6 +218,7 @@ void PlanWriter::numberSteps() {
   for (v1::ArenaPlace& place : *result_.plan.mutable_arena()) {
     const auto last = static_cast<size_t>(place.last_step());
     place.set_first_step(begin[static_cast<size_t>(place.first_step())]);
+    // A loop's buffers live until its last step.
     place.set_last_step(last + 1 == begin.size() ? begin.back() : begin[last + 1] - 1);
   }
 }
@@ -231,9 +240,11 @@ void PlanWriter::writeSteps() {
     }
     v1::Step* step = result_.plan.add_steps();
     step->set_name(pending.name);
+    // Operands may need fewer rows for this step than for all their readers.
     const RowsOfValues alongside =
         index < groups_.size() ? rows_->alongside(groups_[index].ops, groups_[index].results) : RowsOfValues();
     auto types = pending.outlined.function->getArgumentTypes();
+    // Operands: arguments, then the copy's target or the results.
     for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
       step->add_operands(bufferOf(buffers_.storageOf(rootOf(argument)), mlir::cast<RankedTensorType>(type)));
       writeRows(pending.copies_to >= 0 ? rows_->of(argument) : alongside.lookup(argument), *step);
@@ -270,6 +281,7 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   outlineGroups();
   buffers_.findLastUses(pending_, extents_);
   for (auto [step, pending] : llvm::enumerate(pending_)) buffers_.assignResults(pending, static_cast<int>(step));
+  // Every value that a step reads must be written before: an error here is a bug of grouping.
   for (const PendingStep& pending : pending_) {
     for (Value argument : pending.outlined.arguments) {
       if (buffers_.has(rootOf(argument))) continue;

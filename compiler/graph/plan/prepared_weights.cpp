@@ -66,9 +66,11 @@ absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const 
     function.setArgAttr(i, kWeight, builder.getI64IntegerAttr(i));
   model.weights = weight.derivation->sources;
   model.outputs.push_back(weight.spec);
+  // The derivation was recorded operation by operation and is not optimized yet.
   eliminateDuplicates(function);
   fuseElementwise(function);
   TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, formGroups(function), chip, {}));
+  // A report would mix with the one of the model.
   planned.plan.clear_report();
   return PlannedGraph::PreparedWeight{std::move(planned.plan), std::move(planned.weights)};
 }
@@ -89,6 +91,7 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::fu
                                                                         const FoldedMemory& memory, bool prepare) {
   const llvm::SetVector<int64_t> read = readOf(main);
   int64_t folded = 0;
+  // Keyed by address, because weights may share sources.
   llvm::DenseMap<const char*, int64_t> sources;  // weights that are stored if all derived weights are prepared
   for (const int64_t index : read) {
     const Weight& weight = weights[index];
@@ -103,11 +106,13 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::fu
   int64_t least = 0;
   for (const auto& [data, bytes] : sources) least += bytes;
   std::vector<PlannedGraph::PreparedWeight> prepared;
+  // Compares what would be stored in either case.
   const bool stores_all = !prepare || static_cast<double>(folded) <= kMostGrowth * static_cast<double>(least);
   for (const int64_t index : read) {
     Weight& weight = weights[index];
     if (!weight.derivation) continue;
     const int64_t source_bytes = weight.derivation->sourceBytes();
+    // Preparing a small weight saves too little for a kernel of its own.
     if (stores_all || !isWorthDeriving(bytesOf(weight), source_bytes) ||
         (bytesOf(weight) - source_bytes) * kLeastPart < least) {
       if (weight.bytes.empty()) TESSERA_RETURN_IF_ERROR(compute(weight, memory));
