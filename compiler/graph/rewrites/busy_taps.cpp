@@ -62,13 +62,16 @@ std::optional<Windows> windowsOf(GenericOp op) {
   Windows windows;
   windows.op = op;
   const llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  // Either input may be the filter; it is the one that is known.
   if (isKnownAtCompileTime(op.getDpsInputs()[0])) std::swap(windows.image, windows.filter);
+  // If the filter's sign bit is flipped, a weight of zero is not zero in the product.
   if (!isKnownAtCompileTime(op.getDpsInputs()[windows.filter]) || turnsSign(op, windows.filter)) return std::nullopt;
   const AffineMap image = maps[windows.image], filter = maps[windows.filter];
   if (!filter.isProjectedPermutation() || !maps[2].isProjectedPermutation()) return std::nullopt;
   int channels = 0;
   for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
     if (op.getIteratorTypesArray()[loop] != mlir::utils::IteratorType::parallel || !filter.isFunctionOfDim(loop))
+      // Looks for the loop over output channels: in the filter, but not in the image.
       continue;
     if (image.isFunctionOfDim(loop)) return std::nullopt;  // grouped convolution
     windows.outputs = loop;
@@ -81,6 +84,7 @@ std::optional<Windows> windowsOf(GenericOp op) {
   for (unsigned d = 0; d < image.getNumResults(); ++d) {
     const std::optional<Walk> walk = walkOf(op, windows.image, d);
     if (!walk) continue;
+    // Each window must walk along one dimension of the filter.
     const auto along = alongTap(op, *walk);
     if (!along || along->size() != 1 || along->front().first != windows.filter) return std::nullopt;
     windows.walks.push_back(*walk);
@@ -113,6 +117,7 @@ class Weighed {
  private:
   void addTaps(int64_t at, size_t walk, llvm::SmallVector<Taps>& tap, Box& box) const {
     if (walk == tap.size()) {
+      // Looks at weights only if this tap would make the box larger.
       const Box more = joined(box, tap);
       if (more != box && anyInput(at)) box = more;
       return;
@@ -127,6 +132,7 @@ class Weighed {
   bool anyInput(int64_t at) const {
     for (int64_t c = 0; c < weights_.shape[input_]; ++c) {
       const char* element = weights_.data + ((at + (c * strides_[input_])) * weights_.width);
+      // Compares bytes, so a negative zero counts as used, which is safe.
       if (std::any_of(element, element + weights_.width, [](char byte) { return byte != 0; })) return true;
     }
     return false;
@@ -164,6 +170,7 @@ class Divider {
     }
     if (part.taps) {
       for (const Taps& taps : *part.taps) points *= static_cast<double>(taps.count());
+      // Such a part would otherwise lose a faster algorithm: its direct price does not count.
       if (inWinogradsDomain(*part.taps)) points *= kInWinogradsDomain;
     }
     return (2 * points / chip_.operationsPerSecond()) + chip_.seconds(chip_.prices().steps().phase_cycles());
@@ -195,6 +202,7 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
   bool idle = false;
   for (int64_t first = 0; first < outputs; first += block) {
     boxes.push_back(weighed.boxOf(first, block));
+    // Only a block whose taps are fewer can be computed faster.
     idle |= boxes.back() != Box(all_);
   }
   if (!idle) return {};
@@ -207,6 +215,7 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
   for (size_t end = 1; end <= boxes.size(); ++end) {
     std::optional<Best> here;
     Part part{.first = 0, .count = 0, .taps = std::nullopt};
+    // Extends the last part backwards, block by block; its taps are the union of the blocks'.
     for (size_t begin = end; begin-- > 0;) {
       part = {.first = static_cast<int64_t>(begin) * block,
               .count = static_cast<int64_t>(end - begin) * block,
@@ -217,6 +226,7 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
     best.push_back(*here);
   }
   std::vector<Part> parts;
+  // Follows the choices back from the end.
   for (int64_t end = outputs; end > 0; end = parts.back().first) parts.push_back(best[end / block].last);
   std::reverse(parts.begin(), parts.end());
   const double now = price({.first = 0, .count = outputs, .taps = all_});
@@ -233,11 +243,13 @@ Value convolved(mlir::OpBuilder& b, const Windows& windows, const Part& part) {
   filter = sliced(b, filter, windows.in_filter, part.first, part.count);
   for (auto [number, walk] : llvm::enumerate(windows.walks)) {
     const Taps taps = part.taps ? (*part.taps)[number] : Taps{};
+    // The part reads only the pixels under its taps.
     image = sliced(b, image, walk.dimension, walk.apart * taps.first, walk.read(extents, taps));
     filter = sliced(b, filter, windows.taps_in_filter[number], taps.first, taps.count());
   }
   llvm::SmallVector<int64_t> shape(mlir::cast<RankedTensorType>(op.getResult(0).getType()).getShape());
   shape[windows.in_result] = part.count;
+  // The initial value gets the part's shape; its contents are uniform.
   Value init = refill(b, op.getDpsInits()[0], shape);
   auto made = GenericOp::create(b, op.getLoc(), mlir::TypeRange{init.getType()}, inputs, mlir::ValueRange{init},
                                 op.getIndexingMapsArray(), op.getIteratorTypesArray());

@@ -26,6 +26,7 @@ class Hasher {
         OperationEquivalence::IgnoreLocations);
     for (mlir::Region& region : op->getRegions()) {
       for (mlir::Block& block : region) {
+        // Numbers make a body's hash independent of where its values lie in memory.
         for (mlir::BlockArgument argument : block.getArguments()) {
           hash = llvm::hash_combine(hash, argument.getType());
           number(argument);
@@ -76,9 +77,11 @@ class Merger {
       if (region.hasOneBlock()) run(region.front());
     if (!mlir::isMemoryEffectFree(op) || op->getNumResults() == 0) return;
     const auto hash = static_cast<size_t>(Hasher().of(op));
+    // Usually one entry: the hash covers everything that equivalence compares.
     for (Operation* other : known_[hash]) {
       ++compared;
       if (!OperationEquivalence::isEquivalentTo(other, op, OperationEquivalence::IgnoreLocations)) continue;
+      // The later one disappears; the earlier one dominates its readers.
       op->replaceAllUsesWith(other);
       op->erase();
       changed_ = true;

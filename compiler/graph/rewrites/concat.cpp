@@ -28,8 +28,10 @@ std::pair<llvm::SmallVector<mlir::Value>, int64_t> partsOf(InsertSliceOp last) {
     chain.push_back(insert);
     dest = insert.getDest();
   }
+  // Parts of the result that nothing writes would be undefined.
   if (!dest.getDefiningOp<mlir::tensor::EmptyOp>() || chain.size() < 2) return {};
   std::reverse(chain.begin(), chain.end());
+  // All parts must differ from the whole along one and the same dimension.
   int64_t along = -1;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (chain[0].getStaticSizes()[d] == shape[d]) continue;
@@ -37,6 +39,7 @@ std::pair<llvm::SmallVector<mlir::Value>, int64_t> partsOf(InsertSliceOp last) {
     along = static_cast<int64_t>(d);
   }
   if (along < 0) return {};
+  // Parts follow each other without gaps and cover everything else.
   int64_t at = 0;
   llvm::SmallVector<mlir::Value> parts;
   for (InsertSliceOp insert : chain) {
@@ -69,6 +72,7 @@ int recognizeConcats(mlir::func::FuncOp main) {
     builder.setInsertionPoint(last);
     mlir::Value concat = mlir::tensor::ConcatOp::create(builder, last.getLoc(), last.getType(), along, parts);
     last.getResult().replaceAllUsesWith(concat);
+    // Removes the chain backwards, as far as nothing else reads it.
     for (mlir::Operation* op = last; op && op->use_empty() && mlir::isa<InsertSliceOp>(op);) {
       mlir::Operation* before = mlir::cast<InsertSliceOp>(op).getDest().getDefiningOp();
       op->erase();
@@ -94,8 +98,10 @@ int nestConcats(mlir::func::FuncOp main) {
       hash = llvm::hash_combine(hash, part.getAsOpaquePointer());
       hashes.push_back(static_cast<size_t>(hash));
     }
+    // The longest common front is the best one.
     for (size_t first = parts.size() - 1; first >= 2; --first) {
       const auto found = known.find(hashes[first - 1]);
+      // Hashes may collide, so parts are compared.
       if (found == known.end() ||
           found->second.result.getDefiningOp<mlir::tensor::ConcatOp>().getDim() != concat.getDim() ||
           llvm::ArrayRef(found->second.parts) != llvm::ArrayRef(parts).take_front(first))

@@ -43,6 +43,7 @@ bool joinsFreshParts(ConcatOp concat) {
 
 bool split(GenericOp op) {
   if (kindOf(op) != OpKind::kElementwise || op->getNumResults() != 1 || op.hasIndexSemantics()) return false;
+  // An initial value that is read would have to be split as well.
   if (!op.getDpsInits()[0].getDefiningOp<mlir::tensor::EmptyOp>()) return false;
   ConcatOp concat;
   llvm::SmallVector<AffineMap> maps = op.getIndexingMapsArray();
@@ -75,6 +76,7 @@ bool split(GenericOp op) {
       if (input == concat.getResult()) {
         inputs.push_back(part);
       } else if (positions[index] < 0) {
+        // An operand that does not vary along the concatenation serves all parts.
         inputs.push_back(input);
       } else {
         inputs.push_back(partOf(b, op.getLoc(), input, positions[index], offset, size));
@@ -87,6 +89,7 @@ bool split(GenericOp op) {
     results.push_back(piece.getResult(0));
     offset += size;
   }
+  // Concatenates afterwards: the same values in the same places.
   op.getResult(0).replaceAllUsesWith(ConcatOp::create(b, concat.getLoc(), type, dim, results));
   op.erase();
   concat.erase();

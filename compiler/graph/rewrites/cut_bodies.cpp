@@ -51,6 +51,7 @@ class Body {
     for (Operation* op : part(0, end)) made.insert(op->result_begin(), op->result_end());
     Values read = results();
     for (Operation* op : part(end, size())) read.insert(op->operand_begin(), op->operand_end());
+    // Constants and indices are recomputed and never cross.
     read.remove_if([&](Value value) { return !made.contains(value); });
     return read;
   }
@@ -60,6 +61,7 @@ class Body {
     for (Operation* op : part(first, end))
       for (Value operand : op->getOperands())
         if (operand.getParentBlock() == op_.getBody() && mlir::isa<mlir::BlockArgument>(operand)) read.insert(operand);
+    // Yielded arguments are read by the last part.
     if (end < size()) return read;
     for (Value value : results())
       if (mlir::isa<mlir::BlockArgument>(value)) read.insert(value);
@@ -70,6 +72,7 @@ class Body {
   int live(int first, int end, const Values& results) const {
     LiveValues line;
     for (Operation* op : part(first, end)) {
+      // Operands are alive up to this operation, results from it on.
       for (Value operand : op->getOperands())
         if (!isFree(operand)) line.use({0, operand.getAsOpaquePointer()});
       line.next();
@@ -101,16 +104,19 @@ struct Cut {
 std::optional<Cut> bestCut(const Body& body, int registers) {
   std::optional<Cut> best;
   auto rank = [&](const Cut& cut) {
+    // First the parts must fit, then few values may cross; position decides ties.
     return std::tuple(std::max(0, cut.live - registers), cut.moved(), cut.live, cut.at);
   };
   const int whole = body.live();
   for (int at = 1; at < body.size(); ++at) {
     Cut cut{.at = at, .crossing = body.crossing(at)};
+    // A bit has no tensor type to be stored in.
     const bool storable = llvm::all_of(cut.crossing, [](Value value) {
       return value.getType().isIntOrFloat() && value.getType().getIntOrFloatBitWidth() >= 8;
     });
     if (!storable || cut.crossing.empty()) continue;
     cut.live = std::max(body.live(0, at, cut.crossing), body.live(at, body.size(), body.results()));
+    // A cut that helps neither part is no cut.
     if (cut.live >= whole) continue;
     const Values first = body.arguments(0, at), second = body.arguments(at, body.size());
     cut.again = static_cast<int>(llvm::count_if(second, [&](Value value) { return first.contains(value); }));
@@ -146,6 +152,7 @@ GenericOp partOf(GenericOp op, llvm::ArrayRef<Operation*> part, const Values& ar
                              for (auto [argument, value] : llvm::zip(arguments, values)) mapping.map(argument, value);
                              for (auto [index, each] : llvm::enumerate(made))
                                mapping.map(each.first, values[arguments.size() + index]);
+                             // Clones free values where they are read first.
                              auto free = [&](Value value) {
                                if (isFree(value) && value.getParentBlock() == op.getBody() && !mapping.contains(value))
                                  inner.clone(*value.getDefiningOp(), mapping);
@@ -182,6 +189,7 @@ std::pair<GenericOp, GenericOp> apply(GenericOp op, const Body& body, const Cut&
 std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   std::vector<v1::Decision> decisions;
   const int registers = chip.vectorRegisters();
+  // A queue in program order, so that decisions come in that order, too.
   std::deque<GenericOp> left;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>())
     if (isBody(op)) left.push_back(op);
@@ -197,6 +205,7 @@ std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, G
     decision.set_unit("values");
     const std::string pinned = choices.pinnedFusion(kCutChoice, decision.place());
     const std::optional<Cut> cut = bestCut(body, registers);
+    // A value that finds no register is stored and loaded once.
     const int spilled = 2 * (live - registers);
     std::string reason = absl::StrCat(live, " values are alive at once for ", registers, " registers");
     if (cut) {
@@ -215,6 +224,7 @@ std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, G
     decision.set_reason(std::move(reason));
     choices.made(kCutChoice, decision.place(), decision.taken() ? kApart : kFused);
     if (!decision.taken()) continue;
+    // Both parts may need further cuts; they are looked at next.
     auto [first, second] = apply(op, body, *cut);
     left.push_front(second);
     left.push_front(first);

@@ -61,12 +61,14 @@ class WidenedBody {
 
   void clone(mlir::Operation& op) {
     const bool rounds = mlir::isa<arith::TruncFOp>(op);  // an explicit rounding stays
+    // An extension of a value that is wide already disappears.
     if (auto wide = mlir::dyn_cast<arith::ExtFOp>(op); wide && isHalf(wide.getIn().getType())) {
       Value in = of(wide.getIn());
       values_.map(wide.getResult(), wide.getType().isF32() ? in : b_.clone(op, values_)->getResult(0));
       return;
     }
     llvm::APFloat number(0.0);
+    // Constants become constants in f32.
     if (op.getNumResults() == 1 && isHalf(op.getResult(0).getType()) && mlir::matchPattern(&op, mlir::m_Constant()) &&
         mlir::matchPattern(&op, mlir::m_ConstantFloat(&number))) {
       bool loses = false;
@@ -74,12 +76,14 @@ class WidenedBody {
       values_.map(op.getResult(0), arith::ConstantOp::create(b_, loc_, b_.getFloatAttr(b_.getF32Type(), number)));
       return;
     }
+    // Operands that are not defined inside the body are extended at their first use.
     for (Value operand : op.getOperands()) (void)of(operand);
     for (Value operand : op.getOperands())
       if (!values_.contains(operand)) values_.map(operand, operand);
     mlir::Operation* copy = b_.clone(op, values_);
     for (auto [from, to] : llvm::zip_equal(op.getResults(), copy->getResults())) {
       if (!isHalf(to.getType())) continue;
+      // Arithmetic takes f32 as it is; other operations keep their type and are extended.
       const bool arithmetic = mlir::OpTrait::hasElementwiseMappableTraits(&op);
       if (!rounds && arithmetic) {
         to.setType(b_.getF32Type());
@@ -109,6 +113,7 @@ void sumInSingle(GenericOp op) {
   const mlir::Location loc = op.getLoc();
   llvm::SmallVector<Value> inits;
   llvm::SmallVector<Type> types;
+  // Initial values are widened too, a fill by its number.
   for (Value init : op.getDpsInits()) {
     if (isHalf(elementOf(init))) {
       auto fill = init.getDefiningOp<mlir::linalg::FillOp>();
@@ -138,6 +143,7 @@ void sumInSingle(GenericOp op) {
                             yielded.push_back(body.of(value));
                           mlir::linalg::YieldOp::create(inner, at, yielded);
                         });
+  // Rounds once, at the end of the sum.
   for (auto [old, sum] : llvm::zip_equal(op.getResults(), summed.getResults())) {
     Value rounded = sum;
     if (isHalf(elementOf(old))) rounded = convert<arith::TruncFOp>(b, loc, sum, elementOf(old));

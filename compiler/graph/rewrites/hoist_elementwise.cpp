@@ -71,6 +71,7 @@ bool Hoister::findMovement() {
       !tensorType(op_.getResult(0)).hasStaticShape() || op_.payloadUsesValueFromOperand(op_.getDpsInitOperand(0))) {
     return false;
   }
+  // Exactly one operand may be unknown: the moved one.
   int moved = 0;
   for (unsigned input = 0; input < op_.getNumDpsInputs(); ++input) {
     Value value = op_.getDpsInputs()[input];
@@ -85,10 +86,12 @@ bool Hoister::findMovement() {
     return false;
   }
   bool turns = false;
+  // Follows movements back to the product, each with this single reader.
   mlir::Operation* movement = op_.getDpsInputs()[moved_].getDefiningOp();
   for (; movement && movement->hasOneUse(); movement = movement->getOperand(0).getDefiningOp()) {
     if (auto slice = mlir::dyn_cast<ExtractSliceOp>(movement)) {
       const auto whole = static_cast<double>(slice.getSourceType().getNumElements());
+      // Slices that discard little: their result is computed whole.
       const bool plain = kindOf(slice) == OpKind::kSlice && slice.hasUnitStride() &&
                          slice.getSourceType().getRank() == slice.getType().getRank();
       if (!plain || static_cast<double>(slice.getType().getNumElements()) < (1 - kMostCut) * whole) return false;
@@ -99,6 +102,7 @@ bool Hoister::findMovement() {
     }
     movements_.push_back(movement);
   }
+  // Without a transpose there is nothing to gain: views and slices cost nothing.
   return turns && endsProduct(movement);
 }
 
@@ -110,6 +114,7 @@ std::optional<Constant> Hoister::constantOf(unsigned input) {
   if (tensorType(value).getNumElements() > kFewElements) return std::nullopt;
   llvm::SmallVector<int64_t> order(map.getNumResults()), dims;
   std::iota(order.begin(), order.end(), 0);
+  // Sorts dimensions as in the result, so that the movement can be applied to them in order.
   llvm::sort(order, [&](int64_t a, int64_t b) { return map.getDimPosition(a) < map.getDimPosition(b); });
   for (int64_t d : order) dims.push_back(map.getDimPosition(d));
   if (!llvm::is_sorted(order)) value = transpose(b_, op_.getLoc(), value, order);
@@ -125,6 +130,7 @@ bool Hoister::aboveExpansion(Constant& constant, ExpandShapeOp view) {
     few.push_back(static_cast<int64_t>(d));
   }
   llvm::SmallVector<int64_t> shape;
+  // Reads the constant with broadcasts, because the dimensions that were one must all be there.
   llvm::SmallVector<mlir::AffineExpr> read;
   for (auto [loop, d] : llvm::enumerate(all)) {
     shape.push_back(view.getResultType().getDimSize(d));
@@ -143,6 +149,7 @@ bool Hoister::aboveExpansion(Constant& constant, ExpandShapeOp view) {
             [](OpBuilder& b, mlir::Location at, mlir::ValueRange v) { mlir::linalg::YieldOp::create(b, at, v[0]); })
             .getResult(0);
   }
+  // Then merges the digits again, which gives the dimension before the expansion.
   for (size_t d = 0; d < few.size(); ++d) {
     const size_t digits = view.getReassociationIndices()[few[d]].size();
     for (size_t digit = 1; digit < digits; ++digit) {
@@ -163,6 +170,7 @@ bool Hoister::above(Constant& constant, mlir::Operation* movement) {
   if (auto view = mlir::dyn_cast<CollapseShapeOp>(movement)) {
     llvm::SmallVector<int64_t> dims;
     for (size_t d = constant.dims.size(); d-- > 0;) {
+      // Splits each merged dimension into its digits.
       const mlir::ReassociationIndices group = view.getReassociationIndices()[constant.dims[d]];
       for (size_t digit = group.size(); digit-- > 1;) {
         const int64_t inner = view.getSrcType().getDimSize(group[digit]);
@@ -173,6 +181,7 @@ bool Hoister::above(Constant& constant, mlir::Operation* movement) {
     constant.dims = std::move(dims);
     return true;
   }
+  // A transpose: dimension d of the result was dimension permutation[d].
   const llvm::SmallVector<int64_t> permutation = permutationOf(movement);
   llvm::SmallVector<int64_t> order(constant.dims.size()), dims;
   std::iota(order.begin(), order.end(), 0);
@@ -200,6 +209,7 @@ void Hoister::rebuild(llvm::ArrayRef<std::optional<Constant>> constants) {
     maps.push_back(moved ? b_.getMultiDimIdentityMap(rank) : AffineMap::get(rank, 0, read, b_.getContext()));
   }
   maps.push_back(b_.getMultiDimIdentityMap(rank));
+  // The element type may have changed, so movements are rebuilt for it.
   const mlir::Type element = tensorType(op_.getResult(0)).getElementType();
   Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), shape, element);
   auto hoisted =
@@ -230,6 +240,7 @@ bool Hoister::run() {
     if (!mlir::isa<RankedTensorType>(op_.getDpsInputs()[input].getType())) continue;
     constants[input] = constantOf(input);
     if (!constants[input]) return false;
+    // Every other operand must find its way back through all movements.
     for (mlir::Operation* movement : movements_) {
       if (!above(*constants[input], movement)) return false;
     }

@@ -265,11 +265,14 @@ int mergeProducts(mlir::func::FuncOp main) {
   llvm::MapVector<Value, llvm::SmallVector<Row>> by_left;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     const int loop = columnLoop(op);
+    // Only products that start from a fill can share one initial value.
     if (loop < 0 || !op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>()) continue;
     Value left = op.getDpsInputs()[0];
+    // Merging copies the weights at compile time; a returned result must keep its own buffer.
     if (isKnownAtCompileTime(left) || !isKnownAtCompileTime(op.getDpsInputs()[1]) || isReturned(op.getResult(0)))
       continue;
     llvm::SmallVector<Row>& rows = by_left[left];
+    // Rows have equal shapes and equal operations after the product.
     auto* row = llvm::find_if(rows, [&](const Row& other) {
       return isSibling(other.front(), op, loop) && hasSameEpilogue(other.front(), op);
     });

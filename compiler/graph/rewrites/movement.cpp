@@ -38,6 +38,7 @@ Value sliceOfSlice(ExtractSliceOp op, PatternRewriter& r) {
   if (!isPlain(op) || !isPlain(inner)) return {};
   Extents offsets, strides;
   for (int64_t d = 0; d < op.getSourceType().getRank(); ++d) {
+    // Offsets scale with the inner stride, and strides multiply.
     offsets.push_back(inner.getStaticOffsets()[d] + op.getStaticOffsets()[d] * inner.getStaticStrides()[d]);
     strides.push_back(inner.getStaticStrides()[d] * op.getStaticStrides()[d]);
   }
@@ -58,6 +59,7 @@ Value sliceOfConcat(ExtractSliceOp op, PatternRewriter& r) {
   int64_t at = 0;
   for (Value part : concat.getInputs()) {
     const int64_t next = at + mlir::cast<mlir::RankedTensorType>(part.getType()).getDimSize(dim);
+    // The slice must be within one part.
     if (first >= at && end <= next) {
       Extents offsets(op.getStaticOffsets());
       offsets[dim] -= at;
@@ -86,6 +88,7 @@ Value concatOfConcat(ConcatOp op, PatternRewriter& r) {
   llvm::SmallVector<Value> parts;
   for (Value part : op.getInputs()) {
     auto inner = part.getDefiningOp<ConcatOp>();
+    // With another reader the inner concatenation would remain, and copies would double.
     if (inner && inner.getDim() == op.getDim() && inner->hasOneUse()) {
       llvm::append_range(parts, inner.getInputs());
     } else {
@@ -103,6 +106,7 @@ Value concatOfSlices(ConcatOp op, PatternRewriter& r) {
   for (Value part : op.getInputs()) {
     auto slice = part.getDefiningOp<ExtractSliceOp>();
     auto before = parts.empty() ? ExtractSliceOp() : parts.back().getDefiningOp<ExtractSliceOp>();
+    // Neighbours continue where the last one ended, along this dimension only.
     bool joins = isPlain(slice) && isPlain(before) && slice.getSource() == before.getSource();
     for (int64_t d = 0; joins && d < op.getResultType().getRank(); ++d) {
       joins = before.getStaticStrides()[d] == 1 && slice.getStaticStrides()[d] == 1 &&
@@ -123,6 +127,7 @@ Value concatOfSlices(ConcatOp op, PatternRewriter& r) {
   if (parts.size() == op.getInputs().size()) return {};
   if (parts.size() > 1) return ConcatOp::create(r, op.getLoc(), op.getResultType(), op.getDim(), parts);
   auto whole = parts[0].getDefiningOp<ExtractSliceOp>();
+  // All of a tensor needs no slice.
   return whole.getSourceType() == op.getResultType() ? whole.getSource() : parts[0];
 }
 
@@ -132,10 +137,12 @@ Value padOfPad(PadOp op, PatternRewriter& r) {
   for (PadOp pad : {op, inner}) {
     if (!pad.getLow().empty() || !pad.getHigh().empty()) return {};
     auto negative = [](int64_t amount) { return amount < 0; };
+    // Negative padding crops, and the inner padding would hide what is cropped.
     if (llvm::any_of(pad.getStaticLow(), negative) || llvm::any_of(pad.getStaticHigh(), negative)) return {};
   }
   mlir::Attribute with, inner_with;
   Value value = op.getConstantPaddingValue(), inner_value = inner.getConstantPaddingValue();
+  // Both paddings must insert the same number.
   if (!value || !inner_value || !mlir::matchPattern(value, mlir::m_Constant(&with)) ||
       !mlir::matchPattern(inner_value, mlir::m_Constant(&inner_with)) || with != inner_with) {
     return {};

@@ -72,9 +72,12 @@ class Narrower {
   bool adopt(llvm::ArrayRef<Signs> wanted, bool any) {
     std::optional<std::pair<int, Signs>> best;
     const Signs own{operands_[0].is_signed, operands_[1].is_signed};
+    // Without instructions for bytes the present signs cost nothing.
     if (wanted.empty()) best = {0, own};
+    // The instruction for pairs takes any signs, at one step more.
     if (const auto price = any ? priceOf(own) : std::nullopt) best = {*price + 1, own};
     for (const Signs& each : wanted)
+      // A product may exchange its operands.
       for (const Signs& signs : {each, Signs{each.second, each.first}}) {
         const auto price = priceOf(signs);
         if (price && (!best || *price < best->first)) best = {*price, signs};
@@ -91,6 +94,7 @@ class Narrower {
     const bool turn[] = {turned(0, signs_), turned(1, signs_)};
     for (int i : {0, 1}) {
       if (!turn[i]) continue;
+      // Flipping the sign bit moves all elements by 128, and so moves the zero point.
       operands_[i].zero.constant += operands_[i].is_signed ? 128 : -128;
       operands_[i].is_signed = !operands_[i].is_signed;
       // Weights are flipped at compile time, activations as they are loaded.
@@ -122,6 +126,7 @@ class Narrower {
     for (int i : {0, 1}) {
       const bool known = isKnown(operands_[i].elements);
       if (turned(i, signs) && !known) ++price;
+      // Without zero point there is nothing to correct for this operand.
       if (zeroWith(i, signs)) continue;
       if (!canSum(1 - i) || !zeroIsParallel(i)) return std::nullopt;
       // The other operand must be summed, at run time if it is unknown.
@@ -133,6 +138,7 @@ class Narrower {
   /// Whether the sum over all steps of operand `i` is a sum over its own dimensions, or over windows that slide along
   /// them.
   bool canSum(int i) const {
+    // The correction needs the operand's sum as a tensor over dimensions of the result.
     if (!llvm::all_of(maps_[i].getResults(), isSumOfLoops)) return false;
     for (auto [loop, kind] : llvm::enumerate(kinds_)) {
       const bool walks = maps_[i].isFunctionOfDim(static_cast<unsigned>(loop));
@@ -182,6 +188,7 @@ class Narrower {
   Value product8() {
     Value init = op_.getDpsInits()[0];
     auto type = mlir::cast<RankedTensorType>(init.getType());
+    // Floats are summed as integers first and scaled afterwards.
     if (operands_[0].scale) {
       Value zero = arith::ConstantOp::create(b_, op_.getLoc(), b_.getI32IntegerAttr(0));
       Value empty = mlir::tensor::EmptyOp::create(b_, op_.getLoc(), type.getShape(), b_.getI32Type());
@@ -229,6 +236,7 @@ class Narrower {
                             Value wide = widened(b, at, i, v[0]);
                             mlir::linalg::YieldOp::create(b, at, arith::AddIOp::create(b, at, v[1], wide).getResult());
                           });
+    // Plain dimensions only: the sum is complete. Otherwise the windows are summed next.
     if (llvm::all_of(left, [&](mlir::AffineExpr each) { return each.getKind() == mlir::AffineExprKind::DimId; })) {
       llvm::SmallVector<unsigned> kept;
       for (mlir::AffineExpr expression : left) kept.push_back(*loopOf(expression));
@@ -244,6 +252,7 @@ class Narrower {
     for (unsigned loop = 0; loop < kinds_.size(); ++loop)
       if (llvm::any_of(walked, [&](mlir::AffineExpr each) { return each.isFunctionOfDim(loop); }))
         (kinds_[loop] == IteratorType::parallel ? kept : summed).push_back(loop);
+    // Renumbers the loops that occur in these windows.
     llvm::SmallVector<mlir::AffineExpr> renamed(kinds_.size(), b_.getAffineConstantExpr(0)), out, window;
     llvm::SmallVector<int64_t> shape, extent;
     llvm::SmallVector<IteratorType> kinds;
@@ -330,11 +339,13 @@ class Narrower {
       return static_cast<int>(inputs.size()) - 1;
     };
     int zero[] = {-1, -1}, sum[] = {-1, -1};  // of operand i: its zero point, and the sum of the other operand
+    // (x - zx) * (w - zw) = x * w - zx * w - zw * x + zx * zw, each term summed.
     for (int i : {0, 1}) {
       if (operands_[i].zero.isZero()) continue;
       sum[i] = add(sumOf(1 - i));
       if (operands_[i].zero.tensor) zero[i] = add(placed(i, operands_[i].zero.tensor, operands_[i].zero.map));
     }
+    // The number of steps multiplies the last term.
     int64_t steps = 1;
     for (auto [loop, kind] : llvm::enumerate(kinds_))
       if (kind == IteratorType::reduction) steps *= extents_[loop];
@@ -387,6 +398,7 @@ bool startsFromZero(GenericOp op) {
   return fill && mlir::matchPattern(fill.getInputs()[0], mlir::m_AnyZeroFloat());
 }
 bool fitsIn32Bits(GenericOp op) {
+  // Sums of the largest products must stay within 32 bits.
   constexpr double kMost = 2147483648.0, kLargestProduct = 255.0 * 255.0;
   double most = kLargestProduct;
   for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
@@ -427,6 +439,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
   ConstantEvaluator constants = knownWeights(main, weights);
   llvm::SmallVector<Signs> signs;
   for (const DotProduct& each : chip.dotProducts())
+    // The signs that the chip's instructions take, best first.
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
   const bool any = chip.multipliesPairs();  // supports any signs, in two halves
   if (any) signs.push_back({.first = false, .second = true});
@@ -438,6 +451,7 @@ int narrowProducts(mlir::func::FuncOp main, const Chip& chip, const std::vector<
     if (!x || !w || x->scale.has_value() != w->scale.has_value()) continue;
     Narrower narrower(op, *x, *w);
     llvm::SmallVector<Signs> wanted;
+    // Tiles are the fastest, so their signs are tried first.
     for (const TileProduct& each : chip.tileProducts())
       if (!each.floating && fills(op, each)) wanted.push_back({each.first_signed, each.second_signed});
     wanted.append(signs);

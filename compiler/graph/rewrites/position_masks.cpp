@@ -92,6 +92,7 @@ class MaskReplacer {
       for (unsigned number = 0; number < op.getNumDpsInputs(); ++number) {
         if (auto replaced = replace(op, number)) {
           op = replaced;
+          // The operand is gone, so the next one has this number.
           --number;
           ++count;
         }
@@ -107,6 +108,7 @@ class MaskReplacer {
     if (!type || type.getNumElements() < kLeastElements) return std::nullopt;
     llvm::SmallVector<unsigned> loops;
     for (auto [extent, expression] : llvm::zip_equal(type.getShape(), op.getIndexingMapsArray()[number].getResults())) {
+      // Dimensions of extent 1 are broadcast and do not count.
       if (extent == 1) continue;
       auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression);
       if (!loop) return std::nullopt;
@@ -123,6 +125,7 @@ class MaskReplacer {
     const auto known = constants_.evaluate(operand, budget_);
     if (!known || known->width == 0) return nullptr;
     const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+    // A band is a range of columns around the diagonal of each row.
     const auto band = bandOf(known->data, known->width, extents[loops->first], extents[loops->second]);
     if (!band) return nullptr;
     const mlir::Type element = mlir::getElementTypeOrSelf(operand.getType());
@@ -141,6 +144,7 @@ class MaskReplacer {
         [&](mlir::OpBuilder& b, mlir::Location loc, mlir::ValueRange arguments) {
           mlir::IRMapping mapping;
           unsigned next = 0;
+          // The mask's argument becomes the comparison; the others keep their order.
           for (mlir::BlockArgument argument : op.getBody()->getArguments())
             mapping.map(argument, argument.getArgNumber() == number ? choose(b, loc, *loops, *band, inside, outside)
                                                                     : Value(arguments[next++]));
@@ -162,6 +166,7 @@ class MaskReplacer {
     };
     const Value row = position(loops.first), column = position(loops.second);
     auto compare = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
+      // Columns left of the diagonal have negative offsets.
       Value edge = offset == 0 ? row : Value(arith::AddIOp::create(b, loc, row, constant(offset)));
       return arith::CmpIOp::create(b, loc, predicate, column, edge);
     };

@@ -40,6 +40,7 @@ mlir::FloatAttr numberOf(Value value) {
 Shape shapeOf(GenericOp op) {
   Shape shape;
   llvm::DenseMap<Value, size_t> places;
+  // Hashes types instead of operands: which tensors are read does not matter.
   llvm::hash_code hash = OperationEquivalence::computeHash(
       op, [](Value operand) { return mlir::hash_value(operand.getType()); }, OperationEquivalence::ignoreHashValue,
       OperationEquivalence::IgnoreLocations);
@@ -53,7 +54,9 @@ Shape shapeOf(GenericOp op) {
     for (mlir::OpOperand& use : inner.getOpOperands()) {
       if (mlir::FloatAttr number = numberOf(use.get())) {
         shape.numbers.push_back({&use, number});
+        // A mark says that a number stands here, whichever it is.
         hash = llvm::hash_combine(hash, -1);
+        // Values of the body are identified by position.
       } else if (const auto place = places.find(use.get()); place != places.end()) {
         hash = llvm::hash_combine(hash, place->second);
       } else {
@@ -90,6 +93,7 @@ void readFromOperands(GenericOp op, llvm::ArrayRef<Number> numbers,
   }
   auto shared = GenericOp::create(builder, op.getLoc(), op->getResultTypes(), operands, op.getDpsInits(), maps,
                                   op.getIteratorTypesArray());
+  // Attributes say what an operation belongs to, for example a stage.
   shared->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   shared.getRegion().takeBody(op.getRegion());
   op->replaceAllUsesWith(shared);
@@ -114,6 +118,7 @@ int shareBodiesOfManyNumbers(mlir::func::FuncOp main) {
   mlir::OpBuilder builder = mlir::OpBuilder::atBlockBegin(&body);
   llvm::DenseMap<mlir::Attribute, Value> stored;
   const auto operandOf = [&](mlir::FloatAttr number) {
+    // Each number is stored once.
     Value& value = stored[number];
     if (value) return value;
     auto type = mlir::RankedTensorType::get({}, number.getType());
@@ -123,6 +128,7 @@ int shareBodiesOfManyNumbers(mlir::func::FuncOp main) {
   };
   int count = 0;
   for (auto& [key, members] : classes) {
+    // A few different operations are better with their numbers in the code.
     std::set<std::vector<const void*>> different;
     for (const Member& member : members) {
       std::vector<const void*> values;
@@ -130,6 +136,7 @@ int shareBodiesOfManyNumbers(mlir::func::FuncOp main) {
       different.insert(std::move(values));
     }
     if (different.size() <= static_cast<size_t>(kMostEqualButForNumbers)) continue;
+    // Numbers that are equal everywhere stay constants.
     std::vector<bool> differs(key.second, false);
     for (const Member& member : members)
       for (size_t i = 0; i < key.second; ++i)

@@ -57,6 +57,7 @@ struct Scaled {
 std::optional<Scaled> scaledValue(Value yielded) {
   auto product = yielded.getDefiningOp<arith::MulFOp>();
   if (!product || !yielded.getType().isF32()) return std::nullopt;
+  // The factors come in either order.
   for (auto [integer, scale] : {std::pair(product.getLhs(), product.getRhs()), {product.getRhs(), product.getLhs()}}) {
     auto real = integer.getDefiningOp<arith::SIToFPOp>();
     if (!real) continue;
@@ -83,6 +84,7 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
       shifted.scale->map = maps[argument.getArgNumber()];
     }
   }
+  // An element may have no zero point, one by subtraction, or a negative one by addition.
   Value element = yielded;
   std::optional<Extended> zero;
   if (auto less = yielded.getDefiningOp<arith::SubIOp>()) {
@@ -101,8 +103,10 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
   auto isInput = [&](const Extended& each) {
     return each.argument.getOwner() == op.getBody() && each.argument.getArgNumber() < op.getNumDpsInputs();
   };
+  // Element and zero point must be different inputs.
   if (!source || !isInput(*source) || (zero && (!isInput(*zero) || zero->argument == source->argument)))
     return std::nullopt;
+  // A broadcast or transposed element is not this tensor.
   if (!maps[source->argument.getArgNumber()].isIdentity()) return std::nullopt;
   // Floats do not wrap, so the difference must be one of 8-bit values.
   if (shifted.scale) {
@@ -114,6 +118,7 @@ std::optional<ShiftedOperand> shift(GenericOp op, ConstantEvaluator& constants) 
   shifted.is_signed = source->is_signed;
   if (!zero) return shifted;
   const Value tensor = op.getDpsInputs()[zero->argument.getArgNumber()];
+  // A zero point that is the same for all elements is a number.
   if (const auto uniform = uniformValue(tensor, zero->is_signed, constants)) {
     shifted.zero.constant = *uniform;
     return shifted;
@@ -148,6 +153,7 @@ Value padElements(mlir::OpBuilder& b, mlir::tensor::PadOp pad, const ShiftedOper
   if (!with || (inner.zero.tensor && (inner.zero.constant != 0 || inner.zero.is_signed != inner.is_signed))) return {};
   if (!mlir::matchPattern(with, mlir::m_Zero()) && !mlir::matchPattern(with, mlir::m_AnyZeroFloat())) return {};
   const int64_t low = inner.is_signed ? -128 : 0, high = inner.is_signed ? 127 : 255;
+  // The padding must be a value of 8 bits.
   if (inner.zero.constant < low || inner.zero.constant > high) return {};
   auto type = mlir::cast<RankedTensorType>(pad.getResult().getType()).clone(b.getI8Type());
   Value zero = arith::ConstantOp::create(
@@ -165,6 +171,7 @@ std::optional<ShiftedOperand> follow(mlir::OpBuilder& b, Value value, ConstantEv
   if (!op || depth == kLongestWay) return std::nullopt;
   if (auto generic = mlir::dyn_cast<GenericOp>(op)) {
     const auto permutation = permutationOf(op);
+    // A transpose moves elements, zero points and scales alike.
     if (permutation.empty()) return shift(generic, constants);
     auto inner = follow(b, op->getOperand(0), constants, depth + 1);
     if (!inner) return std::nullopt;
@@ -181,6 +188,7 @@ std::optional<ShiftedOperand> follow(mlir::OpBuilder& b, Value value, ConstantEv
                  mlir::tensor::ExtractSliceOp>(op))
     return std::nullopt;
   auto inner = follow(b, op->getOperand(0), constants, depth + 1);
+  // Zero points and scales along a dimension would have to follow the reshape.
   if (!inner || (inner->zero.tensor && inner->zero.map.getNumResults() > 0) ||
       (inner->scale && inner->scale->tensor && inner->scale->map.getNumResults() > 0))
     return std::nullopt;

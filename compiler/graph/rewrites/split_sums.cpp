@@ -77,6 +77,7 @@ std::optional<Sum> sumOf(GenericOp op) {
   const AffineMap written = op.getIndexingMapsArray().back();
   auto type = mlir::dyn_cast<RankedTensorType>(op.getResult(0).getType());
   if (!sum.combiner || !written.isProjectedPermutation() || !type || !type.hasStaticShape()) return std::nullopt;
+  // Parts start from a neutral element: the initial value must count once only.
   const std::optional<mlir::TypedAttr> neutral = arith::getNeutralElement(sum.combiner);
   if (!neutral) return std::nullopt;
   sum.neutral = *neutral;
@@ -84,6 +85,7 @@ std::optional<Sum> sumOf(GenericOp op) {
   const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   for (auto [loop, extent] : llvm::enumerate(extents)) {
     const auto position = static_cast<unsigned>(loop);
+    // The longest summed loop is split.
     if (op.getIteratorTypesArray()[loop] != IteratorType::reduction || extent <= sum.steps) continue;
     // The loop must be a dimension of each operand, never part of a window.
     const bool alone = llvm::all_of(op.getDpsInputOperands(), [&](mlir::OpOperand* input) {
@@ -115,14 +117,17 @@ constexpr int64_t kMostAdditions = 16384, kAdditions = 1024;
 
 /// Returns the number of parts that keeps successive additions below the limit; 1: the sum is short enough.
 int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
+  // Products are summed in several accumulators anyway.
   GenericOp op = sum.op;
   if (!mlir::isa<arith::AddFOp>(sum.combiner) || sum.product || !sum.neutral.getType().isF32()) return 1;
   int64_t additions = 1;
   for (auto [extent, kind] : llvm::zip_equal(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
     if (kind == IteratorType::reduction) additions *= extent;
+  // Each lane sums its own part.
   if (sumsAlongVectors(op)) additions /= chip.lanes();
   if (additions <= kMostAdditions) return 1;
   const int64_t least = std::min(ceilDiv(additions, kAdditions), sum.steps);
+  // A number of parts without a rest is preferred.
   for (int64_t parts = least; parts <= std::min(2 * least, sum.steps); ++parts)
     if (sum.steps % parts == 0) return parts;
   return least;
@@ -162,6 +167,7 @@ class SplitPrices {
   }
   /// Returns the number of parts with the least time; 1: not split.
   int64_t best() const {
+    // Shorter parts would not fill vectors.
     const int64_t shortest = 4 * chip_.lanes();
     int64_t best = 1;
     double least = whole();
@@ -200,6 +206,7 @@ class Writer {
   void run(int64_t parts) {
     const int64_t each = sum_.steps / parts;
     Value partial = partialResults(parts, each);
+    // The initial value is combined at the end.
     Value init = op_.getDpsInits()[0];
     if (each * parts < sum_.steps) init = rest(each * parts, init);
     op_.getResult(0).replaceAllUsesWith(joined(partial, init));

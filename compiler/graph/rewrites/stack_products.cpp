@@ -64,6 +64,7 @@ std::optional<Member> memberOf(GenericOp op, int64_t most_rows) {
   if (!isPlainProduct(op) || !op.getDpsInits()[0].getDefiningOp<mlir::linalg::FillOp>()) return std::nullopt;
   if (!isKnownAtCompileTime(op.getDpsInputs()[1]) || isReturned(op.getResult(0))) return std::nullopt;
   mlir::Operation* producer = op.getDpsInputs()[0].getDefiningOp();
+  // Views between slice and product change nothing in memory.
   while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
   auto slice = mlir::dyn_cast_or_null<ExtractSliceOp>(producer);
   if (!slice || isKnownAtCompileTime(slice.getSource())) return std::nullopt;
@@ -93,6 +94,7 @@ bool coversMost(llvm::ArrayRef<Member> row) {
   ExtractSliceOp slice = first.slice;
   const int64_t extent = slice.getSourceType().getDimSize(first.dim);
   llvm::SmallVector<bool> read(extent, false);
+  // Counts rows that some member reads, each once.
   for (Member member : row) {
     const int64_t begin = member.slice.getStaticOffsets()[member.dim];
     std::fill_n(read.begin() + begin, member.slice.getStaticSizes()[member.dim], true);
@@ -121,6 +123,7 @@ void stack(llvm::ArrayRef<Member> row) {
   const auto result_type = mlir::cast<RankedTensorType>(first.getResult(0).getType());
   const int64_t columns = result_type.getDimSize(1);
 
+  // All dimensions but the summed one become rows.
   Value left = rank == 2 ? source : mlir::tensor::CollapseShapeOp::create(b, loc, source, rowsAndColumns(rank));
   Value init = refill(b, first.getDpsInits()[0], {rows, columns});
   auto product = GenericOp::create(b, loc, mlir::TypeRange{init.getType()}, mlir::ValueRange{left, weights},
@@ -133,6 +136,7 @@ void stack(llvm::ArrayRef<Member> row) {
     auto expanded = RankedTensorType::get(shape, result_type.getElementType());
     whole = mlir::tensor::ExpandShapeOp::create(b, loc, expanded, whole, rowsAndColumns(rank));
   }
+  // Each member's result is the same slice of the whole result.
   for (Member member : row) {
     auto sizes = member.slice.getMixedSizes();
     sizes.back() = b.getIndexAttr(columns);

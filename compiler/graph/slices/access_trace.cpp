@@ -28,7 +28,9 @@ absl::Status notFollowed(const Parts&... parts) {
 
 absl::Status AccessTrace::need(Value value, Subscripts subscripts, Operation* reader) {
   Operation* producer = value.getDefiningOp();
+  // Constants and the like are cloned into every slice.
   if (producer && kindOf(producer) == OpKind::kCloned) return absl::OkStatus();
+  // Values from outside are read, not computed, by a slice.
   if (!producer || !inside_.contains(producer)) {
     reads_.push_back({value, space_.hold(std::move(subscripts)), reader});
     return absl::OkStatus();
@@ -38,6 +40,7 @@ absl::Status AccessTrace::need(Value value, Subscripts subscripts, Operation* re
     needed_[value] = space_.hold(std::move(subscripts));
     return absl::OkStatus();
   }
+  // Two readers must agree on what they need, if necessary by splitting loops.
   if (space_.unite(known->second, subscripts)) return absl::OkStatus();
   return notFollowed(reader->getName().getStringRef().str(), " and others read a value in ways that no slice serves");
 }
@@ -61,6 +64,7 @@ absl::Status AccessTrace::visitLinalg(LinalgOp op, int written) {
   if (!map.isProjectedPermutation()) return notFollowed("a result is written through an access function of its own");
   const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   Subscripts loops(op.getNumLoops());
+  // A result's loops are those of its readers; summed loops are new ones that a slice never cuts.
   for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
     if (auto at = map.getResultPosition(mlir::getAffineDimExpr(loop, op.getContext()))) {
       loops[loop] = space_.at(written)[*at];
@@ -77,6 +81,7 @@ absl::Status AccessTrace::visitLinalg(LinalgOp op, int written) {
       // Substitutes the present loops, since some may have been split meanwhile.
       auto subscript = LoopSpace::substitute(expression, space_.at(iteration));
       if (!subscript) return notFollowed("an access function is not linear");
+      // A sum of loops is a window.
       if (!mlir::isa<mlir::AffineDimExpr>(expression)) keepWindowsWhole(op, expression, iteration);
       read.push_back(std::move(*subscript));
     }
@@ -91,6 +96,7 @@ absl::Status AccessTrace::visitCollapse(mlir::tensor::CollapseShapeOp op, int wr
     std::vector<int64_t> sizes;
     for (int64_t d : group) sizes.push_back(op.getSrcType().getDimSize(d));
     auto digits = space_.digits(space_.at(written)[position], sizes);
+    // A slice must read whole runs of the merged dimension.
     if (!digits) return notFollowed("a view merges dimensions that are not read as one run");
     for (size_t i = 0; i < group.size(); ++i) space_.set(source, group[i], (*digits)[i]);
   }
@@ -103,6 +109,7 @@ absl::Status AccessTrace::visitExpand(mlir::tensor::ExpandShapeOp op, int writte
     fusion::Subscript merged;
     int64_t stride = 1;
     for (int64_t d : llvm::reverse(group)) {
+      // A merged dimension is the sum of its digits.
       for (fusion::Term term : space_.at(written)[d]) merged.push_back({term.loop, term.stride * stride});
       stride *= op.getType().getDimSize(d);
     }
@@ -139,6 +146,7 @@ void AccessTrace::findCuts() {
     const auto at =
         std::ranges::find_if(subscript, [&](const fusion::Term& term) { return space_.cuttable(term.loop); });
     if (at == subscript.end()) continue;
+    // A slice of this loop must slice every value inside, or parts would be computed several times.
     const bool everywhere = llvm::all_of(needed_, [&](const auto& made) {
       return std::ranges::any_of(space_.at(made.second), [&](const fusion::Subscript& own) {
         return std::ranges::count(own, at->loop, &fusion::Term::loop) > 0;
@@ -152,6 +160,7 @@ absl::StatusOr<AccessTrace> AccessTrace::of(std::vector<Operation*> ops) {
   AccessTrace trace;
   trace.ops_ = std::move(ops);
   trace.inside_.insert(trace.ops_.begin(), trace.ops_.end());
+  // Backwards: what an operation needs follows from its readers.
   for (Operation* op : llvm::reverse(trace.ops_)) {
     TESSERA_RETURN_IF_ERROR(trace.visit(op));
   }
@@ -169,6 +178,7 @@ double vectorWork(LinalgOp op) {
   for (int64_t extent : op.getStaticLoopRanges()) points *= static_cast<double>(extent);
   for (Operation& inner : op.getBlock()->without_terminator()) {
     if (mlir::isa<mlir::math::MathDialect>(inner.getDialect())) {
+      // Functions cost about as much as twenty plain operations.
       work += 40;
     } else if (mlir::isa<mlir::arith::ArithDialect>(inner.getDialect()) &&
                !inner.hasTrait<mlir::OpTrait::ConstantLike>()) {

@@ -115,11 +115,13 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
   member.name = absl::StrCat("member", index);
   member.flops = static_cast<double>(flopsOf(op)) / pointsOf(op);
   if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op.getOperation()))
+    // Instructions for narrow products make their arithmetic cheaper.
     member.flops *= instructedShare(generic, chip_);
   for (const fusion::Subscript& subscript : trace_.iterations(op)) {
     for (const fusion::Term& term : subscript) member.loops.push_back(term.loop);
   }
   for (mlir::OpOperand* input : op.getDpsInputOperands()) {
+    // The member whose result this operand is, through operations in between.
     if (const int behind = memberBehind(input->get()); behind >= 0) {
       member.inputs.push_back(result_.chain.members[behind].output);
     } else if (trace_.made(input->get())) {
@@ -168,6 +170,7 @@ bool ChainBuilder::leaves(Value value) const {
     if (kindOf(user) == OpKind::kView) return leaves(user->getResult(0));
     return !llvm::is_contained(trace_.ops(), value.getParentBlock()->findAncestorOpInBlock(*user));
   });
+  // Views count as the operations that read them.
 }
 
 /// Finds results before the last one that are read outside, and the dimensions along which they can be sliced like the
@@ -180,6 +183,7 @@ void ChainBuilder::findLeft() {
     if (behind >= 0) result_.between.left.push_back(result_.chain.members[behind].output);
     result_.left.push_back(value);
     const Subscripts& needed = trace_.needed(value);
+    // A result that is left over must be sliced by the same loops.
     std::erase_if(result_.cuts, [&](const AccessTrace::Cut& cut) {
       if (cut.dimension >= static_cast<int>(needed.size())) return true;
       const fusion::Subscript& own = needed[cut.dimension];
@@ -198,11 +202,13 @@ void ChainBuilder::countBetween() {
     const double points = pointsOf(linalg_op);
     result_.between.flops += vectorWork(linalg_op);
     if (!rows_.contains(op)) continue;
+    // Work between products is counted even if it passes no memory.
     // Within a group of rows a row stays in the cache, so only values that enter and leave the group count.
     auto whole = [&](Value value) {
       auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
       return type && static_cast<double>(type.getNumElements()) == points;
     };
+    // A value that several operations of the group pass counts once.
     auto moves = [&](Value value, bool passes) {
       if (!whole(value)) return;
       if (!passes || !passing.insert(value))
@@ -238,6 +244,7 @@ void ChainBuilder::addReads() {
     if (member < 0) continue;  // part of preparing a member's operand
     fusion::Member& at = result_.chain.members[member];
     const Subscripts& subscripts = trace_.space().at(read.held);
+    // A value that varies with loops of other members is no operand of this one.
     const bool reachable = llvm::all_of(subscripts, [&](const fusion::Subscript& subscript) {
       return std::ranges::all_of(subscript,
                                  [&](const fusion::Term& term) { return std::ranges::count(at.loops, term.loop) > 0; });
@@ -251,6 +258,7 @@ void ChainBuilder::findWindows() {
     for (const AccessTrace::Cut& cut : result_.cuts) {
       for (const fusion::Subscript& subscript : tensor.subscripts) {
         const auto at = std::ranges::find(subscript, cut.loop, &fusion::Term::loop);
+        // Several terms, or a stride, mean that slices overlap.
         if (at != subscript.end() && (subscript.size() > 1 || at->stride > 1)) result_.windows = true;
       }
     }
@@ -263,6 +271,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   result_.chain.loops = trace_.space().loops();
   for (size_t loop = 0; loop < result_.chain.loops.size(); ++loop) {
     fusion::Loop& at = result_.chain.loops[loop];
+    // Short loops that no cut divides need no tiles of their own.
     const bool cut = std::ranges::count(result_.cuts, static_cast<int>(loop), &AccessTrace::Cut::loop) > 0;
     at.whole = at.whole || (!cut && at.extent <= kShort);
   }
@@ -276,6 +285,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   addReads();
   countBetween();
   countMoved();
+  // Only the last product can run along a softmax.
   for (Operation* op : trace_.ops()) {
     auto found = member_of_.find(op);
     if (found == member_of_.end() || normalizing_ ||
@@ -304,12 +314,14 @@ absl::Status checkOperands(const AccessTrace& trace) {
     const bool product =
         llvm::all_of(member.getIndexingMapsArray(), [](mlir::AffineMap map) { return map.isProjectedPermutation(); });
     const Subscripts& result = trace.needed(op->getResult(0));
+    // The dimension along which a product's vectors go.
     const auto innermost = std::find_if(result.rbegin(), result.rend(), [](const auto& s) { return !s.empty(); });
     if (!product || innermost == result.rend()) continue;
     for (mlir::OpOperand* input : member.getDpsInputOperands()) {
       if (isMoved(trace, input->get())) continue;
       for (const fusion::Subscript& subscript : trace.needed(input->get())) {
         for (const fusion::Term& term : subscript) {
+          // Slices of the intermediate would be too narrow for vectors.
           if (std::ranges::count(*innermost, term.loop, &fusion::Term::loop) > 0) {
             return notAChain("the intermediate is the right operand of a product");
           }

@@ -100,6 +100,7 @@ std::vector<Candidate> ChainFinder::withMovement(const Candidate& candidate) con
   }
   if (const int before = links_.movementBefore(candidate.groups.front()); before >= 0) {
     const GroupLink link = links_.linkOf(before);
+    // Adds the movement before to the candidate itself and to its longer form.
     for (size_t i = 0, count = all.size(); i <= count; ++i) {
       Candidate longer = i < count ? all[i] : candidate;
       longer.groups.insert(longer.groups.begin(), before);

@@ -54,6 +54,7 @@ void GroupLinks::follow(mlir::Value value, const std::vector<Operation*>& views,
                         std::vector<GroupLink::Reader>& readers) const {
   for (Operation* user : value.getUsers()) {
     auto it = group_of_.find(user);
+    // Views and slices belong to no group: follows their readers.
     if (it == group_of_.end() && (kindOf(user) == OpKind::kView || kindOf(user) == OpKind::kSlice)) {
       std::vector<Operation*> longer = views;
       longer.push_back(user);
@@ -68,6 +69,7 @@ GroupLink GroupLinks::linkOf(int group) const {
   GroupLink link;
   std::vector<GroupLink::Reader> readers;
   if (groups_[group].results.size() == 1) follow(groups_[group].results[0], {}, readers);
+  // The first reader decides; others may run later or prevent a fusion.
   for (const GroupLink::Reader& reader : readers)
     if (reader.group >= 0 && (link.reader < 0 || reader.group < link.reader)) link.reader = reader.group;
   for (GroupLink::Reader& reader : readers) {
@@ -101,6 +103,7 @@ int GroupLinks::movementBefore(int group) const {
       while (producer && kindOf(producer) == OpKind::kView) producer = producer->getOperand(0).getDefiningOp();
       const auto found = producer ? group_of_.find(producer) : group_of_.end();
       if (found == group_of_.end() || found->second == group || !movesOnly(found->second)) continue;
+      // A movement with other readers must stay.
       const GroupLink link = linkOf(found->second);
       if (link.reader == group && link.others.empty()) return found->second;
     }

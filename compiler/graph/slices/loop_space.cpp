@@ -56,11 +56,13 @@ int64_t LoopSpace::extentOf(const Subscript& subscript) const {
 bool LoopSpace::inGroups(Subscript groups, const Subscript& plain) const {
   if (groups.size() != 2 || plain.size() != 1 || plain[0].stride != 1) return false;
   if (groups[0].stride > groups[1].stride) std::swap(groups[0], groups[1]);
+  // A loop of groups and one within a group cover the plain loop, perhaps with a rest.
   const int64_t group = loops_[groups[0].loop].extent, missing = extentOf(groups) - loops_[plain[0].loop].extent;
   return groups[0].stride == 1 && groups[1].stride == group && missing >= 0 && missing < group;
 }
 
 void LoopSpace::replace(int loop, const Subscript& by) {
+  // All subscripts that mention the loop follow.
   for (Subscripts& subscripts : held_) {
     for (Subscript& subscript : subscripts) {
       auto at = std::ranges::find(subscript, loop, &Term::loop);
@@ -79,11 +81,13 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
   if (held_[held].size() != other.size()) return false;
   for (size_t d = 0; d < other.size(); ++d) {
     Subscript &a = held_[held][d], &b = held_[copy][d];
+    // The needs are equal, or one contains the other.
     if (equal(a, b) || covers(a, b)) continue;
     if (covers(b, a)) {
       a = b;
       continue;
     }
+    // One reader counts in groups: the plain loop becomes those two.
     if (inGroups(a, b) || inGroups(b, a)) {
       const Subscript groups = a.size() > 1 ? a : b;
       for (const Term& term : groups) cuttable_[term.loop] = false;
@@ -103,6 +107,7 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
 std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vector<int64_t>& sizes) {
   Subscripts result(sizes.size());
   const int whole = hold({std::move(subscript)});
+  // Digits from the last dimension on, each taking what is smaller than its size.
   for (size_t d = sizes.size(); d-- > 0;) {
     const int64_t size = sizes[d];
     if (size == 1) continue;
@@ -110,6 +115,7 @@ std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vect
     auto unit = std::ranges::find(rest, 1, &Term::stride);
     const bool last =
         std::all_of(sizes.begin(), sizes.begin() + static_cast<int64_t>(d), [](int64_t s) { return s == 1; });
+    // A loop that spans several digits is split at the boundary.
     if (!last && unit != rest.end() && loops_[unit->loop].extent > size) {
       const int loop = unit->loop;
       if (loops_[loop].extent % size != 0) return std::nullopt;
@@ -128,10 +134,12 @@ std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vect
         return std::nullopt;
       }
     }
+    // A digit must be read whole.
     if (extentOf(digit) != size) return std::nullopt;
     result[d] = std::move(digit);
     held_[whole][0] = std::move(farther);
   }
+  // Something is left that belongs to no dimension.
   if (!held_[whole][0].empty()) return std::nullopt;
   return result;
 }

@@ -65,12 +65,14 @@ class GraphWriter {
 
   int tensorOf(Value value) {
     auto [at, fresh] = tensors_.try_emplace(value, static_cast<int>(graph_.tensors.size()));
+    // One tensor for each value, whoever asks first.
     if (!fresh) return at->second;
     auto type = mlir::cast<RankedTensorType>(value.getType());
     fusion::GraphTensor tensor;
     tensor.name = nodeNames(value.getLoc());
     tensor.shape = shapeOf(value);
     tensor.element_bytes = bytesPerElement(type.getElementType());
+    // Arguments are inputs or weights, which no node computes.
     tensor.constant = mlir::isa<mlir::BlockArgument>(value);
     graph_.tensors.push_back(std::move(tensor));
     return at->second;
@@ -96,12 +98,14 @@ class GraphWriter {
     // Further results share the tensor of the first: their readers depend on this node.
     node.output = tensorOf(group.results[0]);
     const auto type = mlir::cast<RankedTensorType>(group.results[0].getType());
+    // With ranges, the smallest size counts for what slices save.
     for (int64_t d = 0; rows_ && d < type.getRank(); ++d)
       graph_.tensors[node.output].fewest.push_back(rows_->fewest(group.results[0], d));
     for (Value result : llvm::drop_begin(group.results)) tensors_[result] = node.output;
     double points = 1;
     for (int64_t extent : graph_.tensors[node.output].shape) points *= static_cast<double>(extent);
     node.flops_per_point = work / points;
+    // Without subscripts the node reads its operands as a whole.
     if (!follow(group, node)) {
       node.kind = fusion::GraphNode::Kind::kGlobalReduction;
       node.inputs.clear();
@@ -152,6 +156,7 @@ class GraphWriter {
     for (const fusion::Term& term : subscript) {
       const auto cut = std::ranges::find(trace.cuts(), term.loop, &AccessTrace::Cut::loop);
       if (cut == trace.cuts().end()) {
+        // A loop that no slice cuts widens the window.
         access.window += term.stride * (trace.space().loops()[term.loop].extent - 1);
       } else if (access.output_dim >= 0 || cut->stride > 1) {
         return {};  // two loops, or runs of a split dimension: the whole dimension
@@ -160,6 +165,7 @@ class GraphWriter {
         access.stride = term.stride;
       }
     }
+    // A dimension without cut loop is read as a whole.
     return access.output_dim < 0 ? fusion::DimAccess{} : access;
   }
 

@@ -69,10 +69,12 @@ class Repeater {
 std::vector<int> Repeater::readersOf(int group) const {
   const Group& made = groups_[group];
   if (made.ops.empty() || made.chain || made.results.size() != 1 || !allOf(made, {OpKind::kElementwise})) return {};
+  // Outputs of the model must be in memory anyway.
   if (outputs_.contains(graph_.nodes[group].output)) return {};
   std::vector<int> readers;
   for (Operation* user : made.results[0].getUsers()) {
     if (llvm::is_contained(made.ops, user)) continue;
+    // A reader outside of all groups, such as a slice.
     const auto found = group_of_.find(user);
     if (found == group_of_.end()) return {};
     const Group& reader = groups_[found->second];
@@ -84,6 +86,7 @@ std::vector<int> Repeater::readersOf(int group) const {
   }
   std::ranges::sort(readers);
   readers.erase(std::ranges::unique(readers).begin(), readers.end());
+  // A single reader would have joined the group already.
   return readers.size() > 1 ? readers : std::vector<int>{};
 }
 
@@ -92,6 +95,7 @@ fusion::PeakMachine Repeater::likelyMachine(mlir::Value value) const {
   auto type = mlir::cast<mlir::RankedTensorType>(value.getType());
   const double bytes = static_cast<double>(type.getNumElements() * type.getElementTypeBitWidth()) / 8;
   const Chip::Level& level = chip_.levelHolding(2 * bytes);
+  // The value is read from where it fits, which each core does on its own or shares.
   likely.bytes_per_second = chip_.bytesPerSecond(level) * (level.isShared() ? 1 : chip_.cores());
   likely.flops_per_second *= chip_.prices().gains().repeated_peak_share();
   return likely;
@@ -102,6 +106,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   std::vector<int> nodes = {group};
   std::vector<fusion::Kernel> kernels;
   double times = 0;
+  // Repeating costs arithmetic in every reader, several times if it reads the value several times.
   for (const int reader : readers) {
     nodes.push_back(reader);
     kernels.push_back({group, reader});
@@ -109,6 +114,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   }
   std::vector<double> each(graph_.nodes.size(), 1);
   each[group] = times / static_cast<double>(readers.size());
+  // Compares the best case and the likely case; both must gain.
   const fusion::Profit most = fusion::profitOf(graph_, nodes, kernels, fusion::peakOf(chip_), each);
   const fusion::Profit likely = fusion::profitOf(graph_, nodes, kernels, likelyMachine(value), each);
   const std::string pair = fusion::pairOf(graph_, graph_.nodes[group].output, readers.front());
@@ -131,12 +137,14 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   choices_.made(kRepeatChoice, decision.place(), decision.taken() ? kFused : kApart);
   decisions_.push_back(decision);
   if (!decision.taken()) return;
+  // Each reader gets the operations in front of its own.
   for (const int reader : readers) {
     std::vector<Operation*> ops = groups_[reader].ops;
     ops.insert(ops.end(), groups_[group].ops.begin(), groups_[group].ops.end());
     groups_[reader].ops = inProgramOrder(std::move(ops));
     groups_[reader].fusion = decision.profit();
   }
+  // Nothing reads the group's result any more.
   groups_[group].ops.clear();
 }
 

@@ -43,12 +43,14 @@ bool readOnlyBy(Value value, llvm::ArrayRef<mlir::Operation*> readers) {
 
 int softmaxLoop(const AccessTrace& trace, LinalgOp product) {
   if (product.getNumDpsInputs() != 2 || product.getNumReductionLoops() != 1) return -1;
+  // The left operand must be the quotient of a softmax.
   const auto quotient = Operations::maps(operand(product, 0), isQuotientBody);
   if (!quotient) return -1;
   const auto steps = findSoftmaxSteps(Operations(), operand(*quotient, 1));
   if (!steps) return -1;
   const auto& [maximum, powers, sum] = *steps;
   const auto valueOf = [](LinalgOp op) { return op->getResult(0); };
+  // Nobody else may read the steps: a running softmax never has them as a whole.
   if (operand(*quotient, 0) != valueOf(powers) || !readOnlyBy(valueOf(*quotient), {product}) ||
       !readOnlyBy(valueOf(sum), {*quotient}) || !readOnlyBy(valueOf(maximum), {powers}) ||
       !readOnlyBy(valueOf(powers), {*quotient, sum}))
@@ -76,6 +78,7 @@ std::optional<MaskedScores> maskedScores(const AccessTrace& trace, LinalgOp prod
   auto scores = powers ? operand(*powers, 0).getDefiningOp<LinalgOp>() : nullptr;
   if (!scores || scores.getNumReductionLoops() != 0 || scores->getNumResults() != 1 ||
       !trace.made(scores->getResult(0)) ||
+      // Without positions the mask depends on data, and no piece can be skipped.
       llvm::none_of(*scores.getBlock(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); }))
     return std::nullopt;
   return MaskedScores{scores, trace.iterations(scores), running};
@@ -93,18 +96,22 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
     if (loopOf(d) == scores.running) key = d;
   if (key == extents.size()) return 1;
   const int64_t keys = extents[key];
+  // The size of the pieces that the kernel skips or computes.
   const int64_t piece = tiles[scores.running] < keys ? tiles[scores.running] : keyPiece(keys, kMostKeyPieces);
   std::vector<Keys> box;
   for (int64_t extent : extents) box.push_back({0, extent});
   double least = 1;
   for (size_t d = 0; d < extents.size(); ++d) {
+    // Only tiled loops restrict which keys a slice sees.
     if (d == key || loopOf(d) < 0 || tiles[loopOf(d)] >= extents[d]) continue;
     double kept = 0, slices = 0;
+    // Averages over all slices along this loop.
     for (int64_t lo = 0; lo < extents[d]; lo += tiles[loopOf(d)], ++slices) {
       box[d] = {lo, std::min(lo + tiles[loopOf(d)], extents[d])};
       kept += static_cast<double>(
           keptKeys(keys, piece, [&](Keys part) {
             box[key] = part;
+            // The bounds of the scores in this box tell whether the mask removes all of them.
             return maskedBy(boundsOf(
                 op.getBlock()->getTerminator()->getOperand(0),
                 [&](unsigned argument) {
@@ -116,6 +123,7 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
           }).size());
     }
     box[d] = {0, extents[d]};
+    // One loop at a time: the tightest one bounds all together.
     least = std::min(least, kept / (slices * static_cast<double>(keys)));
   }
   return least;

@@ -137,6 +137,7 @@ std::string StageMovement::namesOf(const std::vector<int>& groups) const {
 Surroundings StageMovement::surroundingsOf(int stages) const {
   const Value result = groups_[stages].results[0];
   Surroundings at{.stages = stages, .slice_rows = sliceRowsOf(groups_[stages]), .rows = rowsOf(typeOf(result))};
+  // What follows must be the only reader and work on each element.
   if (GroupLink link = links_.linkOf(stages); link.reader >= 0 && link.others.empty() &&
                                               onElements(groups_[link.reader]) &&
                                               groups_[link.reader].results.size() == 1) {
@@ -170,12 +171,14 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
   const auto add = [&](const Group& moving, double again) {
     const auto elements = static_cast<double>(typeOf(moving.results[0]).getNumElements());
     const bool turned = turns(moving);
+    // Apart: a step, and each element moved at the price of a step.
     price.apart += chip_.seconds(steps.phase_cycles() + (elements * cycles(turned, false)));
     price.slices +=
         chip_.seconds((slices * steps.nest_cycles()) + (again * elements * (turned ? full : 1) * cycles(turned, true)));
   };
   if (form.before) {
     const RankedTensorType read = typeOf(groups_[at.before].results[0]);
+    // A slice reads rows of its neighbours as well, again for each slice.
     const auto all = static_cast<double>(read.getDimSize(0) * read.getDimSize(rowsOf(read)));
     add(groups_[at.before], std::max(1.0, slices * (rows + kHalo) / all));
   }
@@ -220,8 +223,10 @@ FusionOffer StageMovement::offer(const Surroundings& at, const Form& form) {
   const Price price = this->price(at, form);
   const double apart = price.apart * 1e6, slices = price.slices * 1e6;
   offer.error = chip_.prices().gains().regions_share();
+  // The gain must exceed the error that such prices usually have.
   offer.gain_us = (apart * (1 - offer.error)) - slices;
   const bool pays = offer.gain_us > 0;
+  // Pins and the test mode take what prices would not.
   offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
   v1::Decision& decision = offer.decision;
   decision.set_kind(kChainChoice);

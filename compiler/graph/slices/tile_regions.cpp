@@ -64,6 +64,7 @@ class RegionPricer {
 };
 
 absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double apart) const {
+  // First all operations of the region: views are judged by where they come from.
   llvm::SetVector<Operation*> own, ops;
   for (int node : region.nodes) own.insert(groups_[node].ops.begin(), groups_[node].ops.end());
   for (int node : region.nodes) {
@@ -85,6 +86,7 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
       if (!kept) return absl::InvalidArgumentError("what lies between is read by others as well");
     }
   }
+  // All values must be sliced together, as in a chain.
   TESSERA_ASSIGN_OR_RETURN(auto trace, AccessTrace::of(inProgramOrder({ops.begin(), ops.end()})));
   TESSERA_RETURN_IF_ERROR(checkOperands(trace));
   Group group;
@@ -99,12 +101,15 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
     dimensions.push_back(static_cast<size_t>(region.following));  // the dimension of
                                                                   // successive slices is last
   for (const size_t d : dimensions) {
+    // An uncut dimension needs no tile.
     if (region.slice[d] >= shape[d]) continue;
     const auto cut = std::ranges::find(trace.cuts(), static_cast<int>(d), &AccessTrace::Cut::dimension);
     if (cut == trace.cuts().end()) {
       return absl::InvalidArgumentError(absl::StrCat("dimension ", d, " of the result does not divide all of it"));
     }
+    // A dimension that a view splits is cut at whole runs only.
     const int64_t tile = (region.slice[d] + cut->stride - 1) / cut->stride * cut->stride;
+    // Slices along this dimension follow each other on one core and keep their halos.
     if (static_cast<int>(d) == region.following) {
       tiling.add_order(absl::StrCat("d", d));
       tiling.add_tile(region.part * tile);
@@ -112,6 +117,7 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
     tiling.add_order(absl::StrCat("d", d));
     tiling.add_tile(tile);
   }
+  // Then nothing is left for other cores.
   if (tiling.order().empty()) return absl::InvalidArgumentError("one slice would run on one core");
   tiling.set_predicted_bytes(region.traffic_bytes);
   tiling.set_unfused_bytes(apart);
@@ -125,6 +131,7 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
     apart += alone_[node].seconds;
     bytes += alone_[node].traffic_bytes;
   }
+  // Compares with the groups one by one.
   if (region.seconds >= apart) return std::nullopt;
   FusionOffer offer;
   offer.groups = region.nodes;
@@ -158,6 +165,7 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
                                  : absl::StrFormat(" (halos of %.2f MFLOP computed again: kept in parts, %.1f us more)",
                                                    region.recomputed_flops / 1e6, more));
   }
+  // Below this share a gain is within the error of the prices.
   const double gain = 1 - region.seconds / apart;
   // The region must also move less, because these prices model less of a node than those of chains.
   const double least = chip_.prices().gains().regions_share();

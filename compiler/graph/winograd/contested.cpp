@@ -24,11 +24,13 @@ Settlement settle(mlir::func::FuncOp main, const std::vector<Contested>& contest
   const std::vector<Group> groups = formGroups(main);
   std::vector<FusionOffer> slices;
   if (merging != fusion::Merging::kNever) {
+    // Asks for offers with a copy of the choices, because nothing is decided yet.
     GraphChoices asked = choices;
     slices = fusionOffers(groups, chip, asked, merging, rows);
   }
   std::vector<fusion::Offer> offers;
   std::vector<int> from;  // positions in `slices`, then in `contested`
+  // Pinned slices are settled, and so are their groups.
   std::vector<bool> pinned(groups.size(), false);
   for (const FusionOffer& offer : slices)
     if (offer.wanted && offer.pinned == kFused)
@@ -41,13 +43,16 @@ Settlement settle(mlir::func::FuncOp main, const std::vector<Contested>& contest
   for (auto [position, offer] : llvm::enumerate(slices))
     if (offer.wanted && offer.pinned.empty()) add(offer.groups, offer.gain_us, position);
   std::vector<int> places(contested.size());
+  // Rewriting a convolution competes with all slices that contain it.
   for (auto [position, convolution] : llvm::enumerate(contested)) {
     places[position] = groupOf(groups, convolution.op);
     add({places[position]}, convolution.gain_us, slices.size() + position);
   }
+  // The best selection of offers that share no group.
   const fusion::Selection best = fusion::select(offers);
   settlement.missed_us = best.missed;
   for (const int taken : best.taken) {
+    // The first positions are slices, the others convolutions.
     if (from[taken] >= static_cast<int>(slices.size())) {
       settlement.each[from[taken] - slices.size()].rewritten = true;
       continue;

@@ -19,6 +19,7 @@ using mlir::tensor::ExtractSliceOp;
 /// Whether the slice takes a stage's result from its first row and column on, and the result has no other reader.
 bool cutsWholeBlocks(ExtractSliceOp slice) {
   mlir::Operation* stage = slice.getSource().getDefiningOp();
+  // Nothing else may read the stage's result or the slice.
   return stage && stage->hasAttr(kStageOf) && stage->hasOneUse() && slice->hasOneUse() && slice.hasZeroOffset() &&
          slice.hasUnitStride() && slice.getSourceType().getRank() == slice.getType().getRank() &&
          slice.getType().hasStaticShape();
@@ -40,6 +41,7 @@ int cutBehindFollowers(mlir::func::FuncOp main) {
   for (auto found : llvm::make_early_inc_range(main.getBody().front().getOps<ExtractSliceOp>())) {
     if (!cutsWholeBlocks(found)) continue;
     auto reader = mlir::dyn_cast<GenericOp>(*found->user_begin());
+    // Computing beyond the cut must be possible and harmless.
     if (!reader || !canComputeWhole(reader, found.getResult(), found.getSourceType().getShape()) ||
         !readInPlace(reader.getResult(0)))
       continue;
@@ -58,6 +60,7 @@ int alignSlices(mlir::func::FuncOp main) {
       auto follower = mlir::dyn_cast<GenericOp>(producer);
       producer = nullptr;
       if (!follower || follower.getNumReductionLoops() > 0) break;
+      // Looks for the stage among the operands.
       for (Value input : follower.getDpsInputs()) {
         if (mlir::Operation* before = input.getDefiningOp(); before && before->hasAttr(kSliceRows)) producer = before;
       }
@@ -66,6 +69,7 @@ int alignSlices(mlir::func::FuncOp main) {
     Value with = pad.getConstantPaddingValue();
     if (!block || !with || !pad.getLow().empty() || !pad.getHigh().empty()) continue;
     const int64_t rank = pad.getType().getRank(), rows = rowsOf(pad.getType());
+    // Moves the border down to a whole block, so that no slice of rows contains only a part of one.
     const int64_t low = pad.getStaticLow()[rows], more = ceilDiv(low, block.getInt()) * block.getInt() - low;
     if (low < 0 || more == 0) continue;
     OpBuilder b(pad);
@@ -78,6 +82,7 @@ int alignSlices(mlir::func::FuncOp main) {
     Value larger = mlir::tensor::PadOp::create(b, pad.getLoc(), type, pad.getSource(),
                                                mlir::getAsIndexOpFoldResult(b.getContext(), lows),
                                                mlir::getAsIndexOpFoldResult(b.getContext(), pad.getStaticHigh()), with);
+    // Readers see the same tensor, as a slice of the larger one.
     Value same = mlir::tensor::ExtractSliceOp::create(
         b, pad.getLoc(), larger, mlir::getAsIndexOpFoldResult(b.getContext(), offsets),
         mlir::getAsIndexOpFoldResult(b.getContext(), pad.getType().getShape()),

@@ -383,10 +383,12 @@ Comparison compare(const Candidate& candidate, const WinogradPrices& prices, dou
   all.worst.assign(winogradAlgorithms().size(), 0);
   all.direct_worst = 0;
   ConvolutionShape shape = candidate.shape;
+  // Tries all powers of two: the best form may change with the number of images.
   for (int64_t images = candidate.fewest;; images *= 2) {
     shape.batch = std::min(images, candidate.shape.batch);
     all.direct = prices.direct(shape) / faster;
     all.prices.clear();
+    // Each form is compared with the best one at this number.
     double best = all.direct;
     for (const WinogradAlgorithm& algorithm : winogradAlgorithms()) {
       all.prices.push_back(prices.of(shape, algorithm));
@@ -403,6 +405,7 @@ Comparison compare(const Candidate& candidate, const WinogradPrices& prices, dou
 double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   const ConvolutionShape& shape = candidate.shape;
   double gain_us = 0;
+  // Input and output can each stay near once.
   for (const int64_t channels : {shape.inputs, shape.outputs}) {
     const auto elements = static_cast<double>(shape.batch * channels * shape.height * shape.width);
     gain_us += fusion::betweenSteps(chip, elements * sizeof(float)) * 1e6;
@@ -504,6 +507,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
     const std::string pinned = choices.pinned(kAlgorithmChoice, way.place);
     const auto* wanted = llvm::find_if(algorithms, [&](const auto& algorithm) { return pinned == algorithm.name; });
     const std::vector<double>& worst = way.all.worst;
+    // The algorithm whose worst case is the best, unless one is pinned.
     way.best = wanted != algorithms.end() ? wanted - algorithms.begin()
                                           : std::min_element(worst.begin(), worst.end()) - worst.begin();
     if (!pinned.empty() && wanted == algorithms.end() && pinned != kDirect)
