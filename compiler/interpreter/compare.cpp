@@ -57,6 +57,7 @@ Difference compare(const Array& expected, const Array& found) {
       return;
     }
     const double bound = kDeviations * (x.error + y.error);
+    // A bound this large relative to the array's values checks nothing.
     if (bound > largest / 10) ++result.undecided;
     double error = 0;
     const double share = shareOf(element, x, y, bound, error);

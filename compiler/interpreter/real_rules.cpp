@@ -76,6 +76,7 @@ Outcome accumulated(const Round& round, double sum, double sum_error, double ter
   // Sums of numbers with few bits are exact in any order. Sums that use all bits of their type may be exact in this
   // order only: in another order a partial sum may be larger, or need a finer grid.
   const bool exact = sum_error == 0 && term_error == 0 && round.isShort(value) && round.isShort(term);
+  // One rounding of the term and one of the partial sum.
   const double own = round.u * round.u * (value * value + term * term);
   const double error = exact ? 0 : __builtin_elementwise_sqrt(sum_error * sum_error + term_error * term_error + own);
   return {value, value, settled(value, error, sum_error + term_error)};
@@ -111,6 +112,7 @@ void divide(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
   const Lanes &a = *in[0], &b = *in[1];
   eachLane<Round>(c, out, count, [&](const Round& round, int i) -> Outcome {
     const double before = a.real[i] / b.real[i], value = round(before), of = a.error[i] + b.error[i];
+    // The divisor may be zero.
     if (b.error[i] > 0 && std::fabs(b.real[i]) <= kDeviations * b.error[i]) return {value, before, kUndecidable};
     if (b.real[i] == 0)
       return {value, before, std::fabs(a.real[i]) > kDeviations * a.error[i] || a.error[i] == 0 ? 0 : kUndecidable};
@@ -156,6 +158,7 @@ void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) 
     double error = 0;
     if (reach > 0 && in[0]->error[i] < kUndecidable) {
       error = std::max(reaching(c.function(x - reach) - exact), reaching(c.function(x + reach) - exact));
+      // Functions that are not monotonic may leave the range of both ends.
       if (c.between) error = std::max(error, reaching(c.between(x, reach)));
     } else if (reach > 0) {
       error = kUndecidable;
@@ -208,6 +211,7 @@ void choose(const RuleContext&, const Lanes* const* in, Lanes& out, int count) {
     const double a = in[0]->real[i], b = in[1]->real[i], ea = in[0]->error[i], eb = in[1]->error[i];
     const bool first = std::isnan(a) != std::isnan(b) ? std::isnan(a) != kNumbers : (kLargest ? a >= b : a <= b);
     out.real[i] = first ? a : b;
+    // Either operand may be the larger one.
     const bool close = !(std::fabs(a - b) > kDeviations * (ea + eb));
     out.error[i] = close ? std::max(ea, eb) : (first ? ea : eb);
   }
@@ -256,6 +260,7 @@ void compare(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
   for (int i = 0; i < count; ++i) {
     const double a = in[0]->real[i], b = in[1]->real[i], of = in[0]->error[i] + in[1]->error[i];
     out.integer[i] = compares(static_cast<Predicate>(c.predicate), a, b);
+    // Both outcomes are possible.
     const bool near = of > 0 && !c.same_operands && std::fabs(a - b) <= kDeviations * of;
     out.error[i] = of >= kUndecidable || near ? reaching(1) : 0;
   }

@@ -72,12 +72,14 @@ absl::Status Iterations::begin() {
   for (mlir::Value value : op->getOperands().slice(loop_.firstCaptured(), loop_.captured))
     captured_.push_back(machine_.array(value));
   for (mlir::Value value : op->getOperands().slice(loop_.firstCarried(), loop_.carried))
+    // Taken, so that the first iteration can update it in place.
     carried_.push_back(machine_.take(value, op));
   for (auto [index, type] : llvm::zip_equal(loop_.weights, loop_.typesOfWeights())) {
     TESSERA_ASSIGN_OR_RETURN(Array weight, machine_.weight(index, llvm::cast<mlir::RankedTensorType>(type)));
     captured_.push_back(std::move(weight));
   }
   for (mlir::Value result : op->getResults().slice(loop_.carried, loop_.stacked.size()))
+    // Parts that no iteration writes stay unknown.
     stacked_.push_back(makeArray(llvm::cast<mlir::ShapedType>(result.getType()), true));
   moved_ = loop_.movedElements();
   return absl::OkStatus();
@@ -93,6 +95,7 @@ absl::Status Iterations::runNext() {
   for (Array& value : carried_) give(std::move(value));
   for (auto [whole, reversed] : llvm::zip_equal(scanned_, loop_.scanned))
     give(ownedDense(partOf(whole, loop_.partOf(ended_, reversed))));
+  // Shared by all iterations, so these are copies of the handle.
   for (const Array& value : captured_) give(value);
   TESSERA_RETURN_IF_ERROR(body_.run(block));
 
@@ -170,6 +173,7 @@ absl::Status Machine::runModelLoop(mlir::Operation* op) {
       auto type = llvm::dyn_cast<mlir::RankedTensorType>(body.getArgumentTypes()[a]);
       if (!index || !type) continue;
       TESSERA_ASSIGN_OR_RETURN(const Array value, weight(index.getInt(), type));
+      // The body reads weights without operands, so their content belongs to the key.
       key = mix(key, hashOf(value));
     }
   }

@@ -13,6 +13,7 @@ BlockLayout::BlockLayout(const std::vector<int64_t>& shape, const v1::Intrinsic:
   }
   for (size_t d = strides_.size(); d-- > 0;) {
     if (strides_[d].outer != Stride::kFree) continue;
+    // A free stride takes the smallest value that keeps the outer parts apart: the extent of everything inside.
     strides_[d].outer = 0;
     int64_t covered = 0;
     forEachPoint(shape_, [&](const std::vector<int64_t>& index) { covered = std::max(covered, at(index) + 1); });

@@ -29,6 +29,7 @@ absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsi
   if (!best.ok()) return best.status();
   constexpr int kMostSteps = 512;
   bool better = true;
+  // Steepest descent: of all doublings, the one with the lowest cost, until none improves.
   for (int step = 0; better && step < kMostSteps; ++step) {
     better = false;
     Tiling next;

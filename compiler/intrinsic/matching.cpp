@@ -61,6 +61,7 @@ void collectPoints(const Nest& software, const Nest& instruction, size_t iterati
   }
   for (size_t loop = 0; loop < software.loops.size(); ++loop) {
     if (point.iteration[loop] >= 0) continue;
+    // Prunes the search: a loop that occurs in other arrays than the iteration never matches.
     if (!sameColumn(software, static_cast<int>(loop), instruction, static_cast<int>(iteration), point)) continue;
     point.iteration[loop] = static_cast<int>(iteration);
     collectPoints(software, instruction, iteration + 1, point, points);
@@ -82,6 +83,7 @@ bool unite(const Matching& left, const Matching& right, Matching& both) {
 std::set<Matching> unionsOf(const std::vector<Matching>& points, size_t most, bool& complete) {
   std::set<Matching> found(points.begin(), points.end());
   std::vector<Matching> fresh(found.begin(), found.end());
+  // Closure under union: only mappings found in the last round need to be extended.
   while (!fresh.empty()) {
     std::vector<Matching> next;
     for (const Matching& mapping : fresh) {
@@ -142,6 +144,7 @@ std::vector<Automorphism> automorphismsOf(const Nest& nest) {
 
 Matching canonical(const Matching& matching, const std::vector<Automorphism>& automorphisms) {
   Matching smallest = matching;
+  // The least of all renamings represents the class of equal mappings.
   for (const Automorphism& change : automorphisms) {
     Matching renamed = matching;
     for (int& iteration : renamed.iteration) {
@@ -185,6 +188,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
   Mappings result;
   result.software = software;
   if (software.form != instruction.form || software.accesses.size() != instruction.accesses.size()) return result;
+  // All permutations are tried below, so their number must be bounded.
   if (instruction.loops.size() > kMostIterations || instruction.accesses.size() > 1 + kMostSources) return result;
   const std::vector<Automorphism> automorphisms =
       options.any_order ? automorphismsOf(instruction) : std::vector<Automorphism>();
@@ -203,6 +207,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
     const std::set<Matching> unions = unionsOf(points, options.most, result.complete);
     const bool first = result.matchings.empty();
     for (const Matching& matching : unions) {
+      // A union of match points need not be correct.
       if (!verify(whole, instruction, matching).correct) continue;
       if (options.any_order && !seen.insert(canonical(matching, automorphisms)).second) continue;
       result.matchings.push_back(matching);

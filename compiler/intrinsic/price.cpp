@@ -110,11 +110,13 @@ std::vector<Stage> stagesOf(const v1::Intrinsic& intrinsic, const v1::Target& ta
   for (const v1::MemoryLevel& level : target.memory()) {
     const bool last = &level == &target.memory(target.memory_size() - 1);
     if (!last && (homes.contains(level.name()) || level.beside_inner())) continue;
+    // This level's bandwidth is that of moves into the level inside of it.
     stages.back().in_bandwidth = level.bandwidth_bytes_per_cycle();
     stages.back().out_bandwidth = writeBandwidth(level);
     Stage stage;
     stage.name = level.name();
     stage.memories = {level.name()};
+    // Units that do not exist take no share.
     const int64_t sharers = std::clamp<int64_t>(level.shared_by(), 1, unitsOf(intrinsic, target));
     stage.capacities = {level.capacity_bytes() > 0 && !last ? level.capacity_bytes() / sharers : -1};
     stage.widths = {writeBandwidth(level)};
@@ -176,6 +178,7 @@ class PriceModel::Nesting {
   void divide(double units) {
     double tiles = 1, whole = kept(last_);
     for (const Loop& loop : loops_) tiles *= loop.level == last_ && !loop.sum ? std::ceil(loop.trips) : 1;
+    // Tiles of the busiest unit, distributed in the order of the loops.
     double left = std::ceil(tiles / units), before = 1;
     share_ = 0;
     for (const Loop& loop : loops_) {
@@ -258,6 +261,7 @@ PriceModel::Stay PriceModel::stayOf(size_t operand, size_t level, const Nesting&
       if (operands_[source].walks[loop.dimension]) tiles[source] *= trips;
       passed += tiles[source];
     }
+    // Data that passes through the cache meanwhile evicts the tile.
     if (passed > room) break;
   }
   return stay;
@@ -282,6 +286,7 @@ absl::StatusOr<Price> PriceModel::of(const Tiling& tiling) const {
         (dimensions_[d].sum ? summed : kept) *= static_cast<double>(tiling[0][d]);
       }
       level.loops = kept * summed;
+      // Independent results hide the latency of a call; the lower bound keeps costs positive.
       level.cycles = level.loops * std::max({interval_, latency_ / kept, 1e-3});
     } else {
       level.loops = nesting.trips(l);
@@ -308,6 +313,7 @@ absl::StatusOr<Price> PriceModel::of(const Tiling& tiling) const {
       const double times = stay.trips * stay.returns, bytes = in(last ? l : l + 1) / times;
       (operand == 0 ? level.out_bytes : level.in_bytes) += bytes;
       if (last) continue;
+      // A tile that stays in a cache is moved in a share of the trips only, but then whole.
       if (operand > 0) parts.emplace_back(1 / stay.returns, bytes * stay.returns / stages_[l].in_bandwidth);
       if (stages_[l].widths[memory] <= 0) continue;
       double& cycles = operand == 0 ? level.out_cycles : filled[name];

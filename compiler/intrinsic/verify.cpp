@@ -27,6 +27,7 @@ int movingLoop(const Nest& software, const Nest& instruction, const Matching& ma
     fastest = static_cast<int>(loop);
     ++mapped;
   }
+  // Otherwise a block would cross from one iteration of an outer loop to the next.
   if (mapped > 1 && software.loops[fastest].extent % instruction.loops[iteration].extent != 0) return -1;
   return fastest;
 }

@@ -52,6 +52,7 @@ std::vector<int> oneOfEachCore(const cpu_set_t& allowed, const std::string& fold
     std::string siblings;
     std::getline(file, siblings);
     if (siblings.empty()) siblings = absl::StrCat(cpu);
+    // A second hardware thread of a core that is listed already.
     if (std::ranges::find(cores, siblings) != cores.end()) continue;
     cores.push_back(siblings);
     cpus.push_back(cpu);
@@ -78,6 +79,7 @@ float* pages(int64_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   madvise(memory, size, MADV_HUGEPAGE);
   auto* values = static_cast<float*>(memory);
+  // Touched before any timing, so that page faults are not measured.
   std::fill_n(values, size / sizeof(float), 1.0F);
   return values;
 }
@@ -162,6 +164,7 @@ Bench::Elapsed Bench::once(const Series& series) {
     const cpu_set_t cpu = only(cpus_[static_cast<size_t>(thread)]);
     sched_setaffinity(0, sizeof(cpu), &cpu);  // it succeeded for the first thread
     missing.fetch_sub(1);
+    // All threads start together, so that they compete for shared levels the whole time.
     while (missing.load() > 0) std::this_thread::yield();
     each[static_cast<size_t>(thread)] = alone(series, thread, series.times);
   };
@@ -190,6 +193,7 @@ absl::Status Bench::sample(Series& series, bool first) {
   const double cycle = cycleSeconds();
   Elapsed elapsed = once(series);
   if (first) {
+    // Finds the number of repetitions that takes long enough to be timed.
     while (elapsed.ran < kSampleSeconds) {
       series.times =
           std::max(2 * series.times, static_cast<int64_t>(static_cast<double>(series.times) * kSampleSeconds /

@@ -21,6 +21,7 @@ std::string Body::zero() {
 std::string Body::divided(const std::string& value, int64_t divisor) {
   if (divisor == 1) return value;
   if (isPower(divisor)) return made("shr.u32", value, log2of(divisor));
+  // Multiplication by a rounded-up reciprocal; exact for values below 2^31.
   const int bits = 64 - std::countl_zero(static_cast<uint64_t>(divisor - 1));
   const uint64_t factor = (uint64_t{1} << (31 + bits)) / static_cast<uint64_t>(divisor) + 1;
   return made("shr.u32", made("mul.hi.u32", value, factor), bits - 1);

@@ -40,6 +40,7 @@ class Pricer {
     }
     const double warps =
         std::max(1.0, static_cast<double>(plan.intrinsic.threads().threads()) / static_cast<double>(warp_));
+    // Groups that the tensor units of one core serve at a time.
     groups_at_once_ = std::max(1.0, units / core_.count() / warps);
     interval_ =
         plan.intrinsic.cycles_per_issue() > 0 ? plan.intrinsic.cycles_per_issue() : plan.intrinsic.latency_cycles();
@@ -49,6 +50,7 @@ class Pricer {
     for (const Side& side : plan_.sources) copies(side);
     const auto cores = static_cast<double>(core_.count()), held = static_cast<double>(blocksHeld());
     const auto grid = static_cast<double>(plan_.grid());
+    // Whole waves of resident blocks on all cores, then a last one with fewer blocks per core.
     const double full = std::floor(grid / (cores * held));
     const double last = std::ceil((grid - full * cores * held) / cores);
     double bytes = 0;
@@ -95,6 +97,7 @@ class Pricer {
       in_shared_ += bytes + static_cast<double>(plan_.sizeOf(first ? plan_.x : plan_.y) * plan_.sizeOf(plan_.r)) *
                                 element * calls() * groups() * plan_.steps;
     } else {
+      // Written once, then loaded by each group that uses it.
       in_shared_ += bytes * (1 + (first ? plan_.groups_y : plan_.groups_x));
     }
     double each = prices_.copy_instructions();

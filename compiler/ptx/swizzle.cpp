@@ -23,6 +23,7 @@ Swizzle swizzleOf(int64_t row_bytes, int64_t chunk_bytes, const Banks& banks) {
   const auto power = [](int64_t number) { return number > 0 && std::has_single_bit(static_cast<uint64_t>(number)); };
   if (chunks < 2 || !power(row_bytes) || !power(line) || !power(chunk_bytes)) return swizzle;
   swizzle.mask = chunks - 1;
+  // Rows that share a line of all banks have different columns already.
   swizzle.shift = std::countr_zero(static_cast<uint64_t>(std::max<int64_t>(1, line / row_bytes)));
   return swizzle;
 }
@@ -35,6 +36,7 @@ int64_t cyclesOf(const std::vector<int64_t>& addresses, int64_t bytes, const Ban
   }
   std::vector<int64_t> load(static_cast<size_t>(banks.count), 0);
   int64_t most = 1;
+  // Words of one bank are served one after another.
   for (int64_t word : words) most = std::max(most, ++load[static_cast<size_t>(word % banks.count)]);
   return most;
 }

@@ -180,6 +180,7 @@ absl::StatusOr<v1::Pins> parsePins(const std::string& text) {
     if (!hashes.insert(words[1].text).second)
       return refuse(number, words[1].column, "a workload is decided twice", words[1].text, "one tree for each");
     size_t end = at + 1;
+    // The tree consists of the indented lines that follow.
     while (end < lines.size() && (lines[end].empty() || lines[end][0] == ' ' || lines[end][0] == '#')) ++end;
     const std::string tree = absl::StrJoin(lines.begin() + static_cast<std::ptrdiff_t>(at) + 1,
                                            lines.begin() + static_cast<std::ptrdiff_t>(end), "\n");

@@ -36,6 +36,7 @@ std::string fetchText(const v1::Fetch& fetch) {
 
 std::string kernelText(const v1::Kernel& kernel) {
   std::string text = absl::StrCat(kernel.variant(), " nest ", kernel.nest());
+  // Unset fields are not printed, so that a tree has one text.
   if (kernel.operand() != 0) absl::StrAppend(&text, " operand ", kernel.operand());
   if (!kernel.instruction().empty()) absl::StrAppend(&text, " with ", kernel.instruction());
   if (!kernel.vector_loop().empty()) absl::StrAppend(&text, " vectors ", kernel.vector_loop());

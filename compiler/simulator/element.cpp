@@ -40,6 +40,7 @@ uint32_t bitsOf(double value, const Format& format) {
   if (std::isnan(value)) return sign | ((uint32_t{1} << exponents) - 1) << fraction | uint32_t{1} << (fraction - 1);
   if (std::isinf(value)) return sign | ((uint32_t{1} << exponents) - 1) << fraction;
   const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+  // Denormal: the fraction counts multiples of the smallest number.
   if (exponent < format.exponent) {
     return sign | static_cast<uint32_t>(std::ldexp(std::fabs(value), fraction - format.exponent));
   }

@@ -129,6 +129,7 @@ absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& 
                                                       nest.accesses.size() - 1, " sources; 1 source or more and up to ",
                                                       kMostPoints, " points are run"));
   }
+  // The destination's type decides the arithmetic.
   if (isFloatingPoint(nest.accesses[0].dtype)) return std::make_unique<Numeric<double>>(intrinsic.arithmetic(), nest);
   for (const intrinsic::Access& access : nest.accesses) {
     if (!isFloatingPoint(access.dtype)) continue;

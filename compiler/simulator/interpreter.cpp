@@ -45,6 +45,7 @@ class Execution : public Machine {
       sizes[buffer.memory] = std::max(sizes[buffer.memory], buffer.base + buffer.bytes * buffer.copies);
     }
     int64_t all = 0;
+    // Bounded terms, so that the sum cannot overflow.
     for (int64_t size : sizes) all += std::min(size, kMostBytes + 1);
     if (all > kMostBytes) {
       return absl::ResourceExhaustedError(
@@ -92,6 +93,7 @@ class Execution : public Machine {
 
   absl::Status copy(const Step& step, const Place& place, const Piece& piece) override {
     const Buffer &from = program_.buffers[step.from], &to = program_.buffers[step.to];
+    // A buffer that no step has filled.
     if (!from.tensor && contents_[step.from].copy < 0) return failure(step, place, "reads what nobody wrote");
     if (!to.tensor) hold(step.to, place);
     const Addressing& addressing = addressing_[step.operand];
@@ -113,6 +115,7 @@ class Execution : public Machine {
           bool astray = false;
           int64_t wrong = 0;  // the first invalid byte
           if (target) {
+            // Padding first; elements of the tensor then replace it.
             for (int64_t offset : to.offsets) put(target, offset, step.operand);
           }
           addressing.forEachElement(block, [&](int64_t position, int64_t element) {
@@ -150,6 +153,7 @@ class Execution : public Machine {
     absl::Status status;
     intrinsic::forEachPoint(sum_counts, [&](const std::vector<int64_t>& part) {
       for (size_t i = 0; i < sums.size(); ++i) block[sums[i]] = place.first[sums[i]] + part[i];
+      // The first product of a sum marks its result as begun, so that missing results are noticed.
       const bool first = begins && std::all_of(part.begin(), part.end(), [](int64_t index) { return index == 0; });
       intrinsic::forEachPoint(kept_counts, [&](const std::vector<int64_t>& result) {
         if (!status.ok()) return;
@@ -188,6 +192,7 @@ class Execution : public Machine {
     std::vector<int64_t> block = place.first;
     for (int64_t at = piece.first; at < piece.first + piece.count; ++at) {
       int64_t rest = at;
+      // The number of a block in the tile, taken apart with the last dimension fastest.
       for (size_t i = walks.size(); i-- > 0;) {
         block[walks[i]] = place.first[walks[i]] + rest % place.count[walks[i]];
         rest /= place.count[walks[i]];
@@ -207,6 +212,7 @@ class Execution : public Machine {
     } else {
       for (int d : program_.walks[buffer.operand]) {
         const int64_t inside = block[d] - content.first[d];
+        // The block is not in the tile that the buffer holds.
         if (inside < 0 || inside >= content.count[d] || inside >= buffer.tile[d]) return nullptr;
         at = at * buffer.tile[d] + inside;
       }

@@ -37,6 +37,7 @@ class Lowering {
     TESSERA_ASSIGN_OR_RETURN(program_.instruction, intrinsic::nestOf(intrinsic_));
     TESSERA_RETURN_IF_ERROR(checkOperator());
     describe();
+    // Repeats with smaller tiles until all buffers fit; then, if second copies were required, without them.
     while (true) {
       loops_.clear();
       program_.buffers.clear();
@@ -73,6 +74,7 @@ class Lowering {
     for (const intrinsic::Subscript& subscript : software().accesses[0].subscripts) {
       int walking = 0;
       for (const auto& term : subscript.terms) walking += software().loops[term.loop].extent > 1;
+      // Such results would be summed from several parallel points, which no program here does.
       if (walking < 2) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           software().accesses[0].name, " has a subscript that adds loops: results of several points would be one"));
@@ -147,6 +149,7 @@ class Lowering {
     }
     for (const v1::MemoryLevel& level : target_.memory()) {
       const bool last = level.name() == outermost;
+      // A peer of a level that the instruction does not use.
       if (!last && !named.contains(level.name()) && level.beside_inner()) continue;
       // levels inside of a named level cache nothing
       if (!last && named.contains(level.name())) program_.caches.clear();
@@ -177,6 +180,7 @@ class Lowering {
         Loop loop;
         loop.dimension = static_cast<int>(d);
         loop.step = tiling()[level - 1][d];
+        // The last trip may be shorter.
         loop.trips = (tiling()[level][d] - 1) / loop.step + 1;
         loop.level = level;
         loop.sum = sum;
@@ -267,6 +271,7 @@ class Lowering {
     const Block& block = blockOf(operand, stop);
     buffer.offsets = block.offsets;
     int64_t alignment = program_.memories[buffer.memory].alignment;
+    // Both alignments: that of the memory and that of the statement.
     if (stop.layout && stop.layout->alignment_bytes() > 0) {
       alignment = std::lcm<int64_t>(alignment, stop.layout->alignment_bytes());
     }
@@ -308,6 +313,7 @@ class Lowering {
   /// A result stays where it is accumulated until its sum is complete: outside of all reduction loops.
   void addDestination() {
     int depth = 0;
+    // The number of loops before the first reduction with several trips.
     while (depth < static_cast<int>(loops_.size()) && (!loops_[depth].sum || loops_[depth].trips == 1)) ++depth;
     depth = hoisted(0, depth);
     const int home = addBuffer(0, routes_[0].in.back(), depth);
@@ -345,6 +351,7 @@ class Lowering {
       for (int l = 0; l < depths_[b]; ++l) {
         if (loops_[l].dimension == static_cast<int>(d)) level = loops_[l].level - 1;
       }
+      // The outermost level is the whole operator and cannot shrink.
       level = std::min(level, static_cast<int>(tiling().size()) - 2);
       if (tiling()[level][d] <= halfOf(d)) continue;  // already halved: data in the outermost memory stays whole
       longest = static_cast<int>(d);
@@ -365,6 +372,7 @@ class Lowering {
     for (size_t l = 0; l < loops_.size(); ++l) {
       depth_of[l] = static_cast<int>(program_.loops.size());
       if (loops_[l].trips == 1) continue;
+      // A reduction, or a loop of an inner level, ends the loops that units share.
       sharing = sharing && !loops_[l].sum && loops_[l].level == last;
       program_.shared += sharing;
       program_.loops.push_back(loops_[l]);

@@ -62,6 +62,7 @@ Overflow placeIn(Program& program, int m, const std::vector<bool>& again, bool o
     Buffer& buffer = program.buffers[b];
     int64_t tile = 1;
     for (int64_t blocks : buffer.tile) tile = saturatedProduct(tile, blocks);
+    // The rest of the memory is divided evenly among outgoing results; one block of each is reserved already.
     const int64_t room = (left / static_cast<int64_t>(passed.size()) + buffer.block_bytes) / buffer.block_bytes;
     buffer.copies = room > 1 ? 2 : 1;
     buffer.piece = std::clamp<int64_t>(room / buffer.copies, 1, tile);

@@ -140,6 +140,7 @@ Refusals countRefusals(v1::BuildUnit unit, const search::Extents& extents, int m
     return !status.ok();
   };
   const auto evenly = [&](std::vector<search::Neighbour> neighbours, const auto& use) {
+    // An even selection over the fixed order of neighbours, which groups them by kind.
     const size_t step = std::max<size_t>(1, neighbours.size() / static_cast<size_t>(most));
     for (size_t at = 0; at < neighbours.size(); at += step) use(neighbours[at].direction, neighbours[at].schedule);
   };

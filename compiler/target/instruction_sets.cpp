@@ -54,6 +54,7 @@ std::vector<const v1::InstructionSet*> instructionSetsOf(const v1::Target& targe
 }
 
 v1::Intrinsic completed(v1::Intrinsic described, v1::Intrinsic own) {
+  // The shape and meaning of the instruction are the set's; a chip may change times, transfers and features only.
   own.clear_iterations();
   own.clear_operands();
   own.clear_bounds();

@@ -142,6 +142,7 @@ absl::Status KernelCheck::interpretWorkload(mlir::func::FuncOp func) {
     int64_t left = kBudget;
     absl::StatusOr<Trial> trial = attempt(func, range, left);
     status = trial.status();
+    // An input was an index out of bounds: tries the next, smaller range.
     if (status.code() == absl::StatusCode::kOutOfRange) continue;
     if (!status.ok()) return status;
     trials_.push_back(*std::move(trial));
@@ -198,6 +199,7 @@ absl::Status KernelCheck::checkBuffers(mlir::func::FuncOp func) {
     const std::string text = compareAll(trial, {buffers.begin() + static_cast<int64_t>(count), buffers.end()}, &step);
     if (!text.empty()) return failed("bufferize", text);
     for (size_t i = 0; i < count; ++i) {
+      // Bufferization must not write in place over an argument.
       if (!interpreter::compare(trial.arguments[i], buffers[i]).isWithin()) {
         return failed("bufferize", absl::StrCat("argument ", i, " was written to"));
       }
@@ -218,12 +220,14 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
       if (!allocate(i < arguments ? trial.arguments[i] : trial.results[i - arguments], operands[i]))
         return absl::ResourceExhaustedError("no guarded memory");
     }
+    // Whole with operands at the back, in three pieces with operands at the front: two runs cover both.
     for (const auto& [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}}) {
       for (size_t i = 0; i < operands.size(); ++i) {
         operands[i].setWritable(true);
         operands[i].place(end);
         if (i >= arguments) continue;
         std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
+        // A kernel that writes to an input faults.
         operands[i].setWritable(false);
       }
       std::string wrong = loaded->runGuarded(operands, pieces, end);

@@ -13,6 +13,7 @@ namespace {
 using interpreter::Array;
 
 absl::Status inStep(const v1::Step& step, const absl::Status& status) {
+  // The innermost step has been named already.
   if (status.message().find("; in step ") != std::string::npos) return status;
   return {status.code(), absl::StrCat(status.message(), "; in step ", step.name())};
 }
@@ -102,6 +103,7 @@ absl::Status PlanRun::runSteps(int first, int last, int loop, bool in_loop) {
       TESSERA_RETURN_IF_ERROR(runLoop(loop));
       const v1::StepLoop& ended = plan_.loops(loop);
       at = ended.last_step();
+      // Skips nested loops, which have run within this one.
       while (loop < plan_.loops_size() && plan_.loops(loop).first_step() < at) ++loop;
       if (in_loop || !observer_) continue;
       TESSERA_RETURN_IF_ERROR(observeLoop(ended));
