@@ -39,6 +39,7 @@ struct Blocks {
 /// elements j, j + bytes, j + 2 bytes, ... from its lowest bits on.
 ConstantPtr bitPlanes(const Constant& stored, const Blocks& blocks) {
   const int64_t per = blocks.perByte(), width = blocks.bytes();
+  // Elements at one bit position are unpacked by one shift and one mask for a whole vector.
   const unsigned mask = (1U << blocks.bits) - 1;
   std::string bytes(stored.bytes.size(), '\0');
   for (int64_t begin = 0; begin < static_cast<int64_t>(bytes.size()); begin += width) {
@@ -62,7 +63,9 @@ absl::StatusOr<ConstantPtr> knownWeights(Node& n, int input, const char* what) {
 /// Returns zero points as numbers, rows x blocks. They are packed like the elements, with each row starting at a byte;
 /// or of the scales' type; or, if absent, the middle of the range.
 absl::StatusOr<Tensor> zeroPoints(Node& n, int input, const Blocks& blocks, v1::DataType scales) {
+  // Packed zero points of a row fill whole bytes.
   const int64_t each = (blocks.count + blocks.perByte() - 1) / blocks.perByte();
+  // The middle of the range is ONNX Runtime's default.
   if (!n.has(input)) return Emitter::wrap(realConstant(kF32, {}, {static_cast<double>(1 << (blocks.bits - 1))}));
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr given, knownWeights(n, input, "zero points"));
   const bool packed = given->dtype == kU8;
@@ -128,6 +131,7 @@ Tensor widened(Emitter& e, const PackedWeights& w) {
                                                            mlir::linalg::IndexOp::create(s.b, s.loc, 2).getResult());
                   return real.mul(real.sub(elementOf(s, v[0], plane, blocks), zeroOf(s, w, v.back())), v[1]);
                 });
+  // Tells later passes that the stored form is smaller and should be kept.
   wide.value.getDefiningOp()->setAttr(kStoredPacked, e.b.getUnitAttr());
   return e.reshape(wide, {blocks.rows, blocks.count * blocks.size});
 }
@@ -153,11 +157,13 @@ Tensor productOfStored(Emitter& e, const Tensor& x, const PackedWeights& w) {
   return e.generic(kF32, shape, inputs, map({d(0), d(1)}), loops, &init, [&](const Scalars& s, ValueRange v) {
     const Scalars real = s.as(kF32);
     Value sum;
+    // Unrolled over the elements of a byte.
     for (int64_t plane = 0; plane < blocks.perByte(); ++plane) {
       Value element = elementOf(s, v[0], s.as(kI32).integer(plane), blocks);
       Value term = real.mul(real.sub(element, zeroOf(s, w, v[v.size() - 2])), v[2 + plane]);
       sum = sum ? real.add(sum, term) : term;
     }
+    // The scale of a block multiplies once per byte, not once per element.
     return real.add(v.back(), real.mul(sum, v[1]));
   });
 }
@@ -169,6 +175,7 @@ absl::Status unknownQuantization(Node& n, const char* attribute, int64_t found, 
 
 absl::Status checkBlockSize(Node& n, int64_t bits, int64_t size) {
   if (bits != 2 && bits != 4 && bits != 8) return unknownQuantization(n, "bits", bits, "2, 4, 8");
+  // Powers of two, so that blocks fit vectors.
   if (size >= 16 && size <= int64_t{1} << 20 && (size & (size - 1)) == 0) return absl::OkStatus();
   return unknownQuantization(n, "block_size", size, "powers of two, 16 and above");
 }
@@ -243,6 +250,7 @@ Results lowerMatMulNBits(Node& n, Emitter& e) {
   // The padding of the last block is multiplied by zeros.
   if (whole > k) x = e.pad(x, {0, 0}, {0, whole - k}, e.scalars(kF32).constant(0));
   Tensor y;
+  // Few rows read the packed weights directly: less memory is read.
   if (rows <= kFewRows) {
     y = productOfStored(e, x, weights);
   } else {
@@ -290,6 +298,7 @@ Results lowerGatherBlockQuantized(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, kF32));
   Value elements = e.value(w.elements), scales = e.value(w.scales), indices = e.value(n.in(kIndices));
   Value zero = w.oneZero() ? Value() : e.value(w.zero);
+  // Unpacks only gathered rows.
   const Tensor rows = e.generate(kF32, shape, [&](const Scalars& s, ValueRange at) {
     const Scalars real = s.as(kF32);
     Value row = coordinate(s, e.extract(s, indices, at.take_front(lead)), n.in(kIndices).dtype, blocks.rows);

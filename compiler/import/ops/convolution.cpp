@@ -19,6 +19,7 @@ using mlir::utils::IteratorType;
 Tensor convolveGeneric(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window,
                        const Tensor& start) {
   const auto s = static_cast<unsigned>(window.rank());
+  // Groups are a loop of their own.
   const unsigned g = f.groups > 1 ? 1 : 0;
   mlir::MLIRContext* context = e.b.getContext();
   // Loops: n, [g], f, o..., c, k...
@@ -42,6 +43,7 @@ Tensor convolveGeneric(Emitter& e, const Tensor& x, const Tensor& w, const Filte
   for (unsigned d = c; d < loops; ++d) kinds[d] = IteratorType::reduction;
 
   Tensor input = x, weight = w, init = start;
+  // Splits channels into groups and channels within a group.
   if (g) {
     auto split = [&](const Tensor& tensor, size_t at) {
       Shape shape = tensor.shape;
@@ -85,6 +87,7 @@ absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w) {
     return n.invalid("attribute 'kernel_shape' differs from the weight",
                      {.attribute = "kernel_shape", .found = shapeText(kernel), .accepted = shapeText(f.kernel)});
   }
+  // Every group reads its own part of the channels.
   if (f.groups < 1 || f.groups > x.shape[1] || x.shape[1] / f.groups != f.channels || x.shape[1] % f.groups != 0 ||
       f.outputs % f.groups != 0) {
     return n.invalid(absl::StrCat("input ", shapeText(x.shape), ", weight ", shapeText(w.shape), " and ", f.groups,
@@ -104,7 +107,9 @@ absl::StatusOr<Filter> readFilter(Node& n, const Tensor& x, const Tensor& w) {
 Tensor convolve(Emitter& e, const Tensor& x, const Tensor& w, const Filter& f, const Window& window) {
   Shape shape = {x.shape[0], f.outputs};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
+  // Depthwise: each channel has one filter.
   const bool depthwise = f.channels == 1 && f.groups == x.shape[1] && f.outputs == f.groups && f.groups > 1;
+  // linalg has named operations for two dimensions, which kernels recognize.
   if (window.rank() != 2 || (f.groups > 1 && !depthwise)) {
     return convolveGeneric(e, x, w, f, window,
                            f.groups > 1 ? Tensor{.dtype = x.dtype, .shape = shape} : e.zeros(x.dtype, shape));
@@ -157,6 +162,7 @@ absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const T
   Shape shape = {x.shape[0], f.outputs};
   shape.insert(shape.end(), window.output.begin(), window.output.end());
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  // Masks or pads along run-time dimensions; the rest is padded as usual.
   Tensor input = x;
   TESSERA_ASSIGN_OR_RETURN(auto extents,
                            windowExtents(n, e, input, window, [](const Scalars& s) { return s.constant(0); }));

@@ -40,6 +40,7 @@ bool isNonZero(const Constant& constant, int64_t index) {
 }
 
 Tensor nonZeroOf(const Constant& x, const Shape& shape) {
+  // One list for each dimension; the result has them as rows.
   std::vector<std::vector<int64_t>> coordinates(shape.size());
   for (int64_t i = 0; i < x.elements(); ++i) {
     if (!isNonZero(x, i)) continue;
@@ -71,6 +72,7 @@ Results lowerNonZero(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult({x.rank(), most}, kI64));
   if (x.constant && most <= limits::kFoldedElements) return {{nonZeroOf(*x.constant, x.shape)}};
   if (most == 0) return {{Emitter::wrap(makeConstant(kI64, {x.rank(), 0}, ""))}};
+  // A single element needs no loop, which code generation would require to have several iterations.
   if (most == 1) {
     Tensor origin = Emitter::wrap(reshaped(integerConstant(std::vector<int64_t>(x.rank(), 0)), {x.rank(), 1}));
     origin = Emitter::wrap(e.value(origin), kI64);
@@ -78,6 +80,7 @@ Results lowerNonZero(Node& n, Emitter& e) {
     return {{std::move(origin)}};
   }
   Value source = e.value(x);
+  // State: coordinates found so far, and their number.
   const Value state[] = {e.zeros(kI64, {x.rank(), most}).value, e.zeros(kI64, {}).value};
   auto results =
       serialLoops(e, x.shape, state,
@@ -105,6 +108,7 @@ Results lowerNonZero(Node& n, Emitter& e) {
 /// Returns indices i with condition[i] and i < `limit`, in order: a list of up to `limit`, or exactly those if all is
 /// known.
 Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t axis, int64_t limit) {
+  // A known condition gives an exact list, and a constant shape.
   if (condition.constant && limit <= limits::kFoldedElements && !x.extents.contains(axis)) {
     std::vector<int64_t> indices;
     for (int64_t i = 0; i < limit; ++i) {
@@ -113,6 +117,7 @@ Tensor selected(Emitter& e, const Tensor& condition, const Tensor& x, int64_t ax
     return Emitter::wrap(integerConstant(indices));
   }
   if (limit == 1) {
+    // The element counts only if it exists in both.
     auto extents = condition.extents;
     if (auto extent = x.extents.find(axis); extent != x.extents.end()) extents[1] = extent->second;
     if (condition.shape[0] != 1) extents.erase(0);  // the extent may then be above 1
@@ -165,10 +170,12 @@ Results lowerCompress(Node& n, Emitter& e) {
   }
   const Tensor indices = selected(e, condition, x, axis, limit);
   shape[axis] = indices.shape[0];
+  // Nothing is selected.
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   Value source = e.value(x), index = e.value(indices);
   Tensor result = e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from(at);
+    // Indices beyond the extent are clamped: their elements do not count.
     from[axis] = coordinate(s, e.extract(s, index, at[axis]), kI64, x.shape[axis]);
     return e.extract(s, source, from);
   });

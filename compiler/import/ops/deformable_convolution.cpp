@@ -30,6 +30,7 @@ struct Pair {
 Pair neighbours(const Scalars& s, Value at, int64_t dim) {
   // Positions further outside also have weight 0; clamping keeps infinite ones finite.
   at = s.min(s.max(at, s.constant(-1)), s.constant(static_cast<double>(dim)));
+  // Interpolates between the elements below and above.
   Value below = s.math<mlir::math::FloorOp>(at);
   Value place = s.cast(below, kI64), above = s.sub(at, below);
   const Scalars wide = s.as(kI64);
@@ -46,15 +47,18 @@ Pair neighbours(const Scalars& s, Value at, int64_t dim) {
 /// Returns x at the taps of all positions: [N, C * taps, output...].
 Tensor movedTaps(Node& n, Emitter& e, const Taps& taps, const Window& window) {
   const Tensor& x = n.in(0);
+  // 16-bit inputs are interpolated in f32.
   const v1::DataType real = elementBytes(x.dtype) == 2 ? v1::DATA_TYPE_F32 : x.dtype;
   Value source = e.value(x), offsets = e.value(n.in(2)), mask = n.has(4) ? e.value(n.in(4)) : Value();
   const Shape shape = {x.shape[0], x.shape[1] * taps.count, window.output[0], window.output[1]};
   return e.generate(x.dtype, shape, [&](const Scalars& element, ValueRange at) -> Value {
     const Scalars s = element.as(real), wide = s.as(kI64);
+    // Row of the result: channel and tap.
     Value row = position(s, at[1]);
     Value channel = wide.div(row, wide.integer(taps.count));
     Value tap = wide.remainder(row, wide.integer(taps.count));
     Value group = wide.div(channel, wide.integer(taps.channels));
+    // Channels of a group share their offsets.
     Value shared = wide.add(wide.mul(group, wide.integer(taps.count)), tap);
     auto read = [&](Value tensor, Value from, int64_t rows) {
       return element.cast(e.extract(s, tensor, {at[0], clampedCoordinate(s, from, rows), at[2], at[3]}), real);

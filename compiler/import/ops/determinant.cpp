@@ -31,6 +31,7 @@ Elimination eliminate(Emitter& e, const Tensor& x) {
     return clampedCoordinate(s, s.as(v1::DATA_TYPE_I64).integer(at), at + 1);
   };
   Elimination step;
+  // The pivot is a factor of the determinant.
   step.factor = e.generate(x.dtype, {batch}, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value row = pivotRow(s, at[0]);
@@ -40,6 +41,7 @@ Elimination eliminate(Emitter& e, const Tensor& x) {
   });
   step.rest = e.generate(x.dtype, {batch, size - 1, size - 1}, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
+    // Row i of the rest was row i + 1.
     Value row = pivotRow(s, at[0]);
     Value i = wide.add(position(s, at[1]), wide.integer(1));
     // The first row moves to the pivot row's position.
@@ -47,6 +49,7 @@ Elimination eliminate(Emitter& e, const Tensor& x) {
     Value from = clampedCoordinate(s, wide.select(swapped, wide.integer(0), i), size);
     Value j = clampedCoordinate(s, wide.add(position(s, at[2]), wide.integer(1)), size);
     Value pivot = e.extract(s, source, {at[0], row, index(s, 0)});
+    // A pivot of 0 means that the whole column is 0, and so is the determinant.
     Value zero = s.compare(Relation::kEqual, pivot, s.constant(0));
     Value ratio = s.div(e.extract(s, source, {at[0], from, index(s, 0)}), s.select(zero, s.constant(1), pivot));
     return s.sub(e.extract(s, source, {at[0], from, j}), s.mul(ratio, e.extract(s, source, {at[0], row, j})));
@@ -71,6 +74,7 @@ Results lowerDet(Node& n, Emitter& e) {
   if (x.elements() == 0) return {{Emitter::wrap(makeConstant(x.dtype, batch, ""))}};
   x = e.reshape(x, {elementCount(batch), size, size});
   Tensor product;
+  // Unrolled: each step has another size, and sizes are small.
   while (x.shape[1] > 1) {
     Elimination step = eliminate(e, x);
     x = step.rest;

@@ -18,6 +18,7 @@ namespace math = mlir::math;
 
 absl::StatusOr<std::vector<Tensor>> binaryOperands(Node& n, Emitter& e) {
   std::vector<Tensor> operands = {n.in(0), n.in(1)};
+  // Before version 7 the second operand could be aligned at any axis.
   if (n.opset() < 7 && n.domain().empty()) {
     TESSERA_ASSIGN_OR_RETURN(const bool broadcast, n.flag("broadcast", false));
     const int64_t gap = operands[0].rank() - operands[1].rank();
@@ -95,6 +96,7 @@ Results lowerPow(Node& n, Emitter& e) {
   if (operands[1].constant && operands[1].elements() == 1) known = operands[1].constant->realAt(0);
   return {{e.elementwise(base, operands, [&](const Scalars& s, ValueRange v) -> Value {
     if (!isFloat(base) && isFloat(exponent)) {
+      // Powers of integers with fractional exponents are computed in f64.
       const Scalars wide = s.as(v1::DATA_TYPE_F64);
       Value x = s.cast(v[0], v1::DATA_TYPE_F64);
       Value y = s.as(exponent).cast(v[1], v1::DATA_TYPE_F64);
@@ -193,6 +195,7 @@ Results lowerBitCast(Node& n, Emitter& e) {
   const v1::DataType from = n.in(0).dtype;
   TESSERA_ASSIGN_OR_RETURN(const v1::DataType to, n.dataType("to", std::nullopt));
   const bool booleans = (from == v1::DATA_TYPE_BOOL) != (to == v1::DATA_TYPE_BOOL);
+  // Both types need the same number of bits; a boolean is stored as a byte.
   if (elementBits(from) != elementBits(to) || (booleans && isNarrow(from == v1::DATA_TYPE_BOOL ? to : from))) {
     return n.invalid("the types differ in width", {.attribute = "to",
                                                    .found = absl::StrCat(typeName(from), " to ", typeName(to)),
@@ -215,6 +218,7 @@ Results lowerIsInf(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool positive, n.flag("detect_positive", true));
   return {{e.elementwise(v1::DATA_TYPE_BOOL, {n.in(0)}, [=](const Scalars& s, ValueRange v) {
     Value result = s.as(v1::DATA_TYPE_BOOL).integer(0);
+    // Infinities are the lowest and highest values of the type.
     if (negative) result = s.logicalOr(result, s.compare(Relation::kEqual, v[0], s.lowest()));
     if (positive) result = s.logicalOr(result, s.compare(Relation::kEqual, v[0], s.highest()));
     return result;
@@ -244,6 +248,7 @@ Results junction(Node& n, Emitter& e) {
     if (n.opset() < 7 || hasBoundedInput(n)) continue;
     TESSERA_ASSIGN_OR_RETURN(const Shape shape, n.broadcastAll());
     const int64_t elements = elementCount(shape);
+    // Larger results are not worth being constants.
     if (elements > limits::kSmallFold) continue;
     return {{Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, shape, std::string(elements, kDecides ? '\1' : '\0')))}};
   }

@@ -55,8 +55,10 @@ class Stages {
   /// x: rows x given x parts, or rows x parts x given (`planar`). Returns rows x bin_parts x bins.
   Tensor run(const Tensor& x, bool planar) {
     rows_ = x.shape[0];
+    // The first stage reads samples, all later ones the stage before.
     Tensor y = first(x, planar);
     for (size_t i = 1; i < radices_.size(); ++i) y = next(y, radices_[i]);
+    // The last stage may have computed more bins than asked for.
     const int64_t computed = y.elements() / (rows_ * t_.bin_parts);
     y = e_.reshape(y, {rows_, t_.bin_parts, computed});
     return e_.slice(y, {0, 0, 0}, {rows_, t_.bin_parts, t_.bins}, {1, 1, 1});
@@ -85,6 +87,7 @@ class Stages {
   /// rows x m x (part, bin) = sum over (a, part) of rows x a x m x part times (a, part) x (part, bin)
   Tensor first(const Tensor& x, bool planar) {
     const int64_t radix = radices_[0], rest = left_ / radix, parts = t_.parts;
+    // Samples beyond the given ones are zeros, so their rows of the matrix are left out.
     const int64_t used = (t_.given + rest - 1) / rest;  // the other samples are zeros
     const int64_t last = planar ? 2 : 1;
     llvm::SmallVector<int64_t> none(3, 0), high(3, 0);
@@ -95,6 +98,7 @@ class Stages {
       for (int64_t part = 0; part < parts; ++part) {
         for (int64_t to = 0; to < 2; ++to) {
           for (int64_t bin = 0; bin < radix; ++bin) {
+            // One column for each part of each bin.
             values.push_back(partOfProduct(rootOf(t_, a * bin, radix), part, to));
           }
         }
@@ -102,6 +106,7 @@ class Stages {
     }
     Tensor y;
     const Shape shape = {rows_, rest, 2 * radix};
+    // Real samples have one part, complex ones two, which are summed as well.
     if (parts == 1) {
       samples = e_.reshape(samples, {rows_, used, rest});
       const Tensor matrix = Emitter::wrap(realConstant(x.dtype, {used, 2 * radix}, values));
@@ -113,12 +118,14 @@ class Stages {
                    {{samples, planar ? map(5, {0, 4, 3, 1}) : map(5, {0, 3, 1, 4})}, {matrix, map(5, {3, 4, 2})}});
     }
     left_ = rest;
+    // Twiddle factors are a pass of their own after the first stage.
     return turned(e_.reshape(y, {rows_, rest, 2, radix, 1}), radix);
   }
 
   /// rows x m x (part, bin) x k = sum over (a, part) of (m x) (part, bin) x (a, part) times rows x a x m x part x k
   Tensor next(const Tensor& x, int64_t radix) {
     const int64_t rest = left_ / radix, done = t_.length / left_;
+    // Twiddle factors join the matrix if one matrix for each m is not too large.
     const bool last = rest == 1, turning = !last && 4 * radix * radix * rest <= kTurningMatrices;
     // The last stage computes only the first bins.
     const int64_t bins = last ? (t_.bins + done - 1) / done : radix, bin_parts = last ? t_.bin_parts : 2;
@@ -127,6 +134,7 @@ class Stages {
       for (int64_t to = 0; to < bin_parts; ++to) {
         for (int64_t bin = 0; bin < bins; ++bin) {
           for (int64_t a = 0; a < radix; ++a) {
+            // The scale of an inverse transform is in the last matrix, where it costs nothing.
             const std::complex<double> root = rootOf(t_, (a * rest + m) * bin, left_) * (last ? scaleOf(t_) : 1.0);
             for (int64_t part = 0; part < 2; ++part) values.push_back(partOfProduct(root, part, to));
           }

@@ -33,11 +33,13 @@ class StageSearch {
   explicit StageSearch(const Transform& t) : t_(t), pass_(t.length <= kNearPoints ? kPass : kFarPass) {}
 
   const Stages& best(int64_t left) {
+    // Remembered, as many orders share their rest.
     auto [entry, added] = known_.try_emplace(left);
     Stages& found = entry->second;  // references to elements of a map stay valid
     if (!added) return found;
     if (left == 1) return found = {0, {}};
     for (int64_t radix = 2; radix <= std::min(left, kLargestRadix); ++radix) {
+      // Only divisors: each stage leaves whole subsequences.
       if (left % radix != 0) continue;
       const Stages& rest = best(left / radix);
       const double cost = rest.cost + stage(radix, t_.length / left);
@@ -53,6 +55,7 @@ class StageSearch {
     // The first stage is followed by a separate pass for the twiddle factors.
     if (done == 1) return static_cast<double>(t_.parts * roundUp(2 * radix, kLanes)) + 2 * pass_;
     const bool last = done * radix == t_.length;
+    // The last stage computes only the wanted bins.
     const double wanted = last ? static_cast<double>(t_.bins * t_.bin_parts) / static_cast<double>(t_.length) : 2;
     return 2 * wanted * static_cast<double>(radix * roundUp(done, kLanes)) / static_cast<double>(done) + pass_;
   }
@@ -70,7 +73,9 @@ FourierPlan planTransform(const Transform& t) {
   // The whole matrix is read for each row, or for a few rows.
   const __int128 elements = static_cast<__int128>(t.given * t.parts) * (t.bins * t.bin_parts);
   double least = std::numeric_limits<double>::infinity();
+  // A dense matrix is one product, best for short lengths.
   if (elements <= kDenseElements) least = static_cast<double>(elements) / points + kPass;
+  // Stages need several factors; a prime length has only itself.
   if (const Stages stages = StageSearch(t).best(t.length); stages.cost < least && stages.radices.size() > 1) {
     least = stages.cost;
     plan = {FourierPlan::Method::kStages, stages.radices};
@@ -79,6 +84,7 @@ FourierPlan planTransform(const Transform& t) {
   // Lengths of the convolution: the shortest multiples of whole vectors, and the next power of two, which has small
   // radices.
   const int64_t shortest = roundUp(t.given + t.bins - 1, kLanes * kLanes);
+  // Otherwise a convolution of another length with many factors (Bluestein).
   auto consider = [&](int64_t length) {
     const Stages stages = StageSearch({.length = length, .bins = length}).best(length);
     const double cost = (2 * stages.cost + 3 * kPass) * static_cast<double>(length) / points;
@@ -101,6 +107,7 @@ std::vector<std::complex<double>> exactTransform(const std::vector<std::complex<
   const auto length = static_cast<int64_t>(x.size());
   std::vector<std::complex<double>> from = x, to(x.size()), roots(x.size());
   for (int64_t i = 0; i < length; ++i) roots[i] = std::conj(rootOfUnity(i, length));
+  // left * done is the length at any stage.
   int64_t left = length;
   int64_t done = 1;
   for (const int64_t radix : radices) {

@@ -46,6 +46,7 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
     TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(kQuery).shape[2], z.heads));
   z.batch = n.in(kQuery).shape[0];
   z.tokens = n.in(kQuery).shape[1];
+  // Without keys the query input also holds keys and values, one behind the other.
   const bool packed = !n.has(kKey);
   const int64_t parts = packed ? z.heads + 2 * z.groups : z.heads;
   TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", n.in(kQuery).shape[2], parts));
@@ -62,6 +63,7 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
   for (int input : {int{kKey}, int{kValue}}) {
     if (!packed) TESSERA_RETURN_IF_ERROR(n.requireShape(input, {z.batch, z.tokens, z.groups * z.head}, "key"));
   }
+  // The past has slots for earlier tokens, of which each sequence uses its own number.
   if (n.has(kPastKey)) {
     TESSERA_RETURN_IF_ERROR(n.requireRank(kPastKey, 4, 4));
     z.past = n.in(kPastKey).shape[2];
@@ -83,7 +85,9 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
                   absl::StrCat("one number, ", z.tokens, " or more, and ", z.batch, " lengths"));
   }
   z.total = total[0];
+  // A state that is longer than needed keeps its length.
   z.present = std::max(z.total, z.past);
+  // In a prompt all tokens are new, so the past plays no part.
   z.prompt = !z.live && z.total == z.tokens;
   if (z.live) {
     z.live_tokens = extentOf(n.in(kQuery), 1);
@@ -143,9 +147,11 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
   auto padded = [&](const Tensor& x) {
     const int64_t missing = z.present - x.shape[2];
     if (missing == 0) return x;
+    // Slots behind the used ones are zeros.
     return e.pad(x, {0, 0, 0, 0}, {0, 0, missing, 0}, e.scalars(x.dtype).constant(0));
   };
   if (z.prompt) return padded(now);
+  // Without a past there is a state of zeros to write to.
   const Tensor before = z.past == 0 ? e.zeros(now.dtype, {z.batch, z.groups, z.present, z.head}) : padded(past);
   const Tensor ends = e.reshape(lengths, {z.batch, 1, 1, 1});
   if (z.tokens == 1) {
@@ -164,6 +170,7 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
   return e.generate(now.dtype, {z.batch, z.groups, z.present, z.head}, [&](const Scalars& s, ValueRange at) {
     const Scalars place = s.as(kI64);
     Value count = tokens ? e.extract(place, tokens, {}) : place.integer(z.tokens);
+    // The last new token lies at the sequence's end, so the first one lies this many slots before.
     Value start = place.sub(e.extract(s.as(kI64), known, {at[0]}), count);
     Value token = place.sub(position(s, at[2]), start);
     Value read = e.extract(s, fresh, {at[0], at[1], clampedCoordinate(s, token, z.tokens), at[3]});
@@ -177,6 +184,7 @@ Tensor present(Emitter& e, const Sizes& z, const Tensor& past, const Tensor& now
 absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& o) {
   TESSERA_ASSIGN_OR_RETURN(o.scale, n.real("scale", 0.0));
   if (o.scale == 0) o.scale = 1 / std::sqrt(static_cast<double>(z.head));
+  // A window of w tokens reaches w - 1 to the left.
   TESSERA_ASSIGN_OR_RETURN(o.softcap, n.real("softcap", 0.0));
   TESSERA_ASSIGN_OR_RETURN(const int64_t window, n.integer("local_window_size", -1));
   if (window > 0) o.left = window - 1;
@@ -184,6 +192,7 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
   if (!o.causal && o.left) {  // as ONNX Runtime
     return n.invalid(
         "a window needs a causal mask",
+        // A smooth softmax has one more score, 0, that belongs to no key.
         {.attribute = "local_window_size", .found = absl::StrCat(window), .accepted = "-1 where 'causal' is 0"});
   }
   TESSERA_ASSIGN_OR_RETURN(const bool smooth, n.flag("smooth_softmax", false));
@@ -274,15 +283,18 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
   const Tensor none;
   Tensor key = present(e, z, n.has(kPastKey) ? n.in(kPastKey) : none, qkv[1], ends);
   Tensor value = present(e, z, n.has(kPastValue) ? n.in(kPastValue) : none, qkv[2], ends);
+  // Keys and values of the state are results, and have extents before they are used.
   key.extents = value.extents = presentExtents(n, e, z);
   if (!o.causal) {
     o.lengths = lengths;  // each token attends to all keys of its sequence, also in a prompt
   } else if (!z.prompt) {
     o.lengths = ends;
+    // Every sequence ends at another slot, and slots beyond were zeroed above.
     o.offset_by_length = o.keys_counted = true;
   }
   auto used = [&](const Tensor& state) {
     Tensor part = state;
+    // Attention reads only the slots that can be used.
     if (z.present != z.total) part = e.slice(state, {0, 0, 0, 0}, {z.batch, z.groups, z.total, z.head}, {1, 1, 1, 1});
     part.extents = movedExtents(n.in(kQuery), {0});
     if (z.live) setExtent(part, 2, z.live_total);

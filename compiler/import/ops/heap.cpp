@@ -33,6 +33,7 @@ Heap::Slots repeat(OpBuilder& b, Location loc, Value count, Heap::Slots slots, c
 /// Runs `body` if the condition is true.
 template <typename Body>
 Heap::Slots onlyIf(OpBuilder& b, Location loc, Value condition, Heap::Slots slots, const Body& body) {
+  // A loop with at most one iteration, because code generation supports loops but no branches.
   Value count = arith::SelectOp::create(b, loc, condition, number(b, loc, 1), number(b, loc, 0));
   return repeat(b, loc, count, slots,
                 [&](OpBuilder& inner, Location at, Value /*step*/, Heap::Slots now) { return body(inner, at, now); });
@@ -55,6 +56,7 @@ Heap::Slots Heap::put(OpBuilder& b, Location loc, Slots slots, Value slot, Eleme
 Value Heap::less(const Scalars& s, Value x, Value y) const {
   Value ordered = s.compare(Relation::kLess, x, y);
   if (!isFloat(type_)) return ordered;
+  // NaN is the greatest value, so that the order is total.
   Value only_y_is_none =
       s.logicalAnd(s.compare(Relation::kEqual, x, x), s.logicalNot(s.compare(Relation::kEqual, y, y)));
   return s.logicalOr(ordered, only_y_is_none);
@@ -64,6 +66,7 @@ Value Heap::comesBefore(const Scalars& s, Element x, Element y) const {
   const auto [first, second] = order_.greatest ? std::pair(y.value, x.value) : std::pair(x.value, y.value);
   Value by_place =
       s.as(v1::DATA_TYPE_I64).compare(order_.later_first ? Relation::kGreater : Relation::kLess, x.place, y.place);
+  // Equal values are ordered by place.
   return s.logicalOr(less(s, first, second), s.logicalAnd(s.logicalNot(less(s, second, first)), by_place));
 }
 
@@ -71,6 +74,7 @@ int64_t Heap::height() const { return static_cast<int64_t>(std::bit_width(static
 
 Heap::Slots Heap::sift(OpBuilder& b, Location loc, Slots slots, Value slot, Element element, Value size,
                        Value happens) const {
+  // A loop without steps changes nothing.
   Value steps = arith::SelectOp::create(b, loc, happens, number(b, loc, height()), number(b, loc, 0));
   return siftDown(b, loc, slots, slot, element, size, steps);
 }
@@ -84,6 +88,7 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
       [&](OpBuilder& inner, Location at_loc, Value /*step*/, ValueRange now) {
         const Scalars s(inner, at_loc, type_), index = s.as(v1::DATA_TYPE_I64);
         const Slots here{now[0], now[1]};
+        // Children of slot i are 2i + 1 and 2i + 2.
         Value twice = arith::AddIOp::create(inner, at_loc, now[2], now[2]);
         Value left = arith::AddIOp::create(inner, at_loc, twice, number(inner, at_loc, 1));
         Value right = arith::AddIOp::create(inner, at_loc, twice, number(inner, at_loc, 2));
@@ -94,11 +99,13 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
           Value last = number(inner, at_loc, capacity_ - 1);
           return at(inner, at_loc, here, arith::MinUIOp::create(inner, at_loc, child, last));
         };
+        // Both children are read before it is known whether they exist; the comparison below decides.
         const Element first = read(left), second = read(right);
         Value takes_right = s.logicalAnd(within(right), comesBefore(s, second, first));
         const Element child{s.select(takes_right, second.value, first.value),
                             index.select(takes_right, second.place, first.place)};
         Value moves = s.logicalAnd(s.logicalAnd(now[3], within(left)), comesBefore(s, child, element));
+        // Either the child moves up, or the element is stored here.
         const Slots next =
             put(inner, at_loc, here, now[2],
                 {s.select(moves, child.value, element.value), index.select(moves, child.place, element.place)});
@@ -115,6 +122,7 @@ Heap::Slots Heap::offer(OpBuilder& b, Location loc, Slots slots, Element element
   Value first = at(b, loc, slots, number(b, loc, 0)).value;
   Value no_later =
       s.compare(order_.greatest ? Relation::kGreaterOrEqual : Relation::kLessOrEqual, element.value, first);
+  // The heap's first element is the worst one kept: what does not beat it is not stored.
   return onlyIf(b, loc, s.logicalNot(no_later), slots, [&](OpBuilder& inner, Location at_loc, Slots now) {
     Value root = number(inner, at_loc, 0);
     Value takes = comesBefore(Scalars(inner, at_loc, type_), at(inner, at_loc, now, root), element);
@@ -124,6 +132,7 @@ Heap::Slots Heap::offer(OpBuilder& b, Location loc, Slots slots, Element element
 
 Heap::Slots Heap::build(OpBuilder& b, Location loc, Slots slots, Value size) const {
   // Level by level from the lowest: half of the slots have no children, a quarter have one level below.
+  // The upper half of the slots has no children.
   Value parents = arith::DivUIOp::create(b, loc, size, number(b, loc, 2));
   return repeat(b, loc, number(b, loc, height()), slots, [&](OpBuilder& lb, Location ll, Value below, Slots now) {
     Value one = number(lb, ll, 1);
@@ -146,6 +155,7 @@ Heap::Slots Heap::sort(OpBuilder& b, Location loc, Slots slots, Value size) cons
   return repeat(b, loc, rounds, slots, [&](OpBuilder& inner, Location at_loc, Value step, Slots now) {
     Value left = arith::SubIOp::create(inner, at_loc, rounds, step);  // the last slot; the slots before it remain a
                                                                       // heap
+    // The first element goes to the end, and the last one finds its place.
     Value root = number(inner, at_loc, 0);
     const Element first = at(inner, at_loc, now, root), last = at(inner, at_loc, now, left);
     return sift(inner, at_loc, put(inner, at_loc, now, left, first), root, last, left,

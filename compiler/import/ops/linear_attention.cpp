@@ -33,6 +33,7 @@ absl::StatusOr<UpdateRule> readRule(Node& n) {
     return n.invalid("unknown update rule",
                      {.attribute = "update_rule", .found = name, .accepted = "linear, gated, delta, gated_delta"});
   }
+  // Inputs must be present exactly where the rule needs them.
   if (rule.gated != n.has(4) || rule.delta != n.has(5)) {
     return n.invalid("decay or beta do not fit the update rule",
                      {.attribute = "update_rule", .found = name, .accepted = "decay if gated, beta if delta"});
@@ -57,6 +58,7 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.requireShape(1, {batch, steps, heads * dk}));
   TESSERA_RETURN_IF_ERROR(n.requireShape(2, {batch, steps, heads * dv}));
   TESSERA_RETURN_IF_ERROR(n.requireShape(3, {batch, heads, dk, dv}));
+  // The decay is given per head or per element of a key.
   const bool per_key = n.has(4) && n.in(4).rank() == 3 && n.in(4).shape[2] == heads * dk && dk > 1;
   TESSERA_RETURN_IF_ERROR(n.requireShape(4, {batch, steps, per_key ? heads * dk : heads}));
   const bool one_beta = n.has(5) && n.in(5).rank() == 3 && n.in(5).shape[2] == 1;
@@ -67,6 +69,7 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
         {.attribute = "query", .found = shapeText(n.in(0).shape), .accepted = absl::StrCat("1 to ", kSteps, " steps")});
   }
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(dk));
+  // The state is computed in f32 at least, and in its own type if that is wider.
   const v1::DataType type = n.in(0).dtype,
                      real = n.has(3) && elementBytes(n.in(3).dtype) > 2 ? n.in(3).dtype : v1::DATA_TYPE_F32;
   const v1::DataType kept = n.has(3) ? n.in(3).dtype : type;
@@ -75,6 +78,7 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
   };
   Tensor state = n.has(3) ? e.cast(n.in(3), real) : e.zeros(real, {batch, heads, dk, dv});
   std::vector<Tensor> outputs;
+  // Unrolled: each step reads the state of the one before.
   for (int64_t t = 0; t < steps; ++t) {
     const Tensor key = at(1, t, {batch, heads, dk, 1});
     Tensor update = at(2, t, {batch, heads, 1, dv});
@@ -84,6 +88,7 @@ Results lowerLinearAttention(Node& n, Emitter& e) {
                             [](const Scalars& s, ValueRange v) { return s.mul(v[0], s.math<math::ExpOp>(v[1])); });
     }
     if (rule.delta) {
+      // The delta rule replaces what the state holds for this key.
       TESSERA_ASSIGN_OR_RETURN(const Tensor known, matmul(n, e, e.reshape(key, {batch, heads, 1, dk}), state));
       const Tensor rate = at(5, t, {batch, one_beta ? 1 : heads, 1, 1});
       update = combined(e, combined(e, update, known, &Scalars::sub), rate, &Scalars::mul);
@@ -120,6 +125,7 @@ Results lowerCausalConvolution(Node& n, Emitter& e) {
                      {.attribute = "activation", .found = activation, .accepted = "none, silu, swish"});
   }
   Tensor whole = x;
+  // The state continues the sequence to the left.
   if (taps > 1) {
     whole = e.concat({n.has(3) ? n.in(3) : e.zeros(x.dtype, {batch, channels, taps - 1}), x}, 2);
   }
@@ -140,6 +146,7 @@ Results lowerCausalConvolution(Node& n, Emitter& e) {
     return s.div(sum, s.add(s.constant(1), s.math<math::ExpOp>(s.neg(sum))));
   });
   if (taps == 1) return {{y, Emitter::wrap(makeConstant(x.dtype, {batch, channels, 0}, ""))}};
+  // The last elements are the next call's state.
   return {{y, e.slice(whole, {0, 0, length}, {batch, channels, taps - 1}, ones)}};
 }
 

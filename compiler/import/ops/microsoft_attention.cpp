@@ -19,10 +19,12 @@ constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t keys, AttentionOptions& o) {
   if (!n.has(input)) return absl::OkStatus();
   const Tensor& mask = n.in(input);
+  // One number per batch element: its used keys, from the first on.
   if (mask.shape == Shape{batch}) {
     o.lengths = e.cast(mask, kI64);
     return absl::OkStatus();
   }
+  // Ends of all batch elements, then their starts.
   if (mask.shape == Shape{2 * batch} && !isBounded(mask)) {
     std::vector<int64_t> positions(keys);
     std::iota(positions.begin(), positions.end(), 0);
@@ -44,6 +46,7 @@ absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t key
                           .accepted = absl::StrCat("integers of shape ", batch, ", ", 2 * batch, ", ", batch, "x", keys,
                                                    " or ", batch, "x queries x", keys)});
   }
+  // Broadcasts over heads, and over queries without a mask for each.
   const Shape aligned = by_query ? Shape{batch, 1, mask.shape[1], keys} : Shape{batch, 1, 1, keys};
   o.keep = e.cast(e.reshape(mask, aligned), v1::DATA_TYPE_BOOL);
   o.keep->extents = by_query ? movedExtents(mask, {0, -1, 1, 2}) : movedExtents(mask, {0, -1, -1, 1});

@@ -17,6 +17,7 @@ constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
 absl::Status requireScale(Node& n, int scale, int zero, v1::DataType type) {
+  // These operators have one scale and zero point for the whole tensor.
   const bool one = n.in(scale).elements() == 1 && (!n.has(zero) || n.in(zero).elements() == 1);
   if (elementBytes(type) > 2 || !isInteger(type)) {
     return n.unsupported("quantized elements of this type", {.attribute = absl::StrCat("input ", scale - 1),
@@ -97,6 +98,7 @@ Results lowerQLinearGlobalAveragePool(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const bool channels_last, n.flag("channels_last", false));
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
   std::vector<int64_t> dims;
+  // All dimensions but batch and channels.
   for (int64_t d = channels_last ? 1 : 2; d < x.rank() - (channels_last ? 1 : 0); ++d) dims.push_back(d);
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
   const Tensor mean = reduceKeepingDims(e, x, dims, Reduction::kMean);
@@ -108,6 +110,7 @@ Results lowerQLinearGlobalAveragePool(Node& n, Emitter& e) {
 absl::StatusOr<Tensor> through(Node& n, Emitter& e, const char* op, int64_t opset) {
   TESSERA_RETURN_IF_ERROR(n.requireInputs({3}));
   TESSERA_ASSIGN_OR_RETURN(const Tensor x, real(n, e, 0, 1, 2));
+  // The operator reads X from input 0, so the dequantized X takes its place for a moment.
   std::vector<Tensor> given = n.exchangeInputs({x});
   Results results = findOperator("", op, opset)->lower(n, e);
   n.exchangeInputs(std::move(given));
@@ -176,12 +179,14 @@ Results lowerQLinearConcat(Node& n, Emitter& e) {
     TESSERA_RETURN_IF_ERROR(n.requireInputs({2 + 3 * i, 3 + 3 * i}));
     const Tensor& part = n.in(2 + 3 * i);
     Shape rest = part.shape;
+    // Parts may differ along the axis only.
     if (part.rank() == static_cast<int64_t>(shape.size())) rest[axis] = n.in(2).shape[axis];
     if (rest != n.in(2).shape || part.dtype != type) {
       return n.invalid("the parts cannot be joined",
                        {.found = shapeText(part.shape), .accepted = shapeText(n.in(2).shape)});
     }
     shape[axis] += part.shape[axis];
+    // Each part has its own scale and is converted to the result's.
     TESSERA_ASSIGN_OR_RETURN(const Tensor wide, real(n, e, 2 + 3 * i, 3 + 3 * i, 4 + 3 * i));
     TESSERA_ASSIGN_OR_RETURN(list.emplace_back(), quantized(n, e, wide, 0, 1, type));
   }
@@ -196,6 +201,7 @@ absl::StatusOr<Tensor> scaledProduct(Node& n, Emitter& e, const ScaledU8& a, int
     return n.unsupported("a right operand of this type",
                          {.attribute = "B", .found = typeName(right.dtype), .accepted = "matrices of 8-bit integers"});
   }
+  // Scales per column are allowed, so only types are checked here.
   if (n.in(b_scale).dtype != kF32 || (n.has(b_zero) && n.in(b_zero).dtype != right.dtype)) {
     return requireScale(n, b_scale, b_zero, right.dtype);
   }

@@ -40,16 +40,19 @@ Box boxAt(Emitter& e, const Scalars& s, const Suppression& p, Value batch, Value
     Value half_width = s.mul(v[2], s.constant(0.5)), half_height = s.mul(v[3], s.constant(0.5));
     return {s.sub(v[1], half_height), s.sub(v[0], half_width), s.add(v[1], half_height), s.add(v[0], half_width)};
   }
+  // Corners come in any order.
   return {s.min(v[0], v[2]), s.min(v[1], v[3]), s.max(v[0], v[2]), s.max(v[1], v[3])};
 }
 
 /// Whether intersection over union is above the threshold; boxes without area overlap nothing.
 Value overlaps(const Scalars& s, Value threshold, const Box& a, const Box& b) {
   Value zero = s.constant(0);
+  // Negative lengths mean that the boxes do not meet.
   Value height = s.sub(s.min(a.y2, b.y2), s.max(a.y1, b.y1)), width = s.sub(s.min(a.x2, b.x2), s.max(a.x1, b.x1));
   auto area = [&](const Box& box) { return s.mul(s.sub(box.y2, box.y1), s.sub(box.x2, box.x1)); };
   auto positive = [&](Value v) { return s.compare(Relation::kGreater, v, zero); };
   Value first = area(a), second = area(b), common = s.mul(height, width);
+  // Common area counts once.
   Value all = s.sub(s.add(first, second), common);
   Value real = s.logicalAnd(s.logicalAnd(positive(height), positive(width)),
                             s.logicalAnd(s.logicalAnd(positive(first), positive(second)), positive(all)));
@@ -110,10 +113,12 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   }
   Suppression p{
       .centers = centers != 0, .batches = boxes.shape[0], .classes = scores.shape[1], .count = boxes.shape[1]};
+  // Without a limit ONNX selects no boxes.
   int64_t picks = n.has(2) ? p.count : 0;  // bound for each class
   if (n.has(2) && n.in(2).constant && n.in(2).elements() == 1 && isInteger(n.in(2).dtype)) {
     picks = std::clamp<int64_t>(n.in(2).constant->integerAt(0), 0, p.count);
   }
+  // 128 bits: the factors come from a file.
   const __int128 most = static_cast<__int128>(p.batches) * p.classes * picks;
   if (most > INT32_MAX) {
     return n.checkResult({p.batches, p.classes, picks, 3}, kI64);  // the error names the size and the limit
@@ -135,9 +140,11 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
   };
   Value zero = arith::ConstantIndexOp::create(e.b, e.loc, 0), one = arith::ConstantIndexOp::create(e.b, e.loc, 1);
 
+  // State: selected boxes, their number, and the heap's scores and boxes.
   const Value state[] = {e.zeros(kI64, shape).value, e.zeros(kI64, {}).value, e.zeros(kF32, {p.count}).value,
                          e.zeros(kI64, {p.count}).value};
   const Heap heap(e, kF32, p.count, {.greatest = true}, [](Value slot) { return llvm::SmallVector<Value>{slot}; });
+  // One iteration for each batch element and class, in order, because results are appended.
   auto each = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
     const Scalars s(b, loc, kF32), wide = s.as(kI64);
     Value least_known = e.extract(s, least, ValueRange{}), overlap = e.extract(s, most_overlap, ValueRange{});
@@ -159,6 +166,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
         });
     Value candidates = load.getResult(2);
     const Heap::Slots built = heap.build(b, loc, {load.getResult(0), load.getResult(1)}, candidates);
+    // Boxes selected so far belong to other classes, with which nothing is compared.
     Value before = e.extract(wide, now[1], ValueRange{});
     // Best first: a box is selected unless a selected one overlaps it. State: selected boxes, their number, the heap.
     const Value begin[] = {now[0], now[1], built.first, built.second};
@@ -166,9 +174,11 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
         b, loc, zero, candidates, one, begin, [&](OpBuilder& rb, mlir::Location rl, Value taken, ValueRange r) {
           const Scalars rs(rb, rl, kF32), index = rs.as(kI64), truth = rs.as(v1::DATA_TYPE_BOOL);
           Value number = e.extract(index, r[1], ValueRange{});
+          // No more than the wanted number of each class.
           Value wanted = index.compare(Relation::kLess, index.sub(number, before), rounds);
           const Heap::Element best = heap.at(rb, rl, {r[2], r[3]}, zero);
           const Box box = boxAt(e, rs, p, point[0], toIndex(rs, best.place));
+          // A loop without iterations costs nothing once enough boxes are selected.
           Value last = arith::SelectOp::create(rb, rl, wanted, toIndex(rs, number), zero);
           auto look = scf::ForOp::create(rb, rl, toIndex(rs, before), last, one, truth.integer(0),
                                          [&](OpBuilder& nb, mlir::Location nl, Value row, ValueRange covered) {
@@ -203,6 +213,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
     return {pick.getResult(0), pick.getResult(1), pick.getResult(2), pick.getResult(3)};
   };
   auto results = serialLoops(e, {p.batches, p.classes}, state, each);
+  // The shape has room for all; the extent is the number of selected boxes.
   Tensor result = Emitter::wrap(results[0], kI64);
   result.extents[0] = results[1];
   return {{std::move(result)}};

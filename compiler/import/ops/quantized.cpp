@@ -22,12 +22,15 @@ constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
 absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, int64_t axis) {
   const Tensor& t = n.in(index);
+  // One value for all elements.
   if (t.elements() == 1) return e.reshape(t, {});
+  // One value for each slice along the axis, in the place where it broadcasts.
   if (axis < x.rank() && t.shape == Shape{x.shape[axis]}) {
     Shape shape(x.rank() - axis, 1);
     shape[0] = x.shape[axis];
     return e.reshape(t, std::move(shape));
   }
+  // Any shape that broadcasts without enlarging x.
   auto shape = broadcastShape(x.shape, t.shape);
   if (t.rank() == x.rank() && shape && *shape == x.shape) return t;
   return n.invalid(
@@ -100,6 +103,7 @@ struct Granularity {
 };
 
 absl::StatusOr<Granularity> readGranularity(Node& n) {
+  // The axis matters only if values vary.
   Granularity g;
   TESSERA_ASSIGN_OR_RETURN(g.block, n.integer("block_size", 0));
   TESSERA_ASSIGN_OR_RETURN(g.axis, n.integer("axis", 1));
@@ -119,12 +123,14 @@ absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity&
   if (g.block == 0) return aligned(n, e, index, x, g.axis);
   const Tensor& t = n.in(index);
   Shape expected = x.shape;
+  // Rounds up: the last block may be shorter.
   expected[g.axis] = (x.shape[g.axis] + g.block - 1) / g.block;
   if (t.shape != expected) {
     return n.invalid(
         absl::StrCat("input ", index, " has the shape ", shapeText(t.shape)),
         {.attribute = absl::StrCat("input ", index), .found = shapeText(t.shape), .accepted = shapeText(expected)});
   }
+  // Each value is repeated over its block by a broadcast along a new dimension.
   Shape split = t.shape, wide, whole = t.shape;
   split.insert(split.begin() + g.axis + 1, 1);
   wide = split;
@@ -132,6 +138,7 @@ absl::StatusOr<Tensor> spread(Node& n, Emitter& e, int index, const Granularity&
   whole[g.axis] *= wide[g.axis + 1];
   TESSERA_RETURN_IF_ERROR(n.checkResult(whole, t.dtype));
   const Tensor repeated = e.reshape(e.broadcast(e.reshape(t, split), wide), whole);
+  // The last block's surplus is cut off.
   return e.slice(repeated, std::vector<int64_t>(x.rank(), 0), x.shape, std::vector<int64_t>(x.rank(), 1));
 }
 
@@ -166,6 +173,7 @@ Results lowerQuantizeLinear(Node& n, Emitter& e) {
   if (given != 0) {
     TESSERA_ASSIGN_OR_RETURN(to, n.dataType("output_dtype", to));
   }
+  // The zero point's type decides the result's.
   if (n.has(2)) to = n.in(2).dtype;
   if (!isNarrowFloat(to) && (!isInteger(to) || elementBytes(to) > 2)) {
     return n.unsupported("results of this type",
@@ -181,6 +189,7 @@ Results lowerQuantizeLinear(Node& n, Emitter& e) {
   if (n.opset() < 23) quotient = kF32;  // 16-bit floats are divided in f32 and rounded once
   TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, kF32));
   TESSERA_ASSIGN_OR_RETURN(const Tensor scale, spread(n, e, 1, g));
+  // Without a zero point it is 0.
   Tensor zero = Emitter::wrap(makeConstant(to, {}, std::string(elementBytes(to), '\0')));
   if (n.has(2)) {
     TESSERA_ASSIGN_OR_RETURN(zero, spread(n, e, 2, g));
@@ -188,6 +197,7 @@ Results lowerQuantizeLinear(Node& n, Emitter& e) {
   return {{e.elementwise(to, {x, scale, zero}, [&](const Scalars& s, ValueRange v) {
     const Scalars real = s.as(kF32);
     Value ratio = real.div(s.cast(v[0], kF32), s.as(scale.dtype).cast(v[1], kF32));
+    // A 16-bit precision rounds the quotient before it is rounded to an integer.
     if (elementBytes(quotient) == 2) ratio = s.as(quotient).cast(real.cast(ratio, quotient), kF32);
     if (!isNarrowFloat(to)) return quantize(real, ratio, v[2], to);
     return encodeNarrow(real, real.add(ratio, s.as(to).cast(v[2], kF32)), to, rounding);
@@ -215,6 +225,7 @@ Results lowerDequantizeLinear(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(const Tensor zero, spread(n, e, 2, g));
     operands.push_back(zero);
   }
+  // Narrow floats are subtracted as floats, integers exactly in 32 bits.
   const bool real_input = isNarrowFloat(x.dtype);
   return {{e.elementwise(to, operands, [&](const Scalars& s, ValueRange v) {
     const Scalars wide = s.as(real_input ? kF32 : kI32), real = s.as(kF32);
@@ -230,6 +241,7 @@ ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x) {
   const v1::DataType u8 = v1::DATA_TYPE_U8;
   Tensor all = e.reshape(x, {x.elements()});
   std::vector<int64_t> dims = {0};
+  // With extents all dimensions are reduced as they are, because flattening would mix used and unused elements.
   if (!x.extents.empty()) {
     all = x;
     dims.resize(x.rank());
@@ -238,6 +250,7 @@ ScaledU8 quantizeDynamically(Emitter& e, const Tensor& x) {
   const Tensor least = e.reshape(reduceBounded(e, all, dims, Reduction::kMin), {});
   const Tensor most = e.reshape(reduceBounded(e, all, dims, Reduction::kMax), {});
   Tensor scale = e.elementwise(kF32, {least, most}, [](const Scalars& s, ValueRange v) {
+    // The range always contains 0, so that zeros stay exact.
     Value range = s.sub(s.max(v[1], s.constant(0)), s.min(v[0], s.constant(0)));
     // All elements are zero: any scale except 0, the divisor, is correct.
     Value none = s.compare(Relation::kEqual, range, s.constant(0));
@@ -266,6 +279,7 @@ Results lowerDynamicQuantizeLinear(Node& n, Emitter& e) {
 Results lowerMatMulInteger(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(requireOne(n, 0, {2}));
   TESSERA_RETURN_IF_ERROR(requireOne(n, 1, {3}));
+  // Zero points of A vary along its rows, those of B along its columns.
   TESSERA_ASSIGN_OR_RETURN(Tensor a, shifted(n, e, n.in(0), 2, std::max<int64_t>(n.in(0).rank() - 2, 0)));
   TESSERA_ASSIGN_OR_RETURN(Tensor b, shifted(n, e, n.in(1), 3, std::max<int64_t>(n.in(1).rank() - 1, 0)));
   if (a.rank() > 0 && b.rank() > 0) TESSERA_RETURN_IF_ERROR(zeroSummed(n, e, a, b, false, false));

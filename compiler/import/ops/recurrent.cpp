@@ -226,6 +226,7 @@ absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, cons
 absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
   const int64_t batch_dim = layer.batch_first ? 0 : 1;
   const auto of_x = [&](int64_t dim) { return n.in(0).extents.find(dim); };
+  // Run-time sizes: the batch or the number of steps.
   const auto batch = of_x(batch_dim), steps = of_x(1 - batch_dim);
   if (of_x(2) != n.in(0).extents.end()) return refuseExtent(n, 0, 2, "elements along it are combined");
   if (layer.quantized) TESSERA_RETURN_IF_ERROR(refuseExtents(n, "all rows are quantized by one scale"));
@@ -242,10 +243,12 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
       return refuseExtent(n, 0, batch_dim, absl::StrCat("input ", i, " has ", layer.batch, " sequences"));
   }
   Tensor given = n.has(4) ? e.reshape(n.in(4), {layer.batch, 1}) : Tensor{};
+  // Without a run-time number of steps the lengths are as given.
   if (steps == n.in(0).extents.end()) return given;
   Tensor count = e.elementwise(v1::DATA_TYPE_I32, {extentOf(n.in(0), 1 - batch_dim)},
                                [](const Scalars& s, ValueRange v) { return s.cast(v[0], v1::DATA_TYPE_I32); });
   count = e.reshape(count, {1, 1});
+  // All sequences have the same length.
   if (!n.has(4)) return e.broadcast(count, {layer.batch, 1});
   return e.elementwise(v1::DATA_TYPE_I32, {given, count},
                        [](const Scalars& s, ValueRange v) { return s.min(v[0], v[1]); });
@@ -259,11 +262,13 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
   TESSERA_ASSIGN_OR_RETURN(const Tensor lengths, lengthsOf(n, e, layer));
   std::vector<Tensor> outputs, last_h, last_c;
   for (int64_t d = 0; d < layer.directions; ++d) {
+    // Each direction has its own weights, biases and peepholes, one behind the other.
     Direction direction{.w = e.take(n.in(1), 0, d), .r = e.take(n.in(2), 0, d)};
     direction.activations = layer.activations.data() + d * (layer.activations.size() / layer.directions);
     if (n.has(3)) {
       const Tensor bias = e.take(n.in(3), 0, d);
       direction.w_bias = part(e, bias, 0, 0, rows);
+      // Both biases are always added together, unless a reset gate comes between them.
       direction.r_bias = part(e, bias, 0, rows, rows);
       if (fold_bias) direction.w_bias = add(e, direction.w_bias, direction.r_bias);
     }
@@ -272,6 +277,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
       direction.w_quantization = {e.take(n.in(8), 0, d), e.take(n.in(9), 0, d)};
       direction.r_quantization = {e.take(n.in(10), 0, d), e.take(n.in(11), 0, d)};
     }
+    // Projects all steps at once: one large product instead of many small ones.
     const Shape flat = {layer.steps * layer.batch, n.in(0).shape[2]};
     Tensor projected = inputProduct(e, e.reshape(n.in(0), flat), direction);
     if (n.has(3)) projected = add(e, projected, direction.w_bias);
@@ -287,6 +293,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
     const bool backwards = layer.reverse || d == 1;
     const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
     const Shape all = layer.batch_first ? Shape{layer.batch, layer.steps, 1, h} : Shape{layer.steps, 1, layer.batch, h};
+    // Long layers are a loop, short ones are unrolled, which lets their steps optimize together.
     if (layer.steps > kWrittenOut) {
       if (layer.batch_first) projected = e.transpose(projected, {1, 0, 2});
       TESSERA_ASSIGN_OR_RETURN(Tensor whole,
@@ -299,6 +306,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
     }
     std::vector<Tensor> each(layer.steps);
     for (int64_t i = 0; i < layer.steps; ++i) {
+      // Steps are taken in the direction's order and stored in the sequence's.
       const int64_t t = backwards ? layer.steps - 1 - i : i;
       Tensor output;
       state = maskedStep(e, direction, lengths, scalarI32(t), e.take(projected, lead, t), state, step, output);
@@ -314,6 +322,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
   };
   std::vector<Tensor> results = {joined(outputs, lead + 1), joined(last_h, lead)};
   if (has_c) results.push_back(joined(last_c, lead));
+  // Extents of the input apply to outputs of all steps; the final state has no steps.
   for (const auto& [dim, extent] : n.in(0).extents) {
     const bool batch = dim == (layer.batch_first ? 0 : 1);
     if (n.wants(0)) results[0].extents[batch && !layer.batch_first ? 2 : dim] = extent;
@@ -342,6 +351,7 @@ Results lowerGru(Node& n, Emitter& e) {
     return s.add(s.mul(s.sub(s.constant(1), z), fresh), s.mul(z, old));
   };
   auto late = [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    // All three gates in one product.
     Tensor h = product(at, before.h, d.r, false, true);
     if (n.has(3)) h = add(at, h, d.r_bias);
     const Tensor operands[] = {gate(at, x, 0), gate(at, x, 1), gate(at, x, 2), gate(at, h, 0),
@@ -353,6 +363,7 @@ Results lowerGru(Node& n, Emitter& e) {
     })};
   };
   auto early = [&](Emitter& at, const Direction& d, const Tensor& x, const State& before) {
+    // The reset gate changes the state before its product, so two products follow each other.
     Tensor zr = product(at, before.h, part(at, d.r, 0, 0, 2 * size), false, true);
     Tensor reset = at.elementwise(
         x.dtype, {gate(at, x, 1), gate(at, zr, 1), before.h},

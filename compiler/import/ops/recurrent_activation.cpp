@@ -75,6 +75,7 @@ const Entry kActivations[] = {
 absl::StatusOr<std::vector<Activation>> readActivations(Node& n, const std::vector<std::string>& defaults,
                                                         int64_t directions) {
   std::vector<std::string> names;
+  // Each direction has its own functions.
   for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
   const size_t count = names.size();
   TESSERA_ASSIGN_OR_RETURN(names, n.texts("activations", names));
@@ -91,6 +92,7 @@ absl::StatusOr<std::vector<Activation>> readActivations(Node& n, const std::vect
     return n.invalid("the bound is not positive",
                      {.attribute = "clip", .found = absl::StrCat(clip), .accepted = "more than 0"});
   }
+  // Parameters are listed only for functions that have them, in order.
   size_t next_alpha = 0, next_beta = 0;
   std::vector<Activation> activations;
   for (const std::string& name : names) {
@@ -107,6 +109,7 @@ absl::StatusOr<std::vector<Activation>> readActivations(Node& n, const std::vect
     if (!std::isnan(alpha) && next_alpha < alphas.size()) alpha = alphas[next_alpha++];
     if (!std::isnan(beta) && next_beta < betas.size()) beta = betas[next_beta++];
     activations.emplace_back([body = entry->body, alpha, beta, clip](const Scalars& s, Value x) {
+      // The clip applies to the function's input.
       if (std::isfinite(clip)) x = atMost(s, atLeast(s, x, s.constant(-clip)), s.constant(clip));
       return body(s, x, s.constant(std::isnan(alpha) ? 0 : alpha), s.constant(std::isnan(beta) ? 0 : beta));
     });

@@ -89,6 +89,7 @@ Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>
   if (reduction == Reduction::kLogSumExp) return dims.empty() ? x : logSumExp(e, x, dims);
   Tensor result = accumulate(e, x, dims, reduction);
   double count = 1;
+  // The number of elements is known here; reduceBounded() handles the others.
   for (int64_t dim : dims) count *= static_cast<double>(x.shape[dim]);
   switch (reduction) {
     case Reduction::kMean:
@@ -98,6 +99,7 @@ Tensor reduceKeepingDims(Emitter& e, const Tensor& x, const std::vector<int64_t>
       break;
     case Reduction::kL2:
       result = e.elementwise(x.dtype, {result}, [](const Scalars& s, ValueRange v) {
+        // Roots of integers are taken in f64 and truncated.
         if (isFloat(s.type)) return s.math<math::SqrtOp>(v[0]);
         const Scalars wide = s.as(v1::DATA_TYPE_F64);
         return wide.cast(wide.math<math::SqrtOp>(s.cast(v[0], v1::DATA_TYPE_F64)), s.type);
@@ -127,6 +129,7 @@ Tensor argMax(Emitter& e, const Tensor& x, int64_t axis, bool maximum, bool last
     return index.select(hit, at, index.integer(last ? 0 : x.shape[axis] - 1));
   });
   const Scalars s = e.scalars(i64);
+  // Starts from the index that loses against every other.
   return e.reduce(candidates, {axis}, i64, last ? s.integer(0) : s.integer(std::max<int64_t>(x.shape[axis] - 1, 0)),
                   [last](const Scalars& sc, ValueRange v) { return last ? sc.max(v[0], v[1]) : sc.min(v[0], v[1]); });
 }
@@ -164,6 +167,7 @@ Tensor reduceBounded(Emitter& e, Tensor x, const std::vector<int64_t>& axes, Red
     });
     x = masked(e, x, axis, [reduction](const Scalars& s) { return neutralOf(reduction, s); });
   }
+  // Only means divide; other reductions do not depend on the number of elements.
   const bool is_mean = reduction == Reduction::kMean || reduction == Reduction::kMeanSquare;
   if (!count.value || !is_mean) return reduceKeepingDims(e, x, axes, reduction);
   const Reduction sum = reduction == Reduction::kMean ? Reduction::kSum : Reduction::kSumSquare;
@@ -178,6 +182,7 @@ void keepReduced(const Node& n, const std::vector<int64_t>& axes, bool keep, Ten
   result.extents.clear();
   for (const auto& [dim, extent] : n.in(0).extents) {
     if (std::find(axes.begin(), axes.end(), dim) != axes.end()) continue;
+    // Dimensions behind a dropped one move to the front.
     int64_t before = 0;
     for (int64_t axis : axes) before += axis < dim && !keep ? 1 : 0;
     result.extents[dim - before] = extent;
@@ -224,6 +229,8 @@ Results lowerArg(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(x.shape, v1::DATA_TYPE_I64));
   Tensor there = x;
   if (x.extents.contains(axis)) {
+    // A maximum never chooses a masked element, unless all elements are equal to the lowest; then the first one is
+    // chosen.
     if (last) return refuseExtent(n, 0, axis, "the last of equal elements could lie beyond it");
     there = masked(e, x, axis, [](const Scalars& s) { return kMaximum ? s.lowest() : s.highest(); });
   }

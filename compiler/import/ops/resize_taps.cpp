@@ -78,6 +78,7 @@ double meantScale(double scale) {
 }
 
 int64_t Taps::repetition(int64_t input) const {
+  // A repetition reads one element for each result, in equal runs.
   if (width() != 1 || outside || outputs() % input != 0) return 0;
   const int64_t k = outputs() / input;
   for (int64_t o = 0; o < outputs(); ++o) {
@@ -115,16 +116,19 @@ Taps withoutIdleReads(Taps taps) {
 /// replaced by the nearest element.
 template <typename Coordinate>
 Taps filteredTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, Coordinate coordinate) {
+  // The kernel of a shrinking dimension is wider, by the scale.
   const double reach = (mode.interpolation == Interpolation::kLinear ? 1.0 : 2.0) / scale;
   const auto width = static_cast<int64_t>(std::ceil(2 * reach)) + 1;
   Taps taps;
   for (int64_t o = 0; o < output; ++o) {
     const double at = coordinate(o);
+    // The first element within reach.
     const auto first = static_cast<int64_t>(std::ceil(at - reach));
     std::vector<double> weights;
     double total = 0;
     for (int64_t t = 0; t < width; ++t) {
       const int64_t place = first + t;
+      // Elements outside count only if they stand for the nearest ones.
       const bool out = mode.exclude_outside && (place < 0 || place >= input);
       weights.push_back(out ? 0 : kernelWeight(mode, (static_cast<double>(place) - at) * scale));
       total += weights.back();

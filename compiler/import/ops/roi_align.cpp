@@ -37,6 +37,7 @@ absl::StatusOr<RoiMode> readRoiMode(Node& n) {
     return n.invalid("unknown mode", {.attribute = "mode", .found = pooling, .accepted = "avg, max"});
   }
   mode.maximum = pooling == "max";
+  // Before version 16 regions were not shifted by half a pixel.
   const bool has_transformation = n.opset() >= 16;
   std::string transformation = "output_half_pixel";
   if (has_transformation) {
@@ -96,6 +97,7 @@ BinAxis binAxis(const Scalars& s, Value begin, Value end, int64_t bins, const Ro
   const double offset = mode.half_pixel ? 0.5 : 0;
   Value start = s.fma(begin, s.constant(mode.scale), s.constant(-offset));
   Value length = s.sub(s.fma(end, s.constant(mode.scale), s.constant(-offset)), start);
+  // The old form never has regions shorter than one pixel.
   if (!mode.half_pixel) length = s.max(length, s.constant(1));
   return {start, s.div(length, s.constant(static_cast<double>(bins)))};
 }
@@ -122,6 +124,7 @@ struct Image {
 
   Value at(Emitter& e, const Scalars& s, const Sample& row, const Sample& column, bool maximum) const {
     auto between = [&](Value low, Value high, Value weight) {
+      // Average interpolates linearly; maximum takes the greater of the weighted neighbours, as ONNX defines it.
       if (!maximum) return s.fma(s.sub(high, low), weight, low);
       return s.max(s.mul(low, s.sub(s.constant(1), weight)), s.mul(high, weight));
     };
@@ -148,6 +151,7 @@ AdaptiveAxis adaptiveAxis(const Scalars& s, const BinAxis& axis, Value bin, int6
   const Value one = wide.integer(1), zero = wide.integer(0);
   AdaptiveAxis samples;
   samples.number = s.cast(s.math<mlir::math::CeilOp>(axis.bin_length), v1::DATA_TYPE_I64);
+  // Without samples the divisor would be 0.
   const Value divisor = wide.cast(wide.max(samples.number, one), s.type);
   samples.start = s.fma(wide.cast(bin, s.type), axis.bin_length, axis.start);
   samples.step = s.div(axis.bin_length, divisor);
@@ -180,6 +184,7 @@ Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& 
     const AdaptiveAxis columns =
         adaptiveAxis(s, binAxis(s, corner(0), corner(2), mode.width, mode), position(s, at[3]), x.shape[3]);
     Value initial = s.constant(0);
+    // Samples outside the image are 0, which a maximum must include.
     if (mode.maximum) {
       const Value some = wide.logicalAnd(wide.compare(Relation::kGreater, rows.number, wide.integer(0)),
                                          wide.compare(Relation::kGreater, columns.number, wide.integer(0)));
@@ -207,6 +212,7 @@ Tensor adaptiveRoiAlign(Node& n, Emitter& e, const Shape& shape, const RoiMode& 
         });
     const Value total = over_rows.getResult(0);
     if (mode.maximum) return total;
+    // The average counts samples outside as well.
     const Value count = s.mul(wide.cast(rows.number, s.type), wide.cast(columns.number, s.type));
     return s.div(total, s.max(count, s.constant(1)));
   };
@@ -230,6 +236,7 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.elements() == 0) return n.invalid("the input is empty", {.attribute = "X", .found = shapeText(x.shape)});
+  // With a fixed number of samples all loops are known, and code generation can optimize them.
   if (mode.samples == 0) return {{adaptiveRoiAlign(n, e, shape, mode)}};
   Value source = e.value(x), corners = e.value(n.in(1));
   // Loops: region, channel, row, column, sample row, sample column.
@@ -243,6 +250,7 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
   loops[4] = loops[5] = IteratorType::reduction;
   const Scalars outer = e.scalars(x.dtype);
   Tensor init = e.filled(mode.maximum ? outer.lowest() : outer.constant(0), x.dtype, shape);
+  // Operand without contents: it gives the loops over samples their lengths.
   Tensor extent = Emitter::wrap(e.empty(x.dtype, {mode.samples, mode.samples}), x.dtype);
   Tensor pooled = e.generic(x.dtype, shape, {{extent, places({4, 5})}, {n.in(2), places({0})}}, places({0, 1, 2, 3}),
                             loops, &init, [&](const Scalars& s, ValueRange v) {
@@ -255,6 +263,7 @@ Results lowerRoiAlign(Node& n, Emitter& e) {
                               };
                               auto sample = [&](int64_t first, Value bin, Value k, int64_t bins, int64_t dim) {
                                 const BinAxis axis = binAxis(s, corner(first), corner(first + 2), bins, mode);
+                                // Samples lie in the middle of equal parts of a bin.
                                 Value within = s.div(s.add(wide.cast(position(s, k), s.type), s.constant(0.5)),
                                                      s.constant(static_cast<double>(mode.samples)));
                                 Value steps = s.add(wide.cast(position(s, bin), s.type), within);

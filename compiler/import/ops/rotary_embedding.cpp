@@ -33,10 +33,13 @@ Tensor lastPart(Emitter& e, const Tensor& x, int64_t from, int64_t count, int64_
 Tensor rotate(Emitter& e, const Tensor& x, int64_t heads, const Rotation& r) {
   const int64_t half = r.turned / 2, last = x.rank() - 1;
   Shape aligned = r.cosines.shape;
+  // The angles are equal for all heads.
   aligned.insert(aligned.begin() + heads, 1);
   const Tensor cosines = e.reshape(r.cosines, aligned), sines = e.reshape(r.sines, aligned);
+  // The two elements of each pair: neighbours, or one of each half.
   const Tensor first = lastPart(e, x, 0, half, r.interleaved ? 2 : 1);
   const Tensor second = lastPart(e, x, r.interleaved ? 1 : half, half, r.interleaved ? 2 : 1);
+  // A rotation of complex numbers: (cos + i sin) (first + i second).
   Tensor real = e.elementwise(x.dtype, {first, second, cosines, sines}, [](const Scalars& s, ValueRange v) {
     return s.sub(s.mul(v[2], v[0]), s.mul(v[3], v[1]));
   });
@@ -45,6 +48,7 @@ Tensor rotate(Emitter& e, const Tensor& x, int64_t heads, const Rotation& r) {
   });
   std::vector<Tensor> parts = {real, imaginary};
   if (r.interleaved) {
+    // Interleaves the results again.
     Shape pairs = real.shape;
     pairs.push_back(1);
     Tensor both = e.concat({e.reshape(real, pairs), e.reshape(imaginary, pairs)}, last + 1);
@@ -52,6 +56,7 @@ Tensor rotate(Emitter& e, const Tensor& x, int64_t heads, const Rotation& r) {
     merged.back() = r.turned;
     parts = {e.reshape(both, merged)};
   }
+  // Elements behind the rotated ones stay.
   if (r.turned < x.shape.back()) parts.push_back(lastPart(e, x, r.turned, x.shape.back() - r.turned, 1));
   return parts.size() == 1 ? parts[0] : e.concat(parts, last);
 }
@@ -59,6 +64,7 @@ Tensor rotate(Emitter& e, const Tensor& x, int64_t heads, const Rotation& r) {
 /// Returns the rows of a table of angles at the tokens' positions (B x S, or one number: that of the first token).
 Tensor rowsAt(Emitter& e, const Tensor& table, const Tensor& positions, int64_t batch, int64_t tokens) {
   Value source = e.value(table), places = e.value(positions);
+  // One position for the first token; the others follow.
   const bool first_only = positions.rank() == 1;
   return e.generate(table.dtype, {batch, tokens, table.shape[1]}, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
@@ -98,6 +104,7 @@ Results embed(Node& n, Emitter& e, const Tensor& cosines, const Tensor& sines, c
   TESSERA_ASSIGN_OR_RETURN(r.interleaved, n.flag("interleaved", false));
   TESSERA_ASSIGN_OR_RETURN(r.turned, n.integer("rotary_embedding_dim", 0));
   TESSERA_ASSIGN_OR_RETURN(int64_t heads, n.integer("num_heads", 0));
+  // The number of heads follows from the table if a head is rotated as a whole.
   if (packed && heads == 0 && r.turned == 0 && cosines.rank() > 0) heads = x.shape[2] / (2 * cosines.shape.back());
   if (packed) TESSERA_RETURN_IF_ERROR(checkHeads(n, "the hidden size", x.shape[2], heads));
   const Tensor split = packed ? e.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}) : x;

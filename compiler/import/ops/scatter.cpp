@@ -72,12 +72,14 @@ using Target = llvm::function_ref<llvm::SmallVector<Value>(const Scalars& s, Val
 Tensor scatter(Emitter& e, const Tensor& data, const Tensor& updates, Combine how,
                const std::map<int64_t, Value>& extents, Target target) {
   Value source = e.value(updates);
+  // Updates are written one after the other, because several may have the same target.
   auto results = serialLoops(
       e, updates.shape, {e.value(data)},
       [&](mlir::OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange state) -> llvm::SmallVector<Value> {
         const Scalars s(b, loc, data.dtype);
         llvm::SmallVector<Value> to = target(s, point);
         Value update = e.extract(s, source, point);
+        // Replaced elements need not be read, unless the update may not count.
         const bool reads = how != Combine::kReplace || !extents.empty();
         Value old = reads ? e.extract(s, state[0], to) : Value();
         Value fresh = combine(s, how, old, update);
@@ -121,6 +123,7 @@ Results lowerScatterElements(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, data.rank()));
   TESSERA_ASSIGN_OR_RETURN(const Combine how, readReduction(n));
   bool fits = indices.rank() == data.rank();
+  // Indices may be fewer than the data in every other dimension.
   for (int64_t d = 0; fits && d < data.rank(); ++d) fits = d == axis || indices.shape[d] <= data.shape[d];
   if (!fits) {
     return n.invalid("indices do not fit the data",
@@ -155,6 +158,7 @@ absl::Status scatteredRowExtents(Node& n, Emitter&, std::vector<Tensor>& results
   const int64_t depth = indices.shape.back(), lead = indices.rank() - 1;
   if (indices.extents.contains(lead)) return refuseExtent(n, 1, lead, "it is the number of coordinates");
   std::map<int64_t, Value> expected = indices.extents;
+  // Whole rows have the data's extents behind the indexed dimensions.
   for (const auto& [dim, extent] : data.extents) {
     if (dim >= depth) expected[lead + dim - depth] = extent;
   }
@@ -185,6 +189,7 @@ Results lowerScatterNd(Node& n, Emitter& e) {
   TESSERA_RETURN_IF_ERROR(checkUpdates(n, expected));
   if (n.in(2).elements() == 0) return {{data}};
   Value index = e.value(indices);
+  // The last dimension numbers coordinates and is no dimension of the updates.
   std::map<int64_t, Value> extents = indices.extents;
   extents.erase(lead);
   return {{scatter(e, data, n.in(2), how, extents, [&](const Scalars& s, ValueRange point) {
@@ -227,6 +232,7 @@ Results lowerTensorScatter(Node& n, Emitter& e) {
   return {{e.generate(cache.dtype, cache.shape, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(i64);
     Value start = starts ? s.as(n.in(2).dtype).cast(e.extract(s, starts, {at[0]}), i64) : wide.integer(0);
+    // The row of the update that lands here, if any.
     Value row = wide.sub(position(s, at[axis]), start);
     if (mode == "circular") row = wide.floorMod(row, wide.integer(size));
     llvm::SmallVector<Value> from(at);

@@ -44,6 +44,7 @@ Results lowerOneHot(Node& n, Emitter& e) {
   shape.insert(shape.begin() + axis, classes);
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, values.dtype));
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(values.dtype, shape, ""))}};
+  // Indices broadcast along the new dimension.
   Shape aligned = indices.shape;
   aligned.insert(aligned.begin() + axis, 1);
   const auto rank = static_cast<unsigned>(shape.size());
@@ -60,6 +61,7 @@ Results lowerOneHot(Node& n, Emitter& e) {
                            position(s, mlir::linalg::IndexOp::create(s.b, s.loc, static_cast<uint64_t>(axis)));
                        Value index = s.cast(v[0], v1::DATA_TYPE_I64);
                        Value negative = wide.compare(Relation::kLess, index, wide.integer(0));
+                       // A negative index counts from the end.
                        index = wide.select(negative, wide.add(index, wide.integer(classes)), index);
                        Value off = e.extract(s, pair, {clampedCoordinate(s, wide.integer(0), 2)});
                        Value on = e.extract(s, pair, {clampedCoordinate(s, wide.integer(1), 2)});
@@ -92,6 +94,7 @@ Results lowerReverseSequence(Node& n, Emitter& e) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value length = e.extract(s, count, {at[batch]});
     Value step = position(s, at[time]);
+    // Elements beyond the sequence's length stay.
     Value reversed = wide.sub(wide.sub(length, wide.integer(1)), step);
     Value from = wide.select(wide.compare(Relation::kLess, step, length), reversed, step);
     llvm::SmallVector<Value> place(at);
@@ -113,6 +116,7 @@ absl::StatusOr<Window> readUnpooling(Node& n, Shape& pooled_from) {
   pooled_from = {shape[0], shape[1]};
   for (size_t d = 0; d < rank; ++d) {
     // Each factor is below 2^31.
+    // The greatest size that MaxPool could have had.
     const int64_t size = (shape[2 + d] - 1) * window.strides[d] + window.kernel[d] - pads[d] - pads[rank + d];
     if (shape[2 + d] < 1 || size < 1) {
       return n.invalid(
@@ -136,6 +140,7 @@ Tensor unpool(Emitter& e, const Tensor& x, const Tensor& indices, const Window& 
   for (unsigned d = 2 + s; d < rank; ++d) kernel.push_back(e.b.getAffineDimExpr(d));
   llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
   for (unsigned d = 2 + s; d < rank; ++d) loops[d] = IteratorType::reduction;
+  // Without a hit an element is 0.
   Tensor zero = e.zeros(x.dtype, shape);
   Tensor extent = Emitter::wrap(e.empty(x.dtype, window.kernel), x.dtype);
   return e.generic(
@@ -144,6 +149,7 @@ Tensor unpool(Emitter& e, const Tensor& x, const Tensor& indices, const Window& 
         const Scalars wide = real.as(v1::DATA_TYPE_I64);
         auto loop = [&](size_t d) -> Value { return mlir::linalg::IndexOp::create(real.b, real.loc, d); };
         llvm::SmallVector<Value> at = {loop(0), loop(1)};
+        // The element's number as MaxPool writes it, with batch and channel.
         Value here = wide.add(wide.mul(position(real, at[0]), wide.integer(shape[1])), position(real, at[1]));
         Value covered = real.as(v1::DATA_TYPE_BOOL).integer(1);
         for (size_t d = 0; d < s; ++d) {
@@ -155,6 +161,7 @@ Tensor unpool(Emitter& e, const Tensor& x, const Tensor& indices, const Window& 
           Value exact = wide.compare(Relation::kEqual, wide.mul(w, stride), start);
           covered = real.logicalAnd(covered, real.logicalAnd(exact, isInside(real, w, x.shape[2 + d])));
           at.push_back(clampedCoordinate(real, w, x.shape[2 + d]));
+          // Continues the number with the spatial positions.
           here = wide.add(wide.mul(here, wide.integer(shape[2 + d])), o);
         }
         Value hit = real.logicalAnd(covered, wide.compare(Relation::kEqual, e.extract(real, origins, at), here));

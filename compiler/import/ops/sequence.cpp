@@ -101,6 +101,7 @@ absl::StatusOr<std::vector<int64_t>> readParts(const Node& n, int64_t dim) {
   int64_t each = 1;
   if (n.has(1)) {
     TESSERA_ASSIGN_OR_RETURN(parts, n.constantIntegers(1, "split"));
+    // A scalar is the length of every part.
     if (n.in(1).rank() == 0) {
       each = parts[0];
       parts.clear();
@@ -115,6 +116,7 @@ absl::StatusOr<std::vector<int64_t>> readParts(const Node& n, int64_t dim) {
     for (int64_t at = 0; at < dim; at += each) parts.push_back(std::min(each, dim - at));
   }
   TESSERA_RETURN_IF_ERROR(checkLength(n, static_cast<int64_t>(parts.size())));
+  // 128 bits, as sizes of a file may overflow when added.
   __int128 sum = 0;
   bool valid = true;
   for (int64_t part : parts) {
@@ -141,6 +143,7 @@ Results lowerSplitToSequence(Node& n, Emitter& e) {
     Tensor tensor = elementCount(shape) == 0 ? Emitter::wrap(makeConstant(x.dtype, shape, ""))
                                              : e.slice(x, offsets, shape, strides);
     offsets[axis] += part;
+    // Without lengths each part is one element, whose dimension may be dropped.
     if (!n.has(1) && !keep) {
       shape.erase(shape.begin() + axis);
       tensor = e.reshape(tensor, shape);
@@ -167,6 +170,7 @@ Results lowerConcatFromSequence(Node& n, Emitter& e) {
   int64_t total = 0;
   for (Tensor& tensor : tensors) {
     Shape shape = tensor.shape;
+    // Stacking adds a dimension to every tensor first.
     if (stack && axis <= tensor.rank()) shape.insert(shape.begin() + axis, 1);
     tensor = e.reshape(tensor, shape);
     Shape rest = tensor.shape;
@@ -190,6 +194,7 @@ Results lowerSequenceMap(Node& n, Emitter&) {
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
   TESSERA_ASSIGN_OR_RETURN(const auto first, tensorsOf(n, 0));
   std::vector<std::vector<Tensor>> columns(n.numOutputs());
+  // Unrolled: the number of tensors is known, and their shapes may differ.
   for (size_t i = 0; i < first.size(); ++i) {
     std::vector<Tensor> arguments;
     for (int input = 0; input < n.numInputs(); ++input) {

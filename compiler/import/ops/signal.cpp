@@ -33,6 +33,7 @@ absl::StatusOr<int64_t> constantNumber(const Node& n, int index, const char* wha
 }
 
 absl::Status checkTable(const Node& n, int64_t rows, int64_t columns) {
+  // Tables are computed here element by element.
   // Both factors are below 2^33.
   if (static_cast<__int128>(rows) * columns <= kLargestTable) return absl::OkStatus();
   return n.unsupported(
@@ -65,6 +66,7 @@ absl::StatusOr<Tensor> transform(const Node& n, Emitter& e, const Tensor& x, con
   Shape shape(x.shape.begin(), x.shape.end() - 2);
   const int64_t rows = elementCount(shape);
   TESSERA_RETURN_IF_ERROR(checkTable(n, t.length, 2));
+  // Stages between may be larger than input and result.
   TESSERA_RETURN_IF_ERROR(n.checkResult({rows, largestRow(t)}, x.dtype));  // between stages
   shape.insert(shape.end(), {t.bins, t.bin_parts});
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
@@ -84,6 +86,7 @@ Results lowerDft(Node& n, Emitter& e) {
   const int64_t rank = x.rank();
   TESSERA_ASSIGN_OR_RETURN(const bool inverse, n.flag("inverse", false));
   TESSERA_ASSIGN_OR_RETURN(const bool onesided, n.flag("onesided", false));
+  // The axis moved from an attribute to an input in version 20.
   int64_t axis = n.opset() < 20 ? 1 : -2;
   if (n.opset() < 20) {
     TESSERA_ASSIGN_OR_RETURN(axis, n.integer("axis", 1));
@@ -94,18 +97,22 @@ Results lowerDft(Node& n, Emitter& e) {
   }
   TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, rank, "axis"));
   const int64_t parts = x.shape.back();
+  // The last dimension holds real and imaginary part.
   if (axis == rank - 1 || (parts != 1 && parts != 2)) {
     return n.invalid("the last dimension is not the parts of a number",
                      {.attribute = "input",
                       .found = shapeText(x.shape),
                       .accepted = "1 (real) or 2 (complex) as last dimension, and another axis"});
   }
+  // One side exists only of a real signal's spectrum.
   if (onesided && inverse != (parts == 2)) {
     return n.invalid(
         "one side of a complex signal, or of a real spectrum",
         {.attribute = "onesided", .found = "1", .accepted = "forward of real, inverse of complex numbers"});
   }
+  // The inverse of one side is a real signal.
   const bool real_result = onesided && inverse;
+  // From n bins on one side follow 2 (n - 1) samples, unless the length is given.
   int64_t length = real_result ? 2 * (x.shape[axis] - 1) : x.shape[axis];
   if (n.has(1)) {
     TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 1, "dft_length", 1));
@@ -115,6 +122,7 @@ Results lowerDft(Node& n, Emitter& e) {
                      {.attribute = "input", .found = shapeText(x.shape)});
   }
   const int64_t one_side = length / 2 + 1;
+  // Longer signals are cut off; shorter ones count as padded by zeros.
   x = frontOfAxis(e, x, axis, real_result ? one_side : length);
   // Moves the axis next to the parts, and back afterwards: the exchange is its own inverse.
   llvm::SmallVector<int64_t> exchange;
@@ -127,6 +135,7 @@ Results lowerDft(Node& n, Emitter& e) {
                  .bins = onesided && !inverse ? one_side : length,
                  .inverse = inverse};
   if (real_result) {
+    // Bins that the missing side mirrors count twice.
     x = weightedOneSide(e, x, length);
     t.bin_parts = 1;
   }
@@ -157,6 +166,7 @@ Results lowerStft(Node& n, Emitter& e) {
   int64_t length = 0;
   if (n.has(3)) {
     TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 3, "frame_length", 1));
+    // The window has the length of a frame.
   } else if (windowed && n.in(2).rank() == 1) {
     length = n.in(2).shape[0];
   }
@@ -177,6 +187,7 @@ Results lowerStft(Node& n, Emitter& e) {
                                                   .found = absl::StrCat(length),
                                                   .accepted = absl::StrCat("1 to ", signal.shape[1])});
   }
+  // Frames that begin before the last possible start.
   const Shape shape = {signal.shape[0], (signal.shape[1] - length) / step + 1, length, parts};
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, signal.dtype));
   Tensor frames = cutFrames(e, signal, windowed ? &n.in(2) : nullptr, shape, step);

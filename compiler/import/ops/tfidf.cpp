@@ -62,6 +62,7 @@ absl::StatusOr<Pool> readPool(Node& n) {
                                                        .found = absl::StrCat(pool.skips),
                                                        .accepted = absl::StrCat("up to ", kMostSkips)});
   }
+  // The pool lists n-grams of length 1, then 2, and so on; starts gives where each length begins.
   size_t gram = 0;
   for (size_t k = 0; k < starts.size(); ++k) {
     const int64_t begin = starts[k];
@@ -83,6 +84,7 @@ absl::StatusOr<Pool> readPool(Node& n) {
       return n.invalid("a column is out of range",
                        {.attribute = "ngram_indexes", .found = absl::StrCat(column), .accepted = "0 or more"});
     }
+    // The result has a column for each number up to the greatest.
     pool.width = std::max(pool.width, column + 1);
   }
   if (weights.empty()) return pool;
@@ -106,11 +108,13 @@ Value countGrams(Emitter& e, const Pool& pool, int64_t length, const Tensor& row
   const Value columns = e.value(Emitter::wrap(integerConstant(pool.columns[length - 1])));
   const int64_t skips = length == 1 ? 0 : pool.skips;  // a single element has no gaps
   for (int64_t step = 1; step <= skips + 1; ++step) {
+    // The last position at which such an n-gram can start.
     const int64_t starts = extent - step * (length - 1);
     if (starts <= 0) break;
     auto count = [&](OpBuilder& b, mlir::Location loc, ValueRange point, ValueRange now) -> llvm::SmallVector<Value> {
       const Scalars s(b, loc, rows.dtype), wide = s.as(kI64), real = s.as(kF32);
       auto constant = [&](int64_t value) { return arith::ConstantIndexOp::create(b, loc, value).getResult(); };
+      // An n-gram occurs if all its tokens are equal.
       Value hit = s.as(v1::DATA_TYPE_BOOL).integer(1);
       for (int64_t k = 0; k < length; ++k) {
         Value at = arith::AddIOp::create(b, loc, point[1], constant(k * step));
@@ -119,6 +123,7 @@ Value countGrams(Emitter& e, const Pool& pool, int64_t length, const Tensor& row
         hit = wide.logicalAnd(hit, wide.compare(Relation::kEqual, token, other));
       }
       Value column = arith::IndexCastOp::create(b, loc, b.getIndexType(), e.extract(wide, columns, {point[2]}));
+      // Always adds, 0 or 1: loops of a module have no branches.
       Value more =
           real.add(e.extract(real, now[0], {point[0], column}), real.select(hit, real.constant(1), real.constant(0)));
       return {mlir::tensor::InsertOp::create(b, loc, more, now[0], ValueRange{point[0], column})};
@@ -149,6 +154,7 @@ Results lowerTfIdfVectorizer(Node& n, Emitter& e) {
     const bool frequency = pool.mode == "TFIDF";
     result = e.elementwise(kF32, {result, weights}, [&](const Scalars& s, ValueRange v) {
       if (frequency) return s.mul(v[0], v[1]);
+      // IDF asks only whether the n-gram occurs.
       return s.select(s.compare(Relation::kGreater, v[0], s.constant(0)), v[1], s.constant(0));
     });
   }

@@ -23,6 +23,7 @@ Tensor flippedFilter(Emitter& e, const Tensor& w, int64_t groups) {
   shape[0] = outputs * groups;
   shape[1] = channels;
   // Source of element [g * outputs + f, c, k...]: [g * channels + c, f, K - 1 - k...].
+  // A constant filter is rearranged now, since every run would do the same.
   if (w.constant) {
     const int64_t kernel = elementCount({w.shape.begin() + 2, w.shape.end()});
     const int64_t size = elementBytes(w.dtype);
@@ -60,9 +61,11 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
   const auto extent = windowExtent(window);
   for (size_t d = 0; d < rank; ++d) {
+    // The size without any cut.
     const int64_t full = window.strides[d] * (spatial[d] - 1) + extra[d] + extent[d];
     int64_t low = auto_pad == "NOTSET" ? pads[d] : 0;
     int64_t high = auto_pad == "NOTSET" ? pads[rank + d] : 0;
+    // A wanted size decides how much is cut off.
     if (same || wanted[d] > 0) {
       const int64_t total = std::max<int64_t>(full - (wanted[d] > 0 ? wanted[d] : spatial[d] * window.strides[d]), 0);
       low = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
@@ -130,6 +133,7 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
   int64_t phases = 1;
   Window unit = window;
   unit.strides.assign(rank, 1);
+  // Positions may read before the first or behind the last input element.
   std::vector<int64_t> start = {0, 0}, read = {batch, x.shape[1]};
   for (size_t d = 0; d < rank; ++d) {
     const Phases& along = divided.emplace_back(phasesOf(window, d));
@@ -144,6 +148,7 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
     read.push_back(along.positions + along.taps - 1);
   }
   unit.kernel = taps;
+  // With stride 1: each phase is a channel of its own.
   unit.output = positions;
   Tensor padded = padSpatial(e, x, unit, e.scalars(x.dtype).constant(0));
   padded = e.slice(padded, start, read, std::vector<int64_t>(x.rank(), 1));
@@ -156,11 +161,13 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
   const int64_t count = elementCount(shape);
   for (int64_t at = 0; at < count; ++at) {
     int64_t rest = at, from = 0, weight = 1, phase_weight = 1;
+    // Takes the position in the new filter apart, last digit first.
     std::vector<int64_t> tap(rank);
     for (size_t d = rank; d-- > 0; rest /= taps[d]) tap[d] = rest % taps[d];
     const int64_t channel = rest % channels, output = rest / channels % outputs,
                   phase = rest / channels / outputs % phases, group = rest / channels / outputs / phases;
     bool exists = true;
+    // Finds the kernel's element for this phase and tap; it may not exist.
     for (size_t d = rank; d-- > 0;) {
       const int64_t s = window.strides[d], k = divided[d].element(phase / phase_weight % s, tap[d], s);
       exists &= k >= 0 && k < window.kernel[d];
@@ -173,6 +180,7 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
   }
   const Tensor filter = Emitter::wrap(makeConstant(w.dtype, shape, std::move(bytes)));
   Tensor product = convolve(e, padded, filter, {groups, groups * phases * outputs, channels, taps}, unit);
+  // The bias can be added now only if its values are known.
   const bool early = n.has(2) && n.in(2).constant && n.in(2).shape == Shape{groups * outputs};
   if (early) {
     Shape aligned(x.rank() - 1, 1);

@@ -42,12 +42,14 @@ Value compareRows(Emitter& e, const Scalars& s, const Keys& keys, Value a, Value
     return wide.select(equal, wide.integer(0), wide.select(less, wide.integer(-1), wide.integer(1)));
   };
   Value zero = arith::ConstantIndexOp::create(s.b, s.loc, 0), one = arith::ConstantIndexOp::create(s.b, s.loc, 1);
+  // A single column needs no loop.
   if (keys.width == 1) return compareAt(s, zero);
   Value width = arith::ConstantIndexOp::create(s.b, s.loc, keys.width);
   const Value undecided[] = {s.as(kI64).integer(0)};
   return scf::ForOp::create(s.b, s.loc, zero, width, one, undecided,
                             [&](OpBuilder& nb, mlir::Location nl, Value column, ValueRange now) {
                               const Scalars ns(nb, nl, kI64);
+                              // The first column that differs decides.
                               Value open = ns.compare(Relation::kEqual, now[0], ns.integer(0));
                               Value next = ns.select(open, compareAt(ns, column), now[0]);
                               scf::YieldOp::create(nb, nl, next);
@@ -63,9 +65,11 @@ Value mergeRuns(Emitter& e, const Keys& keys, Value positions, int64_t run) {
     const Scalars s(b, loc, kI64);
     Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
     Value out = toInteger(s, point[0]), count = s.integer(keys.count);
+    // The pair of runs to which this position belongs.
     Value first = s.mul(s.div(out, s.integer(2 * run)), s.integer(2 * run));
     Value middle = s.min(s.add(first, s.integer(run)), count);
     Value end = s.min(s.add(first, s.integer(2 * run)), count);
+    // A new pair begins at the start of its runs.
     Value fresh = s.compare(Relation::kEqual, out, first);
     Value left = s.select(fresh, first, e.extract(s, now[1], {zero}));
     Value right = s.select(fresh, middle, e.extract(s, now[1], {one}));
@@ -73,7 +77,9 @@ Value mergeRuns(Emitter& e, const Keys& keys, Value positions, int64_t run) {
       return e.extract(s, positions, {toIndex(s, s.min(s.max(at, s.integer(0)), s.integer(keys.count - 1)))});
     };
     Value a = positionAt(left), c = positionAt(right);
+    // A run may be used up; then the other one supplies the rest.
     Value has_left = s.compare(Relation::kLess, left, middle), has_right = s.compare(Relation::kLess, right, end);
+    // On equality the left run comes first, which keeps the order.
     Value ordered = s.compare(Relation::kLessOrEqual, compareRows(e, s, keys, a, c), s.integer(0));
     Value takes_left = s.logicalAnd(has_left, s.logicalOr(s.logicalNot(has_right), ordered));
     Value merged = stored(s, s.select(takes_left, a, c), now[0], point);
@@ -99,9 +105,11 @@ Groups groupEqual(Emitter& e, const Keys& keys, Value sorted) {
     Value out = toInteger(s, point[0]);
     Value here = e.extract(s, sorted, point);
     Value before = e.extract(s, sorted, {toIndex(s, s.max(s.sub(out, s.integer(1)), s.integer(0)))});
+    // Sorted, so equal rows are neighbours.
     Value equal = s.compare(Relation::kEqual, compareRows(e, s, keys, before, here), s.integer(0));
     Value same = s.logicalAnd(s.compare(Relation::kGreater, out, s.integer(0)), equal);
     Value total = e.extract(s, now[3], ValueRange{});
+    // An equal row belongs to the group before.
     Value group = s.sub(total, counted(s, same));
     Value at = toIndex(s, group);
     Value first = stored(s, s.select(same, e.extract(s, now[0], at), here), now[0], at);
@@ -123,6 +131,7 @@ Groups byFirstOccurrence(Emitter& e, const Keys& keys, const Groups& groups) {
     const Scalars s(b, loc, kI64);
     Value old = toIndex(s, e.extract(s, groups.inverse, point));
     Value first = e.extract(s, groups.first, {old});
+    // A group is new at its first position.
     Value fresh = s.compare(Relation::kEqual, first, toInteger(s, point[0]));
     Value next = e.extract(s, now[4], ValueRange{});
     Value number = s.select(fresh, next, e.extract(s, now[0], {old}));
@@ -157,6 +166,7 @@ Results lowerUnique(Node& n, Emitter& e) {
              Emitter::wrap(integerConstant(std::vector<int64_t>(count, 0))),
              Emitter::wrap(integerConstant(std::vector<int64_t>(first.size(), count)))}};
   }
+  // Slices become rows: the axis comes first.
   std::vector<int64_t> permutation = {axis};
   for (int64_t d = 0; d < x.rank(); ++d) {
     if (d != axis) permutation.push_back(d);
@@ -165,6 +175,7 @@ Results lowerUnique(Node& n, Emitter& e) {
                   x.elements() / count};
   Value positions =
       e.generate(kI64, {count}, [](const Scalars& s, ValueRange at) { return toInteger(s, at[0]); }).value;
+  // Merge sort: after each pass sorted runs are twice as long.
   for (int64_t run = 1; run < count; run *= 2) positions = mergeRuns(e, keys, positions, run);
   Groups groups = groupEqual(e, keys, positions);
   if (!sorted) groups = byFirstOccurrence(e, keys, groups);
