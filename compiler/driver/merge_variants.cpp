@@ -60,6 +60,7 @@ absl::Status invalid(const std::string& message, const std::string& found, const
 
 int64_t WeightSection::place(Weight weight) {
   const size_t hash = std::hash<std::string_view>()(weight.bytes);
+  // Equal hashes are only a hint; the bytes decide.
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto known = begin; known != end; ++known) {
     if (weights_[known->second].weight.bytes == weight.bytes) return weights_[known->second].offset;
@@ -73,6 +74,7 @@ int64_t WeightSection::place(Weight weight) {
 }
 
 absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindings) const {
+  // All variants must look alike to a caller: only shapes may differ.
   if (!sameTensors(plan_.inputs(), plan.inputs()) || !sameTensors(plan_.outputs(), plan.outputs())) {
     return invalid(
         absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
@@ -86,6 +88,7 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
                    absl::StrCat(valuesText(plan), " and ", valuesText(plan_)),
                    "the same in each variant: compile those apart that differ");
   }
+  // Input shapes select the variant in a run, so two variants must not share them.
   for (size_t i = 0; i < bindings_.size(); ++i) {
     if (sameShapes(i == 0 ? plan_ : plan_.variants(static_cast<int>(i) - 1), plan)) {
       return invalid("two variants have the same input shapes", absl::StrCat(bindings_[i], " and ", bindings),
@@ -96,6 +99,7 @@ absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindi
 }
 
 absl::Status VariantMerger::adopt(v1::Plan& plan, std::vector<PlannedGraph::PlacedWeight> weights) {
+  // Weights move to the shared section, so buffers that point to them move, too.
   std::vector<int64_t> begins, moved;  // of each weight: offset in the plan, offset in the section
   for (PlannedGraph::PlacedWeight& placed : weights) {
     begins.push_back(placed.offset);
@@ -111,6 +115,7 @@ absl::Status VariantMerger::adopt(v1::Plan& plan, std::vector<PlannedGraph::Plac
   }
   std::vector<int> position;  // position in the merged list, by workload
   for (v1::Workload& workload : *plan.mutable_workloads()) {
+    // Equal workloads of different variants become one.
     auto [known, fresh] = workload_of_.try_emplace(workload.hash(), plan_.workloads_size());
     position.push_back(known->second);
     if (fresh) *plan_.add_workloads() = std::move(workload);
@@ -125,6 +130,7 @@ absl::StatusOr<int> VariantMerger::addPrepared(PlannedGraph::PreparedWeight prep
   v1::Plan& plan = prepared.plan;
   TESSERA_RETURN_IF_ERROR(adopt(plan, std::move(prepared.weights)));
   v1::Plan& all = *plan_.mutable_preparation();
+  // Equal preparations, by their bytes after the move, become one as well.
   const auto [known, fresh] = prepared_of_.try_emplace(deterministicBytes(plan), all.outputs_size());
   if (!fresh) return known->second;
   const int first = all.buffers_size();
@@ -132,11 +138,13 @@ absl::StatusOr<int> VariantMerger::addPrepared(PlannedGraph::PreparedWeight prep
     if (buffer.kind() == v1::Buffer::OUTPUT) buffer.set_index(all.outputs_size());
     *all.add_buffers() = std::move(buffer);
   }
+  // Operands number buffers, which now follow those of earlier preparations.
   for (v1::Step& step : *plan.mutable_steps()) {
     for (int32_t& operand : *step.mutable_operands()) operand += first;
     *all.add_steps() = std::move(step);
   }
   *all.add_outputs() = std::move(*plan.mutable_outputs(0));
+  // Preparations run one after the other and share an arena.
   all.set_arena_bytes(std::max(all.arena_bytes(), plan.arena_bytes()));
   return known->second;
 }
@@ -155,6 +163,7 @@ absl::Status VariantMerger::add(PlannedGraph planned, const std::string& binding
   for (v1::Buffer& buffer : *plan.mutable_buffers())
     if (buffer.kind() == v1::Buffer::PREPARED) buffer.set_index(position[static_cast<size_t>(buffer.index())]);
 
+  // The first variant is the plan itself; later ones are its variants.
   if (bindings_.empty()) {
     plan.mutable_workloads()->Swap(plan_.mutable_workloads());
     if (plan_.has_preparation()) plan.mutable_preparation()->Swap(plan_.mutable_preparation());

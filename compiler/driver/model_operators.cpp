@@ -56,6 +56,7 @@ Body bodyOf(mlir::linalg::LinalgOp op) {
     return {.form = {}, .factors = {}, .obstacle = "moves or converts elements"};
   mlir::Operation* last = result.getDefiningOp();
   Body found;
+  // The last operation combines a new term with the result so far.
   if (mlir::isa<mlir::arith::AddFOp, mlir::arith::AddIOp>(last)) found.form = Arithmetic::ADD;
   if (mlir::isa<mlir::arith::MaximumFOp, mlir::arith::MaxNumFOp, mlir::arith::MaxSIOp, mlir::arith::MaxUIOp>(last)) {
     found.form = Arithmetic::MAXIMUM;
@@ -67,10 +68,12 @@ Body bodyOf(mlir::linalg::LinalgOp op) {
   if (found.form == Arithmetic::FORM_UNSPECIFIED || op.getNumReductionLoops() == 0) {
     return {.form = {}, .factors = {}, .obstacle = "sums nothing"};
   }
+  // The result so far may be either operand.
   for (int side : {0, 1}) {
     if (unconverted(last->getOperand(side)) != accumulator) continue;
     found.factors.clear();
     if (!factorsOf(last->getOperand(1 - side), body, found.factors)) continue;
+    // A product of elements can only be summed; a maximum of products is no form we describe.
     if (found.factors.size() > 1) {
       if (found.form != Arithmetic::ADD) break;
       found.form = Arithmetic::MULTIPLY_ADD;
@@ -85,6 +88,7 @@ std::optional<std::string> subscriptText(mlir::AffineExpr expression, const mlir
                                          const v1::OperatorNest& nest) {
   llvm::SmallVector<int64_t> flat;
   if (mlir::failed(mlir::getFlattenedAffineExpr(expression, map.getNumDims(), map.getNumSymbols(), &flat))) return {};
+  // Quotients and remainders add columns to the flattened expression.
   if (flat.size() != map.getNumDims() + 1) return {};
   Affine affine;
   affine.constant = flat.back();
@@ -128,6 +132,7 @@ v1::OperatorNest nestOf(mlir::linalg::LinalgOp op) {
     loop.set_reduction(kind == mlir::utils::IteratorType::reduction);
     loop.set_name(loop.reduction() ? absl::StrCat("r", summed++) : absl::StrCat("i", kept++));
     loop.set_extent(extent);
+    // A run-time size leaves no number to print.
     if (mlir::ShapedType::isDynamic(extent)) nest.set_obstacle("has extents that are known after a run only");
   }
   if (!nest.obstacle().empty()) return nest;
@@ -143,9 +148,11 @@ v1::OperatorNest nestOf(mlir::linalg::LinalgOp op) {
 std::vector<v1::OperatorNest> operatorsOf(const ImportedModel& model) {
   std::vector<v1::OperatorNest> nests;
   for (size_t node = 0; node < model.graph.size(); ++node) {
+    // Nodes of an ONNX graph say what they became.
     for (mlir::Operation* op : model.graph[node].became) addNests(op, static_cast<int>(node), nests);
   }
   if (!model.graph.empty()) return nests;
+  // Other formats have no nodes, so each operation is its own node.
   auto main = mlir::dyn_cast_or_null<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"));
   if (!main) return nests;
   int node = 0;

@@ -53,8 +53,10 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
   v1::BuildUnit unit = unitOf(workload);
   if (const auto pin = pins_.find(workload.hash()); pin != pins_.end()) {
     *unit.mutable_schedule() = *pin->second;
+    // Checks a pin before anything is built, because it may come from another version or target.
     absl::Status status = checkSchedule(unit);
     if (status.ok()) return *pin->second;
+    // A suggestion that does not fit is replaced by an own schedule, and the report says why.
     if (!suggests()) return status;
     suggestion = failureOf(status).message();
   }
@@ -81,6 +83,7 @@ const absl::StatusOr<v1::Schedule>& Schedules::of(const v1::Workload& workload) 
 
 void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
                           const std::function<void(int done, int total, const v1::Workload&)>& done) {
+  // Each distinct workload once, without those that are known.
   std::vector<const v1::Workload*> open;
   std::set<std::string> seen;
   for (const v1::Workload* workload : workloads)
@@ -91,6 +94,7 @@ void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
   auto work = [&] {
     while (true) {
       const v1::Workload* workload = nullptr;
+      // The lock covers taking a workload and storing its result, not the work between them.
       {
         const std::lock_guard lock(mutex);
         if (next == total) return;
@@ -104,12 +108,14 @@ void Schedules::decideAll(const std::vector<const v1::Workload*>& workloads,
     }
   };
   const auto threads = std::min<int>(total, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  // This thread works as well; the others join at the end of the scope.
   std::vector<std::jthread> others;
   for (int thread = 1; thread < threads; ++thread) others.emplace_back(work);
   work();
 }
 
 absl::Status Schedules::finish(v1::GraphReport& report) const {
+  // Pins that no workload used are errors; suggestions are only reported.
   for (const auto& [hash, schedule] : pins_) {
     const auto known = known_.find(hash);
     if (suggests()) {
@@ -135,6 +141,7 @@ std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& varia
   std::map<std::pair<std::string, std::string>, v1::Choice> chosen;
   for (const v1::Choice& choice : pins.choices()) {
     const std::pair key{choice.kind(), choice.place()};
+    // A choice for the variant replaces the one for all variants, in either order.
     if (choice.variant() == variant) {
       chosen[key] = choice;
     } else if (choice.variant().empty()) {
@@ -148,6 +155,7 @@ std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& varia
 
 bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, std::vector<v1::Decision>& decisions) {
   const v1::Failure failure = failureOf(failed);
+  // The failure names the choice it stems from.
   const auto at = std::ranges::find_if(suggested, [&](const v1::Choice& each) {
     return each.kind() == failure.attribute() && each.place() == failure.node();
   });

@@ -59,12 +59,14 @@ absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const
   for (size_t i = 0; i < names_.size(); ++i) {
     const auto known = sizes.find(names_[i]);
     exact.push_back(known == sizes.end() ? 0 : known->second);
+    // A range varies from 0 to its bound, except that a bound of 1 is a fixed size.
     const bool varies = isRange(names_[i]) && exact.back() != 1;
     bounds.push_back({varies ? 0 : exact.back(), exact.back()});
     if (!formula.reads(i)) continue;
     if (isRange(names_[i])) least = 1;
     given.push_back(absl::StrCat(printable(names_[i]), varies ? "<=" : "=", exact.back()));
   }
+  // With all sizes known the formula has a value; otherwise the greatest one over the ranges is needed.
   const std::optional<int64_t> size = followsSizes(name) ? formula.value(exact) : formula.greatest(bounds);
   if (size && *size >= least) return *size;
   return fault(

@@ -30,6 +30,7 @@ LoopDialect::LoopDialect(mlir::MLIRContext* context)
 
 LoopOp LoopOp::create(mlir::OpBuilder& builder, mlir::Location location, mlir::func::FuncOp body, const Form& form,
                       mlir::ValueRange operands) {
+  // A stacked result has one slice for each possible iteration.
   const auto whole = [&](mlir::Type part) -> mlir::Type {
     auto type = mlir::cast<mlir::RankedTensorType>(part);
     llvm::SmallVector<int64_t> shape = {form.most};
@@ -38,8 +39,10 @@ LoopOp LoopOp::create(mlir::OpBuilder& builder, mlir::Location location, mlir::f
   };
   mlir::OperationState state(location, getOperationName());
   state.addOperands(operands);
+  // The condition is a result of the body only; carried values keep their types, others are stacked.
   for (auto [index, type] : llvm::enumerate(body.getResultTypes().drop_front(form.has_condition ? 1 : 0)))
     state.addTypes(static_cast<int64_t>(index) < form.carried ? type : whole(type));
+  // The number of executed iterations is always the last result.
   state.addTypes(mlir::RankedTensorType::get({}, builder.getI64Type()));
   state.addAttribute(kBody, mlir::FlatSymbolRefAttr::get(body.getSymNameAttr()));
   state.addAttribute(kTripCount, builder.getBoolAttr(form.has_trip_count));
@@ -94,6 +97,7 @@ mlir::OperandRange LoopOp::captured() { return getOperation()->getOperands().dro
 
 llvm::LogicalResult LoopOp::verify() {
   mlir::Operation* op = getOperation();
+  // Attributes may come from a text file, so each is checked before form() reads it.
   const bool complete =
       op->getAttrOfType<mlir::FlatSymbolRefAttr>(kBody) && op->getAttrOfType<mlir::BoolAttr>(kTripCount) &&
       op->getAttrOfType<mlir::BoolAttr>(kCondition) && op->getAttrOfType<mlir::IntegerAttr>(kCarried) &&

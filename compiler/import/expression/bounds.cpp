@@ -62,9 +62,11 @@ class Inference {
       : statement_(statement), shapes_(shapes), constants_(constants) {}
 
   absl::StatusOr<std::vector<Loop>> run() {
+    // Stated bounds win over subscripts that are a variable alone, and these over sums.
     TESSERA_RETURN_IF_ERROR(collectLoops());
     TESSERA_RETURN_IF_ERROR(boundsGiven());
     TESSERA_RETURN_IF_ERROR(boundsOfLoneVariables());
+    // A sum may become solvable once another one has been solved, hence the rounds.
     while (true) {
       TESSERA_ASSIGN_OR_RETURN(const bool progress, boundsOfSums());
       if (!progress) break;
@@ -88,6 +90,7 @@ class Inference {
  private:
   absl::Status collectLoops() {
     std::set<std::string> seen;
+    // Loops of the result come first, in the order of its subscripts; reduced ones follow.
     for (const std::string& index : statement_.indices) {
       if (constants_.contains(index) || !seen.insert(index).second) {
         return errorAt(statement_.at, "subscripts of a result are distinct variables", index);
@@ -146,12 +149,14 @@ class Inference {
     for (const Read& read : reads_) {
       for (size_t d = 0; d < read.access->children.size(); ++d) {
         const Node& subscript = *read.access->children[d];
+        // A stated bound may be smaller than the tensor.
         if (subscript.kind != Kind::kName || constants_.contains(subscript.name) || given_.contains(subscript.name)) {
           continue;
         }
         const int64_t extent = shapes_.at(read.access->name)[d];
         const auto [known, fresh] = extents_.emplace(subscript.name, extent);
         if (fresh) from[subscript.name] = read.access;
+        // A variable that runs over two dimensions needs them to be equal.
         if (known->second != extent) {
           return errorAt(subscript.at,
                          absl::StrCat("'", subscript.name, "' runs to ", extent, " in '", read.access->name,
@@ -166,6 +171,7 @@ class Inference {
   absl::StatusOr<bool> boundsOfSums() {
     std::map<std::string, int64_t> found;
     for (const Read& read : reads_) {
+      // Reads under a condition do not limit a variable: the condition keeps them inside.
       for (size_t d = 0; !read.guarded && d < read.access->children.size(); ++d) {
         TESSERA_ASSIGN_OR_RETURN(const Subscript subscript, analyse(*read.access->children[d], constants_));
         // The subscript's range without the unknown variable.
@@ -184,6 +190,7 @@ class Inference {
             fits = fits && apply("*", factor, extent->second - 1, reach) && apply("+", end, reach, end);
           }
         }
+        // With two unknown variables the room could be split in many ways.
         if (unknowns != 1) continue;
         const int64_t factor = subscript.factors.at(unknown), size = shapes_.at(read.access->name)[d];
         // The number of steps that the unknown variable may take before the subscript leaves the tensor.
@@ -196,10 +203,12 @@ class Inference {
         if (!fits || !apply("/", room, step, extent) || !apply("+", extent, 1, extent)) {
           return errorAt(read.access->at, "the subscripts of this read overflow", read.access->name);
         }
+        // Not even the variable's value 0 is inside.
         if (extent < 1) {
           return errorAt(read.access->at,
                          absl::StrCat("the window does not fit '", read.access->name, "', whose extent is ", size));
         }
+        // Several windows: the variable must stay inside all of them.
         const auto [known, fresh] = found.emplace(unknown, extent);
         if (!fresh) known->second = std::min(known->second, extent);
       }
@@ -228,6 +237,7 @@ class Inference {
       if (x.low >= 0 && x.high < y.low) return x;
       return Interval{0, y.high - 1};
     }
+    // Sums and products of intervals have their extremes at the corners.
     Interval result{INT64_MAX, INT64_MIN};
     for (int64_t a : {x.low, x.high}) {
       for (int64_t b : {y.low, y.high}) {
@@ -244,6 +254,7 @@ class Inference {
     for (const Read& read : reads_) {
       for (size_t d = 0; d < read.access->children.size(); ++d) {
         const Node& subscript = *read.access->children[d];
+        // Reports overflow and division errors before asking for the interval.
         TESSERA_RETURN_IF_ERROR(analyse(subscript, constants_).status());
         TESSERA_ASSIGN_OR_RETURN(const Interval interval, intervalOf(subscript));
         const int64_t extent = shapes_.at(read.access->name)[d];
@@ -279,6 +290,7 @@ absl::StatusOr<int64_t> evaluate(const Node& node, const Constants& constants) {
 absl::StatusOr<Subscript> analyse(const Node& node, const Constants& constants) {
   Subscript result;
   if (node.kind == Kind::kNumber) {
+    // Doubles above this are not exact integers with a safety margin for sums.
     constexpr double kLargest = 1e15;
     if (node.real || node.number > kLargest) return notInteger(node);
     result.offset = static_cast<int64_t>(node.number);
@@ -303,10 +315,12 @@ absl::StatusOr<Subscript> analyse(const Node& node, const Constants& constants) 
   }
   const std::string op = negation ? "-" : node.name;
   result.linear = x.linear && y.linear;
+  // A product is linear if one side is constant; that side goes to the right.
   if (op == "*" && x.linear && x.factors.empty()) std::swap(x, y);
   const bool scalar = y.linear && y.factors.empty();
   const bool divides = op == "/" || op == "%";
   if ((op == "*" || divides) && !scalar) return notInteger(node);
+  // Division and remainder of a variable are not linear; only intervals describe them.
   if (divides && !(x.linear && x.factors.empty())) result.linear = false;
   bool fits = apply(op, x.offset, y.offset, result.offset);
   if (!result.linear) {
@@ -319,6 +333,7 @@ absl::StatusOr<Subscript> analyse(const Node& node, const Constants& constants) 
   for (const auto& [variable, factor] : y.factors) {
     fits &= apply(op, result.factors[variable], factor, result.factors[variable]);
   }
+  // i - i has no factor left.
   std::erase_if(result.factors, [](const auto& entry) { return entry.second == 0; });
   if (!fits) return errorAt(node.at, "this arithmetic overflows, or divides by something below 1", node.name);
   return result;

@@ -139,6 +139,7 @@ Tensor softmaxRows(Emitter& e, const Tensor& x, bool guarded, const Tensor* sink
 absl::Status checkAttention(Node& n, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o) {
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && k.shape[0] == q.shape[0] &&
                     k.shape[3] == q.shape[3] && v.shape[0] == k.shape[0] && v.shape[1] == k.shape[1] &&
+                    // Key and value share their length; the value's head size may differ.
                     v.shape[2] == k.shape[2] && k.dtype == q.dtype && q.elements() > 0 && k.elements() > 0 &&
                     v.elements() > 0;
   if (!fits) {
@@ -170,6 +171,7 @@ absl::Status checkExtents(const Node& n, const Tensor& q, const Tensor& k, const
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, q, 0, k, 0, "batches of query and key"));
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 0, v, 0, "batches of key and value"));
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 2, v, 2, "lengths of key and value"));
+  // Keys give the last dimension of the scores, queries all others.
   Tensor scores{.shape = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]}};
   scores.extents = movedExtents(q, {0, -1, 2});
   if (const auto keys = k.extents.find(2); keys != k.extents.end()) scores.extents[3] = keys->second;
@@ -192,6 +194,7 @@ Tensor withoutExtents(Tensor x) {
 }  // namespace
 
 absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, const Tensor& past, const Tensor& now) {
+  // A run may have no past at all.
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, past, 0, now, 0, "batches of the past and of what is new"));
   if (past.shape[2] == 0) return now;
   Tensor whole = joined(e, {past, now}, 2);
@@ -203,6 +206,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
                                        const AttentionOptions& o) {
   TESSERA_RETURN_IF_ERROR(checkAttention(n, query, key, value, o));
   TESSERA_RETURN_IF_ERROR(checkExtents(n, query, key, value, o));
+  // Keys beyond their run-time number get the lowest score, unless the mask already says so.
   const bool counted = key.extents.contains(2) && !o.keys_counted;
   const Tensor q = withoutExtents(query), k = withoutExtents(key);
   // Elements beyond the extent may be NaN or infinite, which a weight of zero does not cancel.
@@ -212,6 +216,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   // Heads that share a key are rows of one product.
   const Shape grouped = {batch, groups, heads / groups * rows, q.shape[3]};
   AttentionResult result;
+  // Scaling the queries is cheaper than scaling the scores, of which there usually are more.
   const Tensor scaled = o.scale == 1 ? q : e.elementwise(q.dtype, {q}, [&](const Scalars& s, ValueRange x) {
     return s.mul(x[0], s.constant(o.scale));
   });
@@ -232,6 +237,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   }
   const v1::DataType precision = o.precision == v1::DATA_TYPE_UNSPECIFIED ? q.dtype : o.precision;
   // With a causal mask alone each query sees at least its own position.
+  // If all keys of a query are masked, the sum of weights is 0 and must not divide.
   const bool guarded = counted || o.change_scores || o.bias || o.keep || o.lengths || o.left || o.right;
   std::optional<Tensor> sink;
   if (o.sink) sink = e.cast(*o.sink, precision);
@@ -249,6 +255,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));
   result.y = e.cast(e.reshape(y, {batch, heads, rows, v.shape[3]}), q.dtype);
   result.y.extents = movedExtents(query, {0, -1, 2, -1});
+  // Intermediate results are outputs as well, with the extents of the scores.
   for (Tensor* step : {&result.scores, &result.capped, &result.masked, &result.weights}) {
     step->extents = result.y.extents;
     if (key.extents.contains(2)) step->extents[3] = key.extents.at(2);
@@ -261,6 +268,7 @@ namespace {
 /// Extends a mask that is shorter than the keys: keys beyond it are masked.
 Tensor maskForKeys(Emitter& e, const Tensor& mask, int64_t keys) {
   if (mask.rank() == 0 || mask.shape.back() == 1 || mask.shape.back() >= keys) return mask;
+  // A mask of one element per row applies to all keys.
   std::vector<int64_t> low(mask.rank(), 0), high(mask.rank(), 0);
   high.back() = keys - mask.shape.back();
   const Scalars s = e.scalars(mask.dtype);

@@ -19,6 +19,7 @@ constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 absl::StatusOr<Tensor> linear(Node& n, Emitter& e, const Tensor& x, const std::string& attribute,
                               const std::vector<double>& values, const std::vector<double>& offsets, int64_t rows) {
   const int64_t features = x.shape[1];
+  // 128 bits: both factors come from a file.
   if (static_cast<__int128>(rows) * features != static_cast<__int128>(values.size())) {
     return differentCounts(n, attribute, values.size(), static_cast<size_t>(rows) * features);
   }
@@ -61,6 +62,7 @@ Results lowerLinearClassifier(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(const PostTransform transform, postTransform(n));
   n.ignore("multi_class");  // describes the training
   const size_t scored = intercepts.size(), classes = labels.values.size();
+  // Two classes may share one score, whose sign decides.
   if (scored != classes && !(scored == 1 && classes == 2)) return differentCounts(n, "intercepts", scored, classes);
   TESSERA_ASSIGN_OR_RETURN(const Tensor scores,
                            linear(n, e, x, "coefficients", coefficients, intercepts, static_cast<int64_t>(scored)));
@@ -87,6 +89,7 @@ absl::StatusOr<Tensor> kernels(Node& n, Emitter& e, const Tensor& x, int64_t vec
   }
   const double gamma = parameters.empty() ? 0 : parameters[0], offset = parameters.empty() ? 0 : parameters[1];
   const double degree = parameters.empty() ? 0 : parameters[2];
+  // All kernels but RBF start from the dot product.
   TESSERA_ASSIGN_OR_RETURN(Tensor dots, linear(n, e, x, "support_vectors", support, {}, vectors));
   if (kernel == "LINEAR") return dots;
   if (kernel == "RBF") {

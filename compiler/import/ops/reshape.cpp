@@ -45,6 +45,7 @@ Results lowerReshape(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   SizeList sizes;
   std::optional<std::vector<int64_t>> wanted;
+  // The shape is an input since version 5, and an attribute before.
   if (n.opset() >= 5 && n.has(1)) {
     TESSERA_ASSIGN_OR_RETURN(sizes, n.sizes(1, "shape"));
     wanted = sizes.most;
@@ -59,6 +60,7 @@ Results lowerReshape(Node& n, Emitter& e) {
   Shape shape = *wanted;
   std::optional<size_t> inferred;
   for (size_t d = 0; d < shape.size(); ++d) {
+    // 0 copies a dimension of the input, unless the node says that it means 0.
     if (shape[d] == 0 && !allow_zero && d < x.shape.size()) shape[d] = x.shape[d];
     if (shape[d] != -1) continue;
     if (inferred) return n.invalid("two dimensions are -1", {.attribute = "shape", .found = shapeText(*wanted)});
@@ -66,6 +68,7 @@ Results lowerReshape(Node& n, Emitter& e) {
     shape[d] = 1;
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
+  // -1 takes what the other dimensions leave.
   if (inferred) {
     const int64_t rest = elementCount(shape);
     shape[*inferred] = rest == 0 ? 0 : x.elements() / rest;
@@ -79,6 +82,7 @@ Results lowerReshape(Node& n, Emitter& e) {
   }
   std::vector<Tensor> results = {e.reshape(x, shape)};
   const auto follows = [&](size_t d) { return d < sizes.follows.size() && sizes.follows[d]; };
+  // The size of each new dimension in a run: computed, copied, or constant; the -1 stays open.
   std::vector<Tensor> extents;
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto dim = static_cast<int64_t>(d);
@@ -103,6 +107,7 @@ Results lowerReshape(Node& n, Emitter& e) {
                                       sizes.most[d], "), and is not one of the dimensions there were"),
                          {.attribute = "shape", .found = shapeText(sizes.most), .accepted = "dimensions of the input"});
   }
+  // The elements do not stay in place at every size: copies them instead.
   if (!kept.ok()) return reshapedByExtents(n, e, x, shape, std::move(extents), kept);
   return results;
 }
@@ -115,6 +120,7 @@ Results lowerFlatten(Node& n, Emitter& e) {
   }
   std::vector<Tensor> results = {e.reshape(x, {elementCount({x.shape.begin(), x.shape.begin() + axis}),
                                                elementCount({x.shape.begin() + axis, x.shape.end()})})};
+  // First tries without a copy.
   const absl::Status kept = reshapeExtents(n, e, results, nullptr);
   if (kept.ok()) return results;
   std::vector<Tensor> outer, inner;

@@ -33,6 +33,7 @@ Tensor repeat(Emitter& e, const Tensor& x, const std::vector<int64_t>& factors) 
   for (int64_t d = 0; d < x.rank(); ++d) {
     split.push_back(x.shape[d]);
     wide.push_back(x.shape[d]);
+    // A dimension that is not repeated needs no additional one.
     if (factors[d] > 1) {
       split.push_back(1);
       wide.push_back(factors[d]);
@@ -50,16 +51,19 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1
   const AffineMap along = AffineMap::get(
       rank, 0, {mlir::getAffineDimExpr(static_cast<unsigned>(axis), e.b.getContext())}, e.b.getContext());
   llvm::SmallVector<Access> operands;
+  // Weights are left out if each result is one element.
   const bool weighted = taps.width() > 1 || taps.outside;
   for (size_t t = 0; t < taps.width(); ++t) {
     operands.push_back({Emitter::wrap(integerConstant(taps.index[t])), along});
     if (weighted) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, taps.weight[t])), along});
   }
+  // What lies outside the input is a constant for each result.
   if (taps.outside) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, *taps.outside)), along});
   Value source = e.value(x);
   llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
   return e.generic(type, shape, operands, e.b.getMultiDimIdentityMap(rank), loops, nullptr,
                    [&](const Scalars& any, ValueRange v) -> Value {
+                     // Reads in the stored type, sums in the computed one.
                      const Scalars s = any.as(type), stored = any.as(x.dtype);
                      llvm::SmallVector<Value> from;
                      for (unsigned d = 0; d < rank; ++d) {
@@ -79,6 +83,7 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1
 /// Resizes by a product with the matrix of all weights: for results of many source elements, a loop sums them.
 Tensor applyMatrix(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps) {
   const int64_t outputs = taps.outputs(), inputs = x.shape[axis];
+  // A matrix with few nonzero entries per row; reading all of it is still faster than a loop over taps.
   std::vector<double> weights(outputs * inputs, 0.0);
   for (size_t t = 0; t < taps.width(); ++t) {
     for (int64_t o = 0; o < outputs; ++o) weights[o * inputs + taps.index[t][o]] += taps.weight[t][o];
@@ -138,6 +143,7 @@ absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
         "unknown policy",
         {.attribute = "keep_aspect_ratio_policy", .found = policy, .accepted = "stretch, not_larger, not_smaller"});
   }
+  // An empty input has no aspect ratio.
   if (kept && plan.sizes.size() == axes.size() && x.elements() > 0)
     keepAspectRatio(n, plan, axes, policy == "not_larger");
   if (!n.hasAttribute("axes")) return absl::OkStatus();
@@ -148,6 +154,7 @@ absl::Status spreadOverAxes(Node& n, ResizePlan& plan) {
                                                               .found = absl::StrCat(given, " values"),
                                                               .accepted = absl::StrCat(axes.size(), " values")});
   }
+  // Axes that are not named keep their size.
   ResizePlan whole{by_size ? x.shape : Shape{}, by_size ? std::vector<double>{} : std::vector<double>(x.rank(), 1)};
   for (size_t i = 0; i < axes.size(); ++i) {
     if (by_size) {
@@ -168,11 +175,13 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   auto count = [&](int input) { return n.has(input) ? n.in(input).elements() : 0; };
   if (n.opset() < 9) {  // Upsample had it as an attribute
     TESSERA_ASSIGN_OR_RETURN(plan.scales, n.reals("scales"));
+    // Sizes take precedence over scales.
   } else if (sizes_input > 0 && count(sizes_input) > 0) {
     TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(sizes_input, "sizes"));
     plan.sizes = sizes.most;
   } else if (count(scales_input) > 0) {
     TESSERA_ASSIGN_OR_RETURN(const ConstantPtr scales, n.constantInput(scales_input, "scales"));
+    // Longer lists are refused below by their length.
     if (scales->elements() <= limits::kRank) plan.scales = scales->reals();
   }
   const bool by_size = !plan.sizes.empty();
@@ -189,6 +198,7 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
     if (by_size && plan.kept_scale > 0 && resized) {
       plan.scales.push_back(plan.kept_scale);
     } else if (by_size) {
+      // The exact ratio of both sizes; with a kept aspect ratio the common factor.
       plan.scales.push_back(static_cast<double>(plan.sizes[d]) / static_cast<double>(std::max<int64_t>(x.shape[d], 1)));
     } else if (!(plan.scales[d] > 0) || plan.scales[d] > INT32_MAX) {
       return n.invalid(absl::StrCat("the scale of dimension ", d, " is ", plan.scales[d]),
@@ -224,6 +234,7 @@ Tensor scaledLength(Emitter& e, const Tensor& length, double scale) {
   constexpr double kMostFactor = 1 << 10;  // products of lengths below 2^14 are exact in single precision; longer
                                            // lengths do not occur
   if (scale >= 1 && scale <= kMostFactor && scale == std::floor(scale))
+    // Whole factors and powers of two are exact in integers.
     return multiplied(e, length, static_cast<int64_t>(scale));
   int exponent = 0;
   if (scale < 1 && scale >= 1 / kMostFactor && std::frexp(scale, &exponent) == 0.5)
@@ -252,11 +263,14 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
     const int64_t a = place - axes.begin();
     const bool sized = place != axes.end(), follows = sized && sizes.follows[a];
     if (!open && !follows) continue;
+    // A common scale depends on all sizes, of which one is open.
     if (sized && plan.kept_scale > 0)
       return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
     const Tensor input = extentOf(n.in(0), dim);
+    // Repeated elements stay in order, so only the extent changes.
     if (open && factors[dim] > 0) {  // unchanged or repeated
       const Tensor repeated = multiplied(e, input, factors[dim]);
+      // Sizes that are given must be exactly the repeated ones.
       if (!sized || (follows && n.sameExtent(repeated.value, n.sizeAt(e, kSizes, a).value))) {
         live.extents[dim] = repeated.value;
         continue;
@@ -277,6 +291,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
       looked.scale = plan.scales[dim];
       looked.output = scaledLength(e, input, looked.scale);
     }
+    // A constant length has no extent.
     if (looked.output.value && !looked.output.constant) live.extents[dim] = looked.output.value;
     live.looked[dim] = std::move(looked);
   }
@@ -334,6 +349,7 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     repeats &= factors.back() > 0;
   }
   TESSERA_ASSIGN_OR_RETURN(LiveDimensions live, liveDimensions(n, e, plan, mode, factors));
+  // Pure repetition reads no coordinates.
   if (repeats && live.looked.empty()) {
     Tensor result = repeat(e, x, factors);
     result.extents = std::move(live.extents);
@@ -343,8 +359,10 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
   // Separable: resizes one dimension after the other.
   for (const int64_t d : orderOfDimensions(n.in(0).shape, plan.sizes, integers && mode.antialias)) {
     if (factors[d] == 1 || live.looked.contains(d)) continue;
+    // Many taps are a product with a matrix, if that is not too large.
     const bool many = taps[d].width() > kWrittenTaps && x.shape[d] * plan.sizes[d] <= kLongestDimension;
     x = many ? applyMatrix(e, e.cast(x, type), d, taps[d]) : applyTaps(e, x, d, taps[d], type);
+    // Pillow rounds after each dimension.
     if (integers && mode.antialias) x = toNearest(e, x, n.in(0).dtype);
   }
   for (const auto& [d, looked] : live.looked) x = applyLive(e, e.cast(x, type), d, plan.sizes[d], mode, looked);

@@ -36,9 +36,11 @@ mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, c
 /// Slices a bounded dimension by constant bounds. Negative bounds count from the extent.
 absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end, int64_t step,
                           SliceRange& range) {
+  // Its first element would be the last one of the run.
   if (step < 1) return refuseExtent(n, 0, dim, "backwards its first elements have no fixed place");
   const int64_t most = n.in(0).shape[dim];
   const Tensor extent = extentOf(n.in(0), dim);
+  // Clamped to the bound: numbers like INT64_MAX mean the end.
   start = std::clamp(start, -most, most);
   end = std::clamp(end, -most, most);
   if (start == 0 && end == most && step == 1) {
@@ -48,6 +50,7 @@ absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start,
   const auto first = [=](const Scalars& s, Value count) {
     return start < 0 ? s.max(s.add(count, s.integer(start)), s.integer(0)) : s.integer(start);
   };
+  // Each value depends on the run-time size, so it is computed in a run.
   const auto counted = [&](llvm::function_ref<Value(const Scalars&, Value)> value) {
     return e.elementwise(v1::DATA_TYPE_I64, {extent}, [&](const Scalars& s, ValueRange v) { return value(s, v[0]); })
         .value;
@@ -57,6 +60,7 @@ absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start,
     Value left = s.max(s.sub(stop, first(s, count)), s.integer(0));
     return step == 1 ? left : s.div(s.add(left, s.integer(step - 1)), s.integer(step));
   });
+  // A negative start counts from the run-time end and is a position known only there.
   if (start < 0) {
     range.starts[dim] = counted(first);
     range.offsets[dim] = 0;
@@ -79,6 +83,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   std::vector<int64_t> starts, ends, axes, steps;
   std::vector<bool> follows;  // ends that vary with a range
+  // Until version 9 the ranges are attributes, since then inputs, which other nodes may compute.
   if (n.opset() < 10 && n.opType() == "Slice") {
     TESSERA_ASSIGN_OR_RETURN(starts, n.integers("starts"));
     TESSERA_ASSIGN_OR_RETURN(ends, n.integers("ends"));
@@ -89,6 +94,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     if (n.numInputs() < 3) return n.invalid("starts and ends are missing", {.attribute = "starts"});
     auto known_starts = n.constantIntegers(1, "starts");
     auto sizes = n.sizes(2, "ends");
+    // If starts or ends depend on data, the whole range is read differently.
     if (!known_starts.ok() || !sizes.ok())
       return readLiveRange(n, e, known_starts.ok() ? sizes.status() : known_starts.status());
     starts = *std::move(known_starts);
@@ -119,13 +125,16 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     auto bound = [&](int64_t at, int64_t low, int64_t high) {
       return std::clamp<int64_t>(at < 0 ? at + dim : at, low, std::max(low, high));
     };
+    // The last possible bound: behind the last element forwards, the last element backwards.
     const int64_t last = step > 0 ? dim : dim - 1;
     const int64_t start = bound(starts[i], 0, last);
     const int64_t end = bound(ends[i], step > 0 ? 0 : -1, last);
+    // Rounds up, so that a last shorter step counts.
     const int64_t size = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
     range.offsets[axes[i]] = start;
     range.sizes[axes[i]] = dim == 0 ? 0 : std::max<int64_t>(size, 0);
     range.strides[axes[i]] = step;
+    // An end that varies with a range: simple slices from a fixed start keep their elements' positions.
     if (i < follows.size() && follows[i]) {
       if (step >= 1 && (step != 1 || starts[i] < 0 || ends[i] < 0)) {
         sliceLive(n, e, axes[i], static_cast<int64_t>(i), step, range);
@@ -148,6 +157,7 @@ Results lowerSlice(Node& n, Emitter& e) {
   TESSERA_ASSIGN_OR_RETURN(SliceRange range, readRange(n, e));
   bool backwards = false, empty = false;
   for (size_t d = 0; d < range.sizes.size(); ++d) {
+    // With one element the step does not matter, and 1 allows a plain slice.
     if (range.sizes[d] <= 1) range.strides[d] = 1;
     empty |= range.sizes[d] == 0;
     backwards |= range.strides[d] < 0;
@@ -158,6 +168,7 @@ Results lowerSlice(Node& n, Emitter& e) {
     result.extents = std::move(range.extents);
     return {{std::move(result)}};
   }
+  // Backward steps and run-time starts are no slices of memory: each element is looked up.
   Value source = e.value(x);
   Tensor result = e.generate(x.dtype, range.sizes, [&](const Scalars& s, ValueRange at) {
     llvm::SmallVector<Value> from;
@@ -232,6 +243,7 @@ Results lowerSplit(Node& n, Emitter& e) {
     sizes.emplace();
     for (int64_t i = 0; i < parts; ++i) sizes->push_back(std::clamp<int64_t>(dim - i * each, 0, each));
   }
+  // 128 bits, as sizes of a file may overflow when added.
   __int128 sum = 0;
   bool valid = static_cast<int64_t>(sizes->size()) == n.numOutputs();
   for (int64_t size : *sizes) {
@@ -256,6 +268,7 @@ Results lowerSplit(Node& n, Emitter& e) {
     }
     offsets[axis] += size;
   }
+  // Parts keep extents of other dimensions; constants have none.
   for (Tensor& result : results) {
     if (result.value) result.extents = x.extents;
   }
@@ -277,8 +290,10 @@ Value reflectedCoordinate(const Scalars& s, Value at, Value dim, const std::stri
   Value zero = indexConstant(s, 0);
   Value last = maximum(arith::SubIOp::create(s.b, s.loc, dim, indexConstant(s, 1)), zero);
   if (mode == "reflect") {
+    // A reflection repeats after twice the last position.
     Value twice = arith::AddIOp::create(s.b, s.loc, last, last);
     if (!near) at = modulo(at, maximum(twice, indexConstant(s, 1)));
+    // The distance from 0, then the distance from the other border.
     Value mirrored = maximum(at, arith::SubIOp::create(s.b, s.loc, zero, at));
     Value beyond = arith::SubIOp::create(s.b, s.loc, twice, mirrored);
     at = minimum(mirrored, beyond);
@@ -383,6 +398,7 @@ Results lowerPad(Node& n, Emitter& e) {
     if (mode == "constant") {
       TESSERA_ASSIGN_OR_RETURN(with, paddingValue(n, e));
     }
+    // Amounts that are not constant may still follow from shapes.
     auto known = n.constantIntegers(1, "pads");
     if (!known.ok() && mode == "constant" && !n.has(3) && n.has(1)) {
       TESSERA_ASSIGN_OR_RETURN(
@@ -397,6 +413,7 @@ Results lowerPad(Node& n, Emitter& e) {
     if (pads.size() != 2 * axes.size()) {
       return n.invalid("pads does not fit axes", {.attribute = "pads", .found = absl::StrCat(pads.size(), " values")});
     }
+    // With axes, only these dimensions are padded.
     std::vector<int64_t> all(2 * x.rank(), 0);
     for (size_t i = 0; i < axes.size(); ++i) {
       all[axes[i]] = pads[i];
@@ -435,6 +452,7 @@ Results lowerPad(Node& n, Emitter& e) {
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   Shape grown = shape;
   for (size_t d = 0; d < shape.size(); ++d) grown[d] -= x.shape[d];
+  // Padding adds a constant to each extent.
   const auto extended = [&](Tensor result) {
     result.extents.clear();
     for (const auto& [dim, extent] : x.extents)
@@ -448,6 +466,7 @@ Results lowerPad(Node& n, Emitter& e) {
       if (high[static_cast<size_t>(dim)] > 0)
         source = masked(e, source, dim, [&](const Scalars& s) { return with.in(e, s); });
     // Negative padding crops: slices first, then only non-negative padding remains, or nothing but padding.
+    // More than the whole dimension is cropped: nothing of x remains.
     for (size_t d = 0; d < shape.size(); ++d)
       if (low[d] <= -x.shape[d] || high[d] <= -x.shape[d])
         return {{e.generate(x.dtype, shape, [&](const Scalars& s, ValueRange) { return with.in(e, s); })}};

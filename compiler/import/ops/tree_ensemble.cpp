@@ -63,11 +63,13 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
   }
 
   using Key = std::pair<int64_t, int64_t>;  // of a node: its tree and its number in the tree
+  // Nodes refer to each other by tree and number, in any order: the first pass finds their places.
   std::map<Key, TreePlace> places;
   std::set<int64_t> known_trees;
   TreeEnsemble ensemble;
   for (size_t i = 0; i < count; ++i) {
     const bool leaf = modes[i] == "LEAF";
+    // Leaves and branches are numbered separately.
     const TreePlace place = {leaf, static_cast<int64_t>(leaf ? ensemble.leaves.size() : ensemble.branches.size())};
     if (!places.emplace(Key(trees[i], nodes[i]), place).second) {
       return n.invalid(absl::StrCat("tree ", trees[i], " has node ", nodes[i], " twice"),
@@ -84,6 +86,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
                                  .split = splits[i],
                                  .missing_is_true = !missing.empty() && missing[i] != 0});
   }
+  // The second pass follows the references.
   for (size_t i = 0, branch = 0; i < count; ++i) {
     if (modes[i] == "LEAF") continue;
     TreeBranch& each = ensemble.branches[branch++];
@@ -115,6 +118,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
            .found = absl::StrCat("node ", of_nodes[i], " of tree ", of_trees[i], ", target ", of_targets[i]),
            .accepted = absl::StrCat("a node that is there, a target below ", targets)});
     }
+    // Weights of branches have no meaning.
     if (place->second.leaf) ensemble.leaves[place->second.index].push_back({of_targets[i], values[i]});
   }
   return ensemble;
@@ -137,6 +141,7 @@ absl::StatusOr<TreeEnsemble> readTrees(Node& n, int64_t targets) {
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr weights, n.tensor("leaf_weights"));
   std::vector<double> members;
   if (n.hasAttribute("membership_values")) {
+    // Lists of members, one behind the other.
     TESSERA_ASSIGN_OR_RETURN(const ConstantPtr values, n.tensor("membership_values"));
     members = values->reals();
   }
@@ -227,6 +232,7 @@ absl::StatusOr<Tensor> scoresOf(Node& n, Emitter& e, const TreeEnsemble& ensembl
                           .found = absl::StrCat(ensemble.leaves.size(), " leaves, ", targets, " targets"),
                           .accepted = absl::StrCat("a product of up to ", kMostWeights)});
   }
+  // Errors here are those of the trees' structure.
   absl::StatusOr<Tensor> scores = scoreTrees(e, x, ensemble, targets, aggregate);
   if (scores.ok()) return scores;
   return n.invalid(std::string(scores.status().message()), {.attribute = "nodes_truenodeids"});
@@ -313,6 +319,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
   const auto classes = static_cast<int64_t>(labels.values.size());
   TESSERA_ASSIGN_OR_RETURN(const PostTransform transform, postTransform(n));
   TESSERA_ASSIGN_OR_RETURN(const TreeEnsemble ensemble, readNumberedTrees(n, "class", classes));
+  // Finds out how the weights vote, because ONNX Runtime distinguishes these cases.
   std::set<int64_t> voted;
   bool negative = false, partial = false;
   for (const auto& leaf : ensemble.leaves) {
@@ -324,6 +331,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
     voted.insert(here.begin(), here.end());
     partial |= static_cast<int64_t>(here.size()) < classes;
   }
+  // Two classes, of which only the first has weights.
   const bool binary = classes == 2 && voted == std::set<int64_t>{0};
   TESSERA_ASSIGN_OR_RETURN(const auto base,
                            baseValues(n, {binary ? size_t{1} : labels.values.size(), labels.values.size()}));
