@@ -174,7 +174,7 @@ class Problem {
   /// t * log DV - sum log(-log(MU / capacity)) - barriers of the bounds; infinite outside the bounds.
   double barrier(const Vector& x, double t) {
     for (size_t i = 0; i < size(); ++i)
-      // Positive only inside the bounds and below the capacity, where the logarithms exist.
+      // Positive only inside the bounds and below the capacity; the logarithms exist only there.
       if (x[i] <= lower(i) || x[i] >= upper(i)) return INFINITY;
     moveTo(x);
     double value = t * std::log(sumAt(volume_, free_));

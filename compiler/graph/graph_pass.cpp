@@ -86,7 +86,7 @@ absl::StatusOr<int> winogradAll(PassState& s) {
   return report.rewritten;
 }
 
-/// The number of those that were taken.
+/// Returns the number of decisions that were taken.
 int addDecisions(PassState& s, std::vector<v1::Decision> decisions) {
   const auto taken = std::ranges::count(decisions, true, &v1::Decision::taken);
   for (v1::Decision& decision : decisions) s.decisions.push_back(std::move(decision));

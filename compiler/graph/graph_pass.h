@@ -17,7 +17,7 @@
 /// checking mode (compiler/verification) name them by this table.
 namespace tessera::compiler {
 
-/// What a pass reads and changes besides the function. Lives as long as one function is rewritten.
+/// State that a pass reads and changes besides the function. Lives as long as one function is rewritten.
 struct PassState {
   mlir::func::FuncOp main;
   const Chip& chip;

@@ -341,7 +341,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
     values.push_back(value);
     types.push_back(type);
   };
-  // Collects what to evaluate: each result, and behind it its extents.
+  // Collects the values to evaluate: each result, followed by its extents.
   for (const Tensor& result : results) {
     if (result.sequence && !knownElements(result)) return std::nullopt;
     if (!result.value) continue;

@@ -160,7 +160,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
   const int64_t count = constant.elements();
   const int64_t need = storedBytes(count, *dtype);
   const TypedField field = typedField(proto, *dtype);
-  // raw_data has precedence over typed fields, of which only one is right for each type.
+  // raw_data has precedence over the typed field of the element type.
   if (proto.has_raw_data()) {
     if (static_cast<int64_t>(proto.raw_data().size()) != need) {
       return wrongLength(proto, constant, "raw_data", absl::StrCat(proto.raw_data().size(), " bytes"),

@@ -265,7 +265,7 @@ std::optional<Series> ExtentSeries::greatest(Value value) {
     return std::nullopt;
   const unsigned first = mlir::isa<arith::SelectOp>(op) ? 1 : 0;
   const bool subtracts = mlir::isa<arith::SubIOp>(op), least = mlir::isa<arith::MinSIOp>(op);
-  // What is subtracted must be exact, as its greatest value would give the least difference.
+  // The subtrahend must be exact, as its greatest value would give the least difference.
   const std::optional<Series> a = greatest(op->getOperand(first));
   const std::optional<Series> b = subtracts ? of(op->getOperand(1)) : greatest(op->getOperand(first + 1));
   if (a && b) {

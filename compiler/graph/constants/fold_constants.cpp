@@ -283,7 +283,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
       if (!known || !isNeeded(result) || (kindOf(op) == OpKind::kView && isKnownAtCompileTime(result))) continue;
       auto type = mlir::cast<RankedTensorType>(result.getType());
       Value replacement;
-      // A scalar stays in the code, where it can be an immediate operand.
+      // A scalar stays in the code and can be an immediate operand.
       if (weights == nullptr || known->elements() <= 1 || isUniform(*known)) {
         builder.setInsertionPoint(op);
         replacement = mlir::arith::ConstantOp::create(builder, op->getLoc(), attributeOf(*known, type));

@@ -124,7 +124,7 @@ std::string clipName(const Function& f) {
 
 /// Returns the name of a known function, or nothing.
 std::string functionName(const Function& f) {
-  // The patterns follow how exporters write each function; what has an unknown operation gets no name.
+  // The patterns follow how exporters write each function; a body with an unknown operation gets no name.
   const bool stepwise = f.count("select") + f.count("max") + f.count("min") > 0;
   if (f.count("erf") == 1 && f.count("add") > 0 && f.rootIs("mul") && f.only({"erf", "add", "mul", "div"}))
     return "gelu";

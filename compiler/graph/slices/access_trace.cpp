@@ -160,7 +160,7 @@ absl::StatusOr<AccessTrace> AccessTrace::of(std::vector<Operation*> ops) {
   AccessTrace trace;
   trace.ops_ = std::move(ops);
   trace.inside_.insert(trace.ops_.begin(), trace.ops_.end());
-  // Backwards: what an operation needs follows from its readers.
+  // Backwards, because the needs of an operation follow from its readers.
   for (Operation* op : llvm::reverse(trace.ops_)) {
     TESSERA_RETURN_IF_ERROR(trace.visit(op));
   }

@@ -216,7 +216,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   // Heads that share a key are rows of one product.
   const Shape grouped = {batch, groups, heads / groups * rows, q.shape[3]};
   AttentionResult result;
-  // Scaling the queries is cheaper than scaling the scores, of which there usually are more.
+  // Scaling the queries is cheaper than scaling the scores, which usually have more elements.
   const Tensor scaled = o.scale == 1 ? q : e.elementwise(q.dtype, {q}, [&](const Scalars& s, ValueRange x) {
     return s.mul(x[0], s.constant(o.scale));
   });

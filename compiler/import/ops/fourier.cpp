@@ -134,7 +134,7 @@ class Stages {
       for (int64_t to = 0; to < bin_parts; ++to) {
         for (int64_t bin = 0; bin < bins; ++bin) {
           for (int64_t a = 0; a < radix; ++a) {
-            // The scale of an inverse transform is in the last matrix, where it costs nothing.
+            // The last matrix includes the scale of an inverse transform, which then costs nothing.
             const std::complex<double> root = rootOf(t_, (a * rest + m) * bin, left_) * (last ? scaleOf(t_) : 1.0);
             for (int64_t part = 0; part < 2; ++part) values.push_back(partOfProduct(root, part, to));
           }

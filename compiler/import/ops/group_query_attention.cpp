@@ -63,7 +63,7 @@ absl::StatusOr<Sizes> readSizes(Node& n, Emitter& e) {
   for (int input : {int{kKey}, int{kValue}}) {
     if (!packed) TESSERA_RETURN_IF_ERROR(n.requireShape(input, {z.batch, z.tokens, z.groups * z.head}, "key"));
   }
-  // The past has slots for earlier tokens, of which each sequence uses its own number.
+  // The past has slots for earlier tokens, and each sequence uses its own number of slots.
   if (n.has(kPastKey)) {
     TESSERA_RETURN_IF_ERROR(n.requireRank(kPastKey, 4, 4));
     z.past = n.in(kPastKey).shape[2];

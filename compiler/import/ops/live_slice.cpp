@@ -44,9 +44,8 @@ bool isSmallIntegers(mlir::Type type) {
                 : type.isIntOrIndex();
 }
 
-/// Evaluates integers at examples of the data-decided values that they depend on: values that are no arithmetic of a
-/// few integers.
-// Walks from the values to what they read, as long as these are a few integers.
+// Evaluates integers at examples of the data-decided values that they depend on: values that are no arithmetic of a few
+// integers. Walks from the values to their operands, as long as these are a few integers.
 std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values) {
   mlir::Block* body = Value(values.front()).getParentBlock();
   llvm::SetVector<Value> reached(values.begin(), values.end());

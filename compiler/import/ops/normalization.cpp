@@ -259,7 +259,7 @@ Results lowerInstanceNormalization(Node& n, Emitter& e) {
   std::iota(dims.begin(), dims.end(), 2);
   Moments m = moments(e, x, dims);
   Shape aligned(x.rank() - 1, 1);
-  // Channels are dimension 1, so scale and bias need as many ones behind them as there are spatial dimensions.
+  // Channels are dimension 1, so the shapes of scale and bias get a trailing 1 for each spatial dimension.
   aligned[0] = x.shape[1];
   Tensor bias = e.reshape(n.in(2), aligned);
   return {{scaled(e, m.centered, inverseDeviation(e, m.variance, epsilon), e.reshape(n.in(1), aligned), &bias)}};

@@ -211,7 +211,7 @@ ConstantPtr windowCounts(const Window& window, const Shape& x, const std::vector
       }
       along.push_back(static_cast<double>(inside));
     }
-    // The counts of a window are the product of those along each dimension.
+    // The count of a window is the product of its counts along each dimension.
     for (double outer : counts) {
       for (double inner : along) next.push_back(outer * inner);
     }

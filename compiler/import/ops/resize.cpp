@@ -57,7 +57,7 @@ Tensor applyTaps(Emitter& e, const Tensor& x, int64_t axis, const Taps& taps, v1
     operands.push_back({Emitter::wrap(integerConstant(taps.index[t])), along});
     if (weighted) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, taps.weight[t])), along});
   }
-  // What lies outside the input is a constant for each result.
+  // Elements outside the input contribute a constant to each result.
   if (taps.outside) operands.push_back({Emitter::wrap(realConstant(type, {taps.outputs()}, *taps.outside)), along});
   Value source = e.value(x);
   llvm::SmallVector<IteratorType> loops(rank, IteratorType::parallel);
@@ -263,7 +263,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
     const int64_t a = place - axes.begin();
     const bool sized = place != axes.end(), follows = sized && sizes.follows[a];
     if (!open && !follows) continue;
-    // A common scale depends on all sizes, of which one is open.
+    // A common scale depends on all sizes, and this one is open.
     if (sized && plan.kept_scale > 0)
       return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
     const Tensor input = extentOf(n.in(0), dim);

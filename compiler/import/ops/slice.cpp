@@ -125,7 +125,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     auto bound = [&](int64_t at, int64_t low, int64_t high) {
       return std::clamp<int64_t>(at < 0 ? at + dim : at, low, std::max(low, high));
     };
-    // The last possible bound: behind the last element forwards, the last element backwards.
+    // The last possible bound: one past the last element forwards, the last element backwards.
     const int64_t last = step > 0 ? dim : dim - 1;
     const int64_t start = bound(starts[i], 0, last);
     const int64_t end = bound(ends[i], step > 0 ? 0 : -1, last);

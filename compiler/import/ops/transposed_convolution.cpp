@@ -133,7 +133,7 @@ absl::StatusOr<Tensor> convolvePhases(Node& n, Emitter& e, const Tensor& x, cons
   int64_t phases = 1;
   Window unit = window;
   unit.strides.assign(rank, 1);
-  // Positions may read before the first or behind the last input element.
+  // Positions may read before the first or after the last input element.
   std::vector<int64_t> start = {0, 0}, read = {batch, x.shape[1]};
   for (size_t d = 0; d < rank; ++d) {
     const Phases& along = divided.emplace_back(phasesOf(window, d));

@@ -331,7 +331,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
     voted.insert(here.begin(), here.end());
     partial |= static_cast<int64_t>(here.size()) < classes;
   }
-  // Two classes, of which only the first has weights.
+  // There are two classes, but only the first has weights.
   const bool binary = classes == 2 && voted == std::set<int64_t>{0};
   TESSERA_ASSIGN_OR_RETURN(const auto base,
                            baseValues(n, {binary ? size_t{1} : labels.values.size(), labels.values.size()}));

@@ -122,7 +122,7 @@ class Tabulator {
   }
 
   absl::Status fill(int64_t slot, const TreePlace& place) {
-    // A leaf is its own child: a walk that arrives early stays there.
+    // A leaf is its own child, so a walk that arrives early stays there.
     if (place.leaf) {
       table_.children[slot] = slot;
       table_.leaves[slot] = place.index;
