@@ -33,7 +33,7 @@ Heap::Slots repeat(OpBuilder& b, Location loc, Value count, Heap::Slots slots, c
 /// Runs `body` if the condition is true.
 template <typename Body>
 Heap::Slots onlyIf(OpBuilder& b, Location loc, Value condition, Heap::Slots slots, const Body& body) {
-  // A loop with at most one iteration, because code generation supports loops but no branches.
+  // A loop with at most one iteration, because imported operations contain loops but no branches.
   Value count = arith::SelectOp::create(b, loc, condition, number(b, loc, 1), number(b, loc, 0));
   return repeat(b, loc, count, slots,
                 [&](OpBuilder& inner, Location at, Value /*step*/, Heap::Slots now) { return body(inner, at, now); });

@@ -123,7 +123,7 @@ Value countGrams(Emitter& e, const Pool& pool, int64_t length, const Tensor& row
         hit = wide.logicalAnd(hit, wide.compare(Relation::kEqual, token, other));
       }
       Value column = arith::IndexCastOp::create(b, loc, b.getIndexType(), e.extract(wide, columns, {point[2]}));
-      // Always adds, 0 or 1: loops of a module have no branches.
+      // Always adds 0 or 1, because imported operations contain no branches.
       Value more =
           real.add(e.extract(real, now[0], {point[0], column}), real.select(hit, real.constant(1), real.constant(0)));
       return {mlir::tensor::InsertOp::create(b, loc, more, now[0], ValueRange{point[0], column})};
