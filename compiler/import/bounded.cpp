@@ -47,11 +47,13 @@ absl::Status refuseExtents(const Node& node, const std::string& why) {
 
 Tensor masked(Emitter& e, const Tensor& x, int64_t dim, llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
   const mlir::Value extent = x.extents.at(dim);
+  // Tells for each position along the dimension whether it is below the extent.
   Tensor counts = e.generate(v1::DATA_TYPE_BOOL, {x.shape[dim]}, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     mlir::Value place = mlir::arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), at[0]);
     return wide.compare(Relation::kLess, place, e.extract(wide, extent, {}));
   });
+  // Broadcasts over the dimensions after it.
   Shape aligned(static_cast<size_t>(x.rank() - dim), 1);
   aligned[0] = x.shape[dim];
   Tensor result = e.elementwise(x.dtype, {x, e.reshape(counts, aligned)},
@@ -124,6 +126,7 @@ absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
       }
     }
   }
+  // Every other input must have 1 there, or the same extent.
   for (const auto& [place, source] : from_last) {
     for (int i = 0; i < n.numInputs(); ++i) {
       const int64_t dim = n.has(i) ? n.in(i).rank() - 1 - place : -1;
@@ -132,6 +135,7 @@ absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
                           absl::StrCat("input ", i, " has ", n.in(i).shape[dim], " there"));
     }
   }
+  // Results get the extents at the same distance from the last dimension.
   for (Tensor& result : results) {
     result.extents.clear();
     for (const auto& [place, source] : from_last) result.extents[result.rank() - 1 - place] = source.second;
@@ -153,6 +157,7 @@ absl::Status batchExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   }
   TESSERA_RETURN_IF_ERROR(n.in(0).sequence ? refuseExtents(n, 0, "no batch") : absl::OkStatus());
   for (Tensor& result : results) {
+    // A result without batch, such as a sum, has no extent.
     const bool has_batch = result.rank() > 0 && n.in(0).rank() > 0 && result.shape[0] == n.in(0).shape[0];
     result.extents = has_batch ? n.in(0).extents : decltype(result.extents){};
   }
@@ -188,6 +193,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
   y.extents.clear();
   for (const auto& [dim, extent] : x.extents) {
     const int64_t bound = x.shape[dim];
+    // Elements before the dimension identify it in both shapes, as reshapes keep their order.
     const int64_t before = elementCount({x.shape.begin(), x.shape.begin() + dim});
     // Finds the result's dimension with the same start: the same number of elements after it, and no dimension of 1
     // before it.
@@ -213,6 +219,7 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
         merged *= x.shape[d];
       }
       setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
+      // The dimension is split: its first part has the extent divided by the others, if that is always whole.
     } else if (bound % size == 0) {
       if (!n.divides(bound / size, extent)) {
         return refuseExtent(n, 0, dim, absl::StrCat("not every size of it can be cut in parts of ", bound / size));

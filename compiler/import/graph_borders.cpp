@@ -41,6 +41,7 @@ constexpr Remedy kRemedies[] = {
 };
 
 const char* remedyFor(const std::string& domain, const std::string& op) {
+  // Remedies of single operators first, then of whole domains.
   if (domain == kMachineLearning && op == "ZipMap") {
     return "export scores as a tensor: options={'zipmap': False} for skl2onnx, zipmap=False for onnxmltools";
   }
@@ -112,6 +113,7 @@ absl::Status GraphImporter::readOpsets() {
 void GraphImporter::visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit,
                                std::set<std::string>& entered) const {
   // Functions are kept in a list, because a chain of calls may be deeper than the stack allows.
+  // Each function is visited once, from the first node that calls it.
   std::vector<std::string> waiting;
   visitWithSubgraphs(node, index, opsets_, visit, waiting);
   while (!waiting.empty()) {
@@ -173,6 +175,7 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
   if (faults.empty()) return absl::OkStatus();
   std::vector<std::string> list;
   for (const v1::Failure& failure : faults) {
+    // A message lists the first few; their number tells the rest.
     if (list.size() == limits::kListedFaults) break;
     list.push_back(absl::StrCat("node '", failure.node(), "': ", failure.found()));
   }
@@ -203,6 +206,7 @@ absl::Status GraphImporter::defineInitializer(const std::string& name, absl::Sta
                                               Scope& scope) {
   TESSERA_RETURN_IF_ERROR(tolerate(checkName(name, "an initializer")));
   TESSERA_RETURN_IF_ERROR(tolerate(constant.status()));
+  // In a check the value is known to exist, but nothing of it.
   Tensor value = constant.ok() ? Emitter::wrap(*std::move(constant)) : Tensor{.unknown = true};
   if (scope.values.emplace(name, std::move(value)).second) return absl::OkStatus();
   return tolerate(fault(v1::Failure::INVALID_MODEL,
@@ -228,6 +232,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
   if (!dtype) return elementTypeFault(tensor.elem_type(), what, info.name());
+  // A shape that the caller gave for this input by name.
   const Shape* bound = givenShape(info.name());
   std::vector<std::string> declared;
   for (const auto& dim : tensor.shape().dim()) {
@@ -250,12 +255,14 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                   .accepted = "static shapes",
                   .fix = bindingHint(inputs, info, dim_params)});
   };
+  // Without any shape in the file, only a given one can help.
   if (!tensor.has_shape()) {
     if (!bound) return unbound("no shape");
     for (int64_t dim : *bound) spec.add_shape(dim);
   }
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const auto& dim = tensor.shape().dim(i);
+    // A number in the file cannot be changed.
     if (dim.has_dim_value()) {
       if (bound && (*bound)[i] != dim.dim_value()) {
         return fault(v1::Failure::INVALID_INPUT,
@@ -266,6 +273,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
     } else if (bound) {
       spec.add_shape((*bound)[i]);
       if (dim.dim_param().empty()) continue;
+      // A given size also binds the dimension's name, for this input and all others.
       auto [known, fresh] = dim_params.emplace(dim.dim_param(), (*bound)[i]);
       if (!fresh && known->second != (*bound)[i]) {
         return fault(v1::Failure::INVALID_INPUT,
@@ -284,6 +292,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
       spec.add_shape(size);
     } else {
       absl::Status problem = unbound(absl::StrCat("the unbound dimension '", declared[i], "' at position ", i));
+      // A check assumes a size and goes on.
       if (!check_) return problem;
       spec.add_shape(check_->assume(info.name(), dim.dim_param(), i, problem));
       if (!dim.dim_param().empty()) dim_params.emplace(dim.dim_param(), spec.shape(i));
@@ -299,6 +308,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const auto& input : graph.input()) {
     TESSERA_RETURN_IF_ERROR(tolerate(checkName(input.name(), "an input")));
+    // In a check, the second declaration is reported and ignored.
     if (!names.insert(input.name()).second) {
       TESSERA_RETURN_IF_ERROR(tolerate(fault(v1::Failure::INVALID_MODEL,
                                              absl::StrCat("input '", printable(input.name()), "' is declared twice"),
@@ -308,6 +318,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     // An initializer that is also listed as an input and is no default (default_inputs.cpp) is a constant.
     if (!scope.values.contains(input.name())) inputs.push_back(&input);
   }
+  // Shapes for names that are no inputs are probably misspelled.
   for (const auto& [name, shape] : options_.input_shapes) {
     if (!names.contains(name)) {
       TESSERA_RETURN_IF_ERROR(
@@ -320,9 +331,11 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
   // Binding a symbolic dimension in one input binds it in all, so inputs with given shapes come first.
   DimensionSizes dim_params = options_.dimensions;
   std::list<onnx::ValueInfoProto> renamed;
+  // Formulas that the caller states may rename dimensions, so they come before the names are collected.
   TESSERA_RETURN_IF_ERROR(tolerate(applyStatedFormulas(dim_params, inputs, renamed)));
   dimensions_ = NamedDimensions(symbolicDimensions(inputs), dim_params);
   TESSERA_RETURN_IF_ERROR(tolerate(checkDimensionNames(dim_params, dimensions_.names())));
+  // Ranges are negative until here; from now on the bound stands for all sizes.
   for (auto& [name, size] : dim_params) size = std::abs(size);
   std::map<const onnx::ValueInfoProto*, v1::TensorSpec> specs;
   const auto passOf = [&](const onnx::ValueInfoProto* input) {
@@ -341,6 +354,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
       if (spec.ok()) specs[input] = *std::move(spec);
     }
   }
+  // Lists all bound names in the report, with the sizes that the inputs have given them.
   for (const std::string& name : dimensions_.names()) {
     if (!dim_params.contains(name)) continue;  // from an input with another problem; only while a model is checked
     v1::DimensionBinding& binding = result_.dimensions.emplace_back();
@@ -357,10 +371,12 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     }
     const v1::TensorSpec& spec = specs[input];
     const Shape shape(spec.shape().begin(), spec.shape().end());
+    // Booleans cross the border as bytes.
     const v1::DataType border = spec.dtype() == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : spec.dtype();
     mlir::Value argument = main_.getBody().front().addArgument(e.type(border, shape),
                                                                mlir::NameLoc::get(e.b.getStringAttr(input->name())));
     result_.inputs.push_back(spec);
+    // A fixed input stays an argument, but its value is a constant inside.
     if (auto fixed = fixed_.find(input->name()); fixed != fixed_.end()) {
       v1::TensorValue& value = result_.fixed_inputs.emplace_back();
       *value.mutable_spec() = spec;
@@ -368,6 +384,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
       scope.values[input->name()] = Emitter::wrap(fixed->second);
       continue;
     }
+    // A default is only recorded: a run may give another value.
     if (auto known = defaults_.find(input->name()); known != defaults_.end()) {
       v1::TensorValue& value = result_.default_inputs.emplace_back();
       *value.mutable_spec() = spec;
@@ -427,6 +444,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
     TESSERA_RETURN_IF_ERROR(checkOutput(output, scope, names));
     const Tensor* tensor = scope.find(output.name());
     const bool is_bool = tensor->dtype == v1::DATA_TYPE_BOOL;
+    // Outputs cross the border like inputs: booleans as bytes.
     values.push_back(e.value(is_bool ? e.cast(*tensor, v1::DATA_TYPE_I8) : *tensor));
     v1::TensorSpec& spec = result_.outputs.emplace_back();
     spec.set_name(output.name());
@@ -438,6 +456,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
       extents.push_back(extent);
     }
   }
+  // The extents are further results, after all outputs.
   values.append(extents);
   mlir::func::ReturnOp::create(e.b, e.loc, values);
 

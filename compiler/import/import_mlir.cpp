@@ -32,6 +32,7 @@ class FirstError {
  public:
   explicit FirstError(mlir::MLIRContext& context)
       : handler_(&context, [this](mlir::Diagnostic& diagnostic) {
+          // Later errors often follow from the first one.
           if (diagnostic.getSeverity() != mlir::DiagnosticSeverity::Error || !text_.empty()) return;
           if (auto at = llvm::dyn_cast<mlir::FileLineColLoc>(diagnostic.getLocation())) {
             text_ = absl::StrCat("line ", at.getLine(), ", column ", at.getColumn(), ": ");
@@ -54,6 +55,7 @@ v1::DataType dtypeOf(mlir::Type type) {
   if (type.isF64()) return v1::DATA_TYPE_F64;
   if (type.isF16()) return v1::DATA_TYPE_F16;
   if (type.isBF16()) return v1::DATA_TYPE_BF16;
+  // MLIR's integers without a sign are read as signed.
   if (type.isInteger(8)) return type.isUnsignedInteger() ? v1::DATA_TYPE_U8 : v1::DATA_TYPE_I8;
   if (type.isInteger(16)) return v1::DATA_TYPE_I16;
   if (type.isInteger(32)) return v1::DATA_TYPE_I32;
@@ -96,6 +98,7 @@ absl::StatusOr<mlir::func::FuncOp> soleFunction(mlir::ModuleOp module) {
     return fault(v1::Failure::INVALID_MODEL, "the module must hold one function with a body",
                  {.found = absl::StrCat(functions.size(), " functions"), .accepted = "one"});
   }
+  // The rest of the compiler expects this name.
   functions[0].setSymName("main");
   functions[0].setPublic();
   return functions[0];
@@ -104,6 +107,7 @@ absl::StatusOr<mlir::func::FuncOp> soleFunction(mlir::ModuleOp module) {
 absl::Status checkOperations(mlir::func::FuncOp main) {
   absl::Status status;
   int64_t count = 0;
+  // Also walks through bodies, where other dialects could hide.
   main.walk([&](mlir::Operation* op) {
     const std::string dialect = op->getName().getDialectNamespace().str();
     const bool known = llvm::is_contained(kDialects, dialect);
@@ -135,6 +139,7 @@ void hoistConstants(mlir::func::FuncOp main, ImportedModel& model) {
   llvm::SmallVector<mlir::arith::ConstantOp> large;
   main.walk([&](mlir::arith::ConstantOp constant) {
     auto dense = llvm::dyn_cast<mlir::DenseElementsAttr>(constant.getValue());
+    // A splat is small as code, whatever its shape.
     if (dense && !dense.isSplat() && dense.getRawData().size() > static_cast<size_t>(limits::kInlineConstantBytes) &&
         dtypeOf(dense.getElementType()) != v1::DATA_TYPE_UNSPECIFIED) {
       large.push_back(constant);
@@ -177,6 +182,7 @@ absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::
       .insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
               mlir::scf::SCFDialect, mlir::tensor::TensorDialect, mlir::tosa::TosaDialect>();
   context.appendDialectRegistry(registry);
+  // All dialects are loaded before parsing, which loads none.
   context.loadAllAvailableDialects();
   if (!options.input_shapes.empty() || !options.dimensions.empty()) {
     return fault(v1::Failure::INVALID_INPUT, "MLIR text has static shapes: there is nothing to bind",
@@ -196,8 +202,10 @@ absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::
     tosa |= llvm::isa<mlir::tosa::TosaDialect>(op->getDialect());
     ++model.nodes;
   });
+  // Lowers TOSA first, so that one check covers every text.
   if (tosa && mlir::failed(lowerTosa(*model.module))) return error.status("the tosa operations cannot be lowered");
   TESSERA_RETURN_IF_ERROR(checkOperations(main));
+  // Names are optional in MLIR; arguments without one are numbered.
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     const std::string name =
         nameOr(main.getArgAttrOfType<mlir::StringAttr>(i, "tessera.input"), absl::StrCat("arg", i));
@@ -210,6 +218,7 @@ absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::
     TESSERA_ASSIGN_OR_RETURN(v1::TensorSpec spec, specOf(main.getResultTypes()[i], name));
     model.outputs.push_back(std::move(spec));
   }
+  // Constants move last: positions of inputs and outputs are known by then.
   hoistConstants(main, model);
   if (mlir::failed(mlir::verify(*model.module))) return error.status("the module is not valid");
   return model;

@@ -21,6 +21,7 @@
 namespace tessera::compiler {
 
 absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& what) {
+  // O_NONBLOCK: opening a pipe would wait for a writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return fault(v1::Failure::INVALID_MODEL,
@@ -34,6 +35,7 @@ absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& w
                  {.accepted = "a regular file"});
   }
   const auto size = static_cast<size_t>(info.st_size);
+  // An empty file cannot be mapped.
   if (size == 0) {
     ::close(fd);
     return MappedFile{};
@@ -73,8 +75,10 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
                   .accepted = absl::StrCat("up to ", limits::kModelBytes, " bytes, protobuf's limit"),
                   .fix = "store the weights as external data"});
   }
+  // Scans the bytes before protobuf parses them: the limits hold before anything is allocated.
   TESSERA_RETURN_IF_ERROR(scanModel(file.bytes));
 
+  // An arena frees a model of millions of messages at once.
   struct Parsed {
     google::protobuf::Arena arena;
     onnx::ModelProto* model = google::protobuf::Arena::CreateMessage<onnx::ModelProto>(&arena);
@@ -92,6 +96,7 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
       for (auto& info : *infos) forgetNegativeSizes(info);
     }
   }
+  // The pointer owns the arena together with the model.
   const onnx::ModelProto* model = parsed->model;
   return std::shared_ptr<const onnx::ModelProto>(std::move(parsed), model);
 }

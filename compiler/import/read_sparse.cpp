@@ -26,6 +26,7 @@ std::optional<std::vector<int64_t>> placesOf(const Constant& indices, const Shap
       if (at < 0 || at >= shape[static_cast<size_t>(d)]) return std::nullopt;
       place = place * shape[static_cast<size_t>(d)] + at;
     }
+    // Ascending places also exclude duplicates.
     if (place < 0 || place >= elements || (!places.empty() && place <= places.back())) return std::nullopt;
     places.push_back(place);
   }
@@ -42,6 +43,7 @@ absl::StatusOr<ConstantPtr> readSparseTensor(const onnx::SparseTensorProto& prot
   TESSERA_ASSIGN_OR_RETURN(const ConstantPtr indices, readTensor(proto.indices(), keep_alive, external));
   const Shape shape(proto.dims().begin(), proto.dims().end());
   TESSERA_RETURN_IF_ERROR(checkShape(shape, values->dtype, label));
+  // The dense form counts against one limit of the whole file: a few bytes may describe gigabytes.
   const int64_t bytes = elementBytes(values->dtype), whole = elementCount(shape) * bytes;
   if (whole > limits::kSparseBytes - dense_bytes) {
     return fault(v1::Failure::LIMIT_EXCEEDED,
@@ -53,6 +55,7 @@ absl::StatusOr<ConstantPtr> readSparseTensor(const onnx::SparseTensorProto& prot
   }
   dense_bytes += whole;
   const auto rank = static_cast<int64_t>(shape.size());
+  // ONNX allows linear positions, or one coordinate per dimension.
   const bool listed = indices->dtype == v1::DATA_TYPE_I64 && values->shape.size() == 1 &&
                       (indices->shape == values->shape || indices->shape == Shape{values->shape[0], rank});
   const auto places = listed ? placesOf(*indices, shape) : std::nullopt;

@@ -125,6 +125,7 @@ Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, c
   const bool linear = mode.interpolation == Interpolation::kLinear;
   const int64_t input = x.shape[axis];
   const Value corners = e.value(region);
+  // The coordinate of each result in the input, computed once and not per element.
   const Tensor places = e.generate(v1::DATA_TYPE_F64, {outputs}, [&](const Scalars& f, ValueRange at) {
     const auto corner = [&](int64_t which) {
       const Value place = mlir::arith::ConstantIndexOp::create(f.b, f.loc, which);
@@ -132,6 +133,7 @@ Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, c
       return given.cast(e.extract(given, corners, {place}), v1::DATA_TYPE_F64);
     };
     const Value from = corner(start), to = corner(end), last = f.constant(static_cast<double>(input - 1));
+    // A single result takes the middle of the region.
     if (outputs == 1) return f.mul(f.mul(f.constant(0.5), f.add(from, to)), last);
     const Value output = f.as(v1::DATA_TYPE_I64).cast(position(f, at[0]), v1::DATA_TYPE_F64);
     const Value way = f.mul(f.mul(output, f.sub(to, from)), last);
@@ -154,6 +156,7 @@ Tensor applyRegion(Emitter& e, const Tensor& x, int64_t axis, int64_t outputs, c
         const Value first = f.cast(below, v1::DATA_TYPE_I64);
         from[axis] = clampedCoordinate(s, first, input);
         Value result = e.extract(s, source, from);
+        // Interpolates between the two neighbours, as long as both have weight: zero times infinity is NaN.
         if (linear) {
           from[axis] = clampedCoordinate(s, whole.add(first, whole.integer(1)), input);
           const Value other = e.extract(s, source, from), weight = f.cast(f.sub(v[0], below), x.dtype);

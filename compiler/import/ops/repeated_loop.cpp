@@ -54,8 +54,10 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
   LoopRequest request{.most = mostIterations(n, inputs.trip_count),
                       .carried = inputs.carried,
                       .stacked_reversed = llvm::SmallVector<bool>(inputs.scans, false)};
+  // Constants need no operand: they are in the bound, or always true.
   if (inputs.trip_count && !inputs.trip_count->constant) request.trip_count = inputs.trip_count;
   if (inputs.condition && !inputs.condition->constant) request.condition = inputs.condition;
+  // Stacked results need a shape, and so a bound of iterations.
   if (request.most < 0 && inputs.scans > 0) {
     const char* message =
         "the number of iterations, which is how many rows its results have, is not known when compiling";
@@ -76,6 +78,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
                        {.attribute = "body", .found = typeName(again.dtype), .accepted = "one bool"});
     }
     LoopYield yield;
+    // A condition that is false at once makes a single iteration, which needs no loop.
     once = isFalse(again);
     if (!again.constant) yield.condition = again;
     const auto carried_end = results.begin() + 1 + static_cast<int64_t>(given.carried.size());
@@ -89,6 +92,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
                         .found = absl::StrCat(results.size()),
                         .accepted = absl::StrCat(1 + given.carried.size() + inputs.scans)});
     }
+    // Nothing could ever end such a loop.
     if (!yield.condition && request.most < 0 && !request.trip_count && !once) {
       return n.unsupported("the loop has no end",
                            {.attribute = "cond", .found = "no end", .accepted = "a condition or a trip count"});
@@ -96,6 +100,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
     return yield;
   };
   TESSERA_ASSIGN_OR_RETURN(LoopResults results, n.loop(e, request, build));
+  // A short loop over constants is unrolled: it may fold to a constant that a shape needs.
   if (once || (results.of_constants && request.most <= kWrittenOutOfConstants)) return std::nullopt;
   return all(std::move(results));
 }
