@@ -219,8 +219,8 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
         merged *= x.shape[d];
       }
       setExtent(y, to, multiplied(e, extentOf(x, dim), size / bound));
-      // The dimension is split: its first part has the extent divided by the others, if that is always whole.
     } else if (bound % size == 0) {
+      // The dimension is split: its first part has the extent divided by the others, if that is always whole.
       if (!n.divides(bound / size, extent)) {
         return refuseExtent(n, 0, dim, absl::StrCat("not every size of it can be cut in parts of ", bound / size));
       }

@@ -237,8 +237,8 @@ std::vector<std::string> withSoftmax(const std::vector<std::string>& names) {
       } else if (name == steps[step] || absl::StartsWith(name, std::string(steps[step]) + " ")) {
         if (step == 0) shape = name.substr(steps[0].size());
         ++step;
-        // Guards do not count as steps.
       } else if (step == 0 || (name != "cmp + select" && name != "copy")) {
+        // Guards do not count as steps.
         break;
       }
     }

@@ -233,8 +233,8 @@ std::optional<Part> RowParts::of(RankedTensorType type, const Rows& rows) const 
     if (rows.stride % inside == 0) {
       part.per = rows.stride / inside;
       if (size % (part.per * rows.count) != 0) continue;
-      // A step of this dimension has several rows: rounds up to whole steps.
     } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
+      // A step of this dimension has several rows: rounds up to whole steps.
       const int64_t whole = inside / rows.stride;  // rows in one step along the dimension
       auto coarse = moved(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
       if (!coarse) continue;

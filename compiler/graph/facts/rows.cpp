@@ -261,8 +261,8 @@ class RowFacts::Finder {
       // An uncut dimension keeps its part.
       if (offset == 0 && step == 1 && size == whole) {
         parts_.addPart(entries, from, static_cast<int64_t>(dim), part);
-        // The first rows of a slice are the rows up to their last one in the source.
       } else if (RowParts::isPrefix(part, size)) {
+        // The first rows of a slice are the rows up to their last one in the source.
         parts_.addMoved(entries, from, static_cast<int64_t>(dim), part,
                         [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
       }

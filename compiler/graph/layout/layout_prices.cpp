@@ -53,15 +53,15 @@ double LayoutPrices::writing(const Product& product, ChannelLayout layout) const
   // A matrix unit reads its native layout only; other layouts compute nearly nothing useful.
   if (cube() > 0) {
     share = isNative(layout) ? 1 : 1.0 / static_cast<double>(cube());
-    // Channels first: vectors go along a line of pixels.
   } else if (layout == kChannelsFirst) {
+    // Channels first: vectors go along a line of pixels.
     const bool windows = product.steps > product.inputs;
     share = (windows              ? prices_.window_planes_share()
              : product.stride > 1 ? prices_.strided_planes_share()
                                   : prices_.planes_share()) *
             vectorShare(product.line);
-    // Channels last: vectors go along the channels, which the last one may not fill.
   } else if (layout == kChannelsLast) {
+    // Channels last: vectors go along the channels, which the last one may not fill.
     share = prices_.innermost_share() * vectorShare(product.outputs);
   } else {
     share = vectorShare(layout.block);

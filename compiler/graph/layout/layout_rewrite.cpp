@@ -114,8 +114,8 @@ bool Splitter::cutFor(AffineMap map, const OperandForm& form) {
     // The loop is entirely within the block.
     if (rest % extent == 0) {
       rest /= extent;
-      // The block ends inside this loop.
     } else if (extent % rest == 0) {
+      // The block ends inside this loop.
       cuts_[loop].push_back(rest);
       rest = 1;
     } else {

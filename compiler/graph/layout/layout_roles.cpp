@@ -192,8 +192,8 @@ void ChannelRoles::visitGeneric(GenericOp op) {
     if (!startsWithBatch(maps[operand])) continue;
     if (auto channels = dimensionsOfAny(maps[operand], loops)) {
       set(value(operand), *channels);
-      // A pure movement may split the channels into other loops (a pixel shuffle).
     } else if (movesDigits(op)) {
+      // A pure movement may split the channels into other loops (a pixel shuffle).
       if (auto shuffled = shuffledChannels(value(operand), maps[operand], loops)) set(value(operand), *shuffled);
     }
   }

@@ -69,8 +69,8 @@ std::vector<int> LoopWriter::writeBuffers(LoopOp loop, const PlannedGraph& body,
           known->second = inArena(own, own.iteration, sizeof(int64_t), scalar(v1::DATA_TYPE_I64));
         } else if (fresh && index <= carried + scanned) {
           known->second = moving(buffer);
-          // Captured values stay where the outer plan has them.
         } else if (fresh) {
+          // Captured values stay where the outer plan has them.
           known->second = buffer_of(loop.captured()[static_cast<unsigned>(index - 1 - carried - scanned)]);
         }
         moved.push_back(known->second);

@@ -56,8 +56,8 @@ Shape shapeOf(GenericOp op) {
         shape.numbers.push_back({&use, number});
         // A mark says that a number stands here, whichever it is.
         hash = llvm::hash_combine(hash, -1);
-        // Values of the body are identified by position.
       } else if (const auto place = places.find(use.get()); place != places.end()) {
+        // Values of the body are identified by position.
         hash = llvm::hash_combine(hash, place->second);
       } else {
         hash = llvm::hash_combine(hash, mlir::hash_value(use.get()));

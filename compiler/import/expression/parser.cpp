@@ -52,8 +52,8 @@ class Parser {
           program.outputs.push_back(std::move(output));
           return absl::OkStatus();
         }));
-        // Everything else is a statement, which begins with the name of its result.
       } else {
+        // Everything else is a statement, which begins with the name of its result.
         if (program.statements.size() == kMaxStatements) {
           return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("more than ", kMaxStatements, " statements"));
         }

@@ -157,8 +157,8 @@ void sliceLive(const Node& n, Emitter& e, int64_t dim, int64_t at, int64_t step,
   if (whole && *whole >= 1 && *whole <= most) {
     range.sizes[dim] = *whole;
     range.extents.erase(dim);
-    // The size is shorter only where the window leaves the tensor; the attribute says so, see isWindow().
   } else if (behind && *behind >= 1 && (*behind + step - 1) / step <= most) {
+    // The size is shorter only where the window leaves the tensor; the attribute says so, see isWindow().
     range.sizes[dim] = (*behind + step - 1) / step;
     range.extents[dim].getDefiningOp()->setAttr(kWindow, mlir::UnitAttr::get(e.b.getContext()));
   }

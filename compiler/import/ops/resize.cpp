@@ -175,8 +175,8 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   auto count = [&](int input) { return n.has(input) ? n.in(input).elements() : 0; };
   if (n.opset() < 9) {  // Upsample had it as an attribute
     TESSERA_ASSIGN_OR_RETURN(plan.scales, n.reals("scales"));
-    // Sizes take precedence over scales.
   } else if (sizes_input > 0 && count(sizes_input) > 0) {
+    // Sizes take precedence over scales.
     TESSERA_ASSIGN_OR_RETURN(const SizeList sizes, n.sizes(sizes_input, "sizes"));
     plan.sizes = sizes.most;
   } else if (count(scales_input) > 0) {

@@ -166,8 +166,8 @@ Results lowerStft(Node& n, Emitter& e) {
   int64_t length = 0;
   if (n.has(3)) {
     TESSERA_ASSIGN_OR_RETURN(length, constantNumber(n, 3, "frame_length", 1));
-    // The window has the length of a frame.
   } else if (windowed && n.in(2).rank() == 1) {
+    // The window has the length of a frame.
     length = n.in(2).shape[0];
   }
   if (windowed && (n.in(2).shape != Shape{length} || n.in(2).dtype != signal.dtype)) {
