@@ -52,6 +52,7 @@ class PhaseCheck {
   PhaseCheck(size_t phase, const ScratchOfPhase& scratch) : phase_(phase), scratch_(scratch) {}
 
   absl::Status nest(const Nest& nest, const TilePlan& plan, const SliceNumbers& slices, const std::string& what) const {
+    // Nothing is accessed; the extents below are assumed to be at least 1.
     if (nest.iterations() == 0) return absl::OkStatus();
     for (auto [s, statement] : llvm::enumerate(nest.statements)) {
       for (auto [i, input] : llvm::enumerate(statement.inputs)) {
@@ -117,6 +118,8 @@ class PhaseCheck {
       for (size_t n = 0; n < copy.nests.size(); ++n) {
         SliceNumbers origins;
         for (auto [at, moved] : llvm::enumerate(copy.moved)) {
+          // A block that does not divide the loop leaves a shorter last one, for which there is a nest of its own:
+          // bit i of the nest's number tells whether loop i of `cut` is in its last block.
           const int64_t whole = nest.extents[moved.loop] / moved.covered * moved.covered;
           const auto* cut = llvm::find(copy.cut, at);
           const bool in_last = cut != copy.cut.end() && (n >> (cut - copy.cut.begin()) & 1);
@@ -140,6 +143,7 @@ absl::Status checkRegion(const Region& region, size_t phase, Places temporaries)
     SliceNumbers slices;
     for (auto [loop, group] : llvm::enumerate(variant.group)) {
       const SliceGroup& range = region.groups[loop][group];
+      // Addresses are linear in the slice number, so the first and the last slice of the group are the extremes.
       slices.emplace_back(range.lo, std::max(range.lo, range.hi - 1));
     }
     for (const RegionStep& step : variant.steps) {
@@ -161,6 +165,7 @@ TouchedBox touchedBox(const Access& access, llvm::ArrayRef<int64_t> extents, llv
   };
   for (auto [loop, extent] : llvm::enumerate(extents)) {
     const int64_t stride = access.strides[loop], between = access.between(static_cast<int>(loop));
+    // An ordinary loop, whose stride does not change at the end of a tile.
     if (between == stride) {
       widen(0, (extent - 1) * stride);
       continue;

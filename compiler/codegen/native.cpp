@@ -46,6 +46,7 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModuleAnalysisManager modules;
   llvm::PassBuilder builder(&machine);
   llvm::TargetLibraryInfoImpl library(module.getTargetTriple());
+  // The object is loaded without any library, so the optimizer must not know one.
   library.disableAllFunctions();
   functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library); });
   builder.registerModuleAnalyses(modules);

@@ -14,6 +14,7 @@ RuntimeStatus ArtifactFile::open(const std::string& path, ArtifactFile* file) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return systemError("open " + path, errno);
   RuntimeStatus status = openFd(fd, file);
+  // A mapping outlives its descriptor.
   close(fd);
   if (!status.ok()) return {status.code(), path + ": " + status.message()};
   return status;
@@ -23,6 +24,7 @@ RuntimeStatus ArtifactFile::openFd(int fd, ArtifactFile* file) {
   struct stat info{};
   if (fstat(fd, &info) != 0) return systemError("fstat of the artifact", errno);
   if (!S_ISREG(info.st_mode)) return runtimeError(TESSERA_IO_ERROR, "the artifact is not a regular file");
+  // mmap refuses a length of 0, with an error that says nothing about the file.
   if (info.st_size == 0) return runtimeError(TESSERA_CORRUPT, "not a valid artifact: the file is empty");
   const size_t size = static_cast<size_t>(info.st_size);
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);

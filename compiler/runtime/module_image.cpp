@@ -20,6 +20,7 @@ namespace {
 
 /// An anonymous file that can be mapped executable, even if vm.memfd_noexec is set.
 int executableMemfd() {
+  // Kernels before 6.3 refuse the unknown flag with EINVAL, and need none.
   const int fd = memfd_create("tessera-code", MFD_CLOEXEC | MFD_EXEC);
   return fd >= 0 || errno != EINVAL ? fd : memfd_create("tessera-code", MFD_CLOEXEC);
 }
@@ -62,6 +63,7 @@ std::vector<ImageSegment> segmentsOf(const link_map& map) {
 
 RuntimeStatus ModuleImage::load(std::span<const uint8_t> code, const Requirements& requirements, uint64_t weights_bytes,
                                 std::unique_ptr<ModuleImage>* image) {
+  // Both checks come before the dynamic linker sees the bytes: it trusts what it loads.
   if (RuntimeStatus status = checkHost(requirements); !status.ok()) return status;
   uint64_t module = 0;
   if (RuntimeStatus status = checkImage(code, &module); !status.ok()) return status;

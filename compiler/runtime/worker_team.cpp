@@ -90,6 +90,7 @@ WorkerTeam::WorkerTeam(int threads)
 WorkerTeam::~WorkerTeam() { stop(); }
 
 void WorkerTeam::stop() {
+  // The release of round_ below publishes it.
   stopping_.store(true, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
@@ -99,6 +100,7 @@ void WorkerTeam::stop() {
 
 void WorkerTeam::run(const Job& job) {
   job_ = job;
+  // Without other threads nothing is shared, and the whole grid is one chunk.
   if (threads_ == 1) {
     for (size_t phase = job.first; phase < job.grids.size(); phase = after(phase)) {
       if (job.grids[phase] > 0) job.work(job.context, phase, 0, 0, job.grids[phase]);
@@ -138,8 +140,11 @@ void WorkerTeam::open(size_t phase) {
     };
     int missing = 0;
     for (int i = 0; i < threads_; ++i) missing += chunks(i);
+    // Before any share opens: a thread that takes a chunk subtracts from it at once.
     missing_.store(missing, std::memory_order_relaxed);
     for (int i = 0; i < threads_; ++i) {
+      // Round, number of chunks and next chunk in one word: a thread that is late for a round cannot take chunks of
+      // the next one.
       const uint64_t word = uint64_t{round} << 16 | static_cast<uint64_t>(chunks(i)) << 8;
       shares_[static_cast<size_t>(i)].word.store(word, std::memory_order_release);
     }
@@ -151,6 +156,7 @@ void WorkerTeam::open(size_t phase) {
 int WorkerTeam::take(int share, uint32_t round) {
   std::atomic<uint64_t>& next = shares_[static_cast<size_t>(share)].word;
   uint64_t word = next.load(std::memory_order_acquire);
+  // A failed exchange has reloaded the word.
   while (word >> 16 == round && (word & kByte) < (word >> 8 & kByte)) {
     if (next.compare_exchange_weak(word, word + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
       return static_cast<int>(word & kByte);
@@ -161,6 +167,7 @@ int WorkerTeam::take(int share, uint32_t round) {
 
 void WorkerTeam::help(int thread, uint32_t round) {
   for (int i = 0; i < threads_; ++i) {
+    // The thread's own share first, then those of the others.
     const int share = (thread + i) % threads_;
     int done = 0;  // added to missing_ once, because all threads write to that cache line
     for (int chunk; (chunk = take(share, round)) >= 0; ++done) {

@@ -167,6 +167,7 @@ std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vecto
   for (const auto& [builtin, how] : candidatesFor(id)) {
     if (!absl::StartsWith(builtin->code().triple(), std::string(hostArchitecture()) + "-")) continue;
     v1::Target target = *builtin;
+    // Only features that this machine has are kept, in the description's order.
     target.mutable_code()->clear_features();
     std::vector<std::string> missing;
     for (const std::string& feature : builtin->code().features()) {
@@ -176,6 +177,8 @@ std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vecto
         missing.push_back(feature);
       }
     }
+    // Code can do without the matrix unit, which an operating system or hypervisor may withhold; any other missing
+    // feature excludes the candidate.
     if (!std::all_of(missing.begin(), missing.end(), isAmx)) continue;
     target.set_summary(builtin->name() + how);
     if (!missing.empty()) absl::StrAppend(target.mutable_summary(), " without ", absl::StrJoin(missing, " "));

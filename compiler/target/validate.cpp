@@ -101,6 +101,7 @@ class Validator : Problems {
         add(at + "capacity_bytes", absl::StrCat("is ", level.capacity_bytes(), ", no more than the inner level's ",
                                                 inner, "; levels are listed innermost first"));
       }
+      // The maximum, since a level beside the inner one may be smaller than it.
       inner = std::max(inner, level.capacity_bytes());
       checkPositive(at + "bandwidth_bytes_per_cycle", level.bandwidth_bytes_per_cycle());
       checkNonNegative(at + "write_bandwidth_bytes_per_cycle", level.write_bandwidth_bytes_per_cycle());
@@ -175,6 +176,7 @@ class Validator : Problems {
       }
       const v1::Intrinsic* described = describedIn(intrinsic.name());
       if (described) validateOverride(at, intrinsic, *described, *this);
+      // An override states only what differs, so it is validated together with what it changes.
       validateIntrinsic(at, described ? completed(*described, intrinsic) : intrinsic, memories(), *this);
     }
   }

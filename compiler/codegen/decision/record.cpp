@@ -19,6 +19,7 @@ v1::Tile tileOf(const RegionVariant& variant) {
   v1::Tile tile;
   tile.set_join(v1::Tile::SHAR);
   auto strip = variant.strips.begin();
+  // Strips are ranges of steps in order, so one walk over the steps meets each of them once.
   for (size_t s = 0; s < variant.steps.size(); ++s) {
     if (strip == variant.strips.end() || s < strip->first) {
       *tile.add_children() = leafOfStep(variant.steps[s]);
@@ -76,6 +77,7 @@ v1::Tile tileOf(const Phase& phase, const Chip& chip) {
     *tile.add_children() = phase.copies.empty() ? leafOf(nest, plan, phase.first + static_cast<int>(n))
                                                 : packLeafOf(nest, plan, phase.copies[n].nest, phase.copies[n].input);
   }
+  // A phase of one nest is written as that nest, without a node around it.
   if (tile.children_size() != 1) return tile;
   v1::Tile only = tile.children(0);
   return only;

@@ -71,6 +71,8 @@ llvm::SmallVector<Value> applyMatrix(mlir::OpBuilder& builder, llvm::ArrayRef<ll
       if (a == 0 && b == 0) continue;
       (a == b ? same : a == -b ? opposite : other) += 1;
     }
+    // Sum and difference cost two additions, and save one in every row with both columns, so they pay from three
+    // rows on.
     if (other > 0 || same == 0 || opposite == 0 || same + opposite < 3) continue;
     const Value first = terms[c], second = terms[c + 1];
     terms[c] = combination.add(first, 1, second);

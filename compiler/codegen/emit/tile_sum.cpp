@@ -96,13 +96,16 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
     iterations_[loop] = nullptr;
     return reduce(level + 1, accumulators);
   }
+  // Before the loop begins, so that the rows arrive while it runs.
   if (plan_.fetch_rows && level + 1 == plan_.reductions.size()) fetch_.rows(plan_.reductions[level - 1]);
+  // Pointers that the loop advances are valid within it only.
   const Values saved = memory_.pointers();
   Value upper = constantI64(full * tile);
   if (begin) {
     upper = arith::SubIOp::create(b_, loc_, upper, begin);
     upper = arith::MinSIOp::create(b_, loc_, upper, constantI64(plan_.block[loop]));
   }
+  // The whole tiles in a loop; the shorter last one follows after it with its own unrolled steps.
   if (full > 0) {
     auto loop_op = mlir::scf::ForOp::create(b_, loc_, constantI64(0), upper, constantI64(tile), accumulators);
     OpBuilder::InsertionGuard guard(b_);
@@ -126,6 +129,7 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
     memory_.restore(saved);
     return result;
   };
+  // If the reduction is cut into blocks, only the last block has the rest.
   if (!begin) return lastSteps();
   Value is_last =
       arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::sge, begin, constantI64(extent - plan_.block[loop]));
@@ -186,6 +190,7 @@ void TileEmitter::emitSteps(Values& accumulators) {
   seconds_ = &seconds;
   step(0, accumulators);
   seconds_ = nullptr;
+  // One check for all vectors of these steps, so that there is only one branch.
   Value holds = product->holdsFor(b_, seconds.getArrayRef());
   // A barrier forces LLVM to load the checked vectors again; it would keep them in registers that the sums need.
   mlir::LLVM::InlineAsmOp::create(

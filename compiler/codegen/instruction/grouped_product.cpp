@@ -43,6 +43,8 @@ Value everySecond(OpBuilder& b, Value groups, bool odd, bool is_signed) {
   auto splat = [&](uint64_t value) -> Value {
     return arith::ConstantOp::create(b, loc, mlir::DenseElementsAttr::get(type, llvm::APInt(16, value)));
   };
+  // The low byte of each pair is masked out if it is unsigned; a signed one is shifted up first, so that the shift
+  // down copies its sign.
   if (!odd && !is_signed) return arith::AndIOp::create(b, loc, pairs, splat(0xff));
   if (!odd) pairs = arith::ShLIOp::create(b, loc, pairs, splat(8));
   if (is_signed) return arith::ShRSIOp::create(b, loc, pairs, splat(8));
@@ -182,6 +184,7 @@ std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& b
   auto fits = [&](const Reading& first, const Reading& second) {
     return holds(first.is_signed, instruction.first_signed) && holds(second.is_signed, instruction.second_signed);
   };
+  // Products commute, so the operands may change places if the instruction takes their signs in the other order.
   const bool swapped = !fits(x, y);
   if (swapped) std::swap(x, y);
   if (!fits(x, y)) return "the instruction takes operands of other signs";

@@ -148,6 +148,7 @@ struct Log10 : mlir::OpRewritePattern<math::Log10Op> {
 struct MaximumOfNumbers : mlir::OpRewritePattern<arith::MaximumFOp> {
   explicit MaximumOfNumbers(mlir::MLIRContext* context) : OpRewritePattern(context, /*benefit=*/2) {}
   mlir::LogicalResult matchAndRewrite(arith::MaximumFOp op, PatternRewriter& rewriter) const override {
+    // A comparison and a selection differ from the maximum for NaN and for zeros of different signs.
     if (!bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::nnan | arith::FastMathFlags::nsz))
       return mlir::failure();
     Value larger = arith::CmpFOp::create(rewriter, op.getLoc(), arith::CmpFPredicate::OGT, op.getLhs(), op.getRhs());
@@ -169,6 +170,8 @@ struct TruncateInTwoSteps : mlir::OpRewritePattern<arith::TruncFOp> {
     const mlir::Type f32 = withElement(from, rewriter.getF32Type()), i32 = withElement(from, rewriter.getI32Type());
     Value x = op.getIn();
     Value single = arith::TruncFOp::create(rewriter, loc, f32, x);
+    // Rounding to odd: an inexact result is cut towards zero, and its last bit is set. The first step has rounded to
+    // nearest, so results that are larger in magnitude than x go back by one.
     Value back = arith::ExtFOp::create(rewriter, loc, from, single);
     Value inexact = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::ONE, back, x);
     Value away =

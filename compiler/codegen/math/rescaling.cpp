@@ -54,6 +54,7 @@ struct ConstantDivision : mlir::OpRewritePattern<arith::DivFOp> {
     // The remainder with the opposite sign, so that the correction of a zero has the sign of the quotient.
     const Real excess = fused(first, by, -x);
     const Real quotient = fused(-excess, reciprocal, first);
+    // For an infinite quotient the remainder is a NaN, which must not reach the result.
     rewriter.replaceOp(op, choose(first.abs() < std::numeric_limits<double>::infinity(), quotient, first).value);
     return mlir::success();
   }
@@ -109,6 +110,7 @@ struct Saturation : mlir::OpRewritePattern<arith::SelectOp> {
     const auto exact = [&](int64_t bound) {
       return element.isF64() || (element.isF32() && static_cast<double>(static_cast<float>(bound)) == bound);
     };
+    // Clamping happens in the real type, so it must hold both bounds.
     if (!exact(*lowest) || !exact(*highest)) return mlir::failure();
 
     const Reals in{rewriter, op.getLoc(), x.getType()};

@@ -10,6 +10,7 @@ Coordinates coordinatesOf(mlir::MemRefType type) {
   int64_t stride = 1;
   for (int dim = static_cast<int>(type.getRank()) - 1; dim >= 0; --dim) {
     const int64_t extent = type.getDimSize(dim);
+    // A dimension of extent 1 would have the same stride as a neighbour, and no loop moves along it.
     if (extent == 1) continue;
     result.extents.insert(result.extents.begin(), extent);
     result.strides.insert(result.strides.begin(), stride);
@@ -41,11 +42,13 @@ llvm::SmallVector<int64_t> partsOf(const Access& access, llvm::ArrayRef<int64_t>
   llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
   for (auto [stride, extent] : llvm::zip_equal(access.strides, extents))
     if (stride > 0 && extent > 1 && coordinateOf(coordinates, stride) == c) walked.emplace_back(stride, extent);
+  // One loop walks the coordinate as it is.
   if (walked.size() < 2) return {};
   llvm::sort(walked);
   llvm::SmallVector<int64_t> parts;
   int64_t stride = coordinates.strides[c];
   for (auto [mine, extent] : walked) {
+    // The loops must follow each other without gap or overlap, as the digits of a number do.
     if (mine != stride) return {};
     parts.push_back(mine);
     stride *= extent;
@@ -74,6 +77,7 @@ void splitCoordinate(Coordinates& coordinates, int c, llvm::SmallVector<int64_t>
   llvm::sort(parts);
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
   for (size_t i = 1; i < parts.size(); ++i)
+    // Two accesses may split the coordinate in ways that do not nest.
     if (parts[i] % parts[i - 1] != 0) return;
   const int dim = coordinates.dims[c];
   auto erase = [c](auto& values) { values.erase(values.begin() + c); };
@@ -117,6 +121,7 @@ std::optional<Walks> walksOf(const Access& access, llvm::ArrayRef<int64_t> exten
   for (auto [walk, extent] : llvm::zip_equal(walks, coordinates.extents)) {
     int64_t last = walk.start;
     for (auto [loop, coefficient] : walk.loops) last += coefficient * (extents[loop] - 1);
+    // A loop that leaves its coordinate carries into the next one, which separate walks cannot express.
     if (last >= extent) return std::nullopt;
   }
   return walks;
@@ -147,6 +152,8 @@ llvm::DenseMap<mlir::Value, Coordinates> commonCoordinates(std::vector<Nest>& ne
     }
   }
   for (Nest& nest : nests)
+    // Splitting changes the loop numbers, and a part may need another split, so the search starts again after each
+    // one.
     for (bool changed = true; changed;) {
       changed = false;
       for (int loop = 0; loop < nest.loops() && !changed; ++loop) {

@@ -48,6 +48,7 @@ Use useOf(const Nest& nest, mlir::Value root, const Coordinates& coordinates) {
     for (const Operand& input : statement.inputs) {
       if (!touchesInput(input) || input.access.root != root) continue;
       const Box box = boxOf(walked(input.access), nest.extents);
+      // Two reads of different boxes would need a union, which one box cannot state.
       use.clear &= use.read.empty() || use.read == box;
       use.read = box;
     }
@@ -58,6 +59,7 @@ Use useOf(const Nest& nest, mlir::Value root, const Coordinates& coordinates) {
       use.clear &= use.written.empty() && isFilled(walks) && !reads;
       use.written = boxOf(walks, nest.extents);
     }
+    // A body that loads by itself may read any element.
     statement.op->walk([&](mlir::memref::LoadOp load) { use.clear &= rootOf(load.getMemRef()) != root; });
   }
   return use;
@@ -74,6 +76,8 @@ int writerBefore(const std::vector<Use>& uses, int over) {
       reads.push_back(&use.read);
       continue;
     }
+    // Every later read must find its value in what this nest writes, so that none of them needs the buffer's older
+    // contents.
     const bool whole = use.onlyWrites() && !reads.empty() && within(use.written, uses[over].written) &&
                        llvm::all_of(reads, [&](const Box* read) { return within(*read, use.written); });
     return whole ? n : -1;
@@ -117,6 +121,7 @@ void writeConstantsInPlace(SlicedNests& nests) {
     if (!from) continue;
     const mlir::Value to = nests.nests[n].statements[0].outputs[0].access.root;
     const Coordinates &mine = nests.coordinates.at(to), &its = nests.coordinates.at(from);
+    // The copied nest keeps its accesses, so both buffers need the same layout.
     if (mine.extents != its.extents || mine.strides != its.strides) continue;
     size_t writer = n;
     bool over = false;  // a later nest writes the buffer
@@ -125,6 +130,8 @@ void writeConstantsInPlace(SlicedNests& nests) {
       if (other < n) writer = other;
       over |= other > n;
     }
+    // The copy is worth replacing only if the original is written over later, and safe only if its writer depends on
+    // nothing.
     if (!over || writer == n || !readsNothing(nests.nests[writer])) continue;
     const Use made = useOf(nests.nests[writer], from, its), copied = useOf(nests.nests[n], from, its);
     if (!made.onlyWrites() || made.written != copied.read) continue;
@@ -149,6 +156,7 @@ void separateRoles(mlir::OpBuilder& builder, SlicedNests& nests) {
     const Coordinates coordinates = nests.coordinates.at(root);
     std::vector<Use> uses;
     for (const Nest& nest : nests.nests) uses.push_back(useOf(nest, root, coordinates));
+    // Backwards, so that each role is split off before the search for the one in front of it.
     for (int over = static_cast<int>(uses.size()) - 1; over > 0; --over) {
       const int writer = uses[over].onlyWrites() ? writerBefore(uses, over) : -1;
       if (writer < 0) continue;

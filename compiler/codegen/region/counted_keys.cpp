@@ -40,6 +40,8 @@ int keyLoop(const Nest& nest, const TilePlan& plan, const SoftmaxScores& softmax
   if (plan.block[key] > 0 || plan.transposed >= 0) return -1;
   for (const Statement& statement : nest.statements)
     for (auto [o, output] : llvm::enumerate(statement.outputs))
+      // Keys beyond the counted ones are not computed, so a result that later steps read for every key must not
+      // depend on them.
       if (touchesOutput(statement, o) && output.access.between(key) != 0 &&
           !llvm::is_contained(accesses, &output.access))
         return -1;
@@ -70,6 +72,7 @@ const Access* conditionsOf(const Nest& nest, const SoftmaxScores& softmax, int k
       const Access* access = conditionOf(nest, statement, select.getCondition());
       if (!access || access->strides[key] == 0) return nullptr;
       for (int loop = 0; loop < nest.loops(); ++loop)
+        // One count holds for the whole slice, so the conditions must not depend on the row.
         if (loop != key && access->strides[loop] != 0) return nullptr;
       return access;
     }
@@ -84,6 +87,7 @@ std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const Softm
   int64_t writers = 0;
   for (auto [s, step] : llvm::enumerate(variant.steps)) {
     if (accessesOf(step.nest, softmax).empty()) continue;
+    // From here on the step handles scores, so it must walk the same keys as the others.
     const int key = keyLoop(step.nest, step.plan, softmax);
     if (key < 0 || step.last) return std::nullopt;
     const int64_t keys = step.nest.extents[key];

@@ -25,7 +25,10 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
       parts.push_back(c);
       extent *= coordinates.extents[c];
     }
+  // One block holds the whole dimension, so there is no loop.
   if (tile >= extent) return absl::OkStatus();
+  // From the slowest coordinate inwards: a block larger than all faster coordinates together is cut from this one;
+  // otherwise this coordinate is stepped one by one and the block is cut from the faster ones.
   int64_t below = extent;
   for (int c : parts) {
     below /= coordinates.extents[c];
@@ -85,6 +88,8 @@ absl::Status followInTime(const Coordinates& coordinates, const std::string& nam
         absl::StrCat(name, " is read as several dimensions, or has one point: no slices follow each other"), name,
         "a dimension that all operations read as one");
   const int64_t extent = coordinates.extents[c];
+  // The loop over parts was added for the first mention of the dimension; the slice loop that is added below
+  // replaces it, since it holds both numbers.
   if (part < extent) loops.pop_back();
   const int64_t slices = tile < 1 || tile >= extent ? 0 : slicesOfPart(extent, part, tile);
   if (slices == 0)
@@ -140,6 +145,7 @@ absl::Status followMask(SlicedNests& nests, int64_t piece, const FollowedRegion&
   };
   if (!nests.mask) return fault("no loop over keys: no softmax that is rewritten has a mask that compares positions");
   KeyMask& mask = *nests.mask;
+  // With a running softmax the loop over blocks is the loop over keys.
   if (mask.blocks && piece != mask.piece) return fault(absl::StrCat(mask.piece, ", the blocks of the sum"));
   mask.piece = piece;
   return absl::OkStatus();
@@ -163,6 +169,7 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
   for (auto [name, tile] : llvm::zip_equal(chain.order(), chain.tile())) {
     const std::string accepted = absl::StrCat("d0 to d", rank - 1, ", and r0 last, each once, or the last one twice");
     int dim = 0;
+    // The loop over blocks of the reduction is inside of all others.
     if (blocks > 0) return refuseChain("r0 is not the last name", name, accepted);
     if (seen.size() + 1 == static_cast<size_t>(chain.order_size()) && !seen.empty() && seen.back() == name &&
         name != "r0") {
@@ -185,6 +192,7 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
   }
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
+  // One block for all of the sum is the same as whole rows, without the running maximum.
   TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks >= lastReduction(nests) ? 0 : blocks));
   if (running) loops.push_back(std::move(*running));
   return cutIntoSlices(func, list, nests, std::move(loops), chip);
@@ -207,6 +215,7 @@ absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& 
     const bool pieces = name == words::kKeys, reduction = name == words::kBlocks || pieces;
     if (keys > 0 || (blocks > 0 && !pieces))
       return fault("the loops over blocks of the sum, then over pieces of keys are the last", name, "");
+    // Only the last loop may run in time: its slices follow each other directly, which keeping halos requires.
     const bool in_time = !reduction && loop.unit().empty() && &loop == &*tile.loops().rbegin();
     if (loop.unit() != (reduction || in_time ? "" : words::kCore))
       return fault(
@@ -263,6 +272,7 @@ SlicedNests flattenPhases(const PhaseList& list) {
       for (const Operand& output : statement.outputs)
         if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(output.access.root))
           if (!llvm::is_contained(results, argument)) results.push_back(argument);
+  // In the order of the function's arguments, so that the first result does not depend on the order of the nests.
   llvm::sort(results, [](auto a, auto b) { return a.getArgNumber() < b.getArgNumber(); });
   if (!results.empty()) all.result = results[0];
   for (size_t r = 1; r < results.size(); ++r) all.other_results.push_back(results[r]);
@@ -283,6 +293,8 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
                            absl::StrCat(nests.mask->piece), "smaller ones, or no loop over keys");
     return region;
   }
+  // Without a tree, a coarser mask or none is tried until the region forms. If none does, the first reason is
+  // reported, as it concerns the region that was wanted.
   absl::Status first = region.status();
   while (nests.mask && !(region.ok() && region->key_piece > 0)) {
     KeyMask& mask = *nests.mask;
@@ -299,15 +311,19 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
 
 absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
                            llvm::SmallVector<SliceLoop> loops, const Chip& chip, const FollowedRegion* followed) {
+  // A region needs a loop; without any cut it is one slice, which coordinate -1 stands for.
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
+  // Slices that follow each other keep values from the slice before, which a buffer that is used again for another
+  // value would overwrite.
   if (loops.back().part > 1) separateRoles(builder, nests);
   std::vector<PackBefore> before;
   TESSERA_ASSIGN_OR_RETURN(auto region, formMaskedRegion(builder, nests, loops, chip, before, followed));
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {
       const std::string name = nameOf(nests.coordinates.at(nests.result), loop.coordinate);
+      // Recorded as the tree states it: first the loop over parts, then the loop in time within a part.
       if (loop.part == 1 || region.parts() > 1) region.cuts.push_back({name, loop.part * loop.tile});
       if (loop.part > 1) region.cuts.push_back({name, loop.tile, /*in_time=*/true});
     } else if (!loop.reductions.empty()) {

@@ -26,11 +26,13 @@ bool partsWork(const SlicedNests& nests, const RegionGeometry& geometry, int64_t
     for (int loop = 0; loop < nests.nests[n].loops(); ++loop) {
       if (geometry.cutBy(n, loop) != 0) continue;
       int64_t sum = 0;
+      // If the slices' iterations add up to the extent, they do not overlap.
       for (int g = 0; g < static_cast<int>(geometry.groups(0).size()); ++g)
         sum += geometry.loop(n, loop, {g}).size * geometry.groups(0)[g].size();
       if (sum != nests.nests[n].extents[loop]) return false;
       cut = true;
     }
+    // A nest that is not cut is repeated in every slice, which only a small one may be.
     if (!cut && nests.nests[n].iterations() * 64 > most) return false;
   }
   return true;
@@ -72,6 +74,7 @@ class SliceSize {
 
  private:
   void add(const Access& access) {
+    // A buffer counts once, however many nests use it.
     if (llvm::is_contained(buffers_, access.root)) return;
     buffers_.push_back(access.root);
     const auto type = llvm::cast<mlir::MemRefType>(access.root.getType());
@@ -129,6 +132,8 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   llvm::SmallVector<Shared> shared;
   for (int c = 0; c < coordinates.size(); ++c) {
     const int64_t extent = coordinates.extents[c];
+    // Whether a coordinate can be cut is found out with a trial cut into up to 32 slices; the final sizes follow
+    // below.
     const auto geometry = RegionGeometry::infer(nests, SliceLoop{c, ceilDiv(extent, 32)});
     if (!geometry.ok() || !partsWork(nests, *geometry, most)) continue;
     Shared& cut = shared.emplace_back(Shared{c, extent, extent, coordinates.strides[c] == 1, {}});
@@ -144,6 +149,7 @@ bool formRowRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip) {
   llvm::SmallVector<SliceLoop> loops;
   for (const Shared& cut : shared)
     if (cut.tile < cut.extent) loops.push_back({cut.coordinate, cut.tile});
+  // Nobody has asked for this region, so a refusal is no error: the phases stay as they are.
   return cutIntoSlices(func, list, nests, loops, chip).ok();
 }
 
