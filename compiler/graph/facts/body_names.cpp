@@ -238,7 +238,7 @@ std::vector<std::string> withSoftmax(const std::vector<std::string>& names) {
         if (step == 0) shape = name.substr(steps[0].size());
         ++step;
       } else if (step == 0 || (name != "cmp + select" && name != "copy")) {
-        // Guards do not count as steps.
+        // Anything but a guard between the steps ends the match.
         break;
       }
     }
