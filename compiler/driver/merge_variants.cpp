@@ -76,23 +76,23 @@ int64_t WeightSection::place(Weight weight) {
 absl::Status VariantMerger::check(const v1::Plan& plan, const std::string& bindings) const {
   // All variants must look alike to a caller: only shapes may differ.
   if (!sameTensors(plan_.inputs(), plan.inputs()) || !sameTensors(plan_.outputs(), plan.outputs())) {
-    return invalid(
-        absl::StrCat("the variant for ", bindings, " has other inputs or outputs than that for ", bindings_.front()),
-        "another number, name or element type", "the same in each variant");
+    return invalid(absl::StrCat("the inputs or outputs of the variant for ", bindings,
+                                " differ from those of the variant for ", bindings_.front()),
+                   "another number, name or element type", "the same in each variant");
   }
   // Happens, for instance, if a branch of one variant only fits its sizes.
   if (!sameValues(plan_.fixed_inputs(), plan.fixed_inputs()) ||
       !sameValues(plan_.default_inputs(), plan.default_inputs())) {
-    return invalid(absl::StrCat("the variant for ", bindings, " works for other values of inputs than that for ",
+    return invalid(absl::StrCat("the variant for ", bindings, " needs other input values than the variant for ",
                                 bindings_.front()),
                    absl::StrCat(valuesText(plan), " and ", valuesText(plan_)),
-                   "the same in each variant: compile those apart that differ");
+                   "the same in each variant: compile variants that differ separately");
   }
   // Input shapes select the variant in a run, so two variants must not share them.
   for (size_t i = 0; i < bindings_.size(); ++i) {
     if (sameShapes(i == 0 ? plan_ : plan_.variants(static_cast<int>(i) - 1), plan)) {
       return invalid("two variants have the same input shapes", absl::StrCat(bindings_[i], " and ", bindings),
-                     "different shapes: they choose the variant that runs");
+                     "different shapes, because they select the variant that runs");
     }
   }
   return absl::OkStatus();

@@ -80,7 +80,7 @@ Body bodyOf(mlir::linalg::LinalgOp op) {
     }
     return found;
   }
-  return {.form = {}, .factors = {}, .obstacle = "sums what is no product of elements"};
+  return {.form = {}, .factors = {}, .obstacle = "sums terms that are not products of elements"};
 }
 
 /// Returns one subscript as text; nothing if it is not affine (a quotient or remainder).

@@ -70,7 +70,7 @@ TEST(ModelOperators, ObstaclesSayWhatTheyAre) {
   EXPECT_EQ(row("linalg.yield %x : f32"), "moves or converts elements");
   EXPECT_EQ(row("%y = arith.subf %s, %x : f32 linalg.yield %y : f32"), "sums nothing");
   EXPECT_EQ(row("%d = arith.subf %x, %x : f32 %y = arith.addf %s, %d : f32 linalg.yield %y : f32"),
-            "sums what is no product of elements");
+            "sums terms that are not products of elements");
 }
 
 }  // namespace

@@ -131,8 +131,8 @@ absl::Status Schedules::finish(v1::GraphReport& report) const {
     if (known != known_.end()) continue;
     return fault(absl::StrCat("pinned workload ", hash, ": the model has no such workload for this target and shapes"),
                  hash,
-                 "remove it; `tessera explain MODEL --plan-out FILE` writes those that there are. Another choice of "
-                 "layout, algorithm or fusion makes other workloads");
+                 "remove it; `tessera explain MODEL --plan-out FILE` writes the existing ones. Another choice of "
+                 "layout, algorithm or fusion leads to other workloads");
   }
   return absl::OkStatus();
 }

@@ -80,7 +80,7 @@ absl::Status GraphChoices::finish() {
     std::vector<std::string> places;
     for (const v1::Choice& made : made_)
       if (made.kind() == key.first && places.size() < kShown) places.push_back(absl::StrCat("\"", made.place(), "\""));
-    return fault(key.first, key.second, "nothing of this kind is decided at such a place", choice,
+    return fault(key.first, key.second, "the model has no choice of this kind at this place", choice,
                  places.empty() ? "no choice of this kind: the model has none"
                                 : absl::StrCat("places such as ", absl::StrJoin(places, ", ")));
   }

@@ -26,8 +26,8 @@ absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::s
        .fix = absl::StrCat(
            "end the model before this node, or make the number of elements constant", inputs.empty() ? "" : ", as ",
            inputs, inputs.empty() ? "" : " when compiling does",
-           "; of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8), or say what it follows from where it "
-           "does (--dim 'total=past + 1')")});
+           "; instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8), or its formula if it has one "
+           "(--dim 'total=past + 1')")});
 }
 
 absl::Status refuseExtents(const Node& node, int input, const std::string& why) {

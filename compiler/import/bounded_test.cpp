@@ -213,10 +213,11 @@ TEST_F(Bounded, ANameThatContradictsIsRefused) {
     const v1::Failure failure = failureOf(model.status());
     return absl::StrCat(failure.message(), "; ", failure.found(), "; ", failure.accepted(), "; ", failure.fix());
   };
-  EXPECT_THAT(message("2*N + 2", {{"N", -3}, {"2*N + 2", -16}}),
-              HasSubstr("'2*N + 2' is given a size, and follows from others; up to 16; up to 8; leave it out"));
-  EXPECT_THAT(message("2*N + 2", {{"N", -3}, {"2*N + 2", 7}}), HasSubstr("follows from others; 7; up to 8"));
-  EXPECT_THAT(message("2*N + 2", {{"N", 3}, {"2*N + 2", -8}}), HasSubstr("follows from others; up to 8; 8"));
+  EXPECT_THAT(
+      message("2*N + 2", {{"N", -3}, {"2*N + 2", -16}}),
+      HasSubstr("'2*N + 2' is given a size, but it is derived from other dimensions; up to 16; up to 8; leave it out"));
+  EXPECT_THAT(message("2*N + 2", {{"N", -3}, {"2*N + 2", 7}}), HasSubstr("derived from other dimensions; 7; up to 8"));
+  EXPECT_THAT(message("2*N + 2", {{"N", 3}, {"2*N + 2", -8}}), HasSubstr("derived from other dimensions; up to 8; 8"));
   EXPECT_THAT(message("N - 1", {{"N", -1}}),
               HasSubstr("'N - 1' has no size for N=1; 0; sizes for which it is 1 or more"));
   EXPECT_THAT(message("N/2", {{"N", 3}}), HasSubstr("'N/2' has no size for N=3"));

@@ -87,7 +87,7 @@ absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const 
                 .found = onnxTypeName(onnx_type),
                 .accepted = "floating point of 4 to 64 bits, integers of 2 to 64 bits, bool",
                 .fix = onnx_type == onnx::TensorProto::STRING
-                           ? "turn text into numbers in front of the model, and cut that part off the model"
+                           ? "convert text to numbers before the model, and remove that part from the model"
                            : ""});
 }
 

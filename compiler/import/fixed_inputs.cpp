@@ -66,7 +66,7 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
   Shape shape(spec.shape().begin(), spec.shape().end());
   TESSERA_RETURN_IF_ERROR(checkShape(shape, spec.dtype(), what));
   if (elementCount(shape) * elementBytes(spec.dtype()) != bytes) {
-    return invalid("has another length than its shape says", absl::StrCat(bytes, " bytes"),
+    return invalid("has a length that does not match its shape", absl::StrCat(bytes, " bytes"),
                    absl::StrCat(elementCount(shape) * elementBytes(spec.dtype()), " bytes for ", shapeText(shape)));
   }
   if (spec.dtype() == v1::DATA_TYPE_BOOL &&

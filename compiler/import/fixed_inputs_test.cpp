@@ -81,7 +81,7 @@ TEST_F(FixedInputs, BitsOfBfloat16ComeAsIntegers) {
 }
 
 TEST_F(FixedInputs, WithoutThemTheErrorNamesWhatToFix) {
-  EXPECT_EQ(failure(reshape(), {}).fix(), "give its value when compiling: --fix shape=...");
+  EXPECT_EQ(failure(reshape(), {}).fix(), "fix its value for compilation: --fix shape=...");
   // Through arithmetic as well; weights and shapes are not named.
   ModelBuilder b;
   b.input("x", {1, 3}).input("rows", {1}, kI64).input("columns", {1}, kI64).output("y");
@@ -90,8 +90,8 @@ TEST_F(FixedInputs, WithoutThemTheErrorNamesWhatToFix) {
   b.node("Concat", {"count", "columns"}, {"shape"});
   setAttribute(*b.graph().mutable_node(2), "axis", int64_t{0});
   b.node("Expand", {"x", "shape"}, {"y"});
-  EXPECT_EQ(failure(b, {}).fix(), "give its value when compiling: --fix columns=... --fix rows=...");
-  EXPECT_EQ(failure(b, {integers("columns", {3})}).fix(), "give its value when compiling: --fix rows=...");
+  EXPECT_EQ(failure(b, {}).fix(), "fix its value for compilation: --fix columns=... --fix rows=...");
+  EXPECT_EQ(failure(b, {integers("columns", {3})}).fix(), "fix its value for compilation: --fix rows=...");
   auto model = import(b, {integers("columns", {3}), integers("rows", {4})});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(model->outputs[0].shape(), ElementsAre(12, 3));
@@ -143,7 +143,7 @@ TEST_F(FixedInputs, WhatDoesNotFitIsRefusedByName) {
       {v1::Failure::INVALID_INPUT, "no input of the model", integers("sharpe", {1, 2})},
       {v1::Failure::INVALID_INPUT, "is f64, the model's input is i64", floats},
       {v1::Failure::INVALID_INPUT, "differs from the model's in dimension 0", integers("shape", {1, 2, 3})},
-      {v1::Failure::INVALID_INPUT, "another length", torn},
+      {v1::Failure::INVALID_INPUT, "length that does not match", torn},
       {v1::Failure::LIMIT_EXCEEDED, "too large", blob},
       {v1::Failure::LIMIT_EXCEEDED, "too large", integers("shape", std::vector<int64_t>(8193, 1))},
   };

@@ -29,14 +29,14 @@ constexpr Signature kSignatures[] = {
     {0, "\x80\x05\x95"sv, {"a Python pickle", kExportTorch}},
     {0, "\x89HDF\r\n\x1a\n"sv, {"an HDF5 file, as Keras writes", "convert it with tf2onnx"}},
     {4, "TFL3"sv, {"a TensorFlow Lite model", "convert it with tf2onnx --tflite"}},
-    {4, "ORTM"sv, {"a model in ONNX Runtime's own format (.ort)", "send the .onnx file that it was made of"}},
+    {4, "ORTM"sv, {"a model in ONNX Runtime's own format (.ort)", "send the .onnx file that it was converted from"}},
     {0, "GGUF"sv, {"a GGUF file of weights", "export the model as ONNX, with the program that has its graph"}},
     {8, "{\""sv, {"a safetensors file of weights", "export the model as ONNX, with the program that has its graph"}},
     {0,
      "version https://git-lfs"sv,
      {"a pointer of Git LFS instead of the model", "fetch the file itself: git lfs pull"}},
-    {0, "<!DOCTYPE"sv, {"a web page instead of the model", "look at it: what the download said is in it"}},
-    {0, "<html"sv, {"a web page instead of the model", "look at it: what the download said is in it"}},
+    {0, "<!DOCTYPE"sv, {"a web page instead of the model", "open it: it contains the server's answer to the download"}},
+    {0, "<html"sv, {"a web page instead of the model", "open it: it contains the server's answer to the download"}},
 };
 
 }  // namespace

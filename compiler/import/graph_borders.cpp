@@ -31,9 +31,9 @@ struct Remedy {
 };
 constexpr Remedy kRemedies[] = {
     {kMachineLearning,
-     "keep strings and maps out of the model: train on numbers, encode words in front of the artifact; or convert the "
+     "keep strings and maps out of the model: train on numbers, encode words before the artifact; or convert the "
      "estimator to tensor operations before export, as hummingbird-ml does"},
-    {"ai.onnx.contrib", "cut off tokenizers and decoders of files, and run those in front of the artifact"},
+    {"ai.onnx.contrib", "remove tokenizers and file decoders from the model, and run those before the artifact"},
     {"ai.onnx.preview.training", "export the model for inference, without its optimizer"},
     {"ai.onnx.training", "export the model for inference, without its gradients"},
     {kMicrosoft, "export without ONNX Runtime's fusions: the model as it was before its optimizer"},
@@ -46,7 +46,7 @@ const char* remedyFor(const std::string& domain, const std::string& op) {
     return "export scores as a tensor: options={'zipmap': False} for skl2onnx, zipmap=False for onnxmltools";
   }
   if (domain.empty() && op == "ImageDecoder")
-    return "cut it off: decode images in front of the artifact, as Pillow or libjpeg-turbo do, and make its result, u8 "
+    return "remove it: decode images before the artifact, as Pillow or libjpeg-turbo do, and make its result, u8 "
            "pixels (height x width x channels), an input of the model";
   const std::string of = op == "ATen" ? "org.pytorch.aten" : domain;
   for (const Remedy& remedy : kRemedies)

@@ -75,7 +75,7 @@ absl::StatusOr<v1::TensorSpec> specOf(mlir::Type type, const std::string& name) 
   auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
   if (tensor) spec.set_dtype(dtypeOf(tensor.getElementType()));
   if (!tensor || !tensor.hasStaticShape() || spec.dtype() == v1::DATA_TYPE_UNSPECIFIED) {
-    return fault(v1::Failure::INVALID_MODEL, absl::StrCat("'", name, "' has a type that cannot cross the border"),
+    return fault(v1::Failure::INVALID_MODEL, absl::StrCat("'", name, "' has a type that no input or output can have"),
                  {.attribute = name,
                   .found = printed(type),
                   .accepted = "tensors of static shape of f16, bf16, f32, f64, i8, i16, i32 or i64"});

@@ -111,7 +111,7 @@ absl::StatusOr<MappedFile> ExternalData::find(const std::string& location, const
                  {.attribute = tensor,
                   .found = location,
                   .accepted = "a location named in the request's external_data",
-                  .fix = "put that file beside the model, or name it (--external-data LOCATION=FILE)"});
+                  .fix = "put that file next to the model, or name it (--external-data LOCATION=FILE)"});
   }
   TESSERA_ASSIGN_OR_RETURN(MappedFile mapped, mapFile(file->second, absl::StrCat("external data '", location, "'")));
   return mapped_.emplace(location, std::move(mapped)).first->second;

@@ -73,7 +73,7 @@ absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const
       v1::Failure::INVALID_INPUT,
       absl::StrCat("dimension '", printable(name), "' has no size for ", absl::StrJoin(given, " ")),
       {.attribute = name,
-       .found = size ? absl::StrCat(*size) : "a negative number, a fraction, or more than there is room for",
+       .found = size ? absl::StrCat(*size) : "a negative number, a fraction, or a number that is too large",
        .accepted = absl::StrCat("sizes for which it is ", least, " or more"),
        .fix = absl::StrCat("give other sizes of ",
                            absl::StrJoin(namesIn(formula), ", ", [](std::string* out, const std::string& each) {
@@ -89,12 +89,13 @@ absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const Di
   if (!ranges && !isRange(name)) return own;  // a caller who gives every size may override the name
   TESSERA_ASSIGN_OR_RETURN(const int64_t greatest, followed(name, sizes));
   if (size == greatest && ranges) return -size;
-  return fault(v1::Failure::INVALID_INPUT,
-               absl::StrCat("dimension '", printable(name), "' is given a size, and follows from others"),
-               {.attribute = name,
-                .found = absl::StrCat(own < 0 ? "up to " : "", size),
-                .accepted = absl::StrCat(ranges ? "up to " : "", greatest),
-                .fix = "leave it out"});
+  return fault(
+      v1::Failure::INVALID_INPUT,
+      absl::StrCat("dimension '", printable(name), "' is given a size, but it is derived from other dimensions"),
+      {.attribute = name,
+       .found = absl::StrCat(own < 0 ? "up to " : "", size),
+       .accepted = absl::StrCat(ranges ? "up to " : "", greatest),
+       .fix = "leave it out"});
 }
 
 }  // namespace tessera::compiler

@@ -213,9 +213,9 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
   const std::string inputs = fixOf(value);
   if (environment_.examples && environment_.examples(value)) {
     details.found = "a value that follows a range";
-    details.fix = "of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
+    details.fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
   } else if (!inputs.empty()) {
-    details.fix = absl::StrCat("give its value when compiling: ", inputs);
+    details.fix = absl::StrCat("fix its value for compilation: ", inputs);
   }
   return unsupported(message, std::move(details));
 }

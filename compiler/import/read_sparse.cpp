@@ -64,7 +64,7 @@ absl::StatusOr<ConstantPtr> readSparseTensor(const onnx::SparseTensorProto& prot
                  {.attribute = printable(proto.values().name()),
                   .found = absl::StrCat(typeName(indices->dtype), " of ", shapeText(indices->shape), " for values of ",
                                         shapeText(values->shape)),
-                  .accepted = absl::StrCat("ascending places, or coordinates, in ", shapeText(shape),
+                  .accepted = absl::StrCat("ascending positions, or coordinates, in ", shapeText(shape),
                                            ", i64, one for each value")});
   }
   std::string dense(static_cast<size_t>(whole), '\0');

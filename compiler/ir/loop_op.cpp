@@ -107,13 +107,13 @@ llvm::LogicalResult LoopOp::verify() {
   const Form form = this->form();
   if (form.carried < 0 || op->getNumOperands() < firstCaptured() ||
       op->getNumResults() != static_cast<size_t>(form.carried) + form.stacked_reversed.size() + 1)
-    return op->emitOpError("has other operands or results than its form says");
+    return op->emitOpError("has operands or results that do not match its form");
   for (auto [operand, result] : llvm::zip(carried(), op->getResults()))
     if (operand.getType() != result.getType()) return op->emitOpError("carries a value that changes its type");
   for (mlir::Value whole : scanned()) {
     auto type = mlir::dyn_cast<mlir::RankedTensorType>(whole.getType());
     if (!type || type.getRank() < 1 || type.getDimSize(0) != form.most)
-      return op->emitOpError("scans a tensor that does not have as many parts as it has iterations at most");
+      return op->emitOpError("scans a tensor whose number of parts is not its bound of iterations");
   }
   return mlir::success();
 }

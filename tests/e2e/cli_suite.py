@@ -303,7 +303,7 @@ def weights_lie_beside_the_model(service):
     elsewhere = weights.rename(service.scratch("elsewhere"))
     failure = service.cli("compile", model, "--target", "host", "--shape", "x=3x784", "--json", expect=5).failure
     check_equal((failure["reason"], failure["found"]), ("MISSING_BLOB", weights.name), "what is missing")
-    check("beside the model" in failure["fix"], f"what to do: {failure}")
+    check("next to the model" in failure["fix"], f"what to do: {failure}")
     named = service.compile(model, shapes, "--external-data", f"{weights.name}={elsewhere}")
     check_equal(named.job["compile_result"]["artifact_id"], beside.job["compile_result"]["artifact_id"], "the artifact")
 

@@ -373,7 +373,7 @@ def files_that_are_no_models(service):
             ("model.h5", b"\x89HDF\r\n\x1a\n" + bytes(100), ("HDF5", "tf2onnx")),
             ("model.safetensors", (20).to_bytes(8, "little") + b'{"a":1}' + bytes(20), ("safetensors", "export the model")),
             ("lfs.onnx", b"version https://git-lfs.github.com/spec/v1\n", ("Git LFS", "git lfs pull")),
-            ("page.onnx", b"<!DOCTYPE html><html></html>", ("a web page", "look at it"))):
+            ("page.onnx", b"<!DOCTYPE html><html></html>", ("a web page", "open it"))):
         path = service.scratch(name)
         path.write_bytes(content)
         said = service.cli("compile", path, "--shape", "x=1x8", expect=3).err

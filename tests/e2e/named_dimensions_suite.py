@@ -193,7 +193,7 @@ def others_are_refused(service):
         check("float32[1,2,5,4]" in answer, f"{words}: {answer}")
     profiled = service.cli("profile", compiled.job["compile_result"]["artifact_id"], "--dim", "past_sequence_length=4", "--repeat", "1", "--json").json
     check(profiled["result"]["kernels"], "cannot be profiled")
-    for given, said in ((["past_sequence_length + 1=1..80"], "follows from others"), (["past_sequence_length + 1=1,2"], "follows from others")):
+    for given, said in ((["past_sequence_length + 1=1..80"], "derived from other"), (["past_sequence_length + 1=1,2"], "derived from other")):
         answer = service.cli("compile", path, "--dim", "past_sequence_length=..9", "--dim", "batch=1",
                              *(word for each in given for word in ("--dim", each)), expect=None)
         check(answer.code != 0 and said in answer.err and "leave it out" in answer.err, f"{given}: {answer.err}")

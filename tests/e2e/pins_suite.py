@@ -200,7 +200,7 @@ def what_cannot_hold_is_refused(service):
     message = refused(service, RESNET, "host", "--pin", written(service, f"workload {'0' * 64}\n  vectors 128\n"))
     check("0" * 64 in message and "no such workload" in message, message)
     message = refused(service, RESNET, "host", "--pin", written(service, 'choice algorithm "nobody" direct\n'))
-    check('"nobody"' in message and "nothing of this kind" in message, message)
+    check('"nobody"' in message and "no choice of this kind" in message, message)
     place = choices_of(text, "algorithm")[0][0]
     message = refused(service, RESNET, "host", "--pin", written(service, f'choice algorithm "{place}" fft\n'))
     check("no such algorithm" in message, message)
@@ -218,7 +218,7 @@ def whole_plans_leave_nothing_open(service):
     message = refused(service, RESNET, "host", "--plan", written(service, text[:last]))
     check("no schedule" in message, message)
     other = refused(service, "mlp", "host", "--plan", written(service, text))
-    check("nothing of this kind" in other or "no such workload" in other or "no schedule" in other, other)
+    check("no choice of this kind" in other or "no such workload" in other or "no schedule" in other, other)
 
 
 def pins_are_part_of_the_key(service):

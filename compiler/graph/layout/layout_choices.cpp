@@ -146,7 +146,8 @@ LabellingProblem pinLayouts(const std::vector<AnchorLayouts>& anchors, const Lay
 void refuseTogether(const std::vector<AnchorLayouts>& anchors, GraphChoices& choices) {
   for (const AnchorLayouts& anchor : anchors)
     if (!anchor.pinned.empty())
-      return choices.refuse(kLayoutChoice, anchor.place, "no layouts of the rest suit this and the other pins",
+      return choices.refuse(kLayoutChoice, anchor.place,
+                            "no layouts of the other operations satisfy this and the other pins",
                             "fewer pinned layouts, or ones that agree");
 }
 

@@ -113,7 +113,7 @@ class Inference {
     }
     const bool reduces = variables_.size() > statement_.indices.size();
     if (reduces && statement_.accumulation == Accumulation::kNone) {
-      return errorAt(statement_.at, "this variable stands on the right only, so it must be reduced",
+      return errorAt(statement_.at, "this variable occurs only on the right, so it must be reduced",
                      variables_[statement_.indices.size()], "+=, *=, max=, min=, or sum(...) around the right side");
     }
     for (const std::string& axis : statement_.axes) {
@@ -124,7 +124,7 @@ class Inference {
       }
     }
     if (!statement_.axes.empty() && statement_.axes.size() != variables_.size() - statement_.indices.size()) {
-      return errorAt(statement_.at, "the axes given are not all the variables that stand on the right only");
+      return errorAt(statement_.at, "the axes given are not all the variables that occur only on the right");
     }
     return absl::OkStatus();
   }

@@ -60,8 +60,8 @@ absl::Status requireSameExtent(const Node& n, const Tensor& x, int64_t of_x, con
   return n.unsupported(absl::StrCat(what, " may differ in a run"),
                        {.attribute = what,
                         .found = absl::StrCat(text(x, of_x, has_x), " and ", text(y, of_y, has_y)),
-                        .accepted = "extents that are the same number in every run",
-                        .fix = "of ranges (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+                        .accepted = "extents that are equal in every run",
+                        .fix = "instead of ranges (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
 }
 
 absl::Status checkHeads(Node& n, const char* what, int64_t size, int64_t heads) {

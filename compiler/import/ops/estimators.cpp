@@ -70,7 +70,7 @@ Results lowerLinearClassifier(Node& n, Emitter& e) {
     return {{labelOf(e, labels, greatest(e, scores)), e.cast(transformed(e, scores, transform), kF32)}};
   }
   if (transform == PostTransform::kProbit) {
-    return n.unsupported("a probit of two classes of which one has a score",
+    return n.unsupported("probit of two classes with a single score",
                          {.attribute = "post_transform", .found = "PROBIT", .accepted = "NONE or LOGISTIC"});
   }
   const Tensor chosen =

@@ -106,7 +106,7 @@ Results lowerArrayFeatureExtractor(Node& n, Emitter& e) {
   if (n.in(1).constant) {
     for (const int64_t at : n.in(1).constant->integers()) {
       if (at >= 0 && at < features) continue;
-      return n.invalid("a feature is not there",
+      return n.invalid("a feature does not exist",
                        {.attribute = "Y", .found = absl::StrCat(at), .accepted = absl::StrCat("0 to ", features - 1)});
     }
   }
@@ -179,7 +179,7 @@ absl::StatusOr<ConstantPtr> encoderNumbers(Node& n, const std::string& what) {
     return n.unsupported("labels that are strings",
                          {.attribute = n.hasAttribute("classes_strings") ? "classes_strings" : what + "s_strings",
                           .accepted = "labels that are numbers",
-                          .fix = "encode strings as integers in front of the artifact"});
+                          .fix = "encode strings as integers before the artifact"});
   }
   if (n.hasAttribute(what + "s_tensor")) return n.tensor(what + "s_tensor");
   if (n.hasAttribute(what + "s_int64s")) {

@@ -59,8 +59,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
   if (inputs.condition && !inputs.condition->constant) request.condition = inputs.condition;
   // Stacked results need a shape, and so a bound of iterations.
   if (request.most < 0 && inputs.scans > 0) {
-    const char* message =
-        "the number of iterations, which is how many rows its results have, is not known when compiling";
+    const char* message = "the number of iterations, and so of rows of its results, is not known at compile time";
     const char* accepted = "a trip count that is constant or follows a range, or no stacked results";
     if (inputs.trip_count && !inputs.trip_count->constant)
       return n.knownTooLate(*inputs.trip_count, message, {.attribute = "M", .accepted = accepted});

@@ -104,7 +104,7 @@ Results lowerReshape(Node& n, Emitter& e) {
     const auto extent = results[0].extents.find(static_cast<int64_t>(d));
     if (extent != results[0].extents.end() && n.sameExtent(extent->second, extents[d].value)) continue;
     kept = n.unsupported(absl::StrCat("dimension ", d, " of the new shape is known only at run time (at most ",
-                                      sizes.most[d], "), and is not one of the dimensions there were"),
+                                      sizes.most[d], "), and is not a dimension of the input"),
                          {.attribute = "shape", .found = shapeText(sizes.most), .accepted = "dimensions of the input"});
   }
   // The elements do not stay in place at every size: copies them instead.

@@ -212,7 +212,7 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
   TESSERA_RETURN_IF_ERROR(n.checkResult(plan.sizes, x.dtype));
   for (int64_t size : plan.sizes) {
     if (size <= kLongestDimension) continue;
-    return n.invalid("a dimension is resized beyond measure",
+    return n.invalid("a resized dimension is too long",
                      {.attribute = "sizes",
                       .found = absl::StrCat(size),
                       .accepted = absl::StrCat("dimensions of up to ", kLongestDimension)});
@@ -265,7 +265,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
     if (!open && !follows) continue;
     // A common scale depends on all sizes, and this one is open.
     if (sized && plan.kept_scale > 0)
-      return refuseExtent(n, 0, dim, "the one scale of all dimensions would follow from it");
+      return refuseExtent(n, 0, dim, "the common scale of all dimensions would depend on it");
     const Tensor input = extentOf(n.in(0), dim);
     // Repeated elements stay in order, so only the extent changes.
     if (open && factors[dim] > 0) {  // unchanged or repeated
@@ -278,7 +278,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
     }
     if (!isLiveMode(mode)) {
       return n.unsupported(
-          absl::StrCat("the length of dimension ", dim, ", or the one that is wanted, is known only at run time"),
+          absl::StrCat("the length of dimension ", dim, ", before or after the resize, is known only at run time"),
           {.attribute = mode.antialias ? "antialias" : "mode",
            .found = "a length known at run time",
            .accepted = "nearest or linear, without antialias, by pixels, halves of pixels or corners",

@@ -37,7 +37,7 @@ mlir::Value endedExtent(const Node& n, Emitter& e, int64_t dim, int64_t start, c
 absl::Status sliceBounded(const Node& n, Emitter& e, int64_t dim, int64_t start, int64_t end, int64_t step,
                           SliceRange& range) {
   // Its first element would be the last one of the run.
-  if (step < 1) return refuseExtent(n, 0, dim, "backwards its first elements have no fixed place");
+  if (step < 1) return refuseExtent(n, 0, dim, "a backward slice of it has no fixed start");
   const int64_t most = n.in(0).shape[dim];
   const Tensor extent = extentOf(n.in(0), dim);
   // Clamped to the bound: numbers like INT64_MAX mean the end.
@@ -218,7 +218,7 @@ Results lowerCrop(Node& n, Emitter& e) {
 Results lowerSplit(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
   TESSERA_ASSIGN_OR_RETURN(const int64_t axis, n.axis("axis", 0, x.rank()));
-  if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "its parts would have no fixed place");
+  if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "its parts would have no fixed position");
   const int64_t dim = x.shape[axis];
   int64_t parts = n.numOutputs();
   std::optional<std::vector<int64_t>> sizes;

@@ -95,7 +95,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
       const auto place = places.find({trees[i], child});
       if (place == places.end()) {
         return n.invalid(
-            absl::StrCat("node ", nodes[i], " of tree ", trees[i], " leads to a node that is not there"),
+            absl::StrCat("node ", nodes[i], " of tree ", trees[i], " leads to a node that does not exist"),
             {.attribute = side ? "nodes_truenodeids" : "nodes_falsenodeids", .found = absl::StrCat(child)});
       }
       (side ? each.when_true : each.when_false) = place->second;
@@ -116,7 +116,7 @@ absl::StatusOr<TreeEnsemble> readNumberedTrees(Node& n, const std::string& weigh
           absl::StrCat("weight ", i, " has no place"),
           {.attribute = weights + "_ids",
            .found = absl::StrCat("node ", of_nodes[i], " of tree ", of_trees[i], ", target ", of_targets[i]),
-           .accepted = absl::StrCat("a node that is there, a target below ", targets)});
+           .accepted = absl::StrCat("an existing node, a target below ", targets)});
     }
     // Weights of branches have no meaning.
     if (place->second.leaf) ensemble.leaves[place->second.index].push_back({of_targets[i], values[i]});
@@ -187,7 +187,7 @@ absl::StatusOr<TreeEnsemble> readTrees(Node& n, int64_t targets) {
       const int64_t to = child[side][i];
       const bool leaf = is_leaf[side][i] != 0;
       if (to < 0 || to >= static_cast<int64_t>(leaf ? leaves : count)) {
-        return n.invalid(absl::StrCat("branch ", i, " leads to a node that is not there"),
+        return n.invalid(absl::StrCat("branch ", i, " leads to a node that does not exist"),
                          {.attribute = side ? "nodes_truenodeids" : "nodes_falsenodeids", .found = absl::StrCat(to)});
       }
       (side ? branch.when_true : branch.when_false) = {leaf, to};
@@ -204,7 +204,7 @@ absl::StatusOr<TreeEnsemble> readTrees(Node& n, int64_t targets) {
   }
   for (const int64_t root : roots) {
     if (root < 0 || root >= static_cast<int64_t>(count)) {
-      return n.invalid("a root is not there", {.attribute = "tree_roots", .found = absl::StrCat(root)});
+      return n.invalid("a root does not exist", {.attribute = "tree_roots", .found = absl::StrCat(root)});
     }
     // A tree of a single leaf has a branch with that leaf on both sides.
     ensemble.roots.push_back({false, root});
@@ -339,7 +339,7 @@ Results lowerClassifier(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(Tensor votes, scoresOf(n, e, ensemble, 1, Aggregate::kSum));
     votes = plusBase(e, votes, base);
     if (transform == PostTransform::kProbit) {
-      return n.unsupported("a probit of two classes of which one has weights",
+      return n.unsupported("probit of two classes with weights for one",
                            {.attribute = "post_transform", .found = "PROBIT", .accepted = "NONE or LOGISTIC"});
     }
     // Trees vote for the first class only, as converters write binary classifiers: the score is the second class's.

@@ -64,7 +64,7 @@ TEST(TreeEnsemble, WhatIsWrongIsNamed) {
   const auto message = [](const Stump& stump) { return std::string(imported(stump).message()); };
   EXPECT_THAT(message({.feature = 2}), HasSubstr("reads feature 2 of 2"));
   EXPECT_THAT(message({.feature = -1}), HasSubstr("reads feature -1"));
-  EXPECT_THAT(message({.when_true = 7}), HasSubstr("node 0 of tree 0 leads to a node that is not there"));
+  EXPECT_THAT(message({.when_true = 7}), HasSubstr("node 0 of tree 0 leads to a node that does not exist"));
   EXPECT_THAT(message({.when_true = 0}), HasSubstr("branch 0 is reached twice"));
   EXPECT_THAT(message({.target = 2}), HasSubstr("weight 0 has no place"));
   EXPECT_THAT(message({.weight = std::numeric_limits<float>::quiet_NaN()}), HasSubstr("not a number"));
