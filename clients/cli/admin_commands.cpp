@@ -36,11 +36,13 @@ const std::vector<std::string> kTokenHeadings = {"TOKEN", "NAME", "ROLE", "PROJE
 
 void addSigningKeyCommand(CommandLine& line, CLI::App* admin) {
   CLI::App* command =
-      admin->add_subcommand("signing-key", "The key that checks what this service signs; whoever may look may ask")
+      admin
+          ->add_subcommand("signing-key",
+                           "Print the public key of this service's signatures; every role may ask for it")
           ->fallthrough();
   auto trust = std::make_shared<bool>(false);
   command->add_flag("--trust", *trust,
-                    "from now on run what it signs: add the key to the trusted ones (TESSERA_TRUST)");
+                    "add it to the trusted keys (TESSERA_TRUST): artifacts it signed may run from now on");
   command->callback([&line, trust] {
     line.action = [&line, trust] {
       auto channel = line.connect();
@@ -59,19 +61,20 @@ void addSigningKeyCommand(CommandLine& line, CLI::App* admin) {
 }
 
 void addTokenCommands(CommandLine& line, CLI::App* admin) {
-  CLI::App* token = admin->add_subcommand("token", "Tokens that say who calls")->fallthrough()->require_subcommand(1);
+  CLI::App* token =
+      admin->add_subcommand("token", "Create, list and revoke tokens")->fallthrough()->require_subcommand(1);
 
   CLI::App* create =
-      token->add_subcommand("create", "Make a token of --project; it is printed this once")->fallthrough();
+      token->add_subcommand("create", "Create a token for --project; it is printed only once")->fallthrough();
   struct CreateFlags {
     std::string name, role = "client", lifetime;
   };
   auto flags = std::make_shared<CreateFlags>();
-  create->add_option("--name", flags->name, "whose it is; their jobs share the service under this name")->required();
+  create->add_option("--name", flags->name, "name of its holder; quotas and logs use this name")->required();
   create->add_option("--role", flags->role, "reader, client, operator or worker")
       ->check(CLI::IsMember({"reader", "client", "operator", "worker"}))
       ->capture_default_str();
-  create->add_option("--lifetime", flags->lifetime, "e.g. 720h; without: until it is revoked");
+  create->add_option("--lifetime", flags->lifetime, "e.g. 720h; default: until it is revoked");
   create->callback([&line, flags] {
     line.action = [&line, flags] {
       v1::CreateTokenRequest request;
@@ -118,9 +121,9 @@ void addTokenCommands(CommandLine& line, CLI::App* admin) {
     };
   });
 
-  CLI::App* revoke = token->add_subcommand("revoke", "End a token now")->fallthrough();
+  CLI::App* revoke = token->add_subcommand("revoke", "Revoke a token immediately")->fallthrough();
   auto id = std::make_shared<std::string>();
-  revoke->add_option("id", *id, "as `tessera admin token list` shows it")->required();
+  revoke->add_option("id", *id, "id from `tessera admin token list`")->required();
   revoke->callback([&line, id] {
     line.action = [&line, id] {
       auto channel = line.connect();
@@ -137,17 +140,16 @@ void addTokenCommands(CommandLine& line, CLI::App* admin) {
 
 void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
   CLI::App* command = admin->add_subcommand(
-      "certificates", "Make an authority and certificates, for tests and networks without an authority of their own");
+      "certificates", "Create an authority and certificates, for tests and for networks without an authority");
   command->fallthrough();
   auto request = std::make_shared<CertificateRequest>();
-  command->add_option("folder", request->folder, "where to; an authority that is there is used again")->required();
+  command->add_option("folder", request->folder, "output folder; an existing authority in it is used")->required();
   command->add_option("--host", request->hosts,
-                      "name or address the server is called by, beside localhost; may be repeated");
-  command->add_option(
-      "--caller", request->callers,
-      "role:name of one who shows a certificate, e.g. worker:build-1 or 'client:ada?project=vision'; may be "
-      "repeated");
-  command->add_option("--days", request->days, "how long they are good")
+                      "name or address of the server, in addition to localhost; may be repeated");
+  command->add_option("--caller", request->callers,
+                      "ROLE:NAME of a caller that gets a certificate, e.g. worker:build-1 or "
+                      "'client:ada?project=vision'; may be repeated");
+  command->add_option("--days", request->days, "validity of the certificates")
       ->check(CLI::Range(1, 3650))
       ->capture_default_str();
   command->callback([&line, request] {
@@ -186,7 +188,7 @@ std::string ofBound(Number used, Bound bound) {
 
 void addQuotasCommand(CommandLine& line, CLI::App* admin) {
   CLI::App* command =
-      admin->add_subcommand("quotas", "What each project uses, and may use (tesserad --quotas)")->fallthrough();
+      admin->add_subcommand("quotas", "Usage and quotas of each project (tesserad --quotas)")->fallthrough();
   command->callback([&line] {
     line.action = [&line] {
       return callAdmin<v1::ListQuotasRequest, v1::ListQuotasResponse>(
@@ -209,9 +211,12 @@ void addQuotasCommand(CommandLine& line, CLI::App* admin) {
 }
 
 void addCollectCommand(CommandLine& line, CLI::App* admin) {
-  CLI::App* command = admin->add_subcommand("gc", "Delete what the service's policy no longer keeps")->fallthrough();
+  CLI::App* command =
+      admin->add_subcommand("gc", "Delete data that the service's retention policy no longer keeps")->fallthrough();
   auto dry_run = std::make_shared<bool>(false);
-  command->add_flag("--dry-run", *dry_run, "only say what would go now; what then is named by nothing is not counted");
+  command->add_flag(
+      "--dry-run", *dry_run,
+      "only list what would be deleted now; blobs that lose their last reference thereby are not counted");
   command->callback([&line, dry_run] {
     line.action = [&line, dry_run] {
       v1::CollectGarbageRequest request;
@@ -232,9 +237,9 @@ void addCollectCommand(CommandLine& line, CLI::App* admin) {
 
 void addVerifyCommand(CommandLine& line, CLI::App* admin) {
   CLI::App* command =
-      admin->add_subcommand("verify", "Whether all that the service keeps is there and whole")->fallthrough();
+      admin->add_subcommand("verify", "Check that all stored data is present and intact")->fallthrough();
   auto quick = std::make_shared<bool>(false);
-  command->add_flag("--quick", *quick, "look at sizes only, read no blob");
+  command->add_flag("--quick", *quick, "check sizes only, read no blobs");
   command->callback([&line, quick] {
     line.action = [&line, quick] {
       v1::VerifyStorageRequest request;
@@ -266,9 +271,10 @@ int copyByServer(const CommandLine& line, std::vector<std::string> arguments) {
 
 void addBackupCommands(CommandLine& line, CLI::App* admin) {
   auto folder = std::make_shared<std::string>(), data = std::make_shared<std::string>();
-  CLI::App* backup = admin->add_subcommand("backup", "Copy what a service keeps (--operator-of), while it works");
+  CLI::App* backup = admin->add_subcommand("backup", "Copy a service's data (--operator-of) while it runs");
   backup->fallthrough();
-  backup->add_option("folder", *folder, "where to; over an earlier backup only what is new is copied")->required();
+  backup->add_option("folder", *folder, "destination; an earlier backup there is updated with new data only")
+      ->required();
   backup->callback([&line, folder] {
     line.action = [&line, folder] {
       if (line.data_folder.empty()) {
@@ -277,9 +283,9 @@ void addBackupCommands(CommandLine& line, CLI::App* admin) {
       return copyByServer(line, {"--data-dir", line.data_folder, "--backup-to", *folder});
     };
   });
-  CLI::App* restore = admin->add_subcommand("restore", "Make a data folder of a backup")->fallthrough();
+  CLI::App* restore = admin->add_subcommand("restore", "Create a data folder from a backup")->fallthrough();
   restore->add_option("folder", *folder, "the backup")->required();
-  restore->add_option("data", *data, "the data folder to be made")->required();
+  restore->add_option("data", *data, "the data folder to create")->required();
   restore->callback([&line, folder, data] {
     line.action = [&line, folder, data] {
       return copyByServer(line, {"--data-dir", *data, "--restore-from", *folder});
@@ -288,13 +294,13 @@ void addBackupCommands(CommandLine& line, CLI::App* admin) {
 }
 
 void addDeleteCommand(CommandLine& line, CLI::App* admin) {
-  CLI::App* command = admin->add_subcommand("delete", "Delete one thing that nothing living needs")->fallthrough();
+  CLI::App* command = admin->add_subcommand("delete", "Delete one object that no unfinished job needs")->fallthrough();
   auto request = std::make_shared<v1::DeleteRequest>();
   CLI::Option_group* one = command->add_option_group("what");
   const auto option = [&](const char* name, const char* what, void (v1::DeleteRequest::*set)(const std::string&)) {
     one->add_option_function<std::string>(name, [request, set](const std::string& id) { (*request.*set)(id); }, what);
   };
-  option("--job", "a job that is over", &v1::DeleteRequest::set_job_id<const std::string&>);
+  option("--job", "a job that has ended", &v1::DeleteRequest::set_job_id<const std::string&>);
   option("--artifact", "an artifact", &v1::DeleteRequest::set_artifact_id<const std::string&>);
   option("--record", "a tuning record", &v1::DeleteRequest::set_record_id<const std::string&>);
   option("--target", "a registered target", &v1::DeleteRequest::set_target_name<const std::string&>);
@@ -309,12 +315,12 @@ void addDeleteCommand(CommandLine& line, CLI::App* admin) {
 }
 
 void addPinCommand(CommandLine& line, CLI::App* admin, const char* name, bool unpin) {
-  CLI::App* command =
-      admin->add_subcommand(name, unpin ? "Let the policy decide again" : "Keep something whatever the policy says");
+  CLI::App* command = admin->add_subcommand(
+      name, unpin ? "Apply the retention policy again" : "Keep an object regardless of the retention policy");
   command->fallthrough();
   auto job = std::make_shared<std::string>(), artifact = std::make_shared<std::string>();
   CLI::Option_group* one = command->add_option_group("what");
-  one->add_option("--job", *job, "a job, with all it names");
+  one->add_option("--job", *job, "a job, with everything it refers to");
   one->add_option("--artifact", *artifact, "an artifact");
   one->require_option(1);
   command->callback([&line, job, artifact, unpin] {
@@ -335,7 +341,8 @@ void addPinCommand(CommandLine& line, CLI::App* admin, const char* name, bool un
 }  // namespace
 
 void addAdminCommand(CommandLine& line) {
-  CLI::App* admin = line.add("admin", "Run a service: who may use it, what it keeps (as operator, see --operator-of)");
+  CLI::App* admin = line.add(
+      "admin", "Administer a service: tokens, certificates, retention, backups (as operator, see --operator-of)");
   admin->require_subcommand(1);
   addSigningKeyCommand(line, admin);
   addTokenCommands(line, admin);

@@ -32,9 +32,9 @@ absl::StatusOr<CompileRequest> requestOf(const AnalysisFlags& flags) {
 
 void AnalysisFlags::addTo(CLI::App* command) {
   model.addTo(command);
-  command->add_option("--queue-timeout", queue_timeout, "how long the question may wait for a worker, e.g. 30s");
+  command->add_option("--queue-timeout", queue_timeout, "how long the job may wait for a worker, e.g. 30s");
   command->add_option("--timeout", run_timeout, "how long the answer may take, e.g. 5m");
-  command->add_option("--priority", priority, "higher goes first")->capture_default_str();
+  command->add_option("--priority", priority, "jobs with higher priority run first")->capture_default_str();
   service.addTo(command);
 }
 

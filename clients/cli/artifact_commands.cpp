@@ -82,7 +82,7 @@ void addFetch(CommandLine& line) {
   auto id = std::make_shared<std::string>(), output = std::make_shared<std::string>();
   auto blob = std::make_shared<bool>(false);
   command->add_option("ID", *id, "the artifact")->required();
-  command->add_option("-o,--output", *output, "where it goes (its name + .tsra; a blob: its SHA-256)");
+  command->add_option("-o,--output", *output, "output file (default: its name + .tsra; for a blob its SHA-256)");
   command->add_flag("--blob", *blob, "ID is the SHA-256 of any blob, e.g. of a failure's reproducer");
   command->callback([&line, id, output, blob] {
     line.action = [&line, id, output, blob] {
@@ -149,7 +149,7 @@ std::string describe(const v1::Manifest& manifest) {
 }
 
 void addInspect(CommandLine& line) {
-  CLI::App* command = line.add("inspect", "Show what an artifact file holds");
+  CLI::App* command = line.add("inspect", "Show the content of an artifact file");
   auto path = std::make_shared<std::string>();
   command->add_option("FILE", *path, "a .tsra file")->required();
   command->callback([&line, path] {

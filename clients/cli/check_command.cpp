@@ -34,7 +34,7 @@ std::string reportText(const v1::CheckReport& report) {
     absl::StrAppend(&text, "input ", input.name(), ": ", typeText(input), "\n");
   }
   if (!report.assumed().empty()) {
-    absl::StrAppend(&text, "unbound dimensions, and what the check went on with: ",
+    absl::StrAppend(&text, "unbound dimensions, and the sizes that the check assumed: ",
                     absl::StrJoin(report.assumed(), ", ",
                                   [](std::string* out, const v1::DimensionBinding& dimension) {
                                     absl::StrAppend(out, dimension.name(), " = ", dimension.size());
@@ -50,7 +50,7 @@ std::string reportText(const v1::CheckReport& report) {
   if (report.problems_left_out() > 0) absl::StrAppend(&text, "... and ", report.problems_left_out(), " more\n");
   if (report.unchecked_nodes() > 0) {
     absl::StrAppend(&text, plural(report.unchecked_nodes(), "node"),
-                    " could not be looked at: what they read depends on these problems\n");
+                    " could not be checked, because their inputs depend on these problems\n");
   }
   return text;
 }
@@ -69,12 +69,12 @@ int check(CommandLine& line, const AnalysisFlags& flags) {
 }  // namespace
 
 void addCheckCommand(CommandLine& line) {
-  CLI::App* command = line.add("check", "Tell everything that would keep a model from compiling; compile nothing");
+  CLI::App* command = line.add("check", "List all problems that would keep a model from compiling; compile nothing");
   auto flags = std::make_shared<AnalysisFlags>();
   flags->addTo(command);
   command->footer(
-      "Exit codes: 0 it would import; 3 the model is invalid somewhere, or a dimension is unbound; 4 it is valid but\n"
-      "uses what is not compiled yet.");
+      "Exit codes: 0 the model would compile; 3 the model is invalid, or a dimension is unbound; 4 it is valid "
+      "but\nuses an unsupported feature.");
   command->callback([&line, flags] { line.action = [&line, flags] { return check(line, *flags); }; });
 }
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
     std::ifstream in(absl::StrCat(data_folder, "/operator.addr"));
     if (!std::getline(in, address)) {
       return absl::UnavailableError(
-          absl::StrCat("no tesserad runs on ", data_folder, ", or its folder is not yours to read"));
+          absl::StrCat("no tesserad runs on ", data_folder, ", or you cannot read its folder"));
     }
     const std::string project = shown.project;
     shown = Identity();
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
   channel->setEnded(ended);
   if (!json && !quiet) {
     channel->setAway([address](std::chrono::milliseconds patience) {
-      std::cerr << "\ntessera: the server at " << address << " does not answer; it is waited for, "
+      std::cerr << "\ntessera: the server at " << address << " does not answer; waiting for it, "
                 << std::chrono::ceil<std::chrono::seconds>(patience).count() << " s at most\n";
     });
   }
@@ -65,7 +65,7 @@ absl::StatusOr<int64_t> parseDuration(const std::string& text) {
   // The service would read 0 as its default or as no limit, which the user did not mean.
   if (duration < absl::Microseconds(1) || duration == absl::InfiniteDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no time that passes; leave the flag out for what holds without it"));
+        absl::StrCat("'", text, "' is not a positive duration; omit the flag for the default"));
   }
   return absl::ToInt64Microseconds(duration);
 }
@@ -95,8 +95,8 @@ void ListFlags::addTo(CLI::App* app, const std::string& fields, const std::strin
   order_by = this->default_order = default_order;
   app->add_option("--filter", filter, absl::StrCat("AIP-160 filter over ", fields));
   app->add_option("--order-by", order_by, "e.g. \"create_time desc\"")->capture_default_str();
-  app->add_option("--limit", limit, "how many at most; 0 = all")->capture_default_str()->check(nonNegative());
-  app->add_option("--page-token", page_token, "go on where an earlier list ended");
+  app->add_option("--limit", limit, "largest number of items; 0 = all")->capture_default_str()->check(nonNegative());
+  app->add_option("--page-token", page_token, "continue where an earlier list ended");
 }
 
 }  // namespace tessera::client

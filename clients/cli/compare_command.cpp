@@ -154,7 +154,7 @@ void printText(const TimeChange& total, const std::vector<Row>& rows, const Comp
                      row.step.after >= 0 ? time : "-", "", "", ""});
   }
   std::cout << table({"STEP", "CODE", "BEFORE MS", "AFTER MS", "CHANGE", "NOISE", "VERDICT"}, lines)
-            << absl::StrFormat("%d of %d steps have other code; medians of %d rounds in turns, %d %s%s\n", others,
+            << absl::StrFormat("%d of %d steps have other code; medians of %d alternating rounds, %d %s%s\n", others,
                                rows.size(), flags.rounds, flags.threads, flags.threads == 1 ? "thread" : "threads",
                                one_model ? "" : "; they are of different models");
 }
@@ -224,30 +224,31 @@ int compareArtifacts(const CommandLine& line, CompareFlags flags) {
 }  // namespace
 
 void addCompareCommand(CommandLine& line) {
-  CLI::App* command = line.add("compare", "Time two artifacts in turns and say which steps changed");
+  CLI::App* command = line.add("compare", "Time two artifacts in alternation and show which steps changed");
   auto flags = std::make_shared<CompareFlags>();
   command->add_option("BEFORE", flags->before, "a .tsra file")->required();
-  command->add_option("AFTER", flags->after, "another one")->required();
+  command->add_option("AFTER", flags->after, "another .tsra file")->required();
   command->add_option("-i,--input", flags->inputs.files,
-                      "NAME=FILE.npy or FILE.npz; repeat for each input; the rest is filled with seeded values");
+                      "NAME=FILE.npy or FILE.npz; repeat for each input; other inputs get seeded values");
   flags->inputs.shapes.addChoiceTo(command);
-  command->add_option("--seed", flags->inputs.seed, "of the values that are filled in")->capture_default_str();
-  command->add_option("--rounds", flags->rounds, "runs of each that count")
+  command->add_option("--seed", flags->inputs.seed, "seed of generated values")->capture_default_str();
+  command->add_option("--rounds", flags->rounds, "timed runs of each artifact")
       ->capture_default_str()
       ->check(CLI::Range(5, 1'000'000));
-  command->add_option("--warmup", flags->warmup, "runs of each before them")
+  command->add_option("--warmup", flags->warmup, "warm-up runs of each artifact")
       ->capture_default_str()
       ->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
   command->add_option("--fail-above", flags->fail_above,
-                      "end with 1 when AFTER is slower by more than this, as in 5%, and by more than the noise");
+                      "exit with 1 if AFTER is slower by more than this, such as 5%, and by more than the noise");
   flags->trust.addTo(command);
-  command->add_option("--junit", flags->junit, "also write a JUnit report: the total, and each step");
+  command->add_option("--junit", flags->junit,
+                      "also write a JUnit report with a test case for the total and each step");
   command->footer(
-      "Exit codes: 0 compared; 1 slower than --fail-above allows; 3 the inputs do not fit; 9 one needs\n"
-      "another machine. Runs in this process: compare artifacts that you trust.");
+      "Exit codes: 0 compared; 1 slower than --fail-above allows; 3 the inputs do not fit; 9 an artifact cannot\nrun "
+      "on this host. Both run in this process: compare only artifacts that you trust.");
   command->callback([&line, flags] { line.action = [&line, flags] { return compareArtifacts(line, *flags); }; });
 }
 

@@ -92,9 +92,11 @@ absl::Status readKnowledge(const std::string& text, v1::CompileOptions& options)
   absl::Time time;
   std::string error;
   if (!absl::ParseTime(absl::RFC3339_full, text, &time, &error))
-    return failureStatus(v1::Failure::INVALID_INPUT, absl::StrCat("--knowledge: found '", text,
-                                                                  "', accepted: none, newest, or a time such as "
-                                                                  "2026-11-23T06:00:00Z, for what was known then"));
+    return failureStatus(
+        v1::Failure::INVALID_INPUT,
+        absl::StrCat(
+            "--knowledge: found '", text,
+            "', accepted: none, newest, or a time such as 2026-11-23T06:00:00Z (uses the records until then)"));
   knowledge.set_mode(v1::Knowledge::SNAPSHOT);
   knowledge.set_until_us(absl::ToUnixMicros(time));
   return absl::OkStatus();
@@ -234,22 +236,22 @@ void addCompileCommand(CommandLine& line) {
   CLI::App* command = line.add("compile", "Compile a model on the service and fetch the artifact");
   auto flags = std::make_shared<CompileFlags>();
   flags->model.addTo(command);
-  command->add_option("-o,--output", flags->output, "where the artifact goes (MODEL's stem + .tsra)");
+  command->add_option("-o,--output", flags->output, "output file (default: MODEL's stem + .tsra)");
   command->add_option("--queue-timeout", flags->queue_timeout, "how long the job may wait to start, e.g. 30s");
   command->add_option("--timeout", flags->run_timeout, "how long one task may run, e.g. 5m");
-  command->add_option("--priority", flags->priority, "higher goes first")->capture_default_str();
-  command->add_option("--request-id", flags->request_id, "makes a repeated command the same job");
+  command->add_option("--priority", flags->priority, "jobs with higher priority run first")->capture_default_str();
+  command->add_option("--request-id", flags->request_id, "equal ids make a repeated command the same job");
   flags->labels.addTo(command);
-  command->add_flag("--verify", flags->verify, "hold every step of the compiler against an interpreter");
+  command->add_flag("--verify", flags->verify, "compare every step of the compiler with an interpreter");
   command
       ->add_option("--knowledge", flags->knowledge,
-                   "which tuning records decide schedules: none, newest, or those until a time "
-                   "(2026-11-23T06:00:00Z), which makes equal artifacts for ever")
+                   "tuning records that choose schedules: none, newest, or those until a time (2026-11-23T06:00:00Z), "
+                   "which always produces equal artifacts")
       ->capture_default_str();
-  command->add_option("--tune", flags->tune, "first search schedules for so long, e.g. 5m (see `tessera tune`)");
-  command->add_flag("--no-cache", flags->no_cache, "compile even when an equal request was answered before");
-  command->add_flag("--validate-only", flags->validate_only, "check the request, compile nothing");
-  command->add_flag("--detach", flags->detach, "print the job's id and leave");
+  command->add_option("--tune", flags->tune, "first search schedules for this time, e.g. 5m (see `tessera tune`)");
+  command->add_flag("--no-cache", flags->no_cache, "compile even if an equal request was answered before");
+  command->add_flag("--validate-only", flags->validate_only, "check the request without compiling");
+  command->add_flag("--detach", flags->detach, "print the job's id and exit");
   flags->service.addTo(command);
   command->callback([&line, flags] { line.action = [&line, flags] { return compile(line, *flags); }; });
 }

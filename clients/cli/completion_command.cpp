@@ -15,7 +15,7 @@ void addCompletionCommand(CommandLine& line) {
   command->footer(
       "The packages install all three. Elsewhere, in the shell's start file:\n"
       "  bash  source <(tessera completion bash)\n"
-      "  zsh   source <(tessera completion zsh)      behind compinit\n"
+      "  zsh   source <(tessera completion zsh)      after compinit\n"
       "  fish  tessera completion fish | source");
   command->callback([&line, shell] {
     line.action = [&line, shell] {

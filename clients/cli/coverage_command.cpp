@@ -92,12 +92,12 @@ void addCoverageCommand(CommandLine& line) {
   CLI::App* command = line.add("coverage", "Count the operators of models that a chip's instructions can compute");
   auto flags = std::make_shared<CoverageFlags>();
   flags->question.addTo(command);
-  command->add_option("--also", flags->more, "further models, asked with the same flags");
-  command->add_flag("--nodes", flags->nodes, "list every operator, what it maps to, or why it does not");
+  command->add_option("--also", flags->more, "further models, analyzed with the same flags");
+  command->add_flag("--nodes", flags->nodes, "list every operator with its mapping, or the reason why it has none");
   command->footer(
-      "NODES are the model's; COMPUTE have loops of their own; MAPPED are sums of products that some instruction\n"
-      "computes, in whatever element type; NESTS are their loops apart, of which a recurrence has several. THESIS is\n"
-      "table 5.1, whose networks come from other exporters and count what they fuse as one.");
+      "NODES counts the model's nodes; COMPUTE those with loops; MAPPED those that are sums of products which "
+      "some\ninstruction computes, in any element type; NESTS their loop nests (a recurrence has several). THESIS "
+      "is\ntable 5.1, whose networks come from other exporters, with fused operators counted as one.");
   command->callback([&line, flags] { line.action = [&line, flags] { return coverage(line, *flags); }; });
 }
 

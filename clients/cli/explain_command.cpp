@@ -33,7 +33,7 @@ void refuseFlagsOfModels(const CLI::App& command) {
   const std::set<std::string> known = {"MODEL", "--help", "--nodes", "--dot", "--svg", "--plan-out"};
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() > 0 && !known.contains(option->get_name()))
-      throw CLI::ValidationError(option->get_name(), "means nothing for a compiled file (.tsra); name the model");
+      throw CLI::ValidationError(option->get_name(), "cannot be used with a compiled file (.tsra); name the model");
   }
 }
 
@@ -110,18 +110,19 @@ int explainKey(const CommandLine& line, const ModelFlags& flags) {
 }  // namespace
 
 void addExplainCommand(CommandLine& line) {
-  CLI::App* command = line.add("explain", "Explain what becomes of a model's graph, or what is in an artifact file");
+  CLI::App* command =
+      line.add("explain", "Explain how a model's graph is transformed, or the plan in an artifact file");
   auto flags = std::make_shared<ExplainFlags>();
   flags->question.addTo(command);
   command->add_flag("--nodes", flags->nodes,
-                    "list every node of the model and every decision, not only sums and what differs");
-  command->add_option("--dot", flags->dot, "also draw both graphs into this file, for Graphviz");
-  command->add_option("--svg", flags->svg, "also draw both graphs into this file, for a browser");
+                    "list every node of the model and every decision, instead of sums and differences");
+  command->add_option("--dot", flags->dot, "also draw both graphs to this file, for Graphviz");
+  command->add_option("--svg", flags->svg, "also draw both graphs to this file, as SVG");
   command->add_option("--plan-out", flags->plan_out,
-                      "also write every decision into this file, to edit and give to --pin or --plan");
+                      "also write every decision to this file, to edit and pass to --pin or --plan");
   command->add_flag("--key", flags->key,
                     "explain the cache key instead: its components, and which differ from the nearest earlier request");
-  command->footer("MODEL may be a .tsra file: then its fused groups, schedules and memory plan are shown.");
+  command->footer("For a .tsra file, its fused groups, schedules and memory plan are shown.");
   command->callback([&line, flags, command] {
     if (isArtifact(flags->question.model.model)) refuseFlagsOfModels(*command);
     line.action = [&line, flags] {

@@ -143,7 +143,7 @@ std::string fusionTable(const v1::GraphReport& report) {
   std::vector<std::string> header = fusionHeader();
   header.insert(header.begin(), "FUSION");
   header.insert(header.end(), {"KIND", "WHERE"});
-  return absl::StrCat("\nFUSIONS (by the chip's peak, and as priced)\n", table(header, rows));
+  return absl::StrCat("\nFUSIONS (limit by the chip's peak, and predicted cost)\n", table(header, rows));
 }
 
 std::string openChoiceTable(const v1::GraphReport& report) {
@@ -156,9 +156,8 @@ std::string openChoiceTable(const v1::GraphReport& report) {
   if (rows.empty()) return "";
   std::vector<std::string> header = openChoiceHeader();
   header.insert(header.begin() + 4, "MAY GAIN us");
-  return absl::StrCat(
-      "\nOPEN CHOICES (prices that are too near to each other to be sure: `tessera tune` measures them)\n",
-      table(header, rows));
+  return absl::StrCat("\nOPEN CHOICES (predicted costs too close to decide: `tessera tune` measures them)\n",
+                      table(header, rows));
 }
 
 int64_t preparedBytes(const v1::Plan& plan) {

@@ -121,6 +121,7 @@ class Follower {
       if (auto next = takeNewest(); next != nullptr) {
         TESSERA_RETURN_IF_ERROR(goOver(std::move(next)));
       }
+      // Even at the end of the window, the current version runs at least once.
       const bool late = run_.window_us > 0 && elapsedMs() * 1000 >= static_cast<double>(run_.window_us);
       if (session_ != nullptr && (!late || stretches_.back().times_ms.empty())) {
         TESSERA_RETURN_IF_ERROR(once());
@@ -129,6 +130,7 @@ class Follower {
         return session_ != nullptr ? absl::OkStatus()
                                    : absl::NotFoundError(absl::StrCat("job ", run_.job, " had no artifact to run"));
       }
+      // No version yet: poll without occupying a core.
       if (session_ == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }

@@ -44,11 +44,14 @@ void InterruptWatch::letThrough() { pthread_sigmask(SIG_UNBLOCK, &signals_, null
 
 void InterruptWatch::watch() {
   int signal = 0;
+  // The only thread that takes these signals: all others block them.
   sigwait(&signals_, &signal);
   std::unique_lock lock(mutex_);
   if (over_) return;
   taken_ = true;
   letThrough();
+  // There is nothing to cancel yet: let the signal end the program. The lock is released, because the process may end
+  // here.
   if (!job_may_exist_) {
     lock.unlock();
     raise(signal);
@@ -58,11 +61,12 @@ void InterruptWatch::watch() {
   if (over_) return;
   const std::function<void()> action = action_;
   lock.unlock();
+  // Without the lock: the action calls the server and may take long.
   action();
 }
 
 void cancelAloud(Channel& channel, const std::string& job_id, const char* doing) {
-  std::cerr << "\ntessera: " << doing << " " << job_id << " (once more to leave at once)\n";
+  std::cerr << "\ntessera: " << doing << " " << job_id << " (press again to exit at once)\n";
   v1::CancelJobRequest request;
   request.set_id(job_id);
   (void)channel.call(channel.jobs(), &v1::JobService::Stub::CancelJob, request);

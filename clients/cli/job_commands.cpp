@@ -115,7 +115,7 @@ void addJob(CommandLine& line) {
 }
 
 void addWatch(CommandLine& line) {
-  CLI::App* command = line.add("watch", "Follow a job to its end; exits as `compile` would");
+  CLI::App* command = line.add("watch", "Follow a job to its end; same exit codes as `compile`");
   auto id = std::make_shared<std::string>();
   command->add_option("ID", *id, "the job")->required();
   command->callback([&line, id] {

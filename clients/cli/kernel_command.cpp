@@ -193,43 +193,48 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
 
 void addKernelCommand(CommandLine& line) {
   CLI::App* command =
-      line.add("kernel", "Write an operator as PTX for a chip whose instructions threads execute together");
+      line.add("kernel", "Compile an operator to PTX, for a chip with instructions that a warp executes together");
   auto flags = std::make_shared<KernelFlags>();
   command->add_option("--target", flags->target, "built-in or registered name, or a description's file")->required();
   flags->op.addTo(command, "a name of table 5.3 (tessera mappings)")->required();
-  command->add_option("--type", flags->type, "of the sources' elements: f16, bf16, s8, u8, f64")->capture_default_str();
-  command->add_option("--result", flags->result, "of the result's: else f32, s32 or f64 as the sources are summed");
-  command->add_option("--instruction", flags->question.instruction, "of the target; else that of least estimated time");
+  command->add_option("--type", flags->type, "element type of the sources: f16, bf16, s8, u8, f64")
+      ->capture_default_str();
+  command->add_option("--result", flags->result,
+                      "element type of the result; default: the type of the sums (f32, s32 or f64)");
+  command->add_option("--instruction", flags->question.instruction,
+                      "instruction of the target; default: the one with the least estimated time");
   command
       ->add_option("--epilogue", flags->question.epilogue,
-                   "a step on the sums before they are stored, as often as there are steps: '+ NAME[loops of the\n"
-                   "result]' adds a tensor of the result's type, 'relu' makes zeros of what is below")
+                   "a step applied to the sums before they are stored; repeat for several steps: '+ NAME[loops of "
+                   "the\nresult]' adds a tensor of the result's type, 'relu' replaces negative values by zero")
       ->allow_extra_args(false);
-  command->add_option("--name", flags->name, "of the entry")->capture_default_str()->check([](const std::string& name) {
-    const bool legal = !name.empty() && absl::ascii_isalpha(name[0]) && name.size() < 64 &&
-                       std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
-    return legal ? "" : "letters, digits and '_' are accepted, a letter first";
-  });
+  command->add_option("--name", flags->name, "name of the kernel's entry")
+      ->capture_default_str()
+      ->check([](const std::string& name) {
+        const bool legal =
+            !name.empty() && absl::ascii_isalpha(name[0]) && name.size() < 64 &&
+            std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+        return legal ? "" : "letters, digits and '_' are accepted, a letter first";
+      });
   CLI::Option* output =
-      command->add_option("-o,--output", flags->out, "file of the kernel; - prints it and runs nothing")
+      command->add_option("-o,--output", flags->out, "output file of the kernel; - prints it without running it")
           ->capture_default_str();
   CLI::Option* manifest =
-      command->add_option("--manifest", flags->manifest, "file for what a driver needs to launch it, as JSON")
+      command->add_option("--manifest", flags->manifest, "output file of the launch data for a driver, as JSON")
           ->check(
               [](const std::string& file) { return file == "-" ? "a file is accepted; - prints kernels only" : ""; });
-  command->add_flag(
-      "--plain", flags->plain,
-      "rows of shared memory as they are, for comparison: without the exchange that avoids bank conflicts");
-  CLI::Option* points =
-      command
-          ->add_option("--points", flags->points, "products of the operator whose blocks are run and compared; 0: none")
-          ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
-          ->capture_default_str();
-  command->add_option("--seed", flags->seed, "of the tensors that the kernel is run on")->capture_default_str();
+  command->add_flag("--plain", flags->plain,
+                    "lay out rows of shared memory without the swizzle that avoids bank conflicts, for comparison");
+  CLI::Option* points = command
+                            ->add_option("--points", flags->points,
+                                         "number of the operator's products whose blocks are run and compared; 0: none")
+                            ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
+                            ->capture_default_str();
+  command->add_option("--seed", flags->seed, "seed of the tensors that the kernel runs on")->capture_default_str();
   command
       ->add_option(
           "--plans", flags->plans,
-          "so many plans of all mappings and tiles, spread evenly by estimated time, as files of the folder -o")
+          "write this many plans, spread evenly over all mappings and tiles by estimated time, to the folder -o")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}))
       ->needs(output)
       ->excludes(points)

@@ -105,7 +105,7 @@ std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
 }  // namespace
 
 void addOperatorCommand(CommandLine& line) {
-  CLI::App* command = line.add("ops", "List the operators that are compiled, with their versions");
+  CLI::App* command = line.add("ops", "List the supported operators with their versions");
   auto flags = std::make_shared<ListFlags>();
   flags->limit = 0;  // a table for look-ups: show everything
   flags->addTo(command, "name, domain, family, since_version, until_version", "domain, name, since_version");
@@ -131,7 +131,7 @@ void addOperatorCommand(CommandLine& line) {
 }
 
 void addTaskCommand(CommandLine& line) {
-  CLI::App* command = line.add("tasks", "List tasks: the steps of jobs as the queue has them");
+  CLI::App* command = line.add("tasks", "List tasks: the steps of jobs in the queue");
   auto flags = std::make_shared<ListFlags>();
   flags->addTo(command, "id, state, kind, priority, worker, create_time, project", "create_time desc");
   command->callback([&line, flags] {
@@ -151,12 +151,12 @@ void addWorkerCommand(CommandLine& line) {
   CLI::App* command = line.add("workers", "List workers, show one, or drain one");
   auto flags = std::make_shared<ListFlags>();
   auto name = std::make_shared<std::string>();
-  auto* one = command->add_option("NAME", *name, "this worker, with all that is known of it");
+  auto* one = command->add_option("NAME", *name, "show this worker in full");
   auto drain = std::make_shared<std::string>(), undrain = std::make_shared<std::string>();
   flags->addTo(command, "id, state, host, compiler_version, last_seen_time", "id");
   auto* drain_option =
-      command->add_option("--drain", *drain, "let this worker finish and give it nothing more")->excludes(one);
-  command->add_option("--undrain", *undrain, "give this worker work again")->excludes(drain_option)->excludes(one);
+      command->add_option("--drain", *drain, "let this worker finish its tasks and give it no new ones")->excludes(one);
+  command->add_option("--undrain", *undrain, "give this worker tasks again")->excludes(drain_option)->excludes(one);
   command->callback([&line, flags, name, drain, undrain] {
     line.action = [&line, flags, name, drain, undrain] {
       auto channel = line.connect();

@@ -22,7 +22,8 @@ absl::Status generatedCodeCrashed(const std::string& sentence) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::CRASHED);
   failure.set_message(sentence);
-  failure.set_fix("this is a fault of the compiler: please report it with the model; --guard says more of where it is");
+  failure.set_fix(
+      "this is a fault of the compiler: please report it with the model; --guard locates it more precisely");
   return failureStatus(failure);
 }
 
@@ -67,7 +68,7 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   if (got < 0) return fileError(errno, absl::StrCat("cannot read ", path));
   if (std::string_view(magic.data(), static_cast<size_t>(got)) != "PK")
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is no artifact (.tsra); `tessera compile` makes one of a model"));
+        absl::StrCat(path, " is not an artifact (.tsra); `tessera compile` makes one from a model"));
   if (!trust.untrusted) {
     TESSERA_RETURN_IF_ERROR(checkTrusted(file, path, trust.file));
   }
@@ -112,6 +113,7 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
                                      const std::map<std::string, Tensor>& given) {
   TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
   const bool asked = choice.dimensions_size() > 0 || choice.input_shapes_size() > 0;
+  // The only variant needs no selection; checkInputs compares its shapes later.
   if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& [name, tensor] : given) {
@@ -159,6 +161,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
   for (size_t d = 0; d < info.num_dimensions; ++d) {
     tessera_dimension dimension;
     tessera_artifact_variant_dimension(artifact, variant, d, &dimension);
+    // A negative size -n is a range up to n. Until a size is known, the run uses the whole range.
     if (dimension.size < 0)
       ranges.push_back({dimension.name, static_cast<int32_t>(d), -dimension.size, -dimension.size});
   }
@@ -179,9 +182,11 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
     for (int32_t d = 0; d < std::min(input.rank, static_cast<int32_t>(given->second.size())); ++d) {
       const RangeUse* range = rangeOf(artifact, i, d);
       const int64_t size = given->second[static_cast<size_t>(d)];
+      // Inputs that are too large are reported by checkInputs, with their names.
       if (range && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
     }
   }
+  // Derives dimensions such as past + tokens; other unknown ranges get the variant's greatest size.
   const tessera_status code = tessera_artifact_complete_sizes(artifact, variant, sizes.data(), sizes.size());
   if (code != TESSERA_OK) return runtimeError(code);
   for (RangeUse& range : ranges) range.size = sizes[static_cast<size_t>(range.position)];
@@ -204,6 +209,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
 }
 
 char* RunBuffers::allocate(size_t bytes) {
+  // aligned_alloc requires a size that is a multiple of the alignment.
   memory.emplace_back(static_cast<char*>(aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)), &free);
   return memory.back().get();
 }

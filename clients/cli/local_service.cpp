@@ -86,6 +86,7 @@ std::string runningServer(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.addr");
   std::string address;
   if (!std::getline(in, address) || address.empty()) return "";
+  // Another program cannot take over the folder's socket, but it can take over a port.
   if (!absl::StartsWith(address, "unix:") && !isHeld(folder)) return "";
   return Channel(address).waitReady(std::chrono::milliseconds(500)).ok() ? address : "";
 }
@@ -97,8 +98,8 @@ absl::Status checkBuild(const fs::path& folder) {
   return absl::FailedPreconditionError(absl::StrCat(
       "the tesserad that serves ", folder.string(),
       it.process.empty() ? "" : absl::StrCat(" (process ", it.process, ")"),
-      " and this command are of different builds: ", it.build.empty() ? "one from before builds were told" : it.build,
-      " and ", compilerVersion(),
+      " and this command are of different builds: ", it.build.empty() ? "one of an earlier release" : it.build, " and ",
+      compilerVersion(),
       "; build or install all programs together, end that tesserad and run this again, or use it as ",
       "it is with --server, or another folder with --data-dir"));
 }
@@ -170,6 +171,7 @@ absl::Status LocalService::spawn() {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   sigset_t none;
   sigemptyset(&none);
+  // InterruptWatch blocks signals in this process; the child must not inherit that mask.
   posix_spawnattr_setsigmask(&attributes, &none);
   std::error_code error;
   fs::remove(folder_ / "tesserad.addr", error);  // left by a killed server
@@ -184,11 +186,10 @@ absl::Status LocalService::spawn() {
 absl::Status LocalService::whyItEnded(int wait_status) const {
   const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1;
   if (code == server::kServerOtherBuild) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("tesserad ended: it and the tessera-worker or tessera-task beside it are of different builds, "
-                     "replaced while it ran or not built together; build or install all of them, then run this again "
-                     "(what it had acknowledged is kept in ",
-                     folder_.string(), "); see ", logIn(folder_)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tesserad ended: it and its tessera-worker or tessera-task are of different builds, replaced while it ran or "
+        "not built together; build or install all of them, then run this again (acknowledged work is kept in ",
+        folder_.string(), "); see ", logIn(folder_)));
   }
   if (code == server::kServerOtherData) {
     return absl::FailedPreconditionError(absl::StrCat("tesserad cannot serve the data folder ", folder_.string(),
@@ -197,7 +198,7 @@ absl::Status LocalService::whyItEnded(int wait_status) const {
   return absl::UnavailableError(
       absl::StrCat(serverBinary(), " ended", WIFSIGNALED(wait_status) ? " by signal " : " with exit code ",
                    WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : code, lastWordsIn(folder_), "; see ",
-                   logIn(folder_), "; run this again, what it had acknowledged is kept in ", folder_.string()));
+                   logIn(folder_), "; run this again, acknowledged work is kept in ", folder_.string()));
 }
 
 absl::Status LocalService::ended() {
@@ -206,6 +207,7 @@ absl::Status LocalService::ended() {
   if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {
     child_ = 0;
     // If several commands start a service at the same moment, one gets the folder, and the others use its service.
+    // The loser's tesserad fails because the folder is locked by then.
     const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerFailed && isHeld(folder_);
     if (!lost) why_ = whyItEnded(status);
   }
@@ -217,6 +219,7 @@ absl::Status LocalService::ended() {
     return absl::OkStatus();
   }
   const Announced last = announcedIn(folder_);
+  // A service that ends with its parent is never restarted by anybody else.
   const bool owned = !last.process.empty() && !last.with_parent && found_;
   const auto now = std::chrono::steady_clock::now();
   if (!gone_since_) gone_since_ = now;

@@ -16,6 +16,7 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
     const auto bound = std::find_if(variant.dimensions().begin(), variant.dimensions().end(),
                                     [&](const auto& each) { return each.name() == wanted.name(); });
     if (bound == variant.dimensions().end()) return false;
+    // A negative size -n is a range: the variant accepts all sizes up to n.
     if (bound->size() < 0 ? wanted.size() > -bound->size() : bound->size() != wanted.size()) return false;
   }
   for (const v1::InputShape& wanted : choice.input_shapes()) {

@@ -159,25 +159,24 @@ int mappings(const CommandLine& line, const MappingFlags& flags) {
 }  // namespace
 
 void addMappingsCommand(CommandLine& line) {
-  CLI::App* command = line.add("mappings", "Count and explain the ways to put operators on an instruction of a chip");
+  CLI::App* command = line.add("mappings", "Count and explain the mappings of operators to an instruction of a chip");
   auto flags = std::make_shared<MappingFlags>();
   command->add_option("--target", flags->target, "built-in or registered name, host, or a description's file")
       ->capture_default_str();
-  command->add_option("--instruction", flags->instruction,
-                      "of the target (see: tessera target show); else the first multiply-add with the most iterations");
-  auto* op = flags->op.addTo(command, "list the mappings of one operator, best price first: a name of the table");
-  auto* explain =
-      command
-          ->add_option("--explain", flags->explained,
-                       "show mapping number N of the list: matrices, virtual and physical form, addresses, tails, "
-                       "layouts, price, and the first steps of its program")
-          ->needs(op)
-          ->check(nonNegative())
-          ->type_name("N");
+  command->add_option(
+      "--instruction", flags->instruction,
+      "instruction of the target (see: tessera target show); default: the first multiply-add with the most iterations");
+  auto* op = flags->op.addTo(command, "list the mappings of one operator, lowest cost first: a name of the table");
+  auto* explain = command
+                      ->add_option("--explain", flags->explained,
+                                   "show mapping number N of the list: matrices, virtual and physical form, addresses, "
+                                   "tails, layouts, cost, and the first steps of its program")
+                      ->needs(op)
+                      ->check(nonNegative())
+                      ->type_name("N");
   command->footer(
-      "Without --op: table 5.3 of the thesis on the target's instruction. What a mapping is, and which count, is said "
-      "in\n"
-      "compiler/intrinsic/README.md. Asks no server for built-in targets.");
+      "Without --op: table 5.3 of the thesis for the target's instruction. compiler/intrinsic/README.md defines "
+      "mappings\nand which of them count. Built-in targets need no server.");
   command->callback([&line, flags, explain] {
     flags->explain = explain->count() > 0;
     line.action = [&line, flags] { return mappings(line, *flags); };

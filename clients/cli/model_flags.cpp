@@ -13,31 +13,29 @@ namespace tessera::client {
 
 void ModelFlags::addTo(CLI::App* command) {
   command->add_option("MODEL", model, "an ONNX file, MLIR text (.mlir) or tensor expressions (.te)")->required();
-  command->add_option("--format", format, "onnx, mlir or te, whatever MODEL is called")
+  command->add_option("--format", format, "onnx, mlir or te, regardless of MODEL's name")
       ->check(CLI::IsMember({"onnx", "mlir", "te"}));
   command->add_option("-t,--target", target, "host, a name (`tessera targets`), or a description's file")
       ->capture_default_str();
   shapes.addTo(command);
   command->add_option("--fix", fixed,
                       "compiles for one value of an input that decides shapes: NAME=2,3 or NAME=@F.npy");
-  command->add_option("--name", name, "what to call it (the model's stem)");
+  command->add_option("--name", name, "name of the artifact (default: the model's stem)");
   command->add_option("--external-data", external_data,
-                      "LOCATION=FILE for tensors kept outside the model and not beside it");
+                      "LOCATION=FILE for external tensors that are not in the model's folder");
   command->add_option("-O,--opt-level", opt_level, "1 plain loops, 2 full")->check(CLI::Range(0, 2));
   command
       ->add_option("--precision", precision,
-                   "bf16: products of f32 with weights read operands rounded to bf16; model: as the model has it")
+                   "bf16: round operands of f32 products with weights to bf16; model: keep the model's types")
       ->check(CLI::IsMember({"model", "bf16"}))
       ->capture_default_str();
-  CLI::Option* pin = command->add_option("--pin", pins,
-                                         "take over the decisions in this file (`explain --plan-out`); the others are "
-                                         "made around them");
+  CLI::Option* pin = command->add_option(
+      "--pin", pins, "apply the decisions in this file (`explain --plan-out`); the compiler makes all others");
   CLI::Option* whole =
-      command->add_option("--plan", plan, "replay this file: it has to decide everything")->excludes(pin);
+      command->add_option("--plan", plan, "replay this file, which must state every decision")->excludes(pin);
   command
       ->add_option("--suggest", suggestions,
-                   "follow the schedules in this file (`tune`, `records --best-out`) where the model has such "
-                   "workloads")
+                   "apply those decisions in this file (`tune`, `records --best-out`) that fit the model")
       ->excludes(pin)
       ->excludes(whole);
 }

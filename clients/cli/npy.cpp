@@ -73,6 +73,7 @@ std::string toRowMajor(const v1::TensorSpec& spec, std::string_view bytes, int64
   std::vector<int64_t> stride(rank, 1), index(rank, 0);
   for (int d = 1; d < rank; ++d) stride[d] = stride[d - 1] * spec.shape(d - 1);
   std::string out(bytes.size(), '\0');
+  // Visits the elements in row-major order; `index` counts like an odometer.
   for (size_t to = 0; to < bytes.size(); to += element) {
     const int64_t from = std::inner_product(index.begin(), index.end(), stride.begin(), int64_t{0});
     std::memcpy(out.data() + to, bytes.data() + from * element, element);
@@ -102,6 +103,7 @@ absl::StatusOr<Tensor> parseNpy(std::string_view bytes, const std::string& where
     header_size = static_cast<uint8_t>(bytes[8]) | static_cast<uint8_t>(bytes[9]) << 8;
     start = 10;
   } else if (major == 2 || major == 3) {
+    // The length is little-endian, with 2 bytes in format 1 and 4 bytes from format 2 on.
     for (int i = 3; i >= 0; --i) header_size = header_size << 8 | static_cast<uint8_t>(bytes[8 + i]);
     start = 12;
   } else {

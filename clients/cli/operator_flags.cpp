@@ -20,7 +20,7 @@ constexpr int64_t kMostElements = int64_t{1} << 40;  // per tensor, so that addr
 
 CLI::Option* OperatorFlags::addTo(CLI::App* command, const std::string& what) {
   CLI::Option* op = command->add_option("--op", text, what + ", or an expression \"O[i, j] += A[i, k] * B[k, j]\"");
-  command->add_option("--extents", extents, "of the operator's loops in the order of their first use: 16x64x56")
+  command->add_option("--extents", extents, "sizes of the operator's loops in the order of their first use: 16x64x56")
       ->needs(op);
   return op;
 }

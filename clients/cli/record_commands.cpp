@@ -110,7 +110,7 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
   if (kinds.size() > 1) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);
-    failure.set_message("records of different chips or numbers of threads do not compare");
+    failure.set_message("records of different chips or numbers of threads are not comparable");
     failure.set_attribute("records");
     failure.set_found(absl::StrJoin(kinds, "; "));
     failure.set_accepted("one target and one number of threads");
@@ -122,12 +122,13 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
     compiler::pinWorkload(pins, hash, record->workload_summary(), record->schedule());
   if (absl::Status written = writeText(path, compiler::printPins(pins)); !written.ok())
     return reportError(written, line.json);
-  std::cout << (line.json ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(),
-                                         ",\"left_out\":", left_out, "}")
-                          : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads",
-                                         left_out == 0 ? ""
-                                                       : absl::StrCat("; left out: ", left_out,
-                                                                      " whose fastest lost to the default's")))
+  std::cout << (line.json
+                    ? absl::StrCat("{\"output\":", jsonString(path), ",\"workloads\":", pins.workloads_size(),
+                                   ",\"left_out\":", left_out, "}")
+                    : absl::StrCat(path, ": the fastest schedules of ", pins.workloads_size(), " workloads",
+                                   left_out == 0 ? ""
+                                                 : absl::StrCat("; left out: ", left_out,
+                                                                " whose fastest schedule was slower than the default")))
             << "\n";
   return 0;
 }
@@ -195,15 +196,17 @@ int showBest(const CommandLine& line, const BestFlags& flags) {
 
 void addBest(CommandLine& line, CLI::App* records) {
   CLI::App* command = records->add_subcommand(
-      "best", "The fastest records of each workload, chip and number of threads; those that failed do not count");
+      "best", "The fastest records of each workload, chip and number of threads; failed trials do not count");
   command->fallthrough();
   auto flags = std::make_shared<BestFlags>();
-  command->add_option("--workload", flags->workloads, "hash of a workload, whole; may be repeated; without: all");
-  command->add_option("--target", flags->target, "name of the chip they were measured on");
-  command->add_option("--chip", flags->chip, "hash of its description");
+  command->add_option("--workload", flags->workloads, "complete hash of a workload; may be repeated; default: all");
+  command->add_option("--target", flags->target, "name of the chip");
+  command->add_option("--chip", flags->chip, "hash of the chip's description");
   command->add_option("--threads", flags->threads, "of the runs")->check(CLI::Range(1, 1024));
-  command->add_option("--top", flags->top, "so many of each")->capture_default_str()->check(CLI::Range(1, 100));
-  command->add_option("--limit", flags->limit, "workloads, chips and threads, at most; 0 = all")
+  command->add_option("--top", flags->top, "number of records for each")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100));
+  command->add_option("--limit", flags->limit, "largest number of combinations of workload, chip and threads; 0 = all")
       ->capture_default_str()
       ->check(nonNegative());
   command->add_option("-o,--output", flags->output,
@@ -214,7 +217,7 @@ void addBest(CommandLine& line, CLI::App* records) {
 void addShow(CommandLine& line, CLI::App* records) {
   CLI::App* command = records->add_subcommand("show", "One record with its tree")->fallthrough();
   auto id = std::make_shared<std::string>();
-  command->add_option("ID", *id, "of the record, as `tessera records --json` shows it")->required();
+  command->add_option("ID", *id, "id from `tessera records --json`")->required();
   command->callback([&line, id] {
     line.action = [&line, id] {
       auto channel = line.connect();
@@ -265,10 +268,10 @@ void addStatistics(CommandLine& line, CLI::App* records) {
 }
 
 void addExport(CommandLine& line, CLI::App* records) {
-  CLI::App* command = records->add_subcommand("export", "Every matching record as JSON, one a line, oldest first");
+  CLI::App* command = records->add_subcommand("export", "Export matching records as JSON, one per line, oldest first");
   command->fallthrough();
   auto filter = std::make_shared<std::string>(), path = std::make_shared<std::string>();
-  command->add_option("FILE", *path, "where to; without: standard output");
+  command->add_option("FILE", *path, "output file; default: standard output");
   command->add_option("--filter", *filter, absl::StrCat("AIP-160 filter over ", kFields));
   command->callback([&line, filter, path] {
     line.action = [&line, filter, path] {
@@ -287,16 +290,16 @@ void addExport(CommandLine& line, CLI::App* records) {
 
 void addImport(CommandLine& line, CLI::App* records) {
   CLI::App* command = records->add_subcommand(
-      "import", "Take in records of another database; what is known already is not stored again (as operator)");
+      "import", "Import records of another database; known records are not stored again (as operator)");
   command->fallthrough();
   auto paths = std::make_shared<std::vector<std::string>>();
   auto check = std::make_shared<bool>(false);
   command
       ->add_option("FILE", *paths,
-                   "as `tessera records export` writes them; - is standard input; a folder: what TVM's "
-                   "MetaSchedule left there, times without trees")
+                   "files of `tessera records export`; -: standard input; a folder of TVM's MetaSchedule: its times, "
+                   "without trees")
       ->required();
-  command->add_flag("--validate-only", *check, "check them and store nothing");
+  command->add_flag("--validate-only", *check, "check them without storing");
   command->callback([&line, paths, check] {
     line.action = [&line, paths, check] {
       auto channel = line.connect();
@@ -318,7 +321,7 @@ void addImport(CommandLine& line, CLI::App* records) {
 }  // namespace
 
 void addRecordCommand(CommandLine& line) {
-  CLI::App* command = line.add("records", "Query the tuning database, merge others into it");
+  CLI::App* command = line.add("records", "Query, export and import tuning records");
   auto flags = std::make_shared<ListFlags>();
   auto all = std::make_shared<bool>(false);
   auto best = std::make_shared<std::string>();

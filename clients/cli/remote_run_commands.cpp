@@ -186,9 +186,7 @@ void addRemoteRunCommands(CommandLine& line) {
   CLI::App* time = line.add("profile", "Time an artifact, and each of its kernels, on a worker");
   for (CLI::App* command : {run, time}) {
     auto* artifact = command->add_option("ARTIFACT", flags->artifact, "its id");
-    auto* job = command->add_option("--job", flags->job,
-                                    "instead of it: what this job made; of a tune job the version that programs should "
-                                    "run now");
+    auto* job = command->add_option("--job", flags->job, "use this job's artifact; for a tune job its current version");
     job->excludes(artifact);
     command->add_option("--version", flags->version, "with --job: this version of a tune job")
         ->needs(job)
@@ -200,11 +198,11 @@ void addRemoteRunCommands(CommandLine& line) {
     command->add_option("--timeout", flags->run_timeout, "how long it may run, e.g. 5m");
   }
   run->add_option("-o,--output-dir", flags->output_folder,
-                  "write DIR/<output>.npy; which is printed, with --json as `files`");
+                  "write DIR/<output>.npy and print the names (with --json: `files`)");
   flags->shapes.addChoiceTo(time);
   time->add_option("--warmup", flags->warmup)->capture_default_str()->check(CLI::Range(1, 100'000));
   time->add_option("--repeat", flags->repeat)->capture_default_str()->check(CLI::Range(1, 100'000));
-  time->add_option("--seed", flags->seed, "for inputs that are not given")->capture_default_str();
+  time->add_option("--seed", flags->seed, "seed of generated inputs")->capture_default_str();
   const auto requireOne = [flags] {
     if (flags->artifact.empty() && flags->job.empty()) throw CLI::RequiredError("ARTIFACT or --job");
   };

@@ -274,39 +274,36 @@ void addRunCommand(CommandLine& line) {
   auto flags = std::make_shared<RunFlags>();
   auto* artifact = command->add_option("ARTIFACT", flags->artifact, "a .tsra file");
   auto* followed = command->add_option("--follow", flags->follow,
-                                       "instead of a file: the artifact of this tune job, from its newest version on; "
-                                       "newer ones are taken between two runs, until the job ends");
+                                       "instead of a file: the newest version of this tune job's artifact, replaced by "
+                                       "newer ones between two runs, until the job ends");
   followed->excludes(artifact);
   auto* job = command->add_option("--job", flags->job,
-                                  "instead of a file: what this job made; of a tune job the version that programs "
-                                  "should run now");
+                                  "instead of a file: this job's artifact; for a tune job its current version");
   job->excludes(artifact)->excludes(followed);
   command->add_option("--version", flags->version, "with --job: this version of a tune job")
       ->needs(job)
       ->check(positive());
-  command->add_option("--for", flags->window, "with --follow: so long, e.g. 60s, whether the job goes on or not")
-      ->needs(followed);
+  command->add_option("--for", flags->window, "with --follow: stop after this time, e.g. 60s")->needs(followed);
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
   flags->inputs.shapes.addChoiceTo(command);
-  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy; which is printed");
+  command->add_option("-o,--output-dir", flags->output_folder, "write DIR/<output>.npy and print the names");
   command->add_option("--repeat", flags->repeat, "timed runs")->capture_default_str()->check(CLI::Range(1, 10'000'000));
-  command->add_option("--warmup", flags->warmup, "runs before them")->capture_default_str()->check(nonNegative());
+  command->add_option("--warmup", flags->warmup, "warm-up runs")->capture_default_str()->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
-  auto* random =
-      command->add_flag("--random", flags->inputs.random, "fill inputs that are not given with seeded values");
+  auto* random = command->add_flag("--random", flags->inputs.random, "generate seeded values for missing inputs");
   command->add_option("--seed", flags->inputs.seed, "for --random")->capture_default_str()->needs(random);
   auto* steps = command->add_flag("--steps", flags->steps, "time each fused group as well");
   auto* guard =
       command
           ->add_flag(
               "--guard", flags->guard,
-              "put every operand of every kernel between unreadable pages, at both ends in turn (two runs at least, "
-              "which must agree), and name a kernel that leaves its memory; takes about ten times as long")
+              "detect kernels that access memory outside their operands: place operands between inaccessible pages, at "
+              "both ends alternately (at least two runs, which must agree); takes about ten times as long")
           ->excludes(steps);
   flags->trust.addTo(command);
-  command->add_flag("--verify", flags->verify, "check the weights' checksum too");
+  command->add_flag("--verify", flags->verify, "also check the checksum of the weights");
   flags->sandbox.addTo(command)->needs(artifact)->excludes(guard);
   command->callback([&line, flags] {
     if (flags->artifact.empty() && flags->follow.empty() && flags->job.empty())

@@ -256,7 +256,7 @@ absl::StatusOr<std::unique_ptr<LoneRun>> openSandbox(const SandboxFlags& flags) 
   failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
   failure.set_attribute("--require-sandbox");
   failure.set_message(std::string(sandbox.status().message()));
-  failure.set_fix("ask for the measures that there are, or run it where there are more");
+  failure.set_fix("require fewer measures, or run it on a machine that supports them");
   return failureStatus(failure);
 }
 
@@ -264,20 +264,19 @@ absl::StatusOr<std::unique_ptr<LoneRun>> openSandbox(const SandboxFlags& flags) 
 
 CLI::Option* SandboxFlags::addTo(CLI::App* command) {
   auto* sandbox = command->add_flag("--sandbox", on,
-                                    "run an artifact of unknown origin, signed or not, in a process that can compute "
-                                    "and nothing else: the sandbox of "
-                                    "the service's tasks");
+                                    "run an artifact of unknown origin, signed or not, in a process that can only "
+                                    "compute: the sandbox of the service's tasks");
   command
       ->add_option("--require-sandbox", required,
-                   "with --sandbox: run nothing unless these measures are in force here (system-calls, privileges, "
-                   "limits, files, namespaces, user, processes, scratch), or full: all of them")
+                   "with --sandbox: require these measures (system-calls, privileges, limits, files, namespaces, user, "
+                   "processes, scratch), or full: all of them")
       ->delimiter(',')
       ->needs(sandbox);
-  command->add_option("--sandbox-user", user, "with --sandbox: user that it runs as; takes root")->needs(sandbox);
-  command->add_option("--timeout", timeout, "with --sandbox: how long it may run, e.g. 30s")
+  command->add_option("--sandbox-user", user, "with --sandbox: user of the process; needs root")->needs(sandbox);
+  command->add_option("--timeout", timeout, "with --sandbox: time limit, e.g. 30s")
       ->capture_default_str()
       ->needs(sandbox);
-  command->add_option("--memory-limit", memory_bytes, "with --sandbox: its address space, e.g. 8GiB")
+  command->add_option("--memory-limit", memory_bytes, "with --sandbox: limit of address space, e.g. 8GiB")
       ->transform(CLI::AsSizeValue(false))
       ->needs(sandbox);
   for (const char* contrary : {"--trust", "--untrusted", "--verify"}) sandbox->excludes(command->get_option(contrary));

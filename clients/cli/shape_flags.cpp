@@ -98,7 +98,9 @@ absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::
 // greatest down, and the least, with the smallest stride that suffices. If two sizes per range are still too many, the
 // last ranges keep only their greatest size.
 void thinRanges(std::vector<DimensionSizes>& dimensions) {
+  // A single range has at most a few dozen sizes (doubles); only products of several need a limit.
   if (std::count_if(dimensions.begin(), dimensions.end(), [](const auto& each) { return each.range; }) < 2) return;
+  // Each stride selects from the complete sizes, not from an earlier selection.
   const std::vector<DimensionSizes> all = dimensions;
   const auto product = [&] {
     double variants = 1;
@@ -117,6 +119,7 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
         if (i == 0 || (sizes.size() - 1 - i) % apart == 0) dimensions[d].sizes.push_back(sizes[i]);
     }
   }
+  // The greatest size alone accepts every smaller one, padded.
   for (size_t d = dimensions.size(); d-- > 0 && product() > kMostOfRanges;) {
     if (!isThin(dimensions[d])) dimensions[d].sizes = {dimensions[d].sizes.back()};
   }
@@ -172,6 +175,7 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text) {
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return badDimension(text, "there is no name and size");
+  // Size 0 marks a derived dimension: the whole text is sent as its name.
   if (isFormula(absl::string_view(text).substr(equals + 1))) return DimensionSizes{.name = text, .sizes = {0}};
   DimensionSizes parsed{.name = text.substr(0, equals), .sizes = sizesOfRange(text.substr(equals + 1))};
   if (parsed.sizes.empty()) {
@@ -193,23 +197,21 @@ absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
 
 void ShapeFlags::addTo(CLI::App* command) {
   command->add_option("--shape", shapes,
-                      "binds an input's dimensions: NAME=1x3x224x224; repeat for each input, or for another variant");
+                      "shape of an input: NAME=1x3x224x224; repeat for each input, or for another variant");
   command
-      ->add_option(
-          "--dim", dimensions,
-          "binds a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
-          "make a variant for each combination; batch=1..64 is a range: variants for 1, doubled to 2, 4, ..., and 64, "
-          "and a run "
-          "of a size between two takes the next larger one (past=0..64: of none, too); batch=..64 is one variant for "
-          "all of it, batch=..8,..64 "
-          "two; several ranges are combined sparsely; total='past + tokens' follows from others")
+      ->add_option("--dim", dimensions,
+                   "size of a symbolic dimension in all inputs: batch=1; several sizes (batch=1,4,8; seq=128..512:128) "
+                   "make a variant for each combination; batch=1..64 is a range with variants for 1, 2, 4, ..., 64: a "
+                   "run of another size uses the next larger variant (past=0..64 includes 0); batch=..64 is a range "
+                   "with one variant, batch=..8,..64 with two; several ranges are combined sparsely; total='past + "
+                   "tokens' derives a dimension from others")
       ->allow_extra_args(false);
 }
 
 void ShapeFlags::addChoiceTo(CLI::App* command) {
-  command->add_option("--shape", shapes, "chooses the variant with this input shape: NAME=1x3x224x224")
+  command->add_option("--shape", shapes, "select the variant with this input shape: NAME=1x3x224x224")
       ->allow_extra_args(false);
-  command->add_option("--dim", dimensions, "chooses the variant with this dimension: batch=4")->allow_extra_args(false);
+  command->add_option("--dim", dimensions, "select the variant with this dimension: batch=4")->allow_extra_args(false);
 }
 
 absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
@@ -226,10 +228,12 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
       continue;
     }
     factors.push_back(absl::StrCat(dimension.name, ": ", dimension.sizes.size()));
+    // The error below counts all of them; do not build them.
     if (variants.size() * dimension.sizes.size() > kMostVariants) break;
     multiply(variants, dimension.sizes, [&](v1::Specialization& variant, int64_t size) {
       v1::DimensionBinding& binding = *variant.add_dimensions();
       binding.set_name(dimension.name);
+      // The protocol encodes "up to size" as a negative size.
       binding.set_size(dimension.range ? -size : size);
     });
   }
@@ -280,8 +284,8 @@ std::string ShapeFlags::rangesText() const {
     product *= dimension.sizes.size();
   }
   if (sizes.size() < 2) return "";
-  return absl::StrCat("ranges together: ", absl::StrJoin(sizes, " "), ", ", product,
-                      " combinations; any other size runs in the smallest that has room");
+  return absl::StrCat("combined ranges: ", absl::StrJoin(sizes, " "), ", ", product,
+                      " combinations; other sizes run in the smallest variant that is large enough");
 }
 
 absl::StatusOr<v1::Specialization> ShapeFlags::choice() const {

@@ -255,7 +255,7 @@ int rankings(const CommandLine& line, const v1::Target& target, const Work& work
   }
   std::cout << table({"NODE", "MAPPINGS", "REFUSED", "PAIRS", "1 % APART", "RECALL OF THE BEST 40 %"}, rows)
             << absl::StrFormat(
-                   "mean of %d: %.1f %% of pairs, %.1f %% of those that differ by more than 1 %%, %.1f %% of the best; "
+                   "mean of %d: %.1f %% of pairs, %.1f %% of pairs that differ by more than 1 %%, %.1f %% of the best; "
                    "thesis, against a GPU: 85.7 %% of pairs, 91.4 %% of the best\n",
                    ranked, 100 * pairs, 100 * apart, 100 * recall);
   return kExitOk;
@@ -312,31 +312,29 @@ int simulate(CommandLine& line, const SimulateFlags& flags) {
 }  // namespace
 
 void addSimulateCommand(CommandLine& line) {
-  CLI::App* command =
-      line.add("simulate", "Run operators as programs of a described chip, step by step, and time them");
+  CLI::App* command = line.add("simulate", "Simulate operators on a described chip, step by step, with cycle counts");
   auto flags = std::make_shared<SimulateFlags>();
   flags->model.addTo(command);
   command->get_option("MODEL")->required(false);
   flags->op.addTo(command, "one operator instead of a model: a name of table 5.3 (tessera mappings)");
   command->add_option("--instruction", flags->question.instruction,
-                      "of the target; else that of least price, with --op the one that `mappings` takes");
+                      "instruction of the target; default: the cheapest, with --op the one that `mappings` uses");
   command->add_option("--program-out", flags->program_out, "write the programs to this file");
   command
       ->add_option("--points", flags->question.most_points,
-                   "of an operator that are run and compared with its loops, tiles of the result left out beyond that; "
-                   "0: time only")
+                   "limit of an operator's points that are computed and compared with its loops; further tiles of the "
+                   "result are omitted; 0: time only")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 36))
       ->capture_default_str();
-  command->add_option("--seed", flags->question.seed, "of the tensors that programs are run on")->capture_default_str();
+  command->add_option("--seed", flags->question.seed, "seed of the tensors that programs run on")
+      ->capture_default_str();
   command->add_flag("--rank", flags->rank,
-                    "instead: time every mapping, and say how well the predicted cycles order them");
+                    "time every mapping instead, and report how well the predicted cycles order them");
   command->footer(
-      "An operator's mapping of least price becomes loops, copies between the memories that the description names, "
-      "and\n"
-      "calls. The program is run by the description of the instruction alone and compared with the operator's loops;\n"
-      "cycles come from its times and bandwidths, step by step. PREDICTED is the model that chose; "
-      "compiler/simulator/\n"
-      "README.md says what either counts. With --op no server is asked for built-in targets and files.");
+      "The cheapest mapping of an operator becomes loops, copies between the described memories, and calls. "
+      "The\nsimulator runs the program by the description of the instruction and compares it with the operator's "
+      "loops;\nlatencies and bandwidths give the cycles. PREDICTED is the cost model's value; "
+      "compiler/simulator/README.md\ndocuments both. With --op, built-in targets and files need no server.");
   command->callback([&line, flags] { line.action = [&line, flags] { return simulate(line, *flags); }; });
 }
 

@@ -11,7 +11,8 @@
 namespace tessera::client {
 
 void addSpaceCommand(CommandLine& line) {
-  CLI::App* command = line.add("space", "Analyse a model's workloads as a search sees them; table 4.2 with --table");
+  CLI::App* command =
+      line.add("space", "Print the schedule space of a model's workloads; with --table the thesis's table 4.2");
   command->fallthrough(false)->prefix_command()->set_help_flag();  // all following words belong to tessera-space
   command->callback([&line, command] {
     line.action = [&line, words = command->remaining()] {

@@ -148,13 +148,13 @@ void addTargetCommands(CommandLine& line) {
   auto name = std::make_shared<std::string>(), file = std::make_shared<std::string>(),
        addition = std::make_shared<std::string>();
   flags->addTo(command, "name, family, summary", "name");
-  auto* show_option = command->add_option("--show", *name, "print one as a text proto (host: this machine)");
-  auto* validate_option = command->add_option("--validate", *file, "check a description's file")->excludes(show_option);
-  auto* register_option = command->add_option("--register", *addition, "register a description's file under its name")
+  auto* show_option = command->add_option("--show", *name, "print a target as a text proto (host: this machine)");
+  auto* validate_option = command->add_option("--validate", *file, "check a description file")->excludes(show_option);
+  auto* register_option = command->add_option("--register", *addition, "register a description file under its name")
                               ->excludes(show_option)
                               ->excludes(validate_option);
   auto runnable = std::make_shared<bool>(false);
-  command->add_flag("--runnable", *runnable, "the built-in ones whose code runs on this machine; asks no server")
+  command->add_flag("--runnable", *runnable, "list built-in targets whose code runs on this machine; needs no server")
       ->excludes(show_option)
       ->excludes(validate_option)
       ->excludes(register_option);

@@ -115,21 +115,22 @@ void addTargetFileCommands(CommandLine& line) {
   auto first = std::make_shared<std::string>(), second = std::make_shared<std::string>();
   constexpr char kTarget[] = "built-in or registered name, host, or a description's file";
   CLI::App* checks =
-      command->add_subcommand("check", "every fault of a description's file, with its line; asks no server");
+      command->add_subcommand("check", "list all faults of a description file with line and column; needs no server");
   checks->add_option("FILE", *first, "text proto of tessera.v1.Target")->required();
   checks->callback([&line, first] { line.action = [&line, first] { return check(line, *first); }; });
   CLI::App* shows = command->add_subcommand(
-      "show", "a description and what it has besides: instructions of its sets, prices of its family");
+      "show", "print a description, with the instructions of its sets and the costs of its family");
   shows->add_option("NAME", *first, kTarget)->required();
   shows->callback([&line, first] { line.action = [&line, first] { return showDescribed(line, *first); }; });
-  CLI::App* diffs = command->add_subcommand("diff", "the fields in which two descriptions differ; entries go by name");
+  CLI::App* diffs =
+      command->add_subcommand("diff", "list the fields in which two descriptions differ; entries are matched by name");
   diffs->add_option("LEFT", *first, kTarget)->required();
   diffs->add_option("RIGHT", *second, kTarget)->required();
   diffs->callback(
       [&line, first, second] { line.action = [&line, first, second] { return diff(line, *first, *second); }; });
   for (CLI::App* inner : {checks, shows, diffs}) inner->fallthrough();
   addTargetMeasuring(line, *command);
-  command->footer("Only names that are neither built in nor host are asked of the server.");
+  command->footer("Only names other than host and built-in targets need a server.");
 }
 
 }  // namespace tessera::client

@@ -90,7 +90,7 @@ int measure(const CommandLine& line, const MeasureFlags& flags) {
   if (noisy > 0)
     std::cerr << noisy << " of " << rows.size() << " figures spread by more than "
               << 100 * compiler::Figure::kNoisyShare
-              << " %, or were taken while others ran: measure again on a quiet machine\n";
+              << " %, or were measured while other programs ran: measure again on a quiet machine\n";
   if (!flags.out.empty() && !line.quiet)
     std::cout << flags.out << ": " << measured->target.name() << "; hash " << compiler::targetHash(measured->target)
               << "\n";
@@ -101,14 +101,18 @@ int measure(const CommandLine& line, const MeasureFlags& flags) {
 
 void addTargetMeasuring(CommandLine& line, CLI::App& command) {
   CLI::App* measures = command.add_subcommand(
-      "measure", "this machine's figures, measured in less than a minute, as a description; asks no server");
+      "measure", "measure this machine, in less than a minute, and write a description; needs no server");
   auto flags = std::make_shared<MeasureFlags>();
-  measures->add_option("--out", flags->out, "file to write; without: standard output")->type_name("FILE");
-  measures->add_option("--name", flags->options.name, "of the target; without: the chip's, and -measured");
-  measures->add_option("--repeat", flags->options.repetitions, "of each figure, in turns with the others")
+  measures->add_option("--out", flags->out, "output file; default: standard output")->type_name("FILE");
+  measures->add_option("--name", flags->options.name, "name of the target; default: the chip's name + -measured");
+  measures
+      ->add_option("--repeat", flags->options.repetitions,
+                   "repetitions of each measurement, alternating with the others")
       ->check(CLI::Range(3, 10'000))
       ->capture_default_str();
-  measures->add_option("--seconds", flags->options.seconds, "after which no further repetition begins")
+  measures
+      ->add_option("--seconds", flags->options.seconds,
+                   "time limit in seconds, after which no further repetition starts")
       ->check(positive())
       ->capture_default_str();
   measures->fallthrough();

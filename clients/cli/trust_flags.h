@@ -15,9 +15,10 @@ struct TrustFlags {
   bool untrusted = false;
 
   void addTo(CLI::App* command) {
-    auto* trust = command->add_option("--trust", file, "file of the keys whose artifacts are run (TESSERA_TRUST)")
-                      ->capture_default_str();
-    command->add_flag("--untrusted", untrusted, "run native code that nobody you trust has signed")->excludes(trust);
+    auto* trust =
+        command->add_option("--trust", file, "file of trusted keys (TESSERA_TRUST): artifacts signed by them may run")
+            ->capture_default_str();
+    command->add_flag("--untrusted", untrusted, "run native code without a trusted signature")->excludes(trust);
   }
 };
 

@@ -76,7 +76,7 @@ int tune(CommandLine& line, const Flags& flags) {
     std::cout << (line.json ? toJson(created->job) : id) << "\n";
     return 0;
   }
-  interrupts->cancels([&channel, id] { cancelAloud(channel, id, "ending with what was found:"); });
+  interrupts->cancels([&channel, id] { cancelAloud(channel, id, "ending with the results so far:"); });
   auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();
@@ -121,15 +121,16 @@ void addTuneCommand(CommandLine& line) {
       line.add("tune", "Search schedules for a model's workloads: candidates are built, checked and timed on workers");
   auto flags = std::make_shared<Flags>();
   flags->model.addTo(command);
-  command->add_option("-o,--output", flags->output, "where the best schedules go (MODEL's stem + .pins)");
+  command->add_option("-o,--output", flags->output,
+                      "output file of the best schedules (default: MODEL's stem + .pins)");
   flags->tune.addTo(command);
   flags->labels.addTo(command);
-  command->add_flag("--detach", flags->detach, "print the job's id and leave; `tessera job ID` tells what came of it");
+  command->add_flag("--detach", flags->detach, "print the job's id and exit; `tessera job ID` shows the result");
   flags->service.addTo(command);
   command->footer(
-      "The service does the work: a job that goes on when this command is killed. Every trial is a record\n"
-      "(`tessera records`), and a later search begins with the best of them. A candidate that is wrong, crashes or\n"
-      "hangs is told in the table and never ends the search. Ctrl-C ends it with what was found so far.");
+      "The service does the work, so the job continues if this command is killed. Every trial is a record\n(`tessera "
+      "records`), and later searches start from the best of them. A candidate that is wrong, crashes or\nhangs is "
+      "counted in the table and never ends the search. Ctrl-C ends the search with the results so far.");
   command->callback([&line, flags] { line.action = [&line, flags] { return tune(line, *flags); }; });
 }
 

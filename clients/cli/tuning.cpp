@@ -17,38 +17,37 @@
 namespace tessera::client {
 
 void TuneFlags::addTo(CLI::App* command) {
-  command->add_option("--trials", trials, "measured candidates of each workload, at most (64)")
+  command->add_option("--trials", trials, "limit of measured candidates for each workload (64)")
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--budget", budget, "no trial is begun so long after the job began to run, e.g. 10m")
-      ->capture_default_str();
+  command->add_option("--budget", budget, "no trial starts after this time, e.g. 10m")->capture_default_str();
   command
-      ->add_option(
-          "--choices", choices,
-          "choices of the graph (algorithms, fusions, splits) whose alternatives are within the error of their "
-          "prices: so many are measured, in a third of the budget at most (8); 0: none")
+      ->add_option("--choices", choices,
+                   "number of graph choices to measure (algorithms, fusions, splits) whose predicted costs are too "
+                   "close to decide, in at most a third of the budget (8); 0: none")
       ->check(CLI::Range(0, 1000));
-  command->add_option("--threads", threads, "of the runs that are timed")
+  command->add_option("--threads", threads, "threads of the timed runs")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
   command
       ->add_option("--method", method,
-                   "of the search: model (the default; what a cost model expects most of, which learns from earlier "
-                   "searches too), q (learns the value of directions), walk (goes where they have gained), p (every "
-                   "direction), random, evolutionary")
+                   "search method: model (the default; a cost model, also trained on earlier records, selects "
+                   "candidates), q (learns values of directions), walk (prefers directions that gained before), p "
+                   "(tries every direction), random, evolutionary")
       ->check(CLI::IsMember(std::vector<std::string>(kSearchMethods.begin(), kSearchMethods.end())));
   command
       ->add_option(
           "--mode", mode,
-          "when the artifact can be had (`tessera run --follow JOB`): async (at once, and again whenever faster "
-          "trees are confirmed), sync (again after a phase of all searches), static (when all is over)")
+          "when versions of the artifact are published (`tessera run --follow JOB`): async (at once, and whenever "
+          "faster schedules are confirmed), sync (at once, and after each batch of all searches), static (at the end)")
       ->check(CLI::IsMember({"async", "sync", "static"}))
       ->capture_default_str();
-  command->add_option("--seed", seed, "of proposals and inputs")->capture_default_str();
+  command->add_option("--seed", seed, "seed of proposals and inputs")->capture_default_str();
   command->add_option("--workload", workloads,
-                      "only workloads with this piece in their hash or summary; may be given several times");
-  command->add_option("--top", top, "only so many workloads, those with the most time")->check(CLI::Range(1, 100'000));
-  command->add_flag("--cold", cold, "operands are out of all caches before each timed run");
-  command->add_flag("--no-records", no_records, "do not begin with the best that the service has measured");
+                      "search only workloads with this text in their hash or summary; may be repeated");
+  command->add_option("--top", top, "search only this many workloads, those with the most time")
+      ->check(CLI::Range(1, 100'000));
+  command->add_flag("--cold", cold, "evict operands from all caches before each timed run");
+  command->add_flag("--no-records", no_records, "ignore earlier records of the service");
 }
 
 v1::TuneMode TuneFlags::chosenMode() const {
@@ -115,7 +114,7 @@ std::string choicesText(const v1::TuneResult& result) {
     std::vector<std::string> header = openChoiceHeader();
     header.back() = "BEFORE ms";
     header.insert(header.end(), {"WITH ms", "", "WHERE"});
-    text = absl::StrCat("choices that prices did not settle:\n", table(header, rows));
+    text = absl::StrCat("measured choices of the graph:\n", table(header, rows));
   }
   if (left_out > 0)
     absl::StrAppend(&text, "  ", left_out, " more open choices were not measured (--choices, --budget)\n");

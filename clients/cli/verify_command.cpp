@@ -35,7 +35,7 @@ absl::Status checkModel(const VerifyFlags& flags) {
   if (digest.sha256() == manifest.model_sha256()) return absl::OkStatus();
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_MODEL);
-  failure.set_message(absl::StrCat(flags.artifact, " was compiled from another model than ", flags.model));
+  failure.set_message(absl::StrCat(flags.artifact, " was not compiled from ", flags.model));
   failure.set_found(digest.sha256());
   failure.set_accepted(manifest.model_sha256());
   failure.set_fix("compile the model again");
@@ -78,7 +78,7 @@ absl::Status writeReport(const VerifyFlags& flags, const std::vector<Difference>
   for (const Difference& each : differences) {
     cases.push_back({flags.model, each.name, each.why,
                      each.measured ? absl::StrFormat("largest error %.3g, relative %.3g", each.absolute, each.relative)
-                                   : "no error can be told"});
+                                   : "the outputs cannot be compared"});
   }
   return writeJunit(flags.junit, absl::StrCat("tessera verify ", flags.model), cases);
 }
@@ -118,24 +118,26 @@ int verify(const CommandLine& line, const VerifyFlags& flags) {
 }  // namespace
 
 void addVerifyCommand(CommandLine& line) {
-  CLI::App* command = line.add("verify", "Hold an artifact's outputs against a reference's");
+  CLI::App* command = line.add("verify", "Compare an artifact's outputs with reference outputs");
   auto flags = std::make_shared<VerifyFlags>();
-  command->add_option("MODEL", flags->model, "the model's file, of which the artifact must be")->required();
+  command->add_option("MODEL", flags->model, "the model file that the artifact must belong to")->required();
   command->add_option("ARTIFACT", flags->artifact, "a .tsra file")->required();
   command->add_option("--reference", flags->references, "expected outputs: FILE.npz, or NAME=FILE.npy; repeat")
       ->required();
   command->add_option("-i,--input", flags->inputs.files, "NAME=FILE.npy or FILE.npz; repeat for each input");
-  command->add_option("--tolerance", flags->tolerance, "of floats, relative to the reference's largest magnitude")
+  command
+      ->add_option("--tolerance", flags->tolerance,
+                   "tolerance for floats, relative to the reference's largest magnitude")
       ->capture_default_str()
       ->check(nonNegative());
   command->add_option("--threads", flags->threads)
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(TESSERA_MAX_THREADS)));
   flags->trust.addTo(command);
-  command->add_option("--junit", flags->junit, "also write a JUnit report, a test case for each output");
+  command->add_option("--junit", flags->junit, "also write a JUnit report with a test case for each output");
   command->footer(
-      "Exit codes: 0 all outputs are right; 1 one is not; 3 the artifact is of another model, or the\n"
-      "inputs do not fit. Runs in this process: verify artifacts that you trust.");
+      "Exit codes: 0 all outputs are correct; 1 an output is wrong; 3 the artifact belongs to another model,\nor the "
+      "inputs do not fit. Runs in this process: verify only artifacts that you trust.");
   command->callback([&line, flags] { line.action = [&line, flags] { return verify(line, *flags); }; });
 }
 

@@ -64,13 +64,13 @@ int versions(const CommandLine& line, const VersionFlags& flags) {
 }  // namespace
 
 void addVersionCommand(CommandLine& line) {
-  CLI::App* command = line.add("versions", "List the versions of a tune job's artifact, or go back to one");
+  CLI::App* command = line.add("versions", "List the versions of a tune job's artifact, or choose one");
   auto flags = std::make_shared<VersionFlags>();
   command->add_option("JOB", flags->job, "a tune job")->required();
   command
       ->add_option("--choose", flags->choose,
-                   "make this version the newest one: whoever follows the job runs it from the next run on, and later "
-                   "versions are held; 0: the newest that the job published, and those to come")
+                   "make programs that follow the job run this version from their next run on, and hold later versions "
+                   "back; 0: run the newest version again")
       ->check(nonNegative());
   command->callback([&line, flags] { line.action = [&line, flags] { return versions(line, *flags); }; });
 }

@@ -89,7 +89,7 @@ int curve(const CommandLine& line, const CurveFlags& flags) {
     failure.set_attribute("--filter");
     failure.set_found(absl::StrCat(drawn.size(), " searches with such numbers"));
     failure.set_accepted(absl::StrCat("1 to ", kMostCurves));
-    failure.set_message(absl::StrCat("nothing to draw in one picture: ", failure.found(), " among the records of ",
+    failure.set_message(absl::StrCat("nothing to draw: ", failure.found(), " among the records of ",
                                      filter.empty() ? "the whole database" : filter));
     failure.set_fix("name a --job or a --workload; records without a baseline have no --of speed");
     return reportError(failureStatus(failure), line.json);
@@ -166,24 +166,26 @@ int trace(const CommandLine& line, const TraceFlags& flags) {
 }  // namespace
 
 void addWatchingCommands(CommandLine& line) {
-  CLI::App* command = line.add("curve", "Draw how searches went on: the best schedule so far, from records");
+  CLI::App* command = line.add("curve", "Draw learning curves of searches: the best result so far, from records");
   auto flags = std::make_shared<CurveFlags>();
   command->add_option("--job", flags->job, "records of this job");
   command->add_option("--workload", flags->workload, "records of this workload's hash");
   command->add_option("--filter", flags->filter, "AIP-160 filter as of `tessera records`");
-  command->add_option("--by", flags->by, "along trials or seconds")
+  command->add_option("--by", flags->by, "horizontal axis: trials or seconds")
       ->capture_default_str()
       ->check(CLI::IsMember({"trials", "seconds"}));
-  command->add_option("--of", flags->what, "ms, speed (the default's time over the best's) or gflops")
+  command
+      ->add_option("--of", flags->what, "vertical axis: ms, speed (the default's time divided by the best's) or gflops")
       ->capture_default_str()
       ->check(CLI::IsMember({"ms", "speed", "gflops"}));
-  command->add_option("-o,--output", flags->output, "the SVG file (curve.svg; with --json only where it is named)");
+  command->add_option("-o,--output", flags->output, "the SVG file (default: curve.svg; with --json only if named)");
   command->footer("With --json every trial of every search is printed.");
   command->callback([&line, flags] { line.action = [&line, flags] { return curve(line, *flags); }; });
 
-  CLI::App* gantt = line.add("trace", "Show who worked on a job and when: per worker, as a picture or for Perfetto");
+  CLI::App* gantt =
+      line.add("trace", "Show the activity of each worker for a job: table, Gantt chart, or trace for Perfetto");
   auto traced = std::make_shared<TraceFlags>();
-  gantt->add_option("JOB", traced->job, "the job; of one that goes on, what happened so far")->required();
+  gantt->add_option("JOB", traced->job, "the job; of a running one, its activity so far")->required();
   gantt->add_option("-o,--output", traced->output, "trace file for ui.perfetto.dev or chrome://tracing");
   gantt->add_option("--svg", traced->svg, "Gantt chart");
   gantt->footer("With --json the trace is printed.");

@@ -135,7 +135,7 @@ TEST_P(Waiting, SaysWhatForAndAgainWhenThatChanges) {
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_EQ(heard.size(), 2u);
   EXPECT_EQ(heard[0].substr(0, 28), "a worker: none is connected;");
-  EXPECT_EQ(heard[1], "a worker with room: 1 busy");
+  EXPECT_EQ(heard[1], "a worker with a free slot: 1 busy");
 }
 
 INSTANTIATE_TEST_SUITE_P(AwaitJob, Waiting, testing::Bool(),

@@ -20,15 +20,15 @@ struct ProxyAnswer {
 };
 constexpr ProxyAnswer kProxyAnswers[] = {
     {"http2 header with status: 413",
-     "a proxy on the way takes no request this large; raise its bound (nginx: client_max_body_size 0)"},
-    {"http2 header with status: 502", "a proxy on the way does not reach the service; its log says why"},
-    {"http2 header with status: 503", "a proxy on the way does not reach the service; its log says why"},
+     "a proxy rejects requests of this size; raise its limit (nginx: client_max_body_size 0)"},
+    {"http2 header with status: 502", "a proxy cannot reach the service; its log has the cause"},
+    {"http2 header with status: 503", "a proxy cannot reach the service; its log has the cause"},
     {"http2 header with status: 504",
-     "a proxy on the way did not wait for the service; raise its bound (nginx: grpc_read_timeout)"},
-    {"http2 header with status: 407", "a proxy on the way asks for a credential of its own"},
-    {"http2 header with status: ", "what answers is a proxy on the way, or no tesserad"},
+     "a proxy timed out waiting for the service; raise its limit (nginx: grpc_read_timeout)"},
+    {"http2 header with status: 407", "a proxy requires its own credential"},
+    {"http2 header with status: ", "the answer comes from a proxy or another server, not from tesserad"},
     {"RST_STREAM with error code 0",
-     "a proxy on the way ended the request before it was all sent; raise its bounds (nginx: client_max_body_size 0)"},
+     "a proxy ended the request before all of it was sent; raise its limits (nginx: client_max_body_size 0)"},
 };
 
 /// Returns gRPC's message. If a proxy or another server sent the response, its meaning is prepended.
@@ -72,7 +72,7 @@ grpc::ChannelArguments channelArguments() {
 std::string whyNobodyAnswers(const std::string& address, absl::string_view said) {
   auto contains = [&](absl::string_view part) { return absl::StrContains(said, part); };
   if (contains("wrong version number"))
-    return absl::StrCat("the server at ", address, " does not talk TLS; leave out --tls-ca (TESSERA_TLS_CA)");
+    return absl::StrCat("the server at ", address, " does not use TLS; omit --tls-ca (TESSERA_TLS_CA)");
   if (contains("handshake failed") || contains("peer certificate"))
     return absl::StrCat("the server at ", address,
                         " shows no certificate that the authority in --tls-ca (TESSERA_TLS_CA) made for this name, or "
@@ -80,13 +80,13 @@ std::string whyNobodyAnswers(const std::string& address, absl::string_view said)
                         said);
   if (contains("Socket closed") || contains("onnection reset"))
     return absl::StrCat("what listens at ", address,
-                        " hangs up: a service that talks TLS (name its authority with --tls-ca or TESSERA_TLS_CA), "
-                        "or no tesserad");
+                        " hangs up: a service with TLS (name its authority with --tls-ca or TESSERA_TLS_CA), or "
+                        "another program than tesserad");
   if (contains("DNS resolution failed"))
-    return absl::StrCat("there is no machine of that name: ", address, " (--server or TESSERA_SERVER)");
+    return absl::StrCat("cannot resolve the host name: ", address, " (--server or TESSERA_SERVER)");
   if (contains("Deadline Exceeded"))
     return absl::StrCat("nothing comes back from ", address,
-                        ": the server there stands still, or packets are lost on the way, as in a firewall");
+                        ": the server stands still, or packets are lost, as in a firewall");
   return absl::StrCat("no server answers at ", address,
                       "; start one with `tesserad`, name another with --server or TESSERA_SERVER, or use --local");
 }
@@ -124,6 +124,7 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
 
 void Channel::setAway(std::function<void(std::chrono::milliseconds)> away) {
   away_ = std::move(away);
+  // The monitor starts its thread with the first call.
   silence_ = away_ ? std::make_unique<SilenceWatch>(away_) : nullptr;
 }
 
@@ -147,6 +148,7 @@ absl::Status Channel::retry(const CallOptions& options,
   Patience patience(*this, options);
   while (true) {
     grpc::ClientContext context;
+    // A known server gets a full timeout for each attempt; an unknown one gets a single timeout for all of them.
     context.set_deadline((answered_ ? std::chrono::system_clock::now() : start) + options.timeout);
     const grpc::Status status = [&] {
       // Calls with a longer timeout than the default (such as a collection) are expected to be slow and are not
@@ -158,16 +160,18 @@ absl::Status Channel::retry(const CallOptions& options,
     // A Failure is an answer, even with a code such as UNAVAILABLE.
     const bool silent =
         status.error_code() == grpc::StatusCode::UNAVAILABLE && !failureInDetails(status.error_details());
+    // Any other status comes from a server, so from now on the channel waits for it after an outage.
     if (!silent && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) answered_ = true;
     if (status.ok()) return absl::OkStatus();
     if (gotNoAnswer(status, context)) {
       return absl::UnavailableError(
           absl::StrCat("the server at ", address_, " took the connection and did not answer within ",
                        absl::FormatDuration(absl::FromChrono(options.timeout)),
-                       ": it stands still or what lies between loses packets; what was asked may still be done"));
+                       ": the server stands still, or packets are lost; the request may still be executed"));
     }
     if (!silent) return fromGrpc(status);
     TESSERA_RETURN_IF_ERROR(ended());
+    // A call that must not be repeated may have been executed although its answer was lost.
     if (options.attempts <= 1 || !patience.wait()) {
       return absl::UnavailableError(
           absl::StrCat("the server at ", address_, " does not answer: ", explained(status.error_message())));
@@ -201,6 +205,7 @@ bool Patience::wait() {
   const auto away = std::chrono::duration_cast<milliseconds>(now - *since_);
   const bool known = channel_.answered();
   const bool over =
+      // Give up if the next pause would exceed the limit, rather than after it.
       known ? away + pause_ > options_.patience : ++tries_ >= options_.attempts || away + pause_ >= options_.timeout;
   if (over) return false;
   if (known && !told_ && away >= kLongest && channel_.away_) {

@@ -49,6 +49,7 @@ absl::Status enclose(UploadedCompile& compile) {
   for (const v1::Digest& digest : compile.digests) {
     NamedFile& named = compile.files.at(digest.sha256());
     if (!named.bytes) named.bytes = readSmallFile(named.path, kEnclosedBytes);
+    // The digest was computed earlier; the server checks it against the content, the client only against the size.
     if (!named.bytes || static_cast<int64_t>(named.bytes->size()) != digest.size_bytes()) {
       return absl::DataLossError(absl::StrCat(named.path, ": the file changed while it was being sent; send it again"));
     }
@@ -65,6 +66,7 @@ absl::Status uploadMissing(Channel& channel, const UploadedCompile& compile) {
   TESSERA_ASSIGN_OR_RETURN(auto missing, channel.call(channel.blobs(), &v1::BlobService::Stub::FindMissingBlobs, find));
   for (const v1::Digest& digest : missing.missing()) {
     TESSERA_RETURN_IF_ERROR(
+        // The server has just reported the blob as missing.
         uploadFile(channel, compile.files.at(digest.sha256()).path, digest, compile.upload_progress, true));
   }
   channel.knownBlobs().add(compile.digests);
@@ -160,6 +162,7 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
   outcome.times = uploaded.times;
   auto start = Clock::now();
   auto job = createOnce(channel, uploaded);
+  // If the blobs were uploaded just now, MISSING_BLOB has another cause that a second upload cannot remedy.
   const bool sent = !uploaded.assumed && !uploaded.enclosed;
   if (!job.ok() && !sent && failureOf(job.status()).reason() == v1::Failure::MISSING_BLOB) {
     channel.knownBlobs().forget(uploaded.digests);
@@ -169,6 +172,7 @@ absl::StatusOr<CompileOutcome> createCompile(Channel& channel, const UploadedCom
     job = createOnce(channel, uploaded);
   }
   if (!job.ok()) return job.status();
+  // The server stored the enclosed files as blobs, so later requests can refer to them.
   if (uploaded.enclosed) channel.knownBlobs().add(uploaded.digests);
   outcome.job = *std::move(job);
   outcome.times.answer_ms = millisecondsSince(start);
@@ -201,6 +205,7 @@ class QueueLook {
   /// Called when a stream reached its limit. Callers who may not list workers get no report.
   void look() {
     if (!queued_ || !on_waiting_) return;
+    // Long waits change rarely: report with growing intervals.
     pause_ = std::min(2 * pause_, rarest_);
     const auto workers = channel_.call(channel_.fleet(), &v1::FleetService::Stub::ListWorkers, everyWorker());
     if (!workers.ok()) return;
@@ -247,8 +252,10 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
       if (on_event) on_event(response.event());
     }
     const grpc::Status status = reader->Finish();
+    // The server or the connection went away; any other error is final.
     const bool broken =
         status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED;
+    // The stream's own limit: not an error.
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       queue.look();
       continue;
@@ -265,6 +272,7 @@ absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, co
                                                  " goes on there: `tessera watch ", job_id, "`"));
     }
     if (!answer.ok()) return answer.status();
+    // A server closes the stream after the last event. If the job is not terminal, resume the stream.
     if (status.ok() && terminal(answer->job().state())) return answer->job();
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }

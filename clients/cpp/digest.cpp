@@ -43,7 +43,8 @@ v1::Digest digestOf(std::string_view bytes) {
 absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0 && path == "-") {
-    return absl::InvalidArgumentError("a model is read more than once, not from standard input: save it as a file");
+    return absl::InvalidArgumentError(
+        "a model is read more than once, so it cannot be read from standard input: save it as a file");
   }
   if (file < 0) return fileError(errno, absl::StrCat("cannot open ", path));
   const absl::Cleanup close = [file] { ::close(file); };

@@ -80,6 +80,7 @@ bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string
   if (message == Message::kEntry) return readEntry(in, found);
   while (const uint32_t tag = in.ReadTag()) {
     const int field = WireFormatLite::GetTagFieldNumber(tag);
+    // Fields that cannot lead to external data, such as raw weights, are skipped without reading them.
     const auto child = field < kFields ? kChildOf[static_cast<int>(message)][field] : std::nullopt;
     if (!child || depth == kDeepest ||
         WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
@@ -89,6 +90,7 @@ bool walk(CodedInputStream& in, Message message, int depth, std::set<std::string
     int bytes = 0;
     if (!in.ReadVarintSizeAsInt(&bytes)) return false;
     const CodedInputStream::Limit limit = in.PushLimit(bytes);
+    // A message that does not fill its length exactly is malformed: stop.
     if (!walk(in, *child, depth + 1, found) || in.BytesUntilLimit() != 0) return false;
     in.PopLimit(limit);
   }
@@ -130,6 +132,7 @@ std::set<std::string> externalLocations(const std::string& model_path) {
   if (file < 0) return found;
   if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size > 0 && facts.st_size <= INT_MAX) {
     const auto bytes = static_cast<size_t>(facts.st_size);
+    // Mapped, so that skipped weights are never read from the disk.
     if (void* mapped = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0); mapped != MAP_FAILED) {
       found = externalLocationsIn({static_cast<const char*>(mapped), bytes});
       munmap(mapped, bytes);
@@ -145,6 +148,7 @@ absl::StatusOr<std::string> besideModel(const std::string& model_path, const std
   std::error_code error;
   const fs::path folder = fs::canonical(fs::absolute(model_path, error).parent_path(), error);
   if (error) return "";
+  // canonical() resolves all links, so that the checks below see the file itself.
   const fs::path file = fs::canonical(folder / relative, error);
   if (error || !fs::is_regular_file(file, error)) return "";
   if (liesWithin(file, folder)) return file.string();

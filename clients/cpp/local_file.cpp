@@ -31,7 +31,7 @@ absl::Status fileError(int error, const std::string& what) {
   switch (error) {
     case ESPIPE:
       return absl::InvalidArgumentError(
-          absl::StrCat(what, ": it is a pipe, which can be read once; save it as a file"));
+          absl::StrCat(what, ": it is a pipe, which can be read only once; save it as a file"));
     case EACCES:
     case EPERM:
     case EROFS:
@@ -69,7 +69,7 @@ absl::Status checkOutputPath(const std::string& path, bool regular) {
   if (fs::is_directory(there)) return absl::InvalidArgumentError(absl::StrCat(what, ": it is a folder; name a file"));
   if (fs::exists(there)) {
     if (regular && !fs::is_regular_file(there))
-      return absl::InvalidArgumentError(absl::StrCat(what, ": it is no ordinary file, and would be replaced by one"));
+      return absl::InvalidArgumentError(absl::StrCat(what, ": it is not a regular file, and would be replaced by one"));
     if (!regular) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : fileError(errno, what);
   }
   const fs::path file = behindLinks(path);

@@ -49,6 +49,7 @@ absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& di
         auto state, channel.call(channel.blobs(), &v1::BlobService::Stub::QueryUpload, query, {.attempts = 1}));
     if (state.complete()) return absl::OkStatus();
     done = state.committed_bytes();
+    // The server stored more bytes since the last attempt: it makes progress, so the wait restarts.
     if (done > committed) patience.answered();
     committed = done;
   }
@@ -58,6 +59,7 @@ absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& di
   auto writer = channel.blobs().UploadBlob(&context, &response);
   v1::UploadBlobRequest request;
   *request.mutable_digest() = digest;
+  // The first message carries the offset, all further ones only data.
   request.set_offset(done);
   bool open = writer->Write(request);
   request.Clear();
@@ -88,6 +90,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   absl::Status status;
   auto pause = kFirstPause;
   auto others_until = std::chrono::steady_clock::now() + kOthersUpload;
+  // A blob of one chunk is sent at once: querying its state would cost as much as sending it.
   bool ask = !missing || digest.size_bytes() > kChunk;
   Patience patience(channel);
   int64_t committed = 0;
@@ -163,6 +166,7 @@ absl::Status downloadWhole(Channel& channel, const v1::Digest& digest, const Kee
   while (done < digest.size_bytes()) {
     absl::Status status = downloadFrom(channel, digest, done, patience, [&](const std::string& chunk) -> absl::Status {
       done += static_cast<int64_t>(chunk.size());
+      // Never keep more than the announced size.
       if (done > digest.size_bytes()) return otherBytes(digest);
       hash.update(chunk);
       return keep(chunk);
@@ -215,6 +219,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
   for (int attempt = 0; attempt < kAttempts;) {
     std::error_code error;
     int64_t have = fs::exists(part, error) ? static_cast<int64_t>(fs::file_size(part, error)) : 0;
+    // A longer partial file belongs to another blob.
     if (have > digest.size_bytes()) {
       fs::remove(part, error);
       have = 0;
@@ -225,6 +230,7 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
     status = have == digest.size_bytes() ? absl::OkStatus()
                                          : appendFrom(channel, digest, have, out, part, progress, hash, patience);
     out.close();
+    // Closing flushes: a full disk may appear only here.
     if (status.ok() && !out) return cannotKeep(errno, part, have, digest.size_bytes());
     if (status.ok()) {
       absl::StatusOr<v1::Digest> got;

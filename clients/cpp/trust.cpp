@@ -46,7 +46,7 @@ absl::Status untrusted(const std::string& path, const std::string& what, const s
   failure.set_attribute("ARTIFACT");
   failure.set_found(found);
   failure.set_accepted(accepted);
-  failure.set_fix(absl::StrCat(fix, "; or, when you know where it comes from, say --untrusted"));
+  failure.set_fix(absl::StrCat(fix, "; or, if you know its origin, use --untrusted"));
   return failureStatus(failure);
 }
 
@@ -145,14 +145,14 @@ absl::Status checkTrusted(int artifact, const std::string& path, const std::stri
   const auto signature = parseSignature(contentOf(path + ".sig"));
   if (!signature.ok()) {
     return untrusted(path,
-                     absl::StrCat("nobody vouches for the native code in it: ", path, ".sig ",
+                     absl::StrCat("its native code has no trusted signature: ", path, ".sig ",
                                   fs::exists(path + ".sig", error) ? "is no signature" : "is not there"),
                      "no signature", "an artifact with the signature of a service whose key is trusted",
                      "fetch it again (`tessera fetch` writes both files), and keep the two together");
   }
   TESSERA_ASSIGN_OR_RETURN(const auto digest, digestOfFile(artifact, path));
   if (digest.sha256() != signature->sha256 || !verifies(*signature)) {
-    return untrusted(path, "it is not what was signed: the file or its signature was changed", digest.sha256(),
+    return untrusted(path, "the signature does not match: the file or its signature was changed", digest.sha256(),
                      signature->sha256, "fetch it again");
   }
   return checkKey(path, signature->public_key, trust_file);
@@ -162,8 +162,8 @@ absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, cons
                           const std::string& trust_file) {
   TESSERA_ASSIGN_OR_RETURN(const auto signature, signatureOf(channel, artifact_id));
   if (digest.sha256() != artifact_id) {
-    return untrusted(artifact_id, "other bytes came than the service signed", digest.sha256(), artifact_id,
-                     "fetch it again");
+    return untrusted(artifact_id, "the received bytes differ from those that the service signed", digest.sha256(),
+                     artifact_id, "fetch it again");
   }
   return isOnThisMachine(channel.address()) ? absl::OkStatus()
                                             : checkKey(artifact_id, signature.public_key, trust_file);

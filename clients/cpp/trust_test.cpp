@@ -82,7 +82,7 @@ TEST_F(Trust, TheOpenFileIsCheckedWhateverHasItsNameByNow) {
 
 TEST_F(Trust, WithoutASignatureNothingIs) {
   ASSERT_TRUE(trustKey(trusted_, key_.publicKey(), "mine").ok());
-  EXPECT_THAT(refusal(), HasSubstr("nobody vouches"));
+  EXPECT_THAT(refusal(), HasSubstr("no trusted signature"));
   write(artifact_ + ".sig", "tessera-signature 1\n");
   EXPECT_THAT(refusal(), HasSubstr("is no signature"));
   EXPECT_FALSE(checkTrusted(-1, artifact_, trusted_).ok());

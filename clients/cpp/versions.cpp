@@ -115,10 +115,10 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(Channel& channel, const std::st
     if (version.number() > 0) return version;
   }
   if (number > 0) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no version ", number));
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", job_id,
-                   job.has_tune() || job.has_compile() ? " has no artifact yet" : " is no job that makes an artifact",
-                   "; it is ", v1::Job::State_Name(job.state())));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "job ", job_id,
+      job.has_tune() || job.has_compile() ? " has no artifact yet" : " is not a job that makes an artifact", "; it is ",
+      v1::Job::State_Name(job.state())));
 }
 
 absl::Status watchVersions(Channel& channel, const std::string& job_id, const std::atomic<bool>& stop,

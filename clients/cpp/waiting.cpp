@@ -37,17 +37,17 @@ std::string waitsFor(const v1::ListWorkersResponse& workers) {
   if (busy > 0) told.push_back(absl::StrCat(busy, " busy"));
   if (draining > 0) told.push_back(absl::StrCat(draining, " draining"));
   if (troubled > 0) {
-    told.push_back(absl::StrCat(troubled, " given nothing for now", trouble.empty() ? "" : " (", trouble,
+    told.push_back(absl::StrCat(troubled, " in trouble or suspended", trouble.empty() ? "" : " (", trouble,
                                 trouble.empty() ? "" : ")"));
   }
   if (idle > 0) {
     told.push_back(absl::StrCat(idle,
-                                " idle, which do not take it (`tessera workers`) or may not yet (the quota of "
-                                "running jobs, `tessera admin quotas`)"));
-    return absl::StrCat("a worker that takes it: ", absl::StrJoin(told, ", "));
+                                " idle, which do not accept it (`tessera workers`) or must wait (the quota of running "
+                                "jobs, `tessera admin quotas`)"));
+    return absl::StrCat("a worker that accepts it: ", absl::StrJoin(told, ", "));
   }
   if (told.empty()) return "a worker: none is connected; start tessera-worker, or tesserad with --workers";
-  return absl::StrCat("a worker with room: ", absl::StrJoin(told, ", "));
+  return absl::StrCat("a worker with a free slot: ", absl::StrJoin(told, ", "));
 }
 
 }  // namespace tessera::client

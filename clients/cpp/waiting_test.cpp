@@ -27,13 +27,13 @@ TEST(WaitsFor, WhatTheWorkersDoInsteadIsCounted) {
   add(workers, v1::Worker::BUSY);
   add(workers, v1::Worker::BUSY);
   add(workers, v1::Worker::DRAINING);
-  EXPECT_EQ(waitsFor(workers), "a worker with room: 2 busy, 1 draining");
+  EXPECT_EQ(waitsFor(workers), "a worker with a free slot: 2 busy, 1 draining");
 }
 
 TEST(WaitsFor, AWorkersTroubleIsShownAndNoMoreThanALineOfIt) {
   v1::ListWorkersResponse workers;
   add(workers, v1::Worker::IDLE).set_trouble("its scratch folder has 5 bytes free\x1b[2J");
-  EXPECT_THAT(waitsFor(workers), HasSubstr("1 given nothing for now (its scratch folder has 5 bytes free"));
+  EXPECT_THAT(waitsFor(workers), HasSubstr("1 in trouble or suspended (its scratch folder has 5 bytes free"));
   EXPECT_THAT(waitsFor(workers), Not(HasSubstr("\x1b")));
   workers.mutable_workers(0)->set_trouble(std::string(10'000, 'x'));
   EXPECT_LT(waitsFor(workers).size(), 300u);

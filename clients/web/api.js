@@ -39,7 +39,7 @@ async function request(path, options, signal) {
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ApiError(0, {
-        message: "the service does not answer; is tesserad running? This page tries again by itself",
+        message: "the service does not answer; is tesserad running? This page retries automatically",
       });
     }
     if (response.status !== 401) return response;
@@ -176,8 +176,8 @@ export function askForToken(why) {
       field,
       part(
         "p",
-        "An operator makes one: tessera --operator-of DATA-FOLDER admin token create --name you --role client. " +
-          "It is kept until this tab is closed.",
+        "An operator creates one: tessera --operator-of DATA-FOLDER admin token create --name you --role client. " +
+          "This tab keeps it until it is closed.",
         {className: "note"},
       ),
       buttons,

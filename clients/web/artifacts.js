@@ -85,8 +85,8 @@ export async function artifacts(context) {
           )
         : empty(
             asked.filter
-              ? "No artifact is like that. Take something out of the filter."
-              : "Nothing was compiled yet. An artifact is made by:",
+              ? "No artifact matches the filter."
+              : "There are no artifacts yet. To compile one:",
             asked.filter ? null : "tessera compile model.onnx --target host",
           ),
     ),
@@ -100,7 +100,7 @@ export async function artifact(context) {
   const manifest = one.manifest ?? {};
   document.title = `${manifest.name || short(one.id)} · Tessera`;
   const times = h("div", {class: "view"}),
-    plans = h("div", {class: "view"}, h("p", {class: "wait"}, "Reading the plan."));
+    plans = h("div", {class: "view"}, h("p", {class: "wait"}, "Loading the plan."));
   const made = one.jobId
     ? get(`/v1/jobs/${encodeURIComponent(one.jobId)}`, {}, context.signal).catch(() => undefined)
     : undefined;
@@ -118,7 +118,7 @@ export async function artifact(context) {
       button("Explain the model", "explain", async (pressed) => {
         const job = (await made)?.job;
         if (job) await explain(context, pressed, job);
-        else context.say("The job that made it is gone");
+        else context.say("The job that made it has been deleted");
       }),
       h("a", {class: "button", href: `/compare?a=${one.id}`}, "Compare"),
       h("a", {class: "json", href: path}, "JSON"),
@@ -160,7 +160,7 @@ export async function artifact(context) {
       panel(
         "Times",
         {},
-        empty("It was not timed yet. “Time it” runs it on a worker, as does:", `tessera profile ${short(one.id)}`),
+        empty("No measurements yet. “Time it” runs the artifact on a worker, as does:", `tessera profile ${short(one.id)}`),
       ),
     );
   const kernels = kernelsOf(found.profileResult ?? {}, explanation.plan),

@@ -77,7 +77,7 @@ export function roofline(points, peak, levels, threadNote) {
     "figure",
     {},
     frame(
-      "Roofline: speed over work for each byte",
+      "Roofline: speed over arithmetic intensity",
       powers(x0, x1).map((x) => [
         s("line", {class: "grid", x1: px(x), x2: px(x), y1: SIZE.top, y2: py(y0)}),
         s(
@@ -93,7 +93,7 @@ export function roofline(points, peak, levels, threadNote) {
       s(
         "text",
         {x: SIZE.width - SIZE.right, y: SIZE.height - 6, "text-anchor": "end"},
-        "FLOP for each byte of compulsory traffic",
+        "FLOP per byte of compulsory traffic",
       ),
       slopes.map(slope),
       roof && s("path", {class: "roof outer", d: `M${px(flat)},${py(exponent(peak))} H${px(x1)}`}),
@@ -127,7 +127,7 @@ export function roofline(points, peak, levels, threadNote) {
       "p",
       {class: "note"},
       roof
-        ? `Roofs are the whole chip's, as its description says, one for each memory that the data may come from; ${threadNote}. A circle's area is its kernel's time.`
+        ? `Roofs are those of the whole chip, from its description, one for each memory level; ${threadNote}. A circle's area is its kernel's time.`
         : "The target's description has no figures for a roof. A circle's area is its kernel's time.",
     ),
   );
@@ -189,7 +189,7 @@ export function speedCurves(lines, main) {
     "figure",
     {},
     frame(
-      "The default's time over the best so far",
+      "Speedup of the best so far over the default",
       ticks.map((value) => [
         s("line", {class: "grid", y1: py(value), y2: py(value), x1: SIZE.left, x2: SIZE.width - SIZE.right}),
         s("text", {x: SIZE.left - 8, y: py(value) + 4, "text-anchor": "end"}, `${value.toFixed(2)} ×`),
@@ -199,6 +199,6 @@ export function speedCurves(lines, main) {
       s("text", {x: SIZE.left, y: SIZE.height - 8}, "first trial"),
       s("text", {x: SIZE.width - SIZE.right, y: SIZE.height - 8, "text-anchor": "end"}, `trial ${right}`),
     ),
-    h("p", {class: "note"}, `The thick line is ${main.name}, the others are its workloads, each over its own default.`),
+    h("p", {class: "note"}, `The thick line is ${main.name}; the others are its workloads, each relative to its own default.`),
   );
 }

@@ -52,8 +52,8 @@ export async function compare(context) {
         {},
         empty(
           list.length
-            ? "Choose two, or one twice to compare its runs. Times come from profiles; on one machine, in turns, both are timed by:"
-            : "Nothing was compiled yet. Two artifacts of one machine are compared by:",
+            ? "Choose two artifacts, or one twice to compare its runs. Times come from profiles; to time both alternately on one machine:"
+            : "There are no artifacts yet. To compare two artifacts on one machine:",
           "tessera compare before.tsra after.tsra",
         ),
       ),
@@ -156,7 +156,7 @@ function summary(one, other) {
       "Machine",
       ...value((x) => x.job?.profileResult?.host?.hostname),
       one.job && other.job && one.job.profileResult?.host?.hostname !== other.job.profileResult?.host?.hostname
-        ? "times of two machines"
+        ? "times from two machines"
         : "",
     ],
     [
@@ -247,7 +247,7 @@ function kernels(one, other) {
     h(
       "p",
       {class: "note"},
-      "The noise is three times the spread (MAD) of both. What changed within it may be chance; tessera compare runs both in turns, which is surer.",
+      "The noise is three times the spread (MAD) of both. Smaller changes may be chance; tessera compare alternates both and is more precise.",
     ),
   );
 }

@@ -140,7 +140,7 @@ function graphs(context, explanation, source) {
       h(
         "p",
         {class: "note"},
-        "The graph before the compiler's rewrites comes with an explanation of the model: use “Explain the model”.",
+        "“Explain the model” shows the graph before the compiler's rewrites, too.",
       ),
   );
 }

@@ -70,7 +70,7 @@ export function graphView(title, graph, more = () => []) {
   const chosen = h(
     "div",
     {class: "chosen", "aria-live": "polite"},
-    h("p", {class: "note"}, "Choose a node to see what is known of it."),
+    h("p", {class: "note"}, "Choose a node to see its details."),
   );
   const list = () =>
     table(
@@ -91,7 +91,7 @@ export function graphView(title, graph, more = () => []) {
   if (nodes.length === 0) return h("p", {class: "note"}, "No node is left.");
   if (nodes.length > MOST) {
     asList.open = true;
-    return h("div", {}, h("p", {class: "note"}, `${nodes.length} nodes are too many for a picture.`), asList);
+    return h("div", {}, h("p", {class: "note"}, `${nodes.length} nodes are too many for a drawing.`), asList);
   }
   const choose = (node) =>
     show(

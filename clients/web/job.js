@@ -179,7 +179,7 @@ function render(box, now, path) {
     box,
     failureBox(now.failure),
     now.joinedJobId &&
-      h("p", {class: "note"}, "Shares the work of ", jobLink(now.joinedJobId), ", which asked for the same before."),
+      h("p", {class: "note"}, "Shares the work of ", jobLink(now.joinedJobId), ", an earlier equal request."),
     panel(
       "What it is",
       {},
@@ -272,7 +272,7 @@ function line({timeUs, state, progress, attempt, queue, tune}) {
                 `best ${ms(tune.bestMs)}`,
                 tune.failure && h("span", {class: "worse"}, tune.failure),
               ]
-            : "something of another release";
+            : "an event of another release";
   return h(
     "li",
     {},

@@ -87,8 +87,8 @@ export async function jobs(context) {
             ]
           : empty(
               asked.filter
-                ? "No job is like that. Take something out of the filter, or compile something:"
-                : "There are no jobs yet. The first begins with:",
+                ? "No job matches the filter. To compile a model:"
+                : "There are no jobs yet. To compile a model:",
               "tessera compile model.onnx --target host",
             ),
       ),

@@ -44,7 +44,7 @@ function open({keepFocus = false} = {}) {
     return show(
       main,
       h("h1", {}, "Nothing here"),
-      h("p", {}, "There is no such page. The ", h("a", {href: "/"}, "overview"), " leads to all there are."),
+      h("p", {}, "There is no such page. The ", h("a", {href: "/"}, "overview"), " links to all pages."),
     );
   }
   const signal = ended.signal;
@@ -107,12 +107,12 @@ function problem(error) {
   const told = {
     401: "Use the Token button above.",
     403: "Ask the operator of this service, or use another token.",
-    404: "It may have been deleted since; its list shows what there is.",
+    404: "It may have been deleted; its list shows existing ones.",
   }[error.status];
   return h(
     "div",
     {class: "problem passing", role: "alert"},
-    h("p", {}, h("strong", {}, "This did not work. "), error.message),
+    h("p", {}, h("strong", {}, "This failed. "), error.message),
     (error.failure?.accepted || told) &&
       h("p", {}, error.failure?.accepted ? `Accepted: ${error.failure.accepted}. ` : "", told),
   );
@@ -220,7 +220,7 @@ const tokenShown = () => {
   who.textContent = token() ? "Token set" : "Token";
 };
 who.addEventListener("click", async () => {
-  if (await askForToken("A token says who calls. Without one you see what this service shows to everybody.")) open();
+  if (await askForToken("A token identifies you. Without one you see only what this service shows to anonymous callers.")) open();
 });
 document.addEventListener("tessera-token", tokenShown);
 tokenShown();

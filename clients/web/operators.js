@@ -64,7 +64,7 @@ export async function operators(context) {
             found,
             {order, sortBy: (next) => context.set({order: next, page: ""})},
           )
-        : empty("No operator is like that. A name takes wildcards: Conv*."),
+        : empty("No operator matches. Names accept wildcards: Conv*."),
     ),
     pager(context, answer.nextPageToken, number(found.length), "operators"),
   );

@@ -52,7 +52,7 @@ function render(view, living, latest, workers, more) {
         able.length,
         able.length
           ? `${workers.filter(({state}) => state === "BUSY").length} busy, ${workers.length - able.length} unavailable`
-          : "nothing is done without one",
+          : "no task runs without one",
         "/workers",
       ),
       figure(
@@ -64,7 +64,7 @@ function render(view, living, latest, workers, more) {
       figure(
         "Kernels reused",
         workloads ? percent(reused / workloads) : "–",
-        workloads ? `${reused} of ${workloads}, where something was built` : "nothing was built yet",
+        workloads ? `${reused} of ${workloads}, in jobs that built something` : "nothing was built yet",
       ),
       figure(
         "Failed",
@@ -88,7 +88,7 @@ function render(view, living, latest, workers, more) {
             ],
             living.slice(0, 12),
           )
-        : empty("Nothing waits or runs. A compilation begins with:", "tessera compile model.onnx --target host"),
+        : empty("No job waits or runs. To compile a model:", "tessera compile model.onnx --target host"),
     ),
     h("div", {class: "two"}, phases(compiled), ended(latest)),
   );
@@ -105,7 +105,7 @@ function phases(compiled) {
     "Where compilations spend their time",
     {json: address("/v1/jobs", {...LATEST, filter: "kind = COMPILE"})},
     items.length
-      ? [bars(items), h("p", {class: "note"}, `Medians over ${cold.length} that were not answered from the cache.`)]
+      ? [bars(items), h("p", {class: "note"}, `Medians of ${cold.length} compilations that were not answered from the cache.`)]
       : empty("Phases appear with the first compilation that is not answered from the cache."),
   );
 }

@@ -63,8 +63,8 @@ export async function records(context) {
           {json: address("/v1/records", asked)},
           empty(
             filter
-              ? "No record is like that. Take something out of the filter."
-              : "Nothing was measured yet. Records are made by:",
+              ? "No record matches the filter."
+              : "There are no records yet. To measure:",
             filter ? null : "tessera profile ARTIFACT\ntessera tune model.onnx --budget 5m",
           ),
         )
@@ -170,7 +170,7 @@ function bestOf({groups, nextPageToken}, json) {
       ],
       groups.map(({records: [first]}) => first).sort((one, other) => number(other.medianMs) - number(one.medianMs)),
     ),
-    nextPageToken && h("p", {class: "note"}, "A hundred of them; a target narrows them."),
+    nextPageToken && h("p", {class: "note"}, "The first hundred; choose a target to narrow the list."),
   );
 }
 
@@ -186,6 +186,6 @@ async function curve(context, filter) {
         label: `${ms(record.medianMs)}, ${record.mode}, ${clock(record.createTimeUs)}`,
       })),
     ),
-    nextPageToken && h("p", {class: "note"}, "Of the first thousand trials; tessera curve draws all of them."),
+    nextPageToken && h("p", {class: "note"}, "The first thousand trials; tessera curve draws all of them."),
   );
 }

@@ -76,7 +76,7 @@ export async function targets(context) {
             found,
           )
         : empty(
-            "No target is like that. A description of your own is registered with:",
+            "No target matches. To register a description:",
             "tessera targets --register my-chip.txt",
           ),
     ),
@@ -184,7 +184,7 @@ function levels([outer, ...inner], units) {
             [
               unit.lanes && `${unit.lanes} lanes`,
               unit.frequencyGhz && `${unit.frequencyGhz} GHz`,
-              unit.opsPerCycle && `${unit.opsPerCycle} operations a cycle`,
+              unit.opsPerCycle && `${unit.opsPerCycle} operations per cycle`,
             ]
               .filter(Boolean)
               .join(", "),

@@ -172,8 +172,8 @@ export function timelinePanel(context, trace, source) {
     h(
       "p",
       {class: "note"},
-      "Beside a worker's name is the share of the time in which it did something",
-      all.more ? "; the first of very many attempts. " : ". ",
+      "The percentage next to a worker's name is its busy time",
+      all.more ? "; only the first attempts are shown. " : ". ",
       "ui.perfetto.dev opens the JSON; ",
       h("code", {}, "tessera trace"),
       " writes it.",

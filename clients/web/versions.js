@@ -56,7 +56,7 @@ export async function showVersions(context, box, job) {
         ],
       },
       all.length === 0
-        ? empty("There is no version yet: the first is the model with the compiler's own choices.")
+        ? empty("There is no version yet: the first is the model with default schedules.")
         : table(
             "Versions of the artifact",
             [
@@ -112,7 +112,7 @@ export async function showVersions(context, box, job) {
       h(
         "p",
         {class: "note"},
-        "A choice reaches programs that follow the job, as does ",
+        "A choice affects programs that follow the job, as does ",
         h("code", {}, `tessera versions ${job} --choose N`),
         "; ",
         h("code", {}, `tessera run --follow ${job}`),

@@ -7,7 +7,7 @@ import {badge, tag} from "/web/parts.js";
 
 const ASKED = {pageSize: 1000};
 const SANDBOX = [
-  ["Process", "one for each attempt, in a group of its own, gone with its worker", "the same"],
+  ["Process", "one for each attempt, in its own process group, ends with its worker", "the same"],
   [
     "System calls",
     "files, threads, memory: no network, exec, fork, ptrace, signals to others, namespaces, administration",
@@ -15,7 +15,7 @@ const SANDBOX = [
   ],
   ["Files", "reads its inputs and system folders, writes its outputs", "none"],
   ["Limits", "address space, processor time, file size, open files, a deadline", "the same"],
-  ["A breach", "kills the attempt: SANDBOX VIOLATION, not tried again", "the same"],
+  ["A breach", "kills the attempt: SANDBOX VIOLATION, not repeated", "the same"],
 ];
 
 export async function workers(context) {
@@ -30,7 +30,7 @@ export async function workers(context) {
             "Workers",
             {},
             empty(
-              "No worker has registered: jobs wait. Start this service's own with --workers, or one of another machine:",
+              "No worker is registered, so jobs wait. Start local workers with --workers, or one on another host:",
               "tessera-worker --server HOST:7401 --tls-ca ca.pem --token-file build-1.token --scratch /var/tmp/tessera",
             ),
           ),
@@ -41,15 +41,15 @@ export async function workers(context) {
           "Sandbox",
           [
             {title: "", cell: ([what]) => what},
-            {title: "While it compiles: our code, a stranger's model", class: "wide", cell: ([, compile]) => compile},
-            {title: "While it runs what was generated", class: "wide", cell: ([, , run]) => run},
+            {title: "While compiling: trusted code, an untrusted model", class: "wide", cell: ([, compile]) => compile},
+            {title: "While running generated code", class: "wide", cell: ([, , run]) => run},
           ],
           SANDBOX,
         ),
         h(
           "p",
           {class: "note sandbox-note"},
-          "That much every worker has. Namespaces, a user of its own, and what bounds threads and scratch space depend on the machine: each worker says what is in force.",
+          "Every worker has these measures. Namespaces, a separate user, and limits of threads and scratch space depend on the host: each worker lists its active measures.",
         ),
       ),
     );

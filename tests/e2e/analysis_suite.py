@@ -91,7 +91,7 @@ def a_check_finds_every_bad_node(service):
     check_equal(uses["Frobnicate"], (1, False), "uses of Frobnicate")
     check_equal(report["opsets"], [{"domain": "", "version": "13"}], "operator sets")
     text = service.cli("check", model, expect=3)
-    for word in ("3 problems", "shapes_do_not_fit", "Frobnicate", "no_such_axis", "2 nodes could not be looked at"):
+    for word in ("3 problems", "shapes_do_not_fit", "Frobnicate", "no_such_axis", "2 nodes could not be checked"):
         check(word in text.out, f"no '{word}' in {text}")
 
 

@@ -56,7 +56,7 @@ def slower_is_told_and_where(artifacts):
     check_equal(int(suite.get("failures")), 1, "failures in the report")
     check_equal([case.get("name") for case in suite.iter("testcase")][0], "total", "the first case")
     text = artifacts.compare(artifacts.fast, artifacts.slow, "--fail-above", "5", expect=1).out
-    check("slower by more than 5" in text and "in turns" in text, text)
+    check("slower by more than 5" in text and "alternating rounds" in text, text)
     check_equal(artifacts.compare(artifacts.fast, artifacts.slow, "--json").json["passed"], True, "without a bound")
 
 

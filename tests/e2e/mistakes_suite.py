@@ -300,7 +300,7 @@ def who_listens_there(service):
         service.cli("jobs", *authority, env={"TESSERA_SERVER": first.replace("127.0.0.1", "localhost")})
         for address, words, expected in (
                 (first, [], "hangs up"), (first, ["--tls-ca", other / "ca.pem"], "--tls-ca"), (second, authority, "for this name"),
-                (service.address, authority, "does not talk TLS"), ("no-such-host.invalid:7400", [], "no machine of that name"),
+                (service.address, authority, "does not use TLS"), ("no-such-host.invalid:7400", [], "cannot resolve the host name"),
                 ("localhost:1", [], "no server answers at localhost:1")):
             answer = service.cli("jobs", *words, env={"TESSERA_SERVER": address}, expect=8)
             check(expected in answer.err and address in answer.err, f"{address} {words}: {answer.err}")
@@ -417,7 +417,7 @@ def what_is_no_artifact(service):
     text.write_text("not an archive\n")
     for words in (["run", model_path(TINY)], ["run", text], ["compare", text, text]):
         said = service.cli(*words, expect=3).err
-        check("no artifact" in said and "tessera compile" in said, f"{words}: {said}")
+        check("not an artifact" in said and "tessera compile" in said, f"{words}: {said}")
 
 
 def descriptions_are_files_by_any_name(service):

@@ -95,7 +95,7 @@ def one_for_grpc_is_taken_and_others_are_not(service):
 
 
 def what_a_proxy_answers_is_told_as_such(service):
-    for status, words in (("413", "takes no request this large"), ("407", "a credential of its own"), ("404", "or no tesserad")):
+    for status, words in (("413", "rejects requests of this size"), ("407", "its own credential"), ("404", "not from tesserad")):
         with listening(answers(status)) as proxy:
             said = service.cli("--server", proxy, "workers", expect=None)
             check(said.code not in (0, 2) and words in said.err and status in said.err, f"{status}: {said}")

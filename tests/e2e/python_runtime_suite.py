@@ -406,11 +406,11 @@ def files_that_are_no_artifacts(bench):
         path.write_bytes(text)
         raised(errors.CorruptArtifact, lambda p=path: tessera.load(p, trust=False))
         if text.startswith(b"PK"):
-            raised(errors.InvalidInput, lambda p=path: tessera.load(p), "nobody vouches", "trust=False")
+            raised(errors.InvalidInput, lambda p=path: tessera.load(p), "no trusted signature", "trust=False")
         else:
-            raised(errors.InvalidInput, lambda p=path: tessera.load(p), "is no artifact", "tessera compile")
+            raised(errors.InvalidInput, lambda p=path: tessera.load(p), "is not an artifact", "tessera compile")
     raised(errors.NotFound, lambda: tessera.load("/nowhere/a.tsra"), "/nowhere/a.tsra")
-    raised(errors.InvalidInput, lambda: tessera.load(service.folder), "is no artifact")
+    raised(errors.InvalidInput, lambda: tessera.load(service.folder), "is not an artifact")
     raised(errors.InvalidInput, lambda: tessera.load(7), "int")
     for threads in (0, -1, 1025, "2"):
         raised(errors.InvalidInput, lambda n=threads: tessera.load(good, n), "1 to 1024", attribute="threads")

@@ -71,11 +71,11 @@ def what_was_just_compiled_runs(service, artifact, job):
 
 def without_a_signature_it_does_not(service, artifact):
     copy = copy_of(service, artifact, signed=False)
-    refused(service, copy, "nobody vouches")
+    refused(service, copy, "no trusted signature")
     service.cli("run", copy, "--random", "--untrusted")
     for words in (("compare", copy, artifact), ("compare", artifact, copy)):
         answer = service.cli(*words, expect=3)
-        check("nobody vouches" in answer.err, answer)
+        check("no trusted signature" in answer.err, answer)
         service.cli(*words, "--untrusted", "--rounds", "5")
     signature_of(copy).write_text("tessera-signature 1\n")
     refused(service, copy, "is no signature")
@@ -133,7 +133,7 @@ def refused(path, words, trust):
 for trust in (True, trusted, [key], {key}):
     model = tessera.load(good, trust=trust)
     assert model(**{t.name: np.zeros(t.shape, np.float32) for t in model.inputs})
-for strange, words in ((bare, "nobody vouches"), (changed, "was changed")):
+for strange, words in ((bare, "no trusted signature"), (changed, "was changed")):
     tessera.load(strange, trust=False)
     refused(strange, words, True)
     for load in (tessera.load, tessera.InferenceSession):

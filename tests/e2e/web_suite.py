@@ -123,7 +123,7 @@ def filters_and_sorting_are_in_the_address(browser):
                             ".map((badge) => badge.innerText)")
     check(states and set(states) == {"failed"}, states)
     browser.find("#filter-name").send_keys("no such*\n")
-    browser.wait_text("main", "No job is like that")
+    browser.wait_text("main", "No job matches the filter")
     check(browser.path().startswith("/jobs?state=FAILED&name=no+such"), browser.path())
     browser.open("/jobs?kind=COMPILE&order=create_time")  # a shared link shows the same
     names = browser.script("return [...document.querySelectorAll('tbody td:nth-of-type(2)')]"
@@ -324,7 +324,7 @@ def a_token_is_needed_where_identity_is_on(browser):
         kept = browser.script("return [localStorage.length, document.cookie, sessionStorage.length]")
         check_equal(kept, [0, "", 1], "where the token is kept")
         browser.open("/workers")
-        browser.wait_text("main", "No worker has registered")
+        browser.wait_text("main", "No worker is registered")
     finally:
         service.close()
 

@@ -50,6 +50,7 @@ class Layering {
     for (size_t i = 0; i < boxes; ++i) {
       items_[i].width = graph_.boxes[i].width;
       items_[i].height = graph_.boxes[i].height;
+      // Positions are topological, so all predecessors have their final layer here.
       for (int from : in[i]) items_[i].layer = std::max(items_[i].layer, items_[from].layer + 1);
     }
     // Boxes without predecessors are placed just above their successors.
@@ -75,6 +76,7 @@ class Layering {
       if (!drawn(a)) continue;
       const auto [from, to] = graph_.arrows[a];
       paths_[a].push_back(from);
+      // One bend for each crossed layer, so that long arrows take part in ordering and spacing.
       for (int layer = items_[from].layer + 1; bends <= kMaxBends && layer < items_[to].layer; ++layer) {
         paths_[a].push_back(static_cast<int>(items_.size()));
         layers_[layer].push_back(static_cast<int>(items_.size()));
@@ -146,6 +148,7 @@ class Layering {
           wanted /= static_cast<double>(near.size());
         }
         blocks.push_back({wanted - offset[i], 1});
+        // Pool adjacent violators: a block moves as one, to the mean of its members' wishes.
         while (blocks.size() > 1 && blocks[blocks.size() - 2].mean() > blocks.back().mean()) {
           blocks[blocks.size() - 2].sum += blocks.back().sum;
           blocks[blocks.size() - 2].count += blocks.back().count;

@@ -98,7 +98,7 @@ class Patience:
             raise error
         if known and not self._told and away >= 1:
             self._told = True
-            _log.warning("%s; it is waited for, %.0f s at most", error.message, self._seconds)
+            _log.warning("%s; waiting for it, %.0f s at most", error.message, self._seconds)
         yield Pause(self._pause, connecting=True)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
 

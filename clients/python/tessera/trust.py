@@ -112,16 +112,16 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
 
     def refuse(what: str, found: str, accepted: str, fix: str) -> errors.InvalidInput:
         return errors.InvalidInput(f"{name}: {what}", attribute="trust", found=found, accepted=accepted,
-                                   fix=f"{fix}; or, when you know where it comes from, say trust=False")
+                                   fix=f"{fix}; or, if you know its origin, pass trust=False")
 
     # A model file is reported as such before the signature check, since nobody signs models.
     if not stat.S_ISREG(os.fstat(file).st_mode) or os.pread(file, 2, 0) != b"PK":
-        raise errors.InvalidInput(f"{name} is no artifact (.tsra)", attribute="path",
+        raise errors.InvalidInput(f"{name} is not an artifact (.tsra)", attribute="path",
                                   fix="compile the model: `tessera compile`, Client.compile")
     beside = pathlib.Path(f"{name}.sig")
     match = _SIGNATURE.fullmatch(beside.read_text(errors="replace")) if beside.is_file() else None
     if match is None:
-        raise refuse(f"nobody vouches for the native code in it: {beside} "
+        raise refuse(f"its native code has no trusted signature: {beside} "
                      + ("is no signature" if beside.exists() else "is not there"), "no signature",
                      "an artifact with the signature of a service whose key is trusted",
                      "fetch it again (`tessera fetch`, Artifact.save), and keep the two files together")
@@ -132,7 +132,7 @@ def check(file: int, path: str | os.PathLike[str], trust: Trust) -> None:
         digest.update(chunk)
         offset += len(chunk)
     if digest.hexdigest() != signature.artifact or not signature.holds():
-        raise refuse("it is not what was signed: the file or its signature was changed", digest.hexdigest(),
+        raise refuse("the signature does not match: the file or its signature was changed", digest.hexdigest(),
                      signature.artifact, "fetch it again")
     if signature.key not in trusted:
         absent = isinstance(file_of_keys, pathlib.Path) and not file_of_keys.exists()
