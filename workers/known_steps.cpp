@@ -115,7 +115,8 @@ void KnownSteps::add(std::string_view key, std::string_view result) {
   if (!isSha256(std::string(key))) return;
   const std::lock_guard lock(mutex_);
   Header& header = *reinterpret_cast<Header*>(memory_);
-  if (result.size() > header.half_bytes / 8) return;
+  // Very small caches have no slots (--known-steps below 64 KiB).
+  if (header.slots == 0 || result.size() > header.half_bytes / 8) return;
   uint32_t half = header.younger;
   Slot* slot = nullptr;
   const auto findSlot = [&] {

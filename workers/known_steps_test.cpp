@@ -73,6 +73,13 @@ TEST(KnownSteps, WhatIsTooLargeIsLeftOut) {
   EXPECT_EQ(found(*steps, 1), std::nullopt);
 }
 
+// A task may return an empty result, which fits in any cache.
+TEST(KnownSteps, ACacheWithoutSlotsKeepsNothing) {
+  const auto steps = make(100);
+  steps->add(key(1), "");
+  EXPECT_EQ(KnownStepsReader::open(steps->descriptor()), nullptr);
+}
+
 // A half that is cleared while it is read; damaged memory; a writer with a bug.
 TEST(KnownSteps, WhatWasChangedOrLiesUnderAnotherKeyIsNotFound) {
   const auto sound = make(256 << 10);
