@@ -137,7 +137,7 @@ absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const f
     const bool there = fs::exists(origin / place, gone) || fs::exists((origin / place).string() + kRecipeSuffix, gone);
     if (absent ? there : static_cast<int64_t>(size) != rows.integer(1)) {
       return absl::AbortedError(absl::StrCat("blob ", std::string(rows.bytes(0)),
-                                             " is not whole in the backup; start it again, it goes on from here"));
+                                             " is incomplete in the backup; start it again, it continues from here"));
     }
   }
 }
@@ -153,7 +153,8 @@ absl::Status checkIsNoDataFolder(const fs::path& data, const fs::path& to) {
   }
   if (fs::exists(target / "tessera.db.lock", error)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        to.string(), " is the data folder of a service (it has tessera.db.lock), no backup; name another folder"));
+        to.string(),
+        " is the data folder of a service (it contains tessera.db.lock), not a backup; name another folder"));
   }
   return absl::OkStatus();
 }
@@ -206,11 +207,11 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
 absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string& data_folder) {
   const fs::path from(folder), data(data_folder);
   if (!fs::exists(from / "tessera.db")) {
-    return absl::NotFoundError(absl::StrCat(folder, " is no backup: it has no tessera.db"));
+    return absl::NotFoundError(absl::StrCat(folder, " is not a backup: it has no tessera.db"));
   }
   if (fs::exists(data / "tessera.db")) {
     return absl::FailedPreconditionError(
-        absl::StrCat(data_folder, " has a database already; move it away, or name another folder"));
+        absl::StrCat(data_folder, " contains a database; move it away, or name another folder"));
   }
   TESSERA_RETURN_IF_ERROR(makeOwnFolder(data_folder, {"blobs", "signing.key"}));
   BackupFacts facts;

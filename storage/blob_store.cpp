@@ -88,7 +88,7 @@ class FileBlobStore : public BlobStore {
     // The other upload may have progressed since the client asked.
     if (offset != 0 && (alone ? offset != committed : offset > committed)) {
       return absl::FailedPreconditionError(absl::StrCat("upload of ", sha256, " at offset ", offset,
-                                                        "; accepted: ", committed, " to go on, 0 to start over"));
+                                                        "; accepted: ", committed, " to continue, 0 to start over"));
     }
     TESSERA_RETURN_IF_ERROR(makeRoom(name, digest.size_bytes(), offset));
     TESSERA_RETURN_IF_ERROR(upload->open(offset, alone ? "" : resumed));
@@ -292,7 +292,7 @@ class FileBlobStore : public BlobStore {
   static absl::Status damage(const std::string& sha256, const absl::Status& aside) {
     return absl::DataLossError(
         absl::StrCat("blob ", sha256, " is damaged on disk; ",
-                     aside.ok() ? "it was set aside, upload it again" : std::string(aside.message())));
+                     aside.ok() ? "it was moved aside, upload it again" : std::string(aside.message())));
   }
 
   absl::Status getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
@@ -305,7 +305,7 @@ class FileBlobStore : public BlobStore {
 
   static absl::Status uploadedElsewhere(const v1::Digest& digest) {
     return absl::AbortedError(
-        absl::StrCat("another upload of ", digest.sha256(), " is going on; retry when it has ended"));
+        absl::StrCat("another upload of ", digest.sha256(), " is in progress; retry when it has ended"));
   }
 
   /// Whether a blob that a worker sends exists.
@@ -436,7 +436,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
     if (last && whole && hash.finish() != sha256) {
       return damage(sha256, folder_->setAside(sha256, file));
     }
-    if (got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is cut short; upload it again"));
+    if (got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is truncated; upload it again"));
     if (got > 0) {
       TESSERA_RETURN_IF_ERROR(sink({chunk.data(), got}));
     }

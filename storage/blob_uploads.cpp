@@ -158,7 +158,8 @@ absl::Status ComposedUpload::open() {
 
 absl::Status ComposedUpload::write(std::string_view data) {
   if (static_cast<int64_t>(data.size()) > sent_ - written_) {
-    return absl::DataLossError(absl::StrCat("upload of ", place_.digest.sha256(), ": more than its parts was sent"));
+    return absl::DataLossError(
+        absl::StrCat("upload of ", place_.digest.sha256(), ": more bytes than its parts have were sent"));
   }
   absl::Status status = file_->writeAt(written_, data);
   if (status.ok()) written_ += static_cast<int64_t>(data.size());
@@ -189,7 +190,7 @@ absl::Status ComposedUpload::commit() {
 }
 
 absl::Status PlacedUpload::write(std::string_view data) {
-  return data.empty() ? absl::OkStatus() : absl::InvalidArgumentError("data is sent of a file that was placed");
+  return data.empty() ? absl::OkStatus() : absl::InvalidArgumentError("a placed file takes no data");
 }
 
 absl::Status PlacedUpload::commit() {

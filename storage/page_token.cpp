@@ -46,13 +46,13 @@ absl::StatusOr<std::vector<Value>> readPageToken(std::string_view token, std::st
                                                  std::string_view key) {
   std::string bytes;
   if (!absl::WebSafeBase64Unescape(absl::string_view(token.data(), token.size()), &bytes) || bytes.size() < kTagBytes) {
-    return tokenError("a text that is no page token");
+    return tokenError("a text that is not a page token");
   }
   const std::string body = bytes.substr(kTagBytes);
   const std::string tag = tagOf(body, key);
   v1::PageCursor cursor;
   if (CRYPTO_memcmp(tag.data(), bytes.data(), kTagBytes) != 0 || !cursor.ParseFromString(body)) {
-    return tokenError("a token that this database did not issue, or that was changed");
+    return tokenError("a token that this database did not issue, or that was modified");
   }
   if (cursor.query() != fingerprint) return tokenError("a token of another list, filter or order");
   std::vector<Value> last;

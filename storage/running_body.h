@@ -38,7 +38,7 @@ class RunningBody {
 };
 
 inline absl::Status transactionWithinRead() {
-  return absl::InternalError("Store::transact was called from within a read, which sees one moment");
+  return absl::InternalError("Store::transact was called from within a read, which sees one snapshot");
 }
 
 }  // namespace tessera::storage

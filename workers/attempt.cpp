@@ -56,7 +56,7 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
     if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
       v1::Failure failure;
       failure.set_reason(v1::Failure::MISSING_BLOB);
-      failure.set_message(absl::StrCat("input blob ", digest.sha256(), " cannot be had: ", status.message()));
+      failure.set_message(absl::StrCat("input blob ", digest.sha256(), " is not available: ", status.message()));
       failure.set_fix("upload the blob again, then create the job again");
       return failureStatus(failure);
     }
@@ -120,7 +120,7 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
     }
     const bool away = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
     if ((!away && ++refusals >= kMaxRefusals) || absl::IsInvalidArgument(status)) {
-      spdlog::error("task {}: the server does not take the result: {}", lease.task_id(), status.ToString());
+      spdlog::error("task {}: the server rejects the result: {}", lease.task_id(), status.ToString());
       return;
     }
     // Retry as long as the result may still be accepted.
@@ -132,8 +132,8 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
     until.sleepFor(backoff.next());
   }
   // A heartbeat may learn during the report that the lease is lost, and then cancels it.
-  spdlog::warn("task {}: the result of token {} was given up, its lease was lost or the worker stops", lease.task_id(),
-               lease.fencing_token());
+  spdlog::warn("task {}: the result of token {} was abandoned: its lease was lost, or the worker stops",
+               lease.task_id(), lease.fencing_token());
 }
 
 /// The state of an attempt from its lease until the server has its result.

@@ -54,7 +54,7 @@ Failure deadline(const ChildEnd& end, const ChildSpec& spec) {
 Failure ofSignal(const ChildEnd& end, const ChildSpec& spec) {
   switch (end.signal) {
     case SIGSYS:
-      return make(Failure::SANDBOX_VIOLATION, "the task asked the kernel for something its profile forbids");
+      return make(Failure::SANDBOX_VIOLATION, "the task made a system call that its profile forbids");
     case SIGXCPU:
       return deadline(end, spec);
     case SIGXFSZ: {
@@ -66,7 +66,7 @@ Failure ofSignal(const ChildEnd& end, const ChildSpec& spec) {
       // Access to a mapped file raises SIGBUS if the disk is full or fails; other code of ours does not.
       if (spec.generated_code) break;
       return make(Failure::WORKER_FAULT, "the task could not read or write a mapped file",
-                  "see that the worker's disk has room and is sound");
+                  "check the worker's disk for free space and errors");
     case SIGKILL:
       // RLIMIT_CPU's hard limit also kills, if the child ignored SIGXCPU.
       if (spec.limits.cpu_seconds > 0 && end.cpu_ms >= static_cast<double>(spec.limits.cpu_seconds) * 1e3) {
@@ -87,6 +87,7 @@ Failure ofExit(const ChildEnd& end, const ChildSpec& spec) {
       return make(Failure::INTERNAL, "the task ended without leaving a readable result");
     case kTaskOutOfMemory:
       return outOfMemory(end, spec.limits);
+    // The reason is in what the task printed, which is appended to the message.
     case kTaskCannotStart:
       return make(Failure::WORKER_FAULT, "the task process could not set itself up");
     case kTaskOtherBuild:
@@ -109,7 +110,8 @@ Failure classify(const ChildEnd& end, const ChildSpec& spec) {
     case StopReason::kShutdown:
       return make(Failure::LEASE_LOST, "the worker was stopped while the task ran");
     case StopReason::kFull: {
-      Failure failure = make(Failure::LIMIT_EXCEEDED, "the task filled its scratch folder, or hid what is in it");
+      Failure failure = make(Failure::LIMIT_EXCEEDED,
+                             "the task exceeded the size limit of its scratch folder, or made a part of it unreadable");
       failure.set_accepted(absl::StrCat("at most ", spec.scratch_bytes >> 20, " MiB (the worker's --scratch-quota)"));
       return failure;
     }
@@ -123,7 +125,7 @@ Failure classify(const ChildEnd& end, const ChildSpec& spec) {
 
 v1::Failure otherBuild(std::string message) {
   return make(Failure::WORKER_FAULT, std::move(message),
-              "start the worker again, and its server where that is of the former build too");
+              "restart the worker, and its server if that is of the earlier build too");
 }
 
 v1::Failure failureOfEnd(const ChildEnd& end, const ChildSpec& spec) {

@@ -22,7 +22,7 @@ absl::StatusOr<v1::RegisterWorkerRequest> describeHost(const std::string& task_b
       description.compiler_version().empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         task_binary, " does not describe this machine: ",
-        end.exited && end.exit_code == 0 ? "its answer is not understood" : failureOfEnd(end, spec).message()));
+        end.exited && end.exit_code == 0 ? "its description cannot be parsed" : failureOfEnd(end, spec).message()));
   }
   return description;
 }

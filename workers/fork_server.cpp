@@ -58,8 +58,7 @@ absl::StatusOr<Spawned> ForkServer::fork(const ChildSpec& spec, int output, int 
   }
   auto spawned = ask(spec, output, progress);
   if (!absl::IsUnavailable(spawned.status()) || fresh) return spawned;
-  spdlog::warn("the started task program {} has ended, another one is started: {}", pid_,
-               std::string(spawned.status().message()));
+  spdlog::warn("task program {} has ended, starting another: {}", pid_, std::string(spawned.status().message()));
   stop();
   TESSERA_RETURN_IF_ERROR(startLocked());
   return ask(spec, output, progress);
@@ -99,7 +98,7 @@ absl::Status ForkServer::startLocked() {
   stop();
   return absl::AbortedError(absl::StrCat("the task program ", binary_,
                                          " is of another build than its worker: this is build ",
-                                         absl::CHexEscape(build), ", the worker began with ", build_));
+                                         absl::CHexEscape(build), ", the worker started with ", build_));
 }
 
 void ForkServer::stop() {
@@ -124,7 +123,7 @@ absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int p
   ForkReply reply;
   if (!answers || read(socket_.get(), &reply, sizeof(reply)) != static_cast<ssize_t>(sizeof(reply))) {
     return absl::UnavailableError(
-        absl::StrCat(binary_, " ", kServeFlag, answers ? " ended without an answer" : " does not answer"));
+        absl::StrCat(binary_, " ", kServeFlag, answers ? " ended without a reply" : " does not reply"));
   }
   if (reply.failed.error != 0) {
     if (reply.processes.first > 0) waitpid(reply.processes.first, nullptr, 0);

@@ -82,23 +82,22 @@ std::string digestOf(std::string_view key, std::string_view result) {
 absl::StatusOr<std::unique_ptr<KnownSteps>> KnownSteps::create(size_t bytes) {
   std::unique_ptr<KnownSteps> made(new KnownSteps);
   made->file_ = FileDescriptor(memfd_create("known-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!made->file_.valid()) return absl::ErrnoToStatus(errno, "a file in memory for results of steps");
+  if (!made->file_.valid()) return absl::ErrnoToStatus(errno, "creating the memory file of the step cache");
   const size_t half = bytes / 2 / kHeaderBytes * kHeaderBytes;
   made->bytes_ = kHeaderBytes + 2 * half;
   if (ftruncate(made->file_.get(), static_cast<off_t>(made->bytes_)) != 0)
-    return absl::ErrnoToStatus(errno, "room for results of steps");
+    return absl::ErrnoToStatus(errno, "space for the step cache");
   void* const memory =
       mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, made->file_.get(), 0);
-  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mapping results of steps");
+  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mapping the step cache");
   made->memory_ = static_cast<char*>(memory);
   const auto slots = static_cast<uint32_t>(half / kBytesOfSlot);
   for (const size_t begin : {size_t{0}, kHeaderBytes + half})
     if (!reserve(made->file_, begin, (begin == 0 ? kHeaderBytes : 0) + slots * sizeof(Slot)))
-      return absl::ErrnoToStatus(ENOMEM, "room for results of steps");
+      return absl::ErrnoToStatus(ENOMEM, "space for the step cache");
   // After sealing, this mapping is the only one that can write.
   constexpr int kSeals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-  if (fcntl(made->file_.get(), F_ADD_SEALS, kSeals) != 0)
-    return absl::ErrnoToStatus(errno, "sealing the file of results of steps");
+  if (fcntl(made->file_.get(), F_ADD_SEALS, kSeals) != 0) return absl::ErrnoToStatus(errno, "sealing the step cache");
   auto* const header = new (memory) Header();
   header->half_bytes = half;
   header->slots = slots;

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> contentOf(const std::string& path, int64_t bytes) {
   for (int64_t done = 0; done < bytes;) {
     const ssize_t got = pread(file.get(), content.data() + done, static_cast<size_t>(bytes - done), done);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return unusable("an output that ends early");
+    if (got <= 0) return unusable("a truncated output");
     done += got;
   }
   return content;
@@ -72,13 +72,15 @@ absl::Status takeOutputs(const AttemptFolder& folder, int64_t most, v1::ExecuteR
       TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(folder.output(outputFileName(i)), bytes));
       output.set_data(std::move(content));
     }
-    if (static_cast<int64_t>(output.data().size()) != bytes) return unusable("an output of another size");
+    if (static_cast<int64_t>(output.data().size()) != bytes) return unusable("an output of the wrong size");
   }
   return absl::OkStatus();
 }
 
 absl::Status place(const std::string& from, const std::string& to) {
   std::error_code error;
+  // A hard link needs no copy, and unlike a symbolic link it works inside the sandbox, where the source path does not
+  // exist.
   fs::create_hard_link(from, to, error);
   return error ? absl::ErrnoToStatus(error.value(), to) : absl::OkStatus();
 }
@@ -121,10 +123,11 @@ LoneRun::~LoneRun() {
 }
 
 absl::StatusOr<v1::Digest> LoneRun::takeArtifact(const std::string& path) {
+  // The user could change or delete the original file during the run. The digest is that of the copy.
   const std::string copy = scratch_->cacheFolder() + "/artifact";
   std::error_code error;
   if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat("there is no file ", path));
-  if (!fs::is_regular_file(path, error)) return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
+  if (!fs::is_regular_file(path, error)) return absl::InvalidArgumentError(absl::StrCat(path, " is not a file"));
   fs::copy_file(path, copy, fs::copy_options::overwrite_existing, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot copy ", path, " to ", copy));
   auto digest = digestFile(copy);
@@ -150,7 +153,7 @@ absl::StatusOr<v1::TaskResult> LoneRun::run(v1::TaskSpec task, const std::map<st
   }
   v1::TaskResult result = runTask(runner_, task, folder, [](const v1::Progress&) {}, cancellation);
   if (!result.has_failure() && result.has_execute() != (task.kind() == v1::EXECUTE)) {
-    return unusable("an answer to another question");
+    return unusable("a result of another kind of task");
   }
   if (result.has_execute()) {
     if (absl::Status taken = takeOutputs(folder, runner_.default_memory_bytes, *result.mutable_execute()); !taken.ok())

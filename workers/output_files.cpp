@@ -40,7 +40,7 @@ absl::StatusOr<BlobClient::File> composedFile(const v1::OutputFile& file, const 
     } else {
       const auto input = std::find_if(task.inputs().begin(), task.inputs().end(),
                                       [&](const v1::Digest& digest) { return digest.sha256() == part.input(); });
-      if (input == task.inputs().end()) return badResult("a part that is none of its inputs");
+      if (input == task.inputs().end()) return badResult("a part that is not one of its inputs");
       made.path = folder.input(part.input());
       made.digest = *input;
       made.is_there = true;
@@ -75,8 +75,9 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
       const auto size = static_cast<int64_t>(file.data().size());
       enclosed += size;
       if (size > kEnclosedBytes || enclosed > kEnclosedBytesOfResult || file.parts_size() > 0) {
-        return badResult(absl::StrCat("the file '", file.name(), "' is enclosed with ", size, " bytes, ", enclosed,
-                                      " in all; accepted: ", kEnclosedBytes, ", ", kEnclosedBytesOfResult, " in all"));
+        return badResult(absl::StrCat("the file '", file.name(), "' is inlined with ", size, " bytes, ", enclosed,
+                                      " in total; accepted: ", kEnclosedBytes, ", ", kEnclosedBytesOfResult,
+                                      " in total"));
       }
       *file.mutable_digest() = digestOf(file.data());
       files.push_back({file.digest(), ""});

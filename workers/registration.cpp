@@ -32,7 +32,7 @@ absl::StatusOr<Session> Registration::session(Cancellation& cancellation) {
     const std::string why = absl::IsUnimplemented(status)
                                 ? "this address of the server is not for workers; name one of its --worker-listen"
                                 : std::string(status.message());
-    if (why != told) spdlog::warn("the server does not register this worker yet: {}", why);
+    if (why != told) spdlog::warn("the server has not registered this worker: {}", why);
     told = why;
     cancellation.sleepFor(backoff.next());
   }
@@ -41,7 +41,7 @@ absl::StatusOr<Session> Registration::session(Cancellation& cancellation) {
 
 absl::StatusOr<Session> Registration::sessionNow(Cancellation& cancellation) {
   const std::unique_lock only_one(registering_, std::try_to_lock);
-  if (!only_one.owns_lock()) return absl::UnavailableError("a registration is under way");
+  if (!only_one.owns_lock()) return absl::UnavailableError("a registration is in progress");
   auto session = current();
   return session.ok() ? session : registerOnce(cancellation);
 }

@@ -62,7 +62,7 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   setup.worker = getpid();
   setup.isolation = &spec.isolation;
   if (spec.isolation.namespaces) {
-    return absl::InvalidArgumentError("a program that is executed gets no namespaces: those are for what is forked");
+    return absl::InvalidArgumentError("namespaces require forked tasks; this program is executed");
   }
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork");

@@ -268,8 +268,8 @@ TEST_P(TaskRunTest, ProgramReplacedByAnotherBuildDoesNoTask) {
   EXPECT_EQ(failure.reason(), Failure::WORKER_FAULT);
   EXPECT_THAT(failure.message(), testing::HasSubstr("is of another build than its worker"));
   EXPECT_THAT(failure.message(), testing::HasSubstr("build latter, "));
-  EXPECT_THAT(failure.message(), testing::HasSubstr("began with former"));
-  EXPECT_THAT(failure.fix(), testing::HasSubstr("start the worker again"));
+  EXPECT_THAT(failure.message(), testing::HasSubstr("started with former"));
+  EXPECT_THAT(failure.fix(), testing::HasSubstr("restart the worker"));
   EXPECT_EQ(told, 1);
 
   std::ofstream(program + ".build") << "former";
@@ -317,7 +317,7 @@ TEST_F(ForkServerTest, StartWaitsUntilTheProgramIsReady) {
 TEST_F(ForkServerTest, StartNamesAnotherBuild) {
   const absl::Status started = ForkServer(TESSERA_MISBEHAVING_TASK, "another").start();
   EXPECT_EQ(started.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(started.message(), testing::HasSubstr("build test, the worker began with another"));
+  EXPECT_THAT(started.message(), testing::HasSubstr("build test, the worker started with another"));
 }
 
 TEST_F(ForkServerTest, StepThatFailsIsNamed) {
@@ -548,7 +548,7 @@ TEST(MeasuresTest, FullAsksForAllAndSaysWhatIsMissing) {
   ASSERT_TRUE(plan.ok());
   const absl::Status full = checkMeasures({"full"}, plan->measures);
   EXPECT_EQ(full.code(), absl::StatusCode::kFailedPrecondition);
-  for (const char* missing : {"namespaces (--no-namespaces)", "user (tasks have the worker's own", "scratch ("}) {
+  for (const char* missing : {"namespaces (--no-namespaces)", "user (tasks run as the worker's user", "scratch ("}) {
     EXPECT_THAT(std::string(full.message()), testing::HasSubstr(missing));
   }
   EXPECT_TRUE(checkMeasures({"system-calls", "privileges", "limits"}, plan->measures).ok());

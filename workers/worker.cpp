@@ -22,7 +22,7 @@ constexpr Milliseconds kSpareTime{3'000};  // time in addition to the poll befor
 
 Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
   options_.runner.on_other_build = [this] {
-    spdlog::error("{} was replaced by another build while this worker, which began with {}, ran: it ends",
+    spdlog::error("{} was replaced by another build; this worker, which started with build {}, exits",
                   options_.runner.binary, options_.runner.build);
     fail(kWorkerVersionMismatch);
   };
@@ -92,7 +92,7 @@ void Worker::work(const AttemptEnvironment& environment) {
     auto session = environment.registration.session(draining_);
     if (!session.ok()) {
       if (!draining_.cancelled()) {
-        spdlog::error("the server refuses this worker: {}", std::string(session.status().message()));
+        spdlog::error("the server rejects this worker: {}", std::string(session.status().message()));
         fail(absl::IsFailedPrecondition(session.status()) ? kWorkerVersionMismatch : kWorkerFailed);
       }
       return;
@@ -113,10 +113,10 @@ void Worker::tellTrouble(const std::string& trouble) {
   const std::lock_guard lock(trouble_mutex_);
   const auto now = Clock::now();
   if (trouble.empty()) {
-    if (trouble_told_) spdlog::info("this worker takes tasks again");
+    if (trouble_told_) spdlog::info("this worker accepts tasks again");
     trouble_told_.reset();
   } else if (!trouble_told_ || now - *trouble_told_ >= kAgain) {
-    spdlog::error("this worker takes no task: {}", trouble);
+    spdlog::error("this worker accepts no tasks: {}", trouble);
     trouble_told_ = now;
   }
 }
@@ -146,7 +146,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   if (draining_.cancelled()) return false;
   if (!status.ok()) {
     // Register again before the next request, since another server may answer it.
-    spdlog::warn("no answer to the question for work: {}", std::string(status.message()));
+    spdlog::warn("no response to the lease request: {}", std::string(status.message()));
     environment.registration.invalidate(session.generation);
     draining_.sleepFor(pause.next());
   } else if (std::chrono::steady_clock::now() - asked < kShortAnswer) {

@@ -82,7 +82,7 @@ void handleSignals(Worker& worker, const sigset_t& signals) {
       spdlog::warn("signal {}: stopping at once", signal);
       worker.stop();
     } else {
-      spdlog::info("signal {}: finishing the current task, then leaving", signal);
+      spdlog::info("signal {}: finishing the current tasks, then exiting", signal);
       worker.drain();
       draining = true;
     }
@@ -136,9 +136,8 @@ int run(Flags& flags, const sigset_t& signals) {
   }
   const int64_t tasks = int64_t{flags.slots} * flags.sharing;
   if (flags.options.runner.default_memory_bytes > identity->host().memory_bytes() / tasks) {
-    spdlog::warn(
-        "{} tasks at a time may take {} MiB each, this machine has {} MiB in all: the kernel may have to end one",
-        tasks, flags.options.runner.default_memory_bytes >> 20, identity->host().memory_bytes() >> 20);
+    spdlog::warn("{} concurrent tasks may use {} MiB each, this machine has {} MiB in total: the kernel may kill one",
+                 tasks, flags.options.runner.default_memory_bytes >> 20, identity->host().memory_bytes() >> 20);
   }
   if (!flags.execute_tasks) {
     flags.options.runner.forks =
@@ -158,7 +157,7 @@ int run(Flags& flags, const sigset_t& signals) {
   Worker worker(flags.options);
   std::thread([&] { handleSignals(worker, signals); }).detach();
   const int code = worker.run();
-  spdlog::info("leaving with {}", code);
+  spdlog::info("exiting with {}", code);
   spdlog::shutdown();
   _exit(code);  // the detached thread may use `worker`; nothing needs cleanup
 }
@@ -191,71 +190,71 @@ int main(int argc, char** argv) {
   app.add_option(
       "--token-file", credential.token_file,
       "File with this worker's token (tessera admin token create --role worker); read again when it changes");
-  app.add_option("--token-fd", flags.token_fd, "The same, from a descriptor that tesserad left open");
-  app.add_option("--tls-ca", credential.ca_file, "Certificate authority of the server (PEM): talk TLS");
-  app.add_option("--tls-cert", credential.certificate_file, "Certificate to show to the server (PEM)");
-  app.add_option("--tls-key", credential.key_file, "Its private key (PEM)");
+  app.add_option("--token-fd", flags.token_fd, "The same, from an inherited descriptor; used by tesserad");
+  app.add_option("--tls-ca", credential.ca_file, "Certificate authority of the server (PEM); enables TLS");
+  app.add_option("--tls-cert", credential.certificate_file, "Certificate of this worker (PEM)");
+  app.add_option("--tls-key", credential.key_file, "Private key of the certificate (PEM)");
   app.add_flag("--token-in-clear", credential.token_in_clear,
-               "Show the token even where others can read it on the way");
-  app.add_option("--id", flags.id, "Name of this worker, stable across its restarts")->capture_default_str();
+               "Send the token even without TLS, where others can read it");
+  app.add_option("--id", flags.id, "Name of this worker, stable across restarts")->capture_default_str();
   app.add_option("--scratch", flags.options.scratch, "Folder for inputs, outputs and the blob cache; one per worker")
       ->required();
-  app.add_option("--cache-bytes", flags.options.cache_bytes, "Bound of the blob cache, e.g. 8GiB")
+  app.add_option("--cache-bytes", flags.options.cache_bytes, "Limit of the blob cache, e.g. 8GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option("--known-steps", flags.options.known_steps_bytes,
-                 "Memory for schedules, objects and linked code of small models, which later ones with the same layers "
-                 "use, e.g. 64MiB; 0: each makes its own")
+                 "Memory for schedules, objects and linked code of small models, reused for later models with the same "
+                 "layers, e.g. 64MiB; 0: off")
       ->check(CLI::Range(0.0, 1e12))
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option(
-         "--blobs", flags.options.blobs,
-         "The server's own folder of blobs, on the same disk as the scratch folder: blobs are linked, not copied")
+  app.add_option("--blobs", flags.options.blobs,
+                 "The server's blob folder, on the same disk as the scratch folder: blobs are linked instead of copied")
       ->take_last();
-  app.add_option("--slots", flags.slots, "Tasks at a time")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--sharing", flags.sharing, "Workers that share this machine's memory")
+  app.add_option("--slots", flags.slots, "Concurrent tasks")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--sharing", flags.sharing, "Number of workers that share this machine's memory")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--measuring-cores", flags.measuring_cores,
-                 "Of this machine's cores, how many are lent to what is timed in tuning, where nothing else of the "
-                 "service runs meanwhile; 0: nothing is timed here")
+                 "Cores of this machine reserved for measurements of tuning jobs; 0: this worker measures nothing")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--min-free", flags.options.min_free_bytes, "Take no task with less room on the scratch folder's disk")
+  app.add_option("--min-free", flags.options.min_free_bytes,
+                 "Accept no task if the scratch folder's disk has less free space")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("--kinds", flags.kinds, "Kinds of task to take; default all")
+  app.add_option("--kinds", flags.kinds, "Kinds of tasks to accept; default: all")
       ->delimiter(',')
       ->transform(CLI::CheckedTransformer(taskKinds(), CLI::ignore_case));
-  app.add_option("--task-binary", flags.options.runner.binary, "The program that does a task")
+  app.add_option("--task-binary", flags.options.runner.binary, "The task program")
       ->check(CLI::ExistingFile)
       ->capture_default_str();
   app.add_flag("--execute-tasks", flags.execute_tasks,
-               "Execute the program anew for every task (its own layout of the address space, 50 ms each) instead of "
-               "forking one that has started");
+               "Execute the task program for each task (separate address space layout, 50 ms each) instead of forking "
+               "a started one");
   app.add_flag("--no-huge-pages", flags.no_huge_pages,
-               "Leave the compiler's code, which all forked tasks share, in pages of its files: some 170 MB less for "
-               "this worker, a third more processor time for a small task");
+               "Do not copy the compiler's code, which all forked tasks share, to huge pages: saves 170 MB, costs a "
+               "third more CPU time per small task");
   app.add_option("--memory-limit", flags.options.runner.default_memory_bytes,
-                 "Address space of a task that states no limit, e.g. 16GiB; default: the machine's memory, shared")
+                 "Address space of a task without a limit, e.g. 16GiB; default: the machine's memory, divided by tasks")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--sandbox-user", flags.sandbox.user,
-                 "User that tasks run as, which should have nothing else; takes a worker that root has started");
-  app.add_flag("--no-namespaces", flags.no_namespaces,
-               "Leave tasks in this worker's network, mounts and processes; else they get their own where the kernel "
-               "lets the worker make them");
+                 "User that tasks run as, which should own nothing else; the worker must run as root");
+  app.add_flag(
+      "--no-namespaces", flags.no_namespaces,
+      "Do not isolate tasks in namespaces for network, mounts and processes; default: isolate where the kernel "
+      "permits it");
   app.add_option("--scratch-quota", flags.sandbox.scratch_bytes,
-                 "What one task may write in its folder, e.g. 8GiB; 0: any; looked at five times a second")
+                 "Bytes that one task may write in its folder, e.g. 8GiB; 0: unlimited; checked five times a second")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app.add_option(
          "--require-sandbox", flags.require_sandbox,
          "Do not start unless these measures are in force (system-calls, privileges, limits, files, namespaces, "
-         "user, processes, scratch), or full: all of them")
+         "user, processes, scratch), or all of them (full)")
       ->delimiter(',');
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
-  app.add_option("--log-format", flags.log_format, "text, or json: an object a line, with the ids of tasks and jobs")
+  app.add_option("--log-format", flags.log_format, "text, or json: one object per line, with the ids of tasks and jobs")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent, "Stop at once when the process that started this one ends");

@@ -206,9 +206,9 @@ TEST_F(WorkerTest, TroubleIsLoggedOnceHoweverOftenItAsks) {
   spdlog::set_default_logger(before);
   const std::string log = said.str();
   EXPECT_GE(server_.questions(), 3U);
-  const size_t first = log.find("this worker takes no task");
+  const size_t first = log.find("this worker accepts no tasks");
   ASSERT_NE(first, std::string::npos) << log;
-  EXPECT_EQ(log.find("this worker takes no task", first + 1), std::string::npos) << log;
+  EXPECT_EQ(log.find("this worker accepts no tasks", first + 1), std::string::npos) << log;
 }
 
 TEST_F(WorkerTest, ItsOwnFailuresAreTheWorkersFault) {
@@ -361,7 +361,7 @@ TEST_F(WorkerTest, WhatATaskEnclosesGoesWithTheReportWithinBounds) {
   EXPECT_THAT(server_.uploadOffsets(), testing::IsEmpty());
   const auto large = server_.waitForReport(server_.addTask(taskNamed("enclose:65537")));
   EXPECT_EQ(large.result().failure().reason(), Failure::INTERNAL);
-  EXPECT_THAT(large.result().failure().message(), testing::HasSubstr("'made' is enclosed with 65537 bytes"));
+  EXPECT_THAT(large.result().failure().message(), testing::HasSubstr("'made' is inlined with 65537 bytes"));
 }
 
 TEST_F(WorkerTest, AnEnclosedInputThatIsNotItsDigestsIsRefused) {

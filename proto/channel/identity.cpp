@@ -148,7 +148,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Id
     if (!path.empty()) {
       TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(path, use.first));
       if (!absl::StrContains(content, "-----BEGIN ")) {  // gRPC would find no server to answer
-        return absl::InvalidArgumentError(absl::StrCat(use.first, ": ", path, " is no PEM file"));
+        return absl::InvalidArgumentError(absl::StrCat(use.first, ": ", path, " is not a PEM file"));
       }
       *use.second = std::move(content);
     }

@@ -20,7 +20,7 @@ std::vector<std::string> missingMeasures(const std::vector<std::string>& require
   for (const std::string& name : required) {
     const auto named = [&](const v1::SandboxMeasure& measure) { return measure.name() == name; };
     if (name == kFullSandbox ? told.empty() : std::none_of(told.begin(), told.end(), named)) {
-      missing.push_back(name == kFullSandbox ? "all of it: none is told of" : name);
+      missing.push_back(name == kFullSandbox ? "full: the worker reported no measures" : name);
     }
   }
   return missing;

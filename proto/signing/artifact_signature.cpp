@@ -89,13 +89,13 @@ absl::StatusOr<SigningKey> SigningKey::open(const std::string& path) {
   // Check the open file, not its name, which could be replaced in between.
   if (fstat(fileno(file.get()), &facts) != 0 || (facts.st_mode & 077) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "others may read the signing key ", path, ": whoever has it can sign as this service; chmod 600, or ",
-        "remove it and let a new one be made (clients then trust the new one)"));
+        "the signing key ", path, " is readable by others, who could sign as this service; chmod 600, or remove it: ",
+        "a new key is then created, which clients must trust again"));
   }
   Key key(PEM_read_PrivateKey(file.get(), nullptr, nullptr, nullptr), &EVP_PKEY_free);
   if (!key || EVP_PKEY_get_base_id(key.get()) != EVP_PKEY_ED25519) {
     ERR_clear_error();
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no Ed25519 private key (PEM)"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not an Ed25519 private key (PEM)"));
   }
   return SigningKey(std::move(key));
 }

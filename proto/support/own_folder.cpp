@@ -26,12 +26,12 @@ absl::Status makeOwnFolder(const std::string& path, std::initializer_list<std::s
     if (name == "lost+found" || name == "tesserad.log") continue;
     // Check the marks only now: a program that starts concurrently creates its mark before any other file.
     if (ours()) break;
-    return absl::FailedPreconditionError(absl::StrCat(path, " holds other things (", printable(name.substr(0, 80)),
-                                                      "); name a folder that is empty, or not there yet"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " contains other files (", printable(name.substr(0, 80)),
+                                                      "); name an empty folder, or one that does not exist"));
   }
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot read ", path));
   fs::permissions(path, fs::perms::owner_all, error);
-  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot keep others out of ", path))
+  return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot restrict access to ", path))
                : absl::OkStatus();
 }
 

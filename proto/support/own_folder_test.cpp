@@ -59,7 +59,7 @@ TEST_F(OwnFolder, OthersStaysAsItIs) {
   write("letters");
   const absl::Status status = makeOwnFolder(folder_.string(), {"tessera.db"});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("holds other things (letters)"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("contains other files (letters)"));
   EXPECT_EQ(rights(), 0755);
 }
 

@@ -134,7 +134,7 @@ absl::StatusOr<v1::Task> MemoryTransaction::nextReadyTask(const QueueQuery& quer
     const int64_t aged = agedPriority(tables_, query, choice, *task);
     if (aged != task->priority()) task = firstFrom(tables_, query, choice, aged);
   }
-  if (task == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
+  if (task == nullptr) return absl::NotFoundError("there is no ready task of the requested kinds");
   return *task;
 }
 

@@ -9,7 +9,7 @@ namespace tessera::storage {
 namespace {
 
 absl::Status notOf(Kind kind, const char* what) {
-  return absl::FailedPreconditionError(absl::StrCat("things of kind ", static_cast<int>(kind), " have no ", what));
+  return absl::FailedPreconditionError(absl::StrCat("items of kind ", static_cast<int>(kind), " have no ", what));
 }
 
 bool hasUse(Kind kind) {
@@ -41,6 +41,7 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
     const int64_t* time = tables_.last_use.find({kind, id});
     return time == nullptr ? 0 : *time;
   };
+  // Blobs and holds are stored as sizes only. `visit` receives a message that is valid during the call.
   v1::Digest digest;
   switch (kind) {
     case Kind::kJob:
@@ -82,7 +83,7 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
       }
       return absl::OkStatus();
     default:
-      return notOf(kind, "order to be visited in");
+      return notOf(kind, "list of all");
   }
 }
 
@@ -140,6 +141,7 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       eraseJob(id);
       break;
     case Kind::kArtifact: {
+      // Keys are collected first, because erasing a row invalidates the iterator of the loop.
       std::vector<std::string> keys;
       for (const auto& [key, entry] : tables_.artifact_keys.rows()) {
         if (entry->artifact_id == id) keys.push_back(key);
@@ -155,6 +157,8 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       tables_.records.erase(id);
       break;
     case Kind::kBlob: {
+      // The first witness names the object that a reproduction is about. Without the object the reproduction proves
+      // nothing.
       std::vector<std::string> reproductions;
       for (const auto& [key, reproduction] : tables_.reproductions.rows()) {
         if (!reproduction->witnesses().empty() && reproduction->witnesses(0).object().sha256() == id)
@@ -184,12 +188,12 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       break;
     case Kind::kAction:
       for (const auto& [job, row] : tables_.jobs.rows()) {
-        if (row->action_id == id) return notOf(kind, "end of their own: they go with their job");
+        if (row->action_id == id) return notOf(kind, "deletion of their own: they are deleted with their job");
       }
       eraseAction(id);
       break;
     default:
-      return notOf(kind, "end of their own: they go with their job");
+      return notOf(kind, "deletion of their own: they are deleted with their job");
   }
   tables_.last_use.erase({kind, id});
   return absl::OkStatus();
@@ -199,6 +203,7 @@ void MemoryTransaction::eraseJob(const std::string& id) {
   const Tables::JobRow* known = tables_.jobs.find(id);
   if (known == nullptr) return;
   const std::string action_id = known->action_id;
+  // Cannot fail in memory.
   (void)eraseEvents(id);
   eraseNumbered(tables_.versions, id);
   tables_.series.erase(id);
@@ -206,6 +211,7 @@ void MemoryTransaction::eraseJob(const std::string& id) {
   if (!known->job.request_id().empty()) tables_.job_by_request.erase({projectOf(known->job), known->job.request_id()});
   tables_.jobs.erase(id);
   if (action_id.empty()) return;
+  // Identical requests share an action: it is kept while any other job has it.
   for (const auto& [other, row] : tables_.jobs.rows()) {
     if (row->action_id == action_id) return;
   }
@@ -222,6 +228,7 @@ void MemoryTransaction::eraseAction(const std::string& id) {
     tables_.links.erase({id, task});
     tables_.tasks_of_action.set({id, position, task}, false);
     tables_.actions_of_task.set({task, position, id}, false);
+    // Actions share tasks too: a task is erased with its last action.
     const auto other = tables_.actions_of_task.from({task, 0, ""});
     if (other == tables_.actions_of_task.rows().end() || std::get<0>(other->first) != task) eraseTask(task);
   }
@@ -251,6 +258,7 @@ absl::Status MemoryTransaction::touch(Kind kind, const std::string& id, int64_t 
   absl::StatusOr<int64_t> before = lastUse(kind, id);
   if (absl::IsNotFound(before.status())) return absl::OkStatus();
   if (!before.ok()) return before.status();
+  // Uses may be recorded out of order; the time of last use never goes back.
   if (*before < time_us) tables_.last_use.put({kind, id}, time_us);
   return absl::OkStatus();
 }

@@ -40,7 +40,7 @@ absl::Status setUnreadableAside(Database& database) {
     }
   }
   for (const std::string& id : ids) {
-    spdlog::warn("{}: record {} cannot be read; it is set aside in the table set_aside", database.path(), id);
+    spdlog::warn("{}: record {} cannot be parsed; it was moved to the table set_aside", database.path(), id);
     for (const char* sql : {"INSERT INTO set_aside SELECT 'record', id, body FROM records WHERE id = ?",
                             "DELETE FROM records WHERE id = ?"}) {
       status = database.prepareOnce(sql).bind(id).run();

@@ -149,7 +149,7 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     for (Queue& queue : queues) {
       if (std::get<4>(queue.rank) != 0 && (first == nullptr || queue.rank < first->rank)) first = &queue;
     }
-    if (first == nullptr) return absl::NotFoundError("there is no ready task of the kinds asked for");
+    if (first == nullptr) return absl::NotFoundError("there is no ready task of the requested kinds");
     absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
     if (!task.ok() || accepts(query, *task)) return task;
     TESSERA_ASSIGN_OR_RETURN(bool row, first->advance());

@@ -44,7 +44,7 @@ Statement& bindKey(Statement& statement, Kind kind, const std::string& id) {
 }
 
 absl::Status notOf(Kind kind, const char* what) {
-  return absl::FailedPreconditionError(absl::StrCat("things of kind ", static_cast<int>(kind), " have no ", what));
+  return absl::FailedPreconditionError(absl::StrCat("items of kind ", static_cast<int>(kind), " have no ", what));
 }
 
 template <typename Message>
@@ -77,7 +77,7 @@ absl::Status visitAll(Database& database, Statement rows, Kind kind,
 template <typename Interface>
 absl::Status SqliteReader<Interface>::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
   const KindQueries* queries = queriesOf(kind);
-  if (queries == nullptr || queries->all == nullptr) return notOf(kind, "order to be visited in");
+  if (queries == nullptr || queries->all == nullptr) return notOf(kind, "list of all");
   Statement rows = database_.prepareOnce(queries->all);
   switch (kind) {
     case Kind::kJob:
@@ -136,7 +136,7 @@ absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
   if (kind == Kind::kAction) {
     Statement job = database_.prepare(sql::kAnyJobOfAction);
     TESSERA_ASSIGN_OR_RETURN(bool wanted, job.bind(id).step());
-    return wanted ? notOf(kind, "end of their own: they go with their job") : eraseAction(id);
+    return wanted ? notOf(kind, "deletion of their own: they are deleted with their job") : eraseAction(id);
   }
   if (kind == Kind::kArtifact) {
     absl::Status status = database_.prepare(sql::kEraseArtifactKeys).bind(id).run();
@@ -146,7 +146,8 @@ absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
     TESSERA_RETURN_IF_ERROR(database_.prepare(sql::kEraseHolds).bind(id).run());
   }
   const KindQueries* queries = queriesOf(kind);
-  if (queries == nullptr || queries->erase == nullptr) return notOf(kind, "end of their own: they go with their job");
+  if (queries == nullptr || queries->erase == nullptr)
+    return notOf(kind, "deletion of their own: they are deleted with their job");
   Statement erase = database_.prepare(queries->erase);
   return bindKey(erase, kind, id).run();
 }

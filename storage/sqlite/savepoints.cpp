@@ -14,7 +14,7 @@ void Savepoints::announceLastWrite() {
 
 absl::Status Savepoints::beforeWrite() {
   if (last_write_ == LastWrite::kDone) {
-    return absl::InternalError("a transaction's body wrote again after what it had called its last write");
+    return absl::InternalError("a transaction's body wrote again after its announced last write");
   }
   if (last_write_ == LastWrite::kNext) {
     last_write_ = LastWrite::kDone;
@@ -39,7 +39,7 @@ absl::Status Savepoints::end(bool keep) {
   if (open_ <= begun_) {
     return keep || !last_was_written
                ? absl::OkStatus()
-               : absl::InternalError("a transaction's body failed after what it had called its last write");
+               : absl::InternalError("a transaction's body failed after its announced last write");
   }
   open_ = begun_;
   // SQLite rolled back the whole transaction; the fault says why.

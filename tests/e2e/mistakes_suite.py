@@ -81,7 +81,7 @@ def a_folder_with_others_things(service):
                           ([BIN / "tessera", "compile", model_path(TINY), "--local", "--data-dir", folder], 3)):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
         said = done.stdout + done.stderr
-        check(done.returncode == code and f"{folder} holds other things (attempts)" in said, f"{command}: {done}")
+        check(done.returncode == code and f"{folder} contains other files (attempts)" in said, f"{command}: {done}")
     service.cli("admin", "certificates", folder, "--host", "localhost")  # which have private permissions
     check_equal(folder.stat().st_mode & 0o777, 0o755, "rights of the folder")
     check_equal([(folder / "attempts" / "letter").read_text(), sorted(path.name for path in folder.iterdir())],

@@ -16,7 +16,7 @@ LEASE_S = 1
 # How an attempt that lost its lease ends, in the worker's words: at its report, during the report, or at the heartbeat
 # before it. Which one comes first after a worker wakes up is a race, but one of them must come.
 REFUSED = "the server discarded the result of token"
-ENDS = (REFUSED, "was given up, its lease was lost", "abandoned, its lease was lost")
+ENDS = (REFUSED, "was abandoned: its lease was lost", "abandoned, its lease was lost")
 
 
 def worker_of(service, folder):

@@ -84,7 +84,7 @@ def a_task_program_of_another_build_does_nothing(service):
     job = service.cli("compile", model_path("tiny:seed=5"), *quick, "--detach", "--json").json["id"]
     check_equal(service.process.wait(timeout=PATIENCE_S), 3, "exit code of tesserad")
     said = service.log[before:]
-    for text in (f"this is build {other}, the worker began with {build}", "was replaced by another build", "no job is lost"):
+    for text in (f"this is build {other}, the worker started with {build}", "was replaced by another build", "no job is lost"):
         check(text in said, f"tesserad does not say {text!r}:\n{said}")
     service._arguments = ["--workers", "1"]
     service.start()

@@ -143,7 +143,8 @@ absl::Status tryIsolation(const Isolation& isolation) {
     }
     int ended = 0;
     waitpid(trial, &ended, 0);
-    if (problem.empty() && (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0)) problem = "whoever tried it was killed";
+    if (problem.empty() && (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0))
+      problem = "the process that tried it was killed";
   }
   close(ends[0]);
   return problem.empty() ? absl::OkStatus() : absl::FailedPreconditionError(problem);

@@ -32,7 +32,7 @@ absl::StatusOr<User> userNamed(const std::string& name) {
   if (entry.pw_uid == 0 || entry.pw_uid == geteuid()) {
     return absl::InvalidArgumentError(absl::StrCat("--sandbox-user: ", name, " is ",
                                                    entry.pw_uid == 0 ? "root" : "this worker's own user",
-                                                   "; accepted: a user that has nothing else"));
+                                                   "; accepted: a user that owns nothing else"));
   }
   return User{entry.pw_uid, entry.pw_gid};
 }
@@ -49,14 +49,14 @@ v1::SandboxMeasure landlock() {
   const int abi = landlockAbi();
   return measureOf(
       "files", abi > 0,
-      abi > 0 ? absl::StrCat("Landlock ABI ", abi) : "the kernel has no Landlock (5.13): permissions alone");
+      abi > 0 ? absl::StrCat("Landlock ABI ", abi) : "the kernel has no Landlock (5.13): file permissions only");
 }
 
 /// The namespaces that can be had, put into `isolation`.
 v1::SandboxMeasure namespaces(const SandboxWishes& wishes, const std::string& folder, Isolation& isolation) {
   v1::SandboxMeasure measure = measureOf("namespaces", false, "");
   if (!wishes.namespaces || !wishes.forks) {
-    measure.set_detail(wishes.namespaces ? "--execute-tasks: only what is forked has them" : "--no-namespaces");
+    measure.set_detail(wishes.namespaces ? "--execute-tasks: only forked tasks have them" : "--no-namespaces");
     return measure;
   }
   Isolation wanted = isolation;
@@ -82,15 +82,15 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
   plan.scratch_bytes = wishes.scratch_bytes;
   v1::SandboxMeasure user = measureOf("user", false, "");
   if (wishes.user.empty()) {
-    user.set_detail(
-        absl::StrCat("tasks have the worker's own", geteuid() == 0 ? "" : "; another takes root", " (--sandbox-user)"));
+    user.set_detail(absl::StrCat("tasks run as the worker's user", geteuid() == 0 ? "" : "; another one needs root",
+                                 " (--sandbox-user)"));
   } else {
     TESSERA_ASSIGN_OR_RETURN(const auto named, userNamed(wishes.user));
     plan.isolation.uid = named.uid;
     plan.isolation.gid = named.gid;
     if (const absl::Status possible = tryIsolation(plan.isolation); !possible.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("tasks cannot run as ", wishes.user, ": ", possible.message(),
-                                                        "; that takes a worker that root has started"));
+                                                        "; this needs a worker that runs as root"));
     }
     user.set_in_force(true);
     user.set_detail(absl::StrCat(wishes.user, " (", plan.isolation.uid, ")"));
@@ -99,12 +99,12 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
   const bool counted = user.in_force() || plan.isolation.user_namespace;
   if (counted) plan.processes = kThreadsOfTask * std::max<int64_t>(1, wishes.tasks);
   for (const v1::SandboxMeasure& measure :
-       {measureOf("system-calls", true, "seccomp: lists of what is allowed, one to compile and one to run"),
-        measureOf("privileges", true, "no capability, no new privileges"),
-        measureOf("limits", true, "memory, processor time, open files, size of a file"), landlock(), separate, user,
+       {measureOf("system-calls", true, "seccomp: allow lists, one to compile and one to run"),
+        measureOf("privileges", true, "no capabilities, no new privileges"),
+        measureOf("limits", true, "memory, CPU time, open files, file size"), landlock(), separate, user,
         measureOf("processes", counted,
                   counted ? absl::StrCat("at most ", plan.processes)
-                          : "the worker's own user is bounded by nothing of a task's"),
+                          : "a limit for the worker's own user would count the worker's processes too"),
         measureOf("scratch", wishes.scratch_bytes > 0,
                   wishes.scratch_bytes > 0 ? absl::StrCat("at most ", wishes.scratch_bytes >> 20, " MiB")
                                            : "--scratch-quota 0")}) {

@@ -16,7 +16,7 @@ namespace {
 using Capabilities = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
 absl::Status failed(const char* what) {
-  return absl::InternalError(absl::StrCat("privileges cannot be given up: ", what, ": ", strerror(errno)));
+  return absl::InternalError(absl::StrCat("privileges cannot be dropped: ", what, ": ", strerror(errno)));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::Status dropPrivileges() {
   for (const auto& set : capabilities) {
     if ((set.effective | set.permitted | set.inheritable) != 0) {
       errno = EPERM;
-      return failed("some are left");
+      return failed("some remain");
     }
   }
   return absl::OkStatus();

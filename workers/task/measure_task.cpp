@@ -249,7 +249,8 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
     runs.push_back(std::move(run));
   }
   if (runs.empty() || (runs.size() == 1 && !spec.workload_hash().empty()))
-    return failureStatus(v1::Failure::INVALID_INPUT, "a tree is measured against the default: give both objects");
+    return failureStatus(v1::Failure::INVALID_INPUT,
+                         "a tree is measured against the default: both objects are required");
 
   v1::TaskResult result;
   v1::MeasureTaskResult& measured = *result.mutable_measure();

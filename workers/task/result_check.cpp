@@ -32,7 +32,7 @@ ResultCheck checkFloats(std::string_view found, std::string_view reference, v1::
     check.difference = absl::StrCat(elsewhere, " elements are NaN or infinite on one side only");
   } else if (error > tolerance * largest) {
     check.difference = absl::StrFormat(
-        "off by %.3g, where the reference's largest magnitude is %.3g; tolerance %g of it", error, largest, tolerance);
+        "off by %.3g; the reference's largest magnitude is %.3g, the tolerance %g of that", error, largest, tolerance);
   }
   return check;
 }

@@ -38,7 +38,7 @@ absl::Status notReplayed(int batch) {
   return failureStatus(v1::Failure::INCOMPATIBLE_HOST,
                        absl::StrCat("batch ", batch,
                                     " of the search's log cannot be replayed: this host proposes other trees than the "
-                                    "one that began the search"));
+                                    "host that started the search"));
 }
 
 /// Trees from other searches: the second input, if there is one.

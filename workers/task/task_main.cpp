@@ -51,7 +51,7 @@ void stayOn(const v1::TaskSpec& spec) {
   for (const int cpu : spec.cpus()) {
     if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(static_cast<size_t>(cpu), &cpus);
   }
-  if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) leave(kTaskCannotStart, "cannot stay on the processors given");
+  if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) leave(kTaskCannotStart, "cannot set the CPU affinity");
 }
 
 void run(const std::string& scratch, const std::string& profile_name) {
@@ -92,23 +92,22 @@ int main(int argc, char** argv) {
   }
   exitWhenMemoryRunsOut();
   llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { exitOutOfMemory(); });
-  CLI::App app("Does the task in a scratch folder: task.pb and in/ are read, result.pb and out/ are written.",
+  CLI::App app("Executes the task in a scratch folder: reads task.pb and in/, writes result.pb and out/.",
                "tessera-task");
   std::string scratch;
   std::string profile;
   bool describe_host = false;
   auto* folder = app.add_option("scratch", scratch, "The scratch folder");
-  app.add_option("--profile", profile, "What the task may ask of the kernel: compile or execute")->needs(folder);
+  app.add_option("--profile", profile, "Sandbox profile: compile or execute")->needs(folder);
   std::string build;
-  app.add_option("--build", build, "Do it only if this program is of that build (--version)")->needs(folder);
+  app.add_option("--build", build, "Run only if this program is of that build (--version)")->needs(folder);
   app.add_flag("--describe", describe_host,
-               "Write this machine, compiler version and operators to descriptor 3, as a message")
+               "Write a message with this host, compiler version and operators to descriptor 3")
       ->excludes(folder);
   bool serve = false;
-  auto* serving =
-      app.add_flag(kServeFlag, serve, "Become one more process for each request at descriptor 3")->excludes(folder);
+  auto* serving = app.add_flag(kServeFlag, serve, "Fork a process for each request on descriptor 3")->excludes(folder);
   bool many = false;
-  app.add_flag(kManyFlag, many, "Many requests: the compiler's code goes into huge pages first")->needs(serving);
+  app.add_flag(kManyFlag, many, "Expect many requests: move the compiler's code to huge pages first")->needs(serving);
   app.set_version_flag("--version", compilerVersion());
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 consumes the vector from the back
@@ -118,7 +117,7 @@ int main(int argc, char** argv) {
   }
   if (describe_host) _exit(describe());
   if (!build.empty() && build != compilerVersion()) {
-    leave(kTaskOtherBuild, absl::StrCat("this is build ", compilerVersion(), ", the worker began with ", build));
+    leave(kTaskOtherBuild, absl::StrCat("this is build ", compilerVersion(), ", the worker started with ", build));
   }
   run(scratch, profile);
   // Destroying a compiler takes longer than a small task; the kernel frees its memory anyway.

@@ -480,7 +480,7 @@ int main(int argc, char** argv) {
   if (arguments == std::vector<std::string>{"--describe"}) return describe();
   if (arguments.size() == 5 && arguments[3] == "--build") {
     if (arguments[4] != build) {
-      fprintf(stderr, "this is build %s, the worker began with %s\n", build.c_str(), arguments[4].c_str());
+      fprintf(stderr, "this is build %s, the worker started with %s\n", build.c_str(), arguments[4].c_str());
       return kTaskOtherBuild;
     }
     arguments.resize(3);
