@@ -155,6 +155,21 @@ TEST_F(Import, TakesNegativeSizesForUnknown) {
               ElementsAre(0, 2, 0));
 }
 
+// Paddle's converter names every unknown size "?".
+TEST_F(Import, TakesQuestionMarksForSizesThatMayDiffer) {
+  ModelBuilder b;
+  b.input("x", {-1, -1}).output("y");
+  for (auto& dim : *b.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim())
+    dim.set_dim_param("?");
+  b.node("Relu", {"x"}, {"y"});
+  const v1::Failure unbound = failure(b);
+  EXPECT_EQ(unbound.reason(), v1::Failure::UNBOUND_DIMENSION);
+  EXPECT_EQ(unbound.found(), "?x?");
+  EXPECT_EQ(unbound.fix(), "bind it: --shape x=1x1");
+  EXPECT_THAT(run<float>(b, {bytesOf<float>({-1, 2, -3})}, {.input_shapes = {{"x", {1, 3}}}, .external_data = {}}),
+              ElementsAre(0, 2, 0));
+}
+
 TEST_F(Import, KnowsTheVersionOfADomainThatIsNotImported) {
   ModelBuilder b;
   b.input("x", {2}).output("y");

@@ -53,11 +53,13 @@ absl::StatusOr<MappedFile> mapFile(const std::string& path, const std::string& w
 
 namespace {
 
-/// Converters write -1 for an unknown size; removing it leaves one representation.
-void forgetNegativeSizes(onnx::ValueInfoProto& info) {
+/// Converters write -1 or the name "?" for an unknown size; removing both leaves one representation. Any other name
+/// stands for one size wherever it is used; two dimensions named "?" may differ.
+void forgetUnknownSizes(onnx::ValueInfoProto& info) {
   if (!info.type().has_tensor_type() || !info.type().tensor_type().has_shape()) return;
   for (auto& dim : *info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
     if (dim.has_dim_value() && dim.dim_value() < 0) dim.clear_dim_value();
+    if (dim.dim_param() == "?") dim.clear_dim_param();
   }
 }
 
@@ -93,7 +95,7 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
   if (parsed->model->has_graph()) {
     onnx::GraphProto& graph = *parsed->model->mutable_graph();
     for (auto* infos : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
-      for (auto& info : *infos) forgetNegativeSizes(info);
+      for (auto& info : *infos) forgetUnknownSizes(info);
     }
   }
   // The pointer owns the arena together with the model.

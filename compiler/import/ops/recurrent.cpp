@@ -127,9 +127,11 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
         "attribute 'hidden_size' differs from the weights",
         {.attribute = "hidden_size", .found = absl::StrCat(hidden), .accepted = absl::StrCat(layer.hidden)});
   }
-  if (layer.steps < 1 || layer.batch < 1 || layer.hidden < 1 || x[2] < 1) {
-    return n.unsupported(absl::StrCat("an input of the shape ", shapeText(x)),
-                         {.attribute = "X", .found = shapeText(x), .accepted = "extents of at least 1"});
+  if (layer.hidden < 1 || x[2] < 1) {
+    return n.unsupported(absl::StrCat("an input of the shape ", shapeText(x), " and a state of ", layer.hidden),
+                         {.attribute = layer.hidden < 1 ? "R" : "X",
+                          .found = shapeText(layer.hidden < 1 ? n.in(2).shape : x),
+                          .accepted = "at least one feature in inputs and states"});
   }
   TESSERA_ASSIGN_OR_RETURN(layer.activations, readActivations(n, functions, layer.directions));
 
@@ -254,12 +256,24 @@ absl::StatusOr<Tensor> lengthsOf(Node& n, Emitter& e, const Layer& layer) {
                        [](const Scalars& s, ValueRange v) { return s.min(v[0], v[1]); });
 }
 
+/// Results of a layer without steps or without sequences: states stay as they are.
+std::vector<Tensor> idleLayer(Node& n, Emitter& e, const Layer& layer) {
+  const int64_t b = layer.batch, d = layer.directions, h = layer.hidden;
+  const Shape all = layer.batch_first ? Shape{b, layer.steps, d, h} : Shape{layer.steps, d, b, h};
+  const Shape state = layer.batch_first ? Shape{b, d, h} : Shape{d, b, h};
+  std::vector<Tensor> results = {e.zeros(n.in(0).dtype, all)};
+  for (int input = 5; input < (layer.gates == 4 ? 7 : 6); ++input)
+    results.push_back(n.has(input) ? n.in(input) : e.zeros(n.in(0).dtype, state));
+  return results;
+}
+
 /// Runs all steps of all directions. `fold_bias`: whether the recurrent bias may be added to the input's. Results: Y,
 /// Y_h, Y_c.
 Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step step) {
   const int64_t h = layer.hidden, rows = layer.gates * h, lead = layer.batch_first ? 1 : 0;
   const bool has_c = layer.gates == 4;
   TESSERA_ASSIGN_OR_RETURN(const Tensor lengths, lengthsOf(n, e, layer));
+  if (layer.steps == 0 || layer.batch == 0) return idleLayer(n, e, layer);
   std::vector<Tensor> outputs, last_h, last_c;
   for (int64_t d = 0; d < layer.directions; ++d) {
     // Each direction has its own weights, biases and peepholes, one behind the other.
