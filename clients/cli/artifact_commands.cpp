@@ -134,6 +134,8 @@ std::string describe(const v1::Manifest& manifest) {
     absl::StrAppend(&text, ", ", manifest.steps(), " steps, ",
                     absl::StrFormat("%.3g", static_cast<double>(manifest.flops()) / 1e9), " GFLOP a run");
   }
+  for (const std::string& message : manifest.run_faults())
+    absl::StrAppend(&text, "\n  an error of some runs: ", message);
   int64_t arena_bytes = manifest.arena_bytes();
   for (const auto& variant : manifest.variants()) arena_bytes = std::max(arena_bytes, variant.arena_bytes());
   absl::StrAppend(&text, "\n  weights ", bytesText(manifest.weights_bytes()));

@@ -41,6 +41,8 @@ std::string reportText(const v1::CheckReport& report) {
                                   }),
                     "\n");
   }
+  for (const std::string& message : report.run_faults())
+    absl::StrAppend(&text, "an error of some runs, not of the compilation: ", message, "\n");
   if (report.problems().empty()) return text + "no problems\n";
   absl::StrAppend(&text, plural(report.problems_size() + report.problems_left_out(), "problem"), "\n");
   int number = 0;

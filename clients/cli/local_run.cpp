@@ -35,6 +35,8 @@ absl::Status runtimeError(tessera_status status) {
       return failureStatus(v1::Failure::INCOMPATIBLE_HOST, tessera_last_error());
     case TESSERA_OUT_OF_MEMORY:
       return failureStatus(v1::Failure::OUT_OF_MEMORY, tessera_last_error());
+    case TESSERA_RUN_FAULT:
+      return failureStatus(v1::Failure::INVALID_INPUT, tessera_last_error());
     case TESSERA_OUT_OF_BOUNDS:
       return generatedCodeCrashed(tessera_last_error());
     case TESSERA_CORRUPT:

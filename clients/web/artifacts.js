@@ -123,6 +123,7 @@ export async function artifact(context) {
       h("a", {class: "button", href: `/compare?a=${one.id}`}, "Compare"),
       h("a", {class: "json", href: path}, "JSON"),
     ),
+    (manifest.runFaults ?? []).map((message) => h("p", {class: "problem mild"}, `An error of some runs: ${message}`)),
     (manifest.scalarKernels ?? []).length > 0 &&
       h("p", {class: "problem mild"}, `On plain loops, which are slow: ${manifest.scalarKernels.join("; ")}`),
     panel(

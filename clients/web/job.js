@@ -354,6 +354,7 @@ async function analyzed(context, box, now) {
         ["Nodes", report.nodes ?? 0],
         ["Problems", problems.length + number(report.problemsLeftOut)],
         ["Not looked at", report.uncheckedNodes ?? 0],
+        ["Errors of some runs", (report.runFaults ?? []).join("; ")],
         ["Unbound dimensions", (report.unboundDimensions ?? []).join(", ")],
         ["Assumed", (report.assumed ?? []).map(({name, size}) => `${name} = ${size}`).join(", ")],
         ["Inputs", (report.inputs ?? []).map((input) => `${input.name} ${shape(input)}`).join("; ")],

@@ -139,6 +139,16 @@ v1::Manifest::Variant describeVariant(const v1::Plan& plan, const v1::Plan& vari
   return described;
 }
 
+/// As many as a reader of the manifest can use; the plan has them all.
+void addRunFaults(const v1::Plan& plan, v1::Manifest& manifest) {
+  constexpr int kMostListed = 16;
+  for (const std::string& message : plan.run_faults().messages()) {
+    const auto& known = manifest.run_faults();
+    if (known.size() == kMostListed) return;
+    if (std::find(known.begin(), known.end(), message) == known.end()) manifest.add_run_faults(message);
+  }
+}
+
 v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built) {
   const v1::Plan& plan = request.plan;
   v1::Manifest manifest;
@@ -152,6 +162,8 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   *manifest.mutable_outputs() = plan.outputs();
   *manifest.mutable_fixed_inputs() = plan.fixed_inputs();
   *manifest.mutable_default_inputs() = plan.default_inputs();
+  addRunFaults(plan, manifest);
+  for (const v1::Plan& variant : plan.variants()) addRunFaults(variant, manifest);
   manifest.set_arena_bytes(plan.arena_bytes());
   manifest.set_weights_bytes(plan.weights_bytes());
   manifest.set_prepared_bytes(preparedBytes(plan));

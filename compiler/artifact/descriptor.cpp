@@ -53,7 +53,7 @@ class Tables {
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
     refused_ = llvm::StructType::get(i32, i32, i64, i64, i64, pointer_);
     variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_,
-                                     pointer_, i32, i32, i32, i32, i32, i32, i32, i32, i64);
+                                     pointer_, pointer_, i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64);
     carried_ = llvm::StructType::get(i32, i32, i32, i32, i32);
     scan_ = llvm::StructType::get(i32, i32, i32, i32);
     loop_ = llvm::StructType::get(i32, i32, i64, i32, i32, i32, i32, i32, i32, pointer_, pointer_, i32, i32);
@@ -135,13 +135,28 @@ class Tables {
       places.push_back(llvm::ConstantStruct::get(place_, {int64(place.offset()), int64(place.size_bytes()),
                                                           int32(place.first_step()), int32(place.last_step())}));
     }
-    return llvm::ConstantStruct::get(
-        variant_,
-        {table(dimension_, dimensions), table(tensor_, inputs), table(tensor_, outputs), table(buffer_, buffers),
-         table(step_, steps), table(extent_, runtimeExtents(plan)), table(refused_, refusedSizes(plan)),
-         table(place_, places), table(loop_, loops), int32(plan.dimensions_size()), int32(plan.buffers_size()),
-         int32(plan.steps_size()), int32(plan.runtime_extents_size()), int32(plan.refused_sizes_size()),
-         int32(plan.arena_size()), int32(plan.loops_size()), int32(0), int64(plan.arena_bytes())});
+    return llvm::ConstantStruct::get(variant_,
+                                     {table(dimension_, dimensions),
+                                      table(tensor_, inputs),
+                                      table(tensor_, outputs),
+                                      table(buffer_, buffers),
+                                      table(step_, steps),
+                                      table(extent_, runtimeExtents(plan)),
+                                      table(refused_, refusedSizes(plan)),
+                                      table(place_, places),
+                                      table(loop_, loops),
+                                      table(pointer_, faultMessages(plan)),
+                                      int32(plan.dimensions_size()),
+                                      int32(plan.buffers_size()),
+                                      int32(plan.steps_size()),
+                                      int32(plan.runtime_extents_size()),
+                                      int32(plan.refused_sizes_size()),
+                                      int32(plan.arena_size()),
+                                      int32(plan.loops_size()),
+                                      int32(plan.run_faults().messages_size()),
+                                      int32(plan.run_faults().messages().empty() ? -1 : plan.run_faults().buffer()),
+                                      int32(0),
+                                      int64(plan.arena_bytes())});
   }
   Constant* loopEntry(const v1::StepLoop& loop) {
     std::vector<Constant*> carried, scans;
@@ -254,6 +269,11 @@ class Tables {
       entries.push_back(llvm::ConstantStruct::get(
           extent_, {int32(extent.output()), int32(extent.dimension()), int32(extent.buffer()), int32(0)}));
     }
+    return entries;
+  }
+  std::vector<Constant*> faultMessages(const v1::Plan& plan) {
+    std::vector<Constant*> entries;
+    for (const std::string& message : plan.run_faults().messages()) entries.push_back(string(message));
     return entries;
   }
   std::vector<Constant*> refusedSizes(const v1::Plan& plan) {

@@ -147,6 +147,17 @@ TEST_F(RunShapes, ImpossibleExtentsAreNoResult) {
   EXPECT_THAT(shape(), ElementsAre(3, 1));
 }
 
+TEST_F(RunShapes, AnErrorThatStepsFindIsTheRuns) {
+  plan_.mutable_run_faults()->set_buffer(plan_.runtime_extents(0).buffer());
+  plan_.mutable_run_faults()->add_messages("the run takes a branch that was left out");
+  load();
+  EXPECT_EQ(run(0), TESSERA_OK);
+  EXPECT_EQ(run(1), TESSERA_RUN_FAULT);
+  EXPECT_STREQ(tessera_last_error(), "the run takes a branch that was left out");
+  EXPECT_EQ(run(2), TESSERA_CORRUPT) << "there is one message";
+  EXPECT_EQ(run(0), TESSERA_OK);
+}
+
 TEST_F(RunShapes, AFixedInputTakesItsValueAlone) {
   load();
   const void* value = tessera_artifact_fixed_input(artifact_, 1);

@@ -13,6 +13,8 @@ ImportOptions importOptions(const PlanRequest& request, const Bindings& bindings
   for (const v1::TensorValue& fixed : request.spec.fixed_inputs()) options.fixed_inputs[fixed.spec().name()] = fixed;
   options.external_data = request.external_data;
   options.record_nodes = request.describe_model;
+  // Of several variants each may take another branch, as windows of silero VAD do: one artifact has no fixed rate then.
+  options.fix_inputs_of_branches = request.spec.specializations_size() < 2;
   return options;
 }
 

@@ -180,6 +180,7 @@ void GraphImporter::check(ModelCheck& problems, v1::CheckReport& report) {
   }
   std::set<std::string> names;
   for (const auto& output : graph.output()) check_->add(checkOutput(output, scope, names));
+  report.mutable_run_faults()->Assign(result_.run_faults.begin(), result_.run_faults.end());
 }
 
 absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std::string& path,

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/import/testing/model_builder.h"
 #include "mlir/IR/MLIRContext.h"
 #include "proto/messages/failure.h"
@@ -143,6 +144,45 @@ TEST_F(CheckTest, ProblemsWithinSubgraphsAreFound) {
   }
   const std::vector<std::string> nodes = nodesOf(check(b.model));
   EXPECT_THAT(nodes, testing::UnorderedElementsAre("in_then_branch", "in_else_branch"));
+}
+
+// A model compiles if one of two branches works; the other one is an error of its runs. If neither works, the check
+// reports the problems of both.
+TEST_F(CheckTest, ABranchThatDoesNotFitIsNoProblemWhereTheOtherFits) {
+  for (const int64_t axis : {1, 5}) {  // of the else_branch
+    ModelBuilder b;
+    b.input("x", {2, 3}).input("c", {}, onnx::TensorProto::BOOL).output("y");
+    onnx::NodeProto& branch = b.node("If", {"c"}, {"y"}, "branch");
+    for (const char* name : {"then_branch", "else_branch"}) {
+      onnx::AttributeProto& attribute = *branch.add_attribute();
+      attribute.set_name(name);
+      attribute.set_type(onnx::AttributeProto::GRAPH);
+      for (const char* each : {"first", "second"}) {
+        onnx::NodeProto& inner = *attribute.mutable_g()->add_node();
+        inner.set_name(absl::StrCat(each, " in ", name));
+        inner.set_op_type("Softmax");
+        inner.add_input("x");
+        inner.add_output(each);
+        setAttribute(inner, "axis", attribute.name() == "else_branch" ? axis : 5);
+      }
+      onnx::NodeProto& sum = *attribute.mutable_g()->add_node();
+      sum.set_op_type("Add");
+      sum.add_input("first");
+      sum.add_input("second");
+      sum.add_output("sum");
+      attribute.mutable_g()->add_output()->set_name("sum");
+    }
+    const v1::CheckReport report = check(b.model);
+    if (axis == 5) {
+      EXPECT_THAT(nodesOf(report), testing::UnorderedElementsAre("first in then_branch", "second in then_branch",
+                                                                 "first in else_branch", "second in else_branch"));
+      EXPECT_EQ(report.run_faults_size(), 0);
+      continue;
+    }
+    EXPECT_EQ(report.problems_size(), 0) << report.DebugString();
+    ASSERT_EQ(report.run_faults_size(), 1);
+    EXPECT_THAT(report.run_faults(0), testing::HasSubstr("the then_branch of node 'branch' (If)"));
+  }
 }
 
 TEST_F(CheckTest, GraphFaultsDoNotHideNodes) {

@@ -458,6 +458,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   }
   // The extents are further results, after all outputs.
   values.append(extents);
+  if (fault_.value) values.push_back(fault_.value);
   mlir::func::ReturnOp::create(e.b, e.loc, values);
 
   // Constants found during lowering became arguments, so the function's type is known only now.

@@ -176,13 +176,21 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   };
   // A node in a branch or an iteration may not run at all.
   const bool perhaps = (proto.op_type() == "If" && !inputs.empty() && !inputs[0].constant) || proto.op_type() == "Loop";
-  environment.inline_graph = [this, &scope, perhaps](const onnx::GraphProto& graph,
-                                                     const std::vector<Tensor>& arguments) {
+  environment.inline_where = [this, &scope, perhaps](const onnx::GraphProto& graph,
+                                                     const std::vector<Tensor>& arguments, const Tensor& condition,
+                                                     bool holds) {
     // Extents derived in a branch that may not run must not refuse sizes of the whole model.
     const size_t known = derived_.size();
-    auto results = inlineGraph(graph, arguments, scope);
+    auto results = inlineWhere(graph, arguments, condition, holds, scope);
     if (perhaps) derived_.resize(known);
     return results;
+  };
+  environment.inline_graph = [where = environment.inline_where](const onnx::GraphProto& graph,
+                                                                const std::vector<Tensor>& arguments) {
+    return where(graph, arguments, {}, true);
+  };
+  environment.refuse_runs = [this](const Tensor& condition, bool holds, const std::string& message) {
+    refuseRuns(condition, holds, message);
   };
   environment.lower_loop = [this](const Node& node, Emitter& e, const LoopRequest& request, LoopBuilder build) {
     return lowerLoopBody(node, e, request, build);
@@ -282,6 +290,7 @@ absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) co
 absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator& op, Node& node) {
   TESSERA_ASSIGN_OR_RETURN(auto folded, tryFold(op, node));
   if (folded) return *std::move(folded);
+  const RunFaults faults = runFaults();
   const auto applied = [&]() -> absl::StatusOr<std::vector<Tensor>> {
     Emitter e = emitter(node.label());
     const bool bounded = hasBoundedInput(node);
@@ -297,6 +306,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   };
   // Tries twice if an input has the extent of a window: few operators accept it, and it is shorter only at an end.
   absl::StatusOr<std::vector<Tensor>> results = applied();
+  if (!results.ok()) rewindTo(faults);
   const auto hasWindow = [](const Tensor& tensor) {
     return std::any_of(tensor.extents.begin(), tensor.extents.end(),
                        [](const auto& extent) { return isWindow(extent.second); });
@@ -307,6 +317,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   absl::StatusOr<std::vector<Tensor>> of_whole = applied();
   // If both fail, the first attempt's inputs and error are reported.
   if (of_whole.ok()) return of_whole;
+  rewindTo(faults);
   node.exchangeInputs(inputs);
   return results;  // its error says more
 }

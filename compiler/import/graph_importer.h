@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/import/bounded.h"
 #include "compiler/import/followed.h"
 #include "compiler/import/import.h"
 #include "compiler/import/model_check.h"
@@ -133,8 +134,10 @@ class GraphImporter {
   absl::Status checkInputs(const Operator& op, const Node& node) const;
 
   // Lowers loops that stay loops (loop_body.h).
-  absl::StatusOr<LoopResults> lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
-                                            LoopBuilder build);
+  absl::StatusOr<std::optional<LoopResults>> lowerLoopBody(const Node& node, Emitter& outer, LoopRequest request,
+                                                           LoopBuilder build);
+  absl::StatusOr<LoopResults> lowerInFunction(const Node& node, Emitter& outer, const LoopRequest& request,
+                                              LoopBuilder build);
   mlir::func::FuncOp beginLoopBody(mlir::Location loc);
   absl::Status fillLoopBody(const Node& node, const LoopRequest& request, LoopBuilder build, mlir::func::FuncOp body,
                             BodyBorder& border);
@@ -143,6 +146,20 @@ class GraphImporter {
   LoopResults callLoopBody(Emitter& outer, const LoopRequest& request, mlir::func::FuncOp body,
                            const BodyBorder& border);
   void discardLoopBody(mlir::func::FuncOp body);
+
+  // Branches that cannot be lowered are errors of the runs that take them (run_faults.cpp).
+  /// Lowers a subgraph that only those runs execute in which `condition` equals `holds`; an absent one always does.
+  absl::StatusOr<std::vector<Tensor>> inlineWhere(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
+                                                  const Tensor& condition, bool holds, const Scope& outer);
+  /// Makes every run an error that executes the node being lowered while `condition` equals `holds`.
+  void refuseRuns(const Tensor& condition, bool holds, const std::string& message);
+  struct RunFaults {
+    Tensor found;     ///< i64: 0, or the number of the run's first error, which is its position in run_faults + 1
+    size_t messages;  ///< size of run_faults
+  };
+  RunFaults runFaults() const { return {fault_, result_.run_faults.size()}; }
+  /// Forgets all later errors: their code is lowered anew, or no run executes it.
+  void rewindTo(const RunFaults& before);
 
   Emitter emitter(const std::string& label);
   mlir::Value materialize(Emitter& e, const ConstantPtr& constant);
@@ -178,6 +195,8 @@ class GraphImporter {
   int64_t nodes_ = 0;
   int function_depth_ = 0;
   std::optional<v1::TensorValue> would_fix_;
+  std::vector<std::pair<Tensor, bool>> reached_;  ///< conditions under which runs execute the node being lowered
+  Tensor fault_ = scalarI64(0);                   ///< RunFaults.found so far
 
   ModelCheck* check_ = nullptr;                     ///< set while a model is checked
   std::set<const onnx::GraphProto*> entered_;       ///< subgraphs that the check has visited

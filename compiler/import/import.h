@@ -20,6 +20,8 @@ struct ImportOptions {
   /// Sizes of symbolic dimensions by name, in all inputs. A negative size, for ONNX only, is a range (ImportedModel).
   std::map<std::string, int64_t> dimensions = {};
   bool record_nodes = false;  ///< fills ImportedModel.graph
+  /// Where a branch works for one value of an input alone, and the other one does not, takes this value as fixed.
+  bool fix_inputs_of_branches = true;
 };
 
 /// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked in wide arithmetic before

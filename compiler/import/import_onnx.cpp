@@ -16,12 +16,11 @@ absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::
   TESSERA_ASSIGN_OR_RETURN(auto model, parseModelFile(path));
   GraphImporter importer(context, model, options);
   absl::StatusOr<ImportedModel> imported = importer.run();
-  if (imported.ok()) return imported;
-  if (importer.hasDefaults()) {
+  if (!imported.ok() && importer.hasDefaults()) {
     auto with_constants = GraphImporter(context, model, options, /*fix_defaults=*/true).run();
     if (with_constants.ok()) return with_constants;
   }
-  if (!importer.wouldFix()) return imported;
+  if (!importer.wouldFix() || (imported.ok() && !options.fix_inputs_of_branches)) return imported;
   // Only runs with this value fit; other values are refused like those of a fixed input.
   ImportOptions fixed = options;
   if (!fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) return imported;

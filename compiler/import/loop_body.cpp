@@ -111,8 +111,34 @@ void GraphImporter::discardLoopBody(mlir::func::FuncOp body) {
   discarded_.emplace_back(body);
 }
 
-absl::StatusOr<LoopResults> GraphImporter::lowerLoopBody(const Node& node, Emitter& outer, const LoopRequest& request,
-                                                         LoopBuilder build) {
+/// Iterations carry the number of the run's error. fillLoopBody drops this state if the body finds no error.
+absl::StatusOr<std::optional<LoopResults>> GraphImporter::lowerLoopBody(const Node& node, Emitter& outer,
+                                                                        LoopRequest request, LoopBuilder build) {
+  const RunFaults before = runFaults();
+  request.carried.push_back(fault_);
+  bool once = false;
+  const auto with_fault = [&](Emitter& e, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
+    LoopArguments own = given;
+    fault_ = own.carried.back();
+    own.carried.pop_back();
+    TESSERA_ASSIGN_OR_RETURN(LoopYield yield, build(e, own));
+    once = yield.once;
+    yield.carried.push_back(fault_);
+    return yield;
+  };
+  absl::StatusOr<LoopResults> results = lowerInFunction(node, outer, request, with_fault);
+  if (!results.ok() || once || (results->of_constants && request.most <= request.written_out_of_constants)) {
+    rewindTo(before);
+    TESSERA_RETURN_IF_ERROR(results.status());
+    return std::nullopt;
+  }
+  fault_ = results->carried.back();
+  results->carried.pop_back();
+  return *std::move(results);
+}
+
+absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emitter& outer, const LoopRequest& request,
+                                                           LoopBuilder build) {
   // Loop state lives in buffers of fixed size, one per carried value.
   for (const Tensor& carried : request.carried) {
     if (carried.sequence || (!carried.value && !carried.constant))

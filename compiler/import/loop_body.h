@@ -17,6 +17,8 @@ struct LoopRequest {
   std::vector<Tensor> scanned = {};  ///< each with `most` parts along its first dimension
   llvm::SmallVector<bool> scanned_reversed = {};
   llvm::SmallVector<bool> stacked_reversed = {};  ///< one for each stacked tensor
+  /// A loop of constants with at most this many iterations is not emitted: unrolled, it is computed at import.
+  int64_t written_out_of_constants = -1;
 };
 
 /// The inputs of a loop body.
@@ -30,6 +32,7 @@ struct LoopYield {
   std::optional<Tensor> condition = std::nullopt;  ///< bool: whether another iteration follows
   std::vector<Tensor> carried = {};                ///< with the types and extents of the request
   std::vector<Tensor> parts = {};                  ///< of stacked tensors
+  bool once = false;                               ///< the first iteration is the last: no loop is emitted
 };
 
 struct LoopResults {

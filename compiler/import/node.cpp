@@ -198,13 +198,15 @@ std::string Node::fixOf(const Tensor& value) const {
   });
 }
 
-std::string Node::fixOf(const Tensor& condition, bool wanted) const {
+std::string Node::inputsFor(const Tensor& condition, bool wanted) const {
   const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(condition) : std::vector<std::string>{};
+  if (inputs.empty()) return "";
   const auto known = environment_.value_compared ? environment_.value_compared(condition) : std::nullopt;
-  if (inputs.size() != 1 || !known) return fixOf(condition);
-  const std::string name = printable(inputs[0]);
-  if (wanted) return absl::StrCat("--fix ", shellWord(absl::StrCat(name, "=", *known)));
-  return absl::StrCat("--fix ", shellWord(absl::StrCat(name, "=...")), ", any value but ", *known);
+  const std::string names = absl::StrJoin(
+      inputs, ", ", [](std::string* out, const std::string& name) { absl::StrAppend(out, "'", printable(name), "'"); });
+  if (inputs.size() > 1) return absl::StrCat("give the inputs ", names, " other values");
+  if (!known) return absl::StrCat("give input ", names, " another value");
+  return absl::StrCat("give input ", names, wanted ? " the value " : " any value but ", *known);
 }
 
 absl::Status Node::knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const {

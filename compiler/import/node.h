@@ -36,8 +36,15 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
-  /// Lowers a loop that stays a loop.
-  std::function<absl::StatusOr<LoopResults>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)> lower_loop;
+  /// The same for a subgraph that only those runs execute in which `condition` equals `holds`.
+  std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments,
+                                                    const Tensor& condition, bool holds)>
+      inline_where;
+  /// Makes every run an error that executes the node while `condition` equals `holds`.
+  std::function<void(const Tensor& condition, bool holds, const std::string& message)> refuse_runs;
+  /// Lowers a loop that stays a loop; returns nothing if it must be unrolled (loop_body.h).
+  std::function<absl::StatusOr<std::optional<LoopResults>>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)>
+      lower_loop;
   /// Returns the values of an integer tensor at examples of the ranges' sizes (followed.h); null if it depends on
   /// anything else.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
@@ -106,9 +113,18 @@ class Node {
     return environment_.inline_graph(graph, arguments);
   }
 
+  absl::StatusOr<std::vector<Tensor>> inlineWhere(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
+                                                  const Tensor& condition, bool holds) {
+    return environment_.inline_where(graph, arguments, condition, holds);
+  }
+  void refuseRuns(const Tensor& condition, bool holds, const std::string& message) const {
+    environment_.refuse_runs(condition, holds, message);
+  }
+
   /// Emits a loop whose body is lowered once, by `build`, and runs for each iteration. Fails if an iteration changes
-  /// the type or size of a carried value; unrolling such a loop may work.
-  absl::StatusOr<LoopResults> loop(Emitter& e, const LoopRequest& request, LoopBuilder build) const {
+  /// the type or size of a carried value; unrolling such a loop may work. Returns nothing if the request or the body
+  /// requires unrolling.
+  absl::StatusOr<std::optional<LoopResults>> loop(Emitter& e, const LoopRequest& request, LoopBuilder build) const {
     return environment_.lower_loop(*this, e, request, build);
   }
 
@@ -163,9 +179,9 @@ class Node {
   /// Returns "--fix i=..." for each input of the model whose value would make `value` a constant; empty if there is
   /// none.
   std::string fixOf(const Tensor& value) const;
-  /// Like fixOf() above, for a condition to become `wanted`. If it compares one input with a number, the text has that
-  /// number.
-  std::string fixOf(const Tensor& condition, bool wanted) const;
+  /// Says which values of the model's inputs make `condition` equal `wanted`: "give input 'sr' the value 16000". Empty
+  /// if no small input decides it.
+  std::string inputsFor(const Tensor& condition, bool wanted) const;
   void suggestFixing(const Tensor& condition) const {
     if (environment_.suggest_fixing) environment_.suggest_fixing(condition);
   }

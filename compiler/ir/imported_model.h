@@ -45,6 +45,9 @@ struct OutputExtent {
 /// between there and the outputs keeps elements beyond the size separate (compiler/import/bounded.h), or the model is
 /// refused.
 ///
+/// If there are `run_faults`, @main has one more result, the last: a tensor<i64> that is 0, or the position in
+/// `run_faults` + 1 of the run's error.
+///
 /// Each operation's location is a NameLoc with the name of its graph node. Booleans are i1 inside the module, but i8 in
 /// inputs, outputs and weights.
 struct ImportedModel {
@@ -62,6 +65,7 @@ struct ImportedModel {
   std::vector<v1::TensorSpec> outputs;
   std::vector<Weight> weights;
   std::vector<OutputExtent> extents;             ///< by output, then dimension
+  std::vector<std::string> run_faults;           ///< errors that a run finds while it computes
   std::vector<v1::TensorValue> fixed_inputs;     ///< inputs that became constants; their arguments are unused
   std::vector<v1::TensorValue> default_inputs;   ///< inputs that a run may omit, with their default values
   std::vector<v1::DimensionBinding> dimensions;  ///< the inputs' symbolic dimensions, in order of first appearance

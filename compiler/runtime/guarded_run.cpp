@@ -81,7 +81,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
     if (RuntimeStatus status = runGuardedStep(call, end); !status.ok()) return status;
     call = next(call + static_cast<size_t>(tables().steps[bound.calls[call].step].num_phases) - 1);
   }
-  return applyExtents(inputs, outputs);
+  return finish(inputs, outputs);
 }
 
 RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end) {

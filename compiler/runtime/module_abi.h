@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 10
+#define TESSERA_MODULE_ABI 11
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -197,6 +197,9 @@ typedef struct {
   const tessera_module_refused_sizes* refused_sizes;
   const tessera_module_place* places; /* of a variant with ranges; none: every buffer is at its offset in `buffers` */
   const tessera_module_loop* loops;   /* by first step; among loops with the same first step the outer one first */
+  /* Errors that steps find. After a run `fault_buffer` holds an i64: 0, or k if the run is the error
+   * fault_messages[k - 1]. Without messages there is no such buffer. */
+  const char* const* fault_messages;
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
@@ -204,6 +207,8 @@ typedef struct {
   int32_t num_refused_sizes;
   int32_t num_places;
   int32_t num_loops;
+  int32_t num_fault_messages;
+  int32_t fault_buffer;
   int32_t reserved;
   int64_t arena_bytes; /* one per concurrent run, for the greatest sizes */
 } tessera_module_variant;

@@ -68,7 +68,7 @@ class Checker {
     if (RuntimeStatus status = inner.run(requirements, weights_bytes); !status.ok()) return status;
     const tessera_module& preparation = *m_->preparation;
     if (preparation.num_inputs != 0 || preparation.num_variants != 1 || preparation.variants->num_extents != 0 ||
-        preparation.variants->num_dimensions != 0) {
+        preparation.variants->num_dimensions != 0 || preparation.variants->num_fault_messages != 0) {
       return fail("module", 0, "prepares weights that depend on a run");
     }
     int64_t bytes_of_all = 0;
@@ -84,7 +84,8 @@ class Checker {
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
         !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes) ||
-        !array(v.places, v.num_places) || !array(v.loops, v.num_loops)) {
+        !array(v.places, v.num_places) || !array(v.loops, v.num_loops) ||
+        !array(v.fault_messages, v.num_fault_messages)) {
       return fail("module", 0, "has a table outside the code");
     }
     int ranges = 0;
@@ -130,6 +131,19 @@ class Checker {
       }
       if (sizes.multiple < 0) return fail("refused size", i, "has an impossible multiple");
       if (!string(sizes.reason)) return fail("refused size", i, "has its reason outside the code");
+    }
+    return faults(v);
+  }
+
+  RuntimeStatus faults(const tessera_module_variant& v) const {
+    if (v.num_fault_messages == 0) return {};
+    for (int i = 0; i < v.num_fault_messages; ++i) {
+      if (!string(v.fault_messages[i])) return fail("fault", i, "has its message outside the code");
+    }
+    if (v.fault_buffer < 0 || v.fault_buffer >= v.num_buffers ||
+        v.buffers[v.fault_buffer].size_bytes != sizeof(int64_t) ||
+        v.buffers[v.fault_buffer].kind == TESSERA_BUFFER_LOOP) {
+      return fail("fault", 0, "is in no buffer of one i64");
     }
     return {};
   }

@@ -35,6 +35,7 @@ struct Tables {
   tessera_module_step step{};
   tessera_module_fixed_input fixed{};
   tessera_module_extent extents[2]{};
+  const char* faults[1] = {text};
   tessera_module_variant variants[2]{};
   tessera_module_tensor weight{};
   tessera_module_buffer weight_buffers[2]{};
@@ -62,17 +63,35 @@ struct Tables {
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
     extents[1] = {0, 1, 4, 0};
-    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, nullptr,
-                   1,          5,      1,       2,       0,     0,       0,       0,       256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr,
-                   1,          4,       1,        0,        0,     0,       0,       0,       512};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, nullptr, faults, 1,
+                   5,          1,      2,       0,       0,     0,       1,       4,       0,       256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr, nullptr, 1,
+                   4,          1,       0,        0,        0,     0,       0,       -1,      0,       512};
     weight = {text, TESSERA_F32, 2, shape, 128, nullptr};
     weight_buffers[0] = {TESSERA_BUFFER_WEIGHT, 0, 0, 64};
     weight_buffers[1] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
     weight_step = {text, text, &phase, 1, 2, weight_operands, 10, 0, 0, 1, 0, nullptr, nullptr, 0, 0};
-    weight_variant = {
-        nullptr, nullptr, &weight, weight_buffers, &weight_step, nullptr, nullptr, nullptr, nullptr, 0, 2, 1, 0, 0, 0,
-        0,       0,       0};
+    weight_variant = {nullptr,
+                      nullptr,
+                      &weight,
+                      weight_buffers,
+                      &weight_step,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      0,
+                      2,
+                      1,
+                      0,
+                      0,
+                      0,
+                      0,
+                      0,
+                      -1,
+                      0,
+                      0};
     preparation = {
         TESSERA_MODULE_ABI, 1, text, triple, features, 0, 1, &weight_variant, 0, 0, 128, 0, 0, nullptr, nullptr};
     module = {TESSERA_MODULE_ABI, 1, text, triple, features, 1, 1, variants, 64, 64, 128, 1, 0, &fixed, nullptr};
@@ -435,6 +454,10 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"extent 1 refers to no such dimension", [](Tables& t) { t.extents[1].dimension = 2; }},
       {"extent 0 refers to no such buffer", [](Tables& t) { t.extents[0].buffer = 5; }},
       {"extent 1 is not in a buffer of one i64", [](Tables& t) { t.extents[1].buffer = 2; }},
+      {"fault 0 is in no buffer of one i64", [](Tables& t) { t.variants[0].fault_buffer = 5; }},
+      {"fault 0 is in no buffer of one i64", [](Tables& t) { t.variants[0].fault_buffer = 2; }},
+      {"fault 0 has its message outside the code", [](Tables& t) { t.faults[0] = nullptr; }},
+      {"module 0 has a table outside the code", [](Tables& t) { t.variants[0].num_fault_messages = -1; }},
       {"extent 1 is out of order", [](Tables& t) { t.extents[1].dimension = 0; }},
   };
   for (const Fault& fault : faults) {
@@ -499,6 +522,13 @@ TEST(ModuleCheck, ThePreparationIsChecked) {
        [](Tables& t) {
          t.preparation.num_inputs = 1;
          t.weight_variant.inputs = &t.input;
+       }},
+      {"prepares weights that depend on a run",
+       [](Tables& t) {
+         t.weight_variant.fault_messages = t.faults;
+         t.weight_variant.num_fault_messages = 1;
+         t.weight_variant.fault_buffer = 0;
+         t.weight_buffers[0].size_bytes = 8;
        }},
       {"prepares weights that depend on a run",
        [](Tables& t) {

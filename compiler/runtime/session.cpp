@@ -323,7 +323,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
                  ? nullptr
                  : [](void* session, size_t phase) { return static_cast<Session*>(session)->next(phase); },
              this, first});
-  return applyExtents(inputs, outputs);
+  return finish(inputs, outputs);
 }
 
 std::span<const tessera_const_buffer> Session::complete(std::span<const tessera_const_buffer> inputs) {
@@ -428,19 +428,44 @@ double Session::workDone() const {
   return all > 0 ? done / all : 1;
 }
 
+int64_t Session::numberIn(int32_t position, std::span<const tessera_const_buffer> inputs,
+                          std::span<const tessera_buffer> outputs) const {
+  const tessera_module_buffer& buffer = tables().buffers[position];
+  const auto index = static_cast<size_t>(buffer.index);
+  const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
+                   : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
+                                                          : operandAddress(bound_[variant_].arena, buffer);
+  int64_t number = 0;
+  std::memcpy(&number, at, sizeof(number));
+  return number;
+}
+
+RuntimeStatus Session::faultOf(std::span<const tessera_const_buffer> inputs,
+                               std::span<const tessera_buffer> outputs) const {
+  const tessera_module_variant& variant = tables();
+  if (variant.num_fault_messages == 0) return {};
+  const int64_t fault = numberIn(variant.fault_buffer, inputs, outputs);
+  if (fault == 0) return {};
+  if (fault < 0 || fault > variant.num_fault_messages) {
+    return runtimeError(TESSERA_CORRUPT, "the code computed %lld as the number of the run's error, at most %d",
+                        static_cast<long long>(fault), variant.num_fault_messages);
+  }
+  return {TESSERA_RUN_FAULT, variant.fault_messages[fault - 1]};
+}
+
+RuntimeStatus Session::finish(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) {
+  const RuntimeStatus fault = faultOf(inputs, outputs);
+  const RuntimeStatus extents = applyExtents(inputs, outputs);
+  return fault.ok() ? extents : fault;
+}
+
 RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs,
                                     std::span<const tessera_buffer> outputs) {
   const tessera_module_variant& variant = tables();
   Bound& bound = bound_[variant_];
   for (int32_t i = 0; i < variant.num_extents; ++i) {
     const tessera_module_extent& entry = variant.extents[i];
-    const tessera_module_buffer& buffer = variant.buffers[entry.buffer];
-    const auto index = static_cast<size_t>(buffer.index);
-    const void* at = buffer.kind == TESSERA_BUFFER_INPUT    ? inputs[index].data
-                     : buffer.kind == TESSERA_BUFFER_OUTPUT ? outputs[index].data
-                                                            : operandAddress(bound.arena, buffer);
-    int64_t extent = 0;
-    std::memcpy(&extent, at, sizeof(extent));
+    const int64_t extent = numberIn(entry.buffer, inputs, outputs);
     const tessera_module_tensor& output = variant.outputs[entry.output];
     const int64_t most = output.shape[entry.dimension];
     // The code is not trusted: an extent beyond its bound would lead packDense() out of the output.

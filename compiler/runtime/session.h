@@ -150,6 +150,13 @@ class Session {
   Bound bind(const tessera_module_variant& variant) const;
   RuntimeStatus checkBuffers(std::span<const tessera_const_buffer> inputs,
                              std::span<const tessera_buffer> outputs) const;
+  /// Returns the i64 that a buffer of the variant holds after a run.
+  int64_t numberIn(int32_t position, std::span<const tessera_const_buffer> inputs,
+                   std::span<const tessera_buffer> outputs) const;
+  /// Returns the error that steps found in the run.
+  RuntimeStatus faultOf(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) const;
+  /// Reads the results of the last step: the run's error and the extents of outputs.
+  RuntimeStatus finish(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   /// Reads the extents that steps computed, and packs the outputs that depend on them.
   RuntimeStatus applyExtents(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);
   RunningKernel kernelOf(size_t call, int64_t low, int64_t high) const;

@@ -39,8 +39,9 @@ typedef enum {
   TESSERA_CORRUPT = 3,          /* not an artifact, truncated, a checksum or a table that does not hold */
   TESSERA_INCOMPATIBLE = 4,     /* made for another architecture, or needs CPU features this host lacks */
   TESSERA_OUT_OF_MEMORY = 5,
-  TESSERA_BUSY = 6,         /* the session is running already */
-  TESSERA_OUT_OF_BOUNDS = 7 /* a guarded run: a kernel wrote outside of its memory */
+  TESSERA_BUSY = 6,          /* the session is running already */
+  TESSERA_OUT_OF_BOUNDS = 7, /* a guarded run: a kernel wrote outside of its memory */
+  TESSERA_RUN_FAULT = 8      /* the run takes a branch of an If that does not work for the sizes */
 } tessera_status;
 
 /* The error of this thread's latest failed call: one sentence, valid until the next failure. Never null. */
@@ -268,7 +269,8 @@ typedef struct {
  * may overlap another buffer. {NULL, 0} leaves out an input for which tessera_artifact_default_input returns a value.
  * Returns when the outputs are written. An output with bounded dimensions receives its elements densely for the extents
  * of this run; bytes after them in its buffer are undefined. Fails with INVALID_ARGUMENT (nothing was written), BUSY,
- * or CORRUPT (the code computed an impossible extent). */
+ * CORRUPT (the code computed an impossible extent), or RUN_FAULT: the model has no results for these inputs, and the
+ * outputs are meaningless. Such a run takes as long as any other. */
 TESSERA_API tessera_status tessera_session_run(tessera_session* session, const tessera_const_buffer* inputs,
                                                size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs);
 

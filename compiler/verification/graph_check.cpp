@@ -264,7 +264,7 @@ absl::Status GraphCheck::planned(const PlannedGraph& planned) {
 
 std::string GraphCheck::outputName(int output) const {
   return output < static_cast<int>(outputs_.size()) ? absl::StrCat("output '", outputs_[output].name(), "'")
-                                                    : "the extent of an output";
+                                                    : "the extent of an output or the error of a run";
 }
 
 absl::Status GraphCheck::failure(const std::string& step, int output, const std::string& difference,

@@ -21,7 +21,7 @@ class WeightArrays {
   std::map<std::pair<const char*, size_t>, Entry> entries_;
 };
 
-/// Runs @main on the model's inputs; returns its outputs, then the extents that it computes.
+/// Runs @main on the model's inputs; returns its outputs, then the extents and the fault that it computes.
 absl::StatusOr<std::vector<interpreter::Array>> runMain(const ImportedModel& model,
                                                         const std::vector<interpreter::Array>& inputs,
                                                         WeightArrays& weights, const interpreter::Options& options);

@@ -163,10 +163,13 @@ absl::StatusOr<std::vector<Array>> PlanRun::outputs() {
     TESSERA_ASSIGN_OR_RETURN(Array value, memory_.read(memory_.placeOfOutput(output), elementOf(spec), shape));
     outputs.push_back(std::move(value));
   }
-  for (const v1::RuntimeExtent& extent : plan_.runtime_extents()) {
+  std::vector<int> numbers;
+  for (const v1::RuntimeExtent& extent : plan_.runtime_extents()) numbers.push_back(extent.buffer());
+  if (!plan_.run_faults().messages().empty()) numbers.push_back(plan_.run_faults().buffer());
+  for (const int buffer : numbers) {
     v1::TensorSpec spec;
     spec.set_dtype(v1::DATA_TYPE_I64);
-    TESSERA_ASSIGN_OR_RETURN(Array value, readAs(extent.buffer(), spec));
+    TESSERA_ASSIGN_OR_RETURN(Array value, readAs(buffer, spec));
     outputs.push_back(std::move(value));
   }
   return outputs;

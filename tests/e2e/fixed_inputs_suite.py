@@ -116,8 +116,8 @@ def the_value_is_part_of_the_key(service):
     check_equal((miss["hit"], miss["differing"]), (False, ["fixed_inputs"]), "what differs")
 
 
-def by_rate(service, known_shape, other_shape, name):
-    """y = x in one shape if the sampling rate is 16000, otherwise in another."""
+def by_rate(service, known_shape, other_shape, name, comparison="Equal"):
+    """y = x in one shape if the sampling rate compares to 16000, otherwise in another."""
     branches = [helper.make_graph(
         [helper.make_node("Constant", [], [f"{branch} shape"], value_ints=shape),
          helper.make_node("Reshape", ["x", f"{branch} shape"], [f"{branch} result"])], branch, [],
@@ -125,7 +125,7 @@ def by_rate(service, known_shape, other_shape, name):
         for branch, shape in (("known", known_shape), ("other", other_shape))]
     return save(service,
                 [helper.make_node("Constant", [], ["known rate"], value=helper.make_tensor("", TensorProto.INT64, [], [16000])),
-                 helper.make_node("Equal", ["sample rate", "known rate"], ["is known"]),
+                 helper.make_node(comparison, ["sample rate", "known rate"], ["is known"]),
                  helper.make_node("If", ["is known"], ["y"], then_branch=branches[0], else_branch=branches[1])],
                 [("x", TensorProto.FLOAT, [2, 3]), ("sample rate", TensorProto.INT64, [])], ("y", TensorProto.FLOAT, None), name)
 
@@ -140,11 +140,33 @@ def a_branch_that_does_not_fit_is_an_error_of_its_runs(service):
     message = failure_of(service, "run", compiled.artifact, "--input", given, expect=3)["message"]
     check("'sample rate' was fixed to [16000]" in message and "[8000]" in message, message)
     model = by_rate(service, [4, 2], [3, 2], "others")
-    found = failure_of(service, "compile", model, "--target", "host", expect=3)
-    check("--fix 'sample rate=...', any value but 16000" in found["fix"], f"the fix does not say what to do: {found}")
+    compiled = service.compile(model)
+    outputs, _ = service.run(compiled.artifact, {"x": X, "sample rate": np.array(8000)})
+    np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+    save_npz(given, {"x": X, "sample rate": np.array(16000)})
+    identity = compiled.job["compile_result"]["artifact_id"]
+    for words in (["run", compiled.artifact], ["run", compiled.artifact, "--guard"], ["run", compiled.artifact, "--sandbox"],
+                  ["execute", identity]):
+        found = failure_of(service, *words, "--input", given, expect=3)
+        check_equal(found["reason"], "INVALID_INPUT", f"reason of {words}")
+        for word in ("the run takes the then_branch", "give input 'sample rate' any value but 16000"):
+            check(word in found["message"], f"{words}: no '{word}' in {found['message']}")
     compiled = service.compile(model, {}, "--fix", "sample rate=8000")
     outputs, _ = service.run(compiled.artifact, {"x": X})
     np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+
+
+def inputs_that_are_made_up_may_take_any_branch(service):
+    """All random numbers are below the bound. Their runs are timed like others, since each run computes both branches."""
+    model = by_rate(service, [3, 2], [4, 2], "large", comparison="Greater")
+    compiled = service.compile(model)
+    outputs, _ = service.run(compiled.artifact, {"x": X, "sample rate": np.array(16001)})
+    np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
+    identity = compiled.job["compile_result"]["artifact_id"]
+    service.cli("profile", identity, "--repeat", "2")
+    service.cli("compare", compiled.artifact, compiled.artifact, "--rounds", "5")
+    found = failure_of(service, "run", compiled.artifact, "--random", expect=3)
+    check("give input 'sample rate' another value" in found["message"], f"run --random: {found}")
 
 
 def too_much_is_refused(service):
@@ -198,7 +220,8 @@ def main():
         service.wait_for_workers(2)
         cases = (the_error_names_the_input_to_fix, a_fixed_input_stays_an_input, another_value_is_refused_with_both,
                  the_service_runs_it_too, wrong_values_are_named, several_files_and_scalars,
-                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs, too_much_is_refused, defaults_are_optional_from_everywhere)
+                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs,
+                 inputs_that_are_made_up_may_take_any_branch, too_much_is_refused, defaults_are_optional_from_everywhere)
         return run("fixed_inputs", [(case.__name__, lambda case=case: case(service)) for case in cases])
 
 

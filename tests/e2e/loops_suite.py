@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Loop, Scan and recurrent layers that stay loops: random bodies, counts given by a run or computed from data, nested
-loops, compared with ONNX Runtime. Compile time does not depend on the number of iterations.
+loops, compared with ONNX Runtime. Compile time does not depend on the number of iterations. Runs that take a branch of an If
+that does not work for the sizes are errors, as in ONNX Runtime.
 
     loops_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
 """
@@ -15,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle, difference
+from e2e.tessera_e2e import Service, save_npz
+from oracle.oracle import Oracle, OracleError, difference
 from suite import check, check_equal, run
 
 SEEDS = range(10)
@@ -269,6 +270,124 @@ def guarded(service, oracle):
             check_close(actual[name], wanted, f"{draw.__name__}: {name} under guard")
 
 
+def runs_agree(service, oracle, model, artifact, runs, words, reason="INVALID_INPUT"):
+    """Each of `runs` has ONNX Runtime's results or is an error in both; its message contains all of `words`. Returns the
+    number of errors."""
+    reference, errors = oracle.load(model), 0
+    for arrays in runs:
+        try:
+            expected, _ = reference.run(arrays)
+        except OracleError:
+            errors += 1
+            given = service.scratch("in.npz")
+            save_npz(given, arrays)
+            failure = service.cli("run", artifact, "--input", given, "--json", expect=3).failure
+            check_equal(failure["reason"], reason, f"{failure}")
+            for word in words:
+                check(word in failure["message"], f"no '{word}' in: {failure['message']}")
+            continue
+        actual, _ = service.run(artifact, arrays)
+        for name, wanted in expected.items():
+            check_equal(actual[name].shape, wanted.shape, f"{model.stem}: shape of {name}")
+            check_close(actual[name], wanted, f"{model.stem}: {name}")
+    return errors
+
+
+class Detector:
+    """A speech detector like silero VAD: an If on the sampling rate; each branch is a network for windows of one length."""
+
+    def __init__(self):
+        self.drawn = Drawn(5)
+        self.graph = graph = self.drawn.graph
+        names = graph.names
+        rate = graph.input(shape=[], kind=INT64)
+        window, state = graph.input(shape=[1, "samples"]), graph.input(shape=[1, 1, 32])
+        self.names = rate, window, state
+        known = graph.op("Equal", rate, graph.constant(np.int64(16000)))
+        branches = {}
+        for branch, width in (("then_branch", 64), ("else_branch", 32)):
+            inner = Graph(names)
+            frames = inner.op("Reshape", window, inner.constant(np.array([8, 1, width])))
+            weights = [inner.constant(self.drawn.floats(1, 128, n, scale=n**-0.5)) for n in (width, 32)]
+            steps, last, _ = inner.op("LSTM", frames, *weights, "", "", state, outputs=3, hidden_size=32)
+            inner.output(inner.op("Sigmoid", inner.op("ReduceMean", steps, keepdims=0)), [])
+            inner.output(last, [1, 1, 32])
+            branches[branch] = inner.proto(branch)
+        speech, after = graph.op("If", known, outputs=2, **branches)
+        graph.output(speech, [])
+        graph.output(after, [1, 1, 32])
+
+    def run(self, rate, samples):
+        values = np.int64(rate), self.drawn.floats(1, samples), self.drawn.floats(1, 1, 32)
+        return dict(zip(self.names, values))
+
+
+def a_detector_takes_the_windows_of_its_rate(service, oracle):
+    detector = Detector()
+    model = service.scratch("detector.onnx")
+    detector.graph.save(model)
+    rate, window, _ = detector.names
+    runs = [detector.run(rate, samples) for rate, samples in
+            ((8000, 256), (16000, 256), (16000, 512), (8000, 512), (8000, 256), (16000, 512))]
+    short = service.compile(model, {window: [1, 256]})
+    errors = runs_agree(service, oracle, model, short.artifact, [runs[0], runs[1], runs[4]],
+                        ("the run takes the then_branch of node", f"give input '{rate}' any value but 16000"))
+    check_equal(errors, 1, "errors of the network for 16 kHz with windows of 256")
+    # One value takes the branch: it is fixed, and need not be given.
+    long = service.compile(model, {window: [1, 512]})
+    errors = runs_agree(service, oracle, model, long.artifact, [runs[2], runs[3]], (f"'{rate}' was fixed to [16000]",),
+                        "REASON_UNSPECIFIED")
+    check_equal(errors, 1, "errors of the network for 8 kHz with windows of 512")
+    both = service.compile(model, None, "--dim", "samples=256,512")
+    check_equal(runs_agree(service, oracle, model, both.artifact, runs, ("the run takes the ", "_branch of node")), 2,
+                "errors of both in one artifact")
+    none = service.cli("compile", model, "--target", "host", "--json", "--shape", f"{window}=1x300", expect=3).failure
+    check_equal(none["reason"], "INVALID_MODEL", "windows that no network takes")
+    report = service.cli("check", model, "--shape", f"{window}=1x256", "--json").json
+    check(not report.get("problems") and len(report["run_faults"]) == 1, f"check: {report}")
+    check("an error of some runs" in service.cli("check", model, "--shape", f"{window}=1x256").out, "check does not tell")
+    check("an error of some runs" in service.cli("inspect", short.artifact).out, "inspect does not tell")
+
+
+def branches_within_branches_and_loops(service, oracle):
+    """Ifs with a branch that does not work: one within a branch of another If, one within a Loop with a run-time count."""
+    graph = Graph()
+    outer, inner = graph.input(shape=[], kind=BOOL), graph.input(shape=[], kind=BOOL)
+    trips, x = graph.input(shape=[], kind=INT64), graph.input(shape=["rows", 3])
+
+    def choice(around, condition, first, second):
+        branches = {}
+        for name, fill in (("then_branch", first), ("else_branch", second)):
+            branch = Graph(graph.names)
+            branch.output(fill(branch), None)
+            branches[name] = branch.proto(name)
+        return around.op("If", condition, **branches)
+
+    def unfit(branch):
+        return branch.op("Reshape", x, branch.constant(np.array([5, 2])))
+
+    def times(factor):
+        return lambda branch: branch.op("Mul", x, branch.constant(np.float32(factor)))
+
+    nested = choice(graph, outer, lambda branch: choice(branch, inner, times(2), unfit), times(3))
+    body = Graph(graph.names)
+    body.input(shape=[], kind=INT64)
+    going, value_of = body.input(shape=[], kind=BOOL), body.input(shape=["rows", 3])
+    body.output(going, [], BOOL)
+    body.output(body.op("Add", value_of, choice(body, inner, times(1), unfit)), ["rows", 3])
+    graph.output(nested)
+    graph.output(graph.op("Loop", trips, graph.constant(True), x, body=body.proto()), None)
+    model = service.scratch("branches.onnx")
+    graph.save(model)
+    data = Drawn(3).floats(4, 3)
+    runs = [dict(zip((outer, inner, trips, x), (np.array(a), np.array(b), np.int64(n), data)))
+            for a in (True, False) for b in (True, False) for n in (0, 1, 20)]
+    artifact = service.compile(model, {x: [4, 3]}).artifact
+    words = ("the run takes the else_branch of node", f"give input '{inner}' another value")
+    # Not where the outer condition does not hold and no iteration runs.
+    check_equal(runs_agree(service, oracle, model, artifact, runs, words), 5, "errors")
+
+
 def endless_rows_are_refused(service):
     """Stacked rows need a known count: the error names the node, and how to fix the count."""
     graph = Graph()
@@ -303,7 +422,8 @@ def main():
         if len(sys.argv) <= 2:
             cases += [(case.__name__, lambda c=case: c(service)) for case in
                       (size_follows_no_count, counts_of_the_run, endless_rows_are_refused)]
-            cases.append(("guarded", lambda: guarded(service, oracle)))
+            cases += [(case.__name__, lambda c=case: c(service, oracle)) for case in
+                      (guarded, a_detector_takes_the_windows_of_its_rate, branches_within_branches_and_loops)]
         return run("loops", cases)
 
 

@@ -210,6 +210,23 @@ def defaults_may_be_left_out(bench):
     raised(errors.InvalidInput, lambda: loaded(bias=bias), "x", reason="INVALID_INPUT")
 
 
+def a_branch_that_does_not_fit_is_an_error_of_its_runs(bench):
+    branches = [helper.make_graph([helper.make_node("Constant", [], [f"{name} shape"], value_ints=shape),
+                                   helper.make_node("Reshape", ["x", f"{name} shape"], [name])], name, [],
+                                  [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+                for name, shape in (("fits", [3, 2]), ("does not", [4, 2]))]
+    model = onnx_model([helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+                       {"x": (TensorProto.FLOAT, [2, 3]), "c": (TensorProto.BOOL, [])}, {"y": (TensorProto.FLOAT, None)})
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    loaded = bench.load(model)
+    for _ in range(2):
+        np.testing.assert_array_equal(loaded(x=x, c=np.array(True))["y"], x.reshape(3, 2))
+        raised(errors.InvalidInput, lambda: loaded(x=x, c=np.array(False)), "the run takes the else_branch",
+               "give input 'c' another value", reason="INVALID_INPUT")
+    session = loaded.session()
+    raised(errors.InvalidInput, lambda: session(x=x, c=np.array(False)), "the run takes the else_branch")
+
+
 # Memory and threads.
 
 def nothing_is_copied(bench):
@@ -485,7 +502,7 @@ def the_model_describes_itself(bench):
 def main():
     cases = (models_match_onnxruntime, odd_shapes_of_products, every_element_type, scalars_and_nothing,
              names_that_are_no_identifiers, variants_by_shapes, ranges_take_every_size, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
-             defaults_may_be_left_out,
+             defaults_may_be_left_out, a_branch_that_does_not_fit_is_an_error_of_its_runs,
              nothing_is_copied, tensors_of_pytorch, others_run_meanwhile, threads_share_a_model, a_session_runs_once_at_a_time,
              a_forked_child_runs_too, sessions_outlive_their_model,
              a_session_goes_over_to_another_artifact, wrong_inputs_are_named, wrong_results_arrays_are_named,

@@ -46,6 +46,7 @@ class ArtifactRun {
   absl::Status takeInputs(const ArtifactRun& other);
 
   /// Executes one run and returns its wall time in milliseconds. `step_ns`, unless null, receives one time per step.
+  /// If inputs were filled, a run that takes a branch that does not work (TESSERA_RUN_FAULT) counts as any other.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
 
   /// Before the first run, extents that depend on the data have their upper bounds; then those of the latest run.

@@ -80,9 +80,9 @@ _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
 }
 # By tessera_status.
 _ERRORS = {1: errors.InvalidInput, 2: errors.InvalidInput, 3: errors.CorruptArtifact, 4: errors.IncompatibleHost,
-           5: errors.OutOfMemory, 6: errors.Busy, 7: errors.InternalError}
+           5: errors.OutOfMemory, 6: errors.Busy, 7: errors.InternalError, 8: errors.InvalidInput}
 _BUSY = 6
-_REASONS = {1: "INVALID_INPUT", 4: "INCOMPATIBLE_HOST", 5: "OUT_OF_MEMORY"}
+_REASONS = {1: "INVALID_INPUT", 4: "INCOMPATIBLE_HOST", 5: "OUT_OF_MEMORY", 8: "INVALID_INPUT"}
 
 
 class _Functions:

@@ -229,4 +229,5 @@ def manifest_html(artifact_id: str, size_bytes: int, manifest: artifact_pb2.Mani
     return _html.fields(f"artifact {manifest.name} for {manifest.target_name}", {
         "id": artifact_id, "bytes": size_bytes, "inputs": border(manifest.inputs), "outputs": border(manifest.outputs),
         "variants": len(manifest.variants) or "", "kernels": manifest.kernels,
+        "errors of some runs": "; ".join(manifest.run_faults),
         "plain loops": ", ".join(manifest.scalar_kernels), "compiler": manifest.compiler_version})

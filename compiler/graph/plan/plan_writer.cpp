@@ -57,7 +57,7 @@ class PlanWriter {
   std::vector<Group> groups_;
   BufferPlan buffers_;
   std::vector<PendingStep> pending_;
-  llvm::SmallVector<Value> extents_;  // roots of the output extents, in the order of model_.extents
+  llvm::SmallVector<Value> extents_;  // roots of model_.extents in their order, then of the fault
   llvm::DenseMap<std::pair<int, mlir::Type>, int> buffer_of_;
   std::map<std::string, int> workload_of_;
   llvm::DenseMap<mlir::Operation*, const PlannedGraph*> body_of_;  // of each loop
@@ -265,6 +265,12 @@ void PlanWriter::writeSteps() {
 }
 
 void PlanWriter::writeExtents() {
+  if (!model_.run_faults.empty()) {
+    const Value fault = extents_.pop_back_val();
+    v1::RunFaults* faults = result_.plan.mutable_run_faults();
+    faults->set_buffer(bufferOf(buffers_.storageOf(fault), mlir::cast<RankedTensorType>(fault.getType())));
+    for (const std::string& message : model_.run_faults) faults->add_messages(message);
+  }
   for (auto [extent, root] : llvm::zip_equal(model_.extents, extents_)) {
     v1::RuntimeExtent* entry = result_.plan.add_runtime_extents();
     entry->set_output(extent.output);

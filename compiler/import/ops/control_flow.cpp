@@ -76,24 +76,21 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
   return result;
 }
 
-/// Returns the error for an If with only one branch that fits the sizes; `fits` is the condition that selects it.
-/// Fixing an input can select it.
-absl::Status otherBranch(const Node& n, bool fits, const absl::Status& of_other) {
-  const std::string fix = n.fixOf(n.in(0), fits);
-  v1::Failure failure = failureOf(of_other);
-  const bool of_the_model =
-      failure.reason() == v1::Failure::INVALID_MODEL || failure.reason() == v1::Failure::UNSUPPORTED_OPERATOR;
-  if (!fix.empty() && fits && (of_the_model || absl::IsCancelled(of_other))) n.suggestFixing(n.in(0));
-  if (!of_the_model) return of_other;
-  const char *other = fits ? "else_branch" : "then_branch", *own = fits ? "then_branch" : "else_branch";
-  failure.set_message(absl::StrCat("the ", other, " of node '", printable(n.label()), "' (If), whose ", own,
-                                   " fits: ", failure.message()));
-  if (!fix.empty() || failure.fix().empty()) {
-    failure.set_fix(fix.empty()
-                        ? "make the condition a constant of the model, or compile for sizes that fit both branches"
-                        : absl::StrCat("compile the other branch alone: ", fix));
+/// Returns the error of runs that take the branch that cannot be lowered; `fits` is the condition that selects the
+/// other one.
+std::string branchFault(const Node& n, bool fits, const v1::Failure& failure) {
+  constexpr size_t kReasonBytes = 400;  // the C interface passes on 1 KiB of an error
+  std::string reason = failure.message();
+  if (reason.size() > kReasonBytes) {
+    size_t end = kReasonBytes;
+    while (end > 0 && (static_cast<unsigned char>(reason[end]) & 0xc0) == 0x80) --end;  // within a UTF-8 character
+    reason = reason.substr(0, end) + "...";
   }
-  return failureStatus(failure);
+  const std::string inputs = n.inputsFor(n.in(0), fits);
+  return absl::StrCat("the run takes the ", fits ? "else_branch" : "then_branch", " of node '", printable(n.label()),
+                      "' (If), which cannot be computed for the sizes that the model was compiled for: ", reason, "; ",
+                      inputs.empty() ? "" : absl::StrCat(inputs, ", or "),
+                      "compile the model for sizes that the branch works for");
 }
 
 Results lowerIf(Node& n, Emitter& e) {
@@ -104,10 +101,18 @@ Results lowerIf(Node& n, Emitter& e) {
   // A known condition compiles one branch only, so the other may even be invalid for these sizes.
   if (condition.constant) return n.inlineGraph(condition.constant->integerAt(0) ? *yes : *no, {});
   // Both branches run and the condition selects their results; a branch has no effects, so only time is lost.
-  const auto of_yes = n.inlineGraph(*yes, {});
-  const auto of_no = n.inlineGraph(*no, {});
-  // One branch fits these sizes, the other does not: the model can run only if the condition selects the first.
-  if (of_yes.ok() != of_no.ok()) return otherBranch(n, of_yes.ok(), of_yes.ok() ? of_no.status() : of_yes.status());
+  const auto of_yes = n.inlineWhere(*yes, {}, condition, true);
+  const auto of_no = n.inlineWhere(*no, {}, condition, false);
+  if (const bool fits = of_yes.ok(); fits != of_no.ok()) {
+    const absl::Status of_other = fits ? of_no.status() : of_yes.status();
+    const v1::Failure failure = failureOf(of_other);
+    if (failure.reason() != v1::Failure::INVALID_MODEL && failure.reason() != v1::Failure::UNSUPPORTED_OPERATOR)
+      return of_other;  // such as a limit that all nodes together exceed
+    // The other branch is an error of the runs that take it. A condition on one value of an input may fix the input.
+    if (fits) n.suggestFixing(condition);
+    n.refuseRuns(condition, !fits, branchFault(n, fits, failure));
+    return fits ? of_yes : of_no;
+  }
   TESSERA_RETURN_IF_ERROR(of_yes.status());
   const auto &taken = *of_yes, &other = *of_no;
   if (taken.size() != other.size()) {
@@ -201,7 +206,7 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     }
     std::vector<Tensor> arguments = {asDeclared(e, *body, 0, scalarI64(i)), asDeclared(e, *body, 1, active)};
     arguments.insert(arguments.end(), state.begin(), state.end());
-    TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, *body, arguments, 1 + carried.size()));
+    TESSERA_ASSIGN_OR_RETURN(auto results, runBody(n, *body, arguments, 1 + carried.size(), active));
     may_end = counts_iterations;
     for (size_t k = 0; k < carried.size(); ++k) {
       const Tensor& next = results[1 + k];
@@ -242,7 +247,8 @@ Results writtenOutLoop(Node& n, Emitter& e) {
   if (!scans.empty() && scans[0].empty()) {
     std::vector<Tensor> arguments = {asDeclared(e, *body, 0, scalarI64(0)), asDeclared(e, *body, 1, active)};
     arguments.insert(arguments.end(), carried.begin(), carried.end());
-    TESSERA_ASSIGN_OR_RETURN(never, runBody(n, *body, arguments, 1 + carried.size() + scans.size()));
+    const Tensor no_run = Emitter::wrap(makeConstant(boolean, {}, std::string(1, '\0')));
+    TESSERA_ASSIGN_OR_RETURN(never, runBody(n, *body, arguments, 1 + carried.size() + scans.size(), no_run));
     never.erase(never.begin(), never.begin() + 1 + static_cast<int64_t>(carried.size()));
   }
   // Stacks the results of all iterations; the count of executed ones is their extent.

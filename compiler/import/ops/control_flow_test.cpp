@@ -1,5 +1,7 @@
 // Control flow that ONNX's own cases do not cover: run-time conditions, backward iterations, and writes at indices
 // outside the tensor.
+#include <cmath>
+
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/import/testing/reference_run.h"
 #include "compiler/ir/loop_op.h"
@@ -32,10 +34,20 @@ class ControlFlow : public testing::Test {
     auto imported = importBytes(context, builder.model.SerializeAsString());
     EXPECT_TRUE(imported.ok()) << imported.status();
     if (!imported.ok()) return {};
+    faults = imported->run_faults;
     auto results = referenceRun(*std::move(imported), inputs);
     EXPECT_TRUE(results.ok()) << results.status();
     return results.ok() ? valuesOf<float>(results->front()) : std::vector<float>{};
   }
+  /// The error of a run whose model compiles; empty where it has results.
+  std::string errorOfRun(const ModelBuilder& builder, const std::vector<std::string>& inputs) {
+    auto imported = importBytes(context, builder.model.SerializeAsString());
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    if (!imported.ok()) return std::string(imported.status().message());
+    faults = imported->run_faults;
+    return std::string(referenceRun(*std::move(imported), inputs).status().message());
+  }
+  std::vector<std::string> faults;  ///< of the model that ran last
   mlir::MLIRContext context;
 };
 
@@ -133,32 +145,185 @@ TEST_F(ControlFlow, ABranchThatDoesNotFitSaysWhichValueTakesTheOther) {
       EXPECT_EQ(imported->fixed_inputs[0].data(), bytesOf<int64_t>({16000}));
       continue;
     }
-    const v1::Failure failure = failureOf(imported.status());
-    EXPECT_THAT(failure.message(),
-                testing::HasSubstr("the then_branch of node 'choice' (If), whose else_branch fits: node"));
-    EXPECT_EQ(failure.fix(), "compile the other branch alone: --fix 'sample rate=...', any value but 16000");
+    // All other values take it: the runs of that one value alone are errors.
+    const std::string x = bytesOf<float>({1, 2, 3, 4, 5, 6});
+    EXPECT_THAT(run(b, {x, bytesOf<int64_t>({8000})}), ElementsAre(1, 2, 3, 4, 5, 6));
+    const std::string error = errorOfRun(b, {x, bytesOf<int64_t>({16000})});
+    EXPECT_THAT(error,
+                testing::StartsWith("the run takes the then_branch of node 'choice' (If), which cannot be computed "
+                                    "for the sizes that the model was compiled for: node"));
+    EXPECT_THAT(error,
+                testing::EndsWith("; give input 'sample rate' any value but 16000, or compile the model for sizes "
+                                  "that the branch works for"));
+    // An artifact of several sizes has no value that all of them work for.
+    ImportOptions of_several;
+    of_several.fix_inputs_of_branches = false;
+    const auto other = importBytes(context, b.model.SerializeAsString(), of_several);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_TRUE(other->fixed_inputs.empty());
+    EXPECT_EQ(other->run_faults.size(), 1U);
   }
 }
 
-// The data decide, and are too large to be fixed: the error suggests no value.
-TEST_F(ControlFlow, ABranchThatDoesNotFitIsNamedWhereDataDecide) {
+/// Adds an If with x as `result`: in the shape 2 x 3 if `condition` holds, otherwise in one with another number of
+/// elements.
+void addHalfFitting(onnx::GraphProto& graph, const std::string& condition, const std::string& x,
+                    const std::string& result, const std::string& label) {
+  auto* node = graph.add_node();
+  node->set_op_type("If");
+  node->set_name(label);
+  node->add_input(condition);
+  node->add_output(result);
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& branch = subgraph(*node, name);
+    add(branch, "Constant", {}, label + name + " shape");
+    setAttribute(*branch.mutable_node(0), "value_ints",
+                 std::vector<int64_t>{2, std::string(name) == "then_branch" ? 3 : 2});
+    add(branch, "Reshape", {x, label + name + " shape"}, label + name);
+    branch.add_output()->set_name(label + name);
+  }
+}
+
+const std::string kSix = bytesOf<float>({1, 2, 3, 4, 5, 6});
+const std::string kYes = bytesOf<int8_t>({1}), kNo = bytesOf<int8_t>({0});
+
+// Large data decide, so the error names no input.
+TEST_F(ControlFlow, ABranchThatDoesNotFitIsAnErrorOfTheRunsThatTakeIt) {
   ModelBuilder b(13);
-  b.input("x", {6}).input("data", {200'000}).output("y");
-  b.initializer("columns", std::vector<int64_t>{2, 3});
-  b.initializer("others", std::vector<int64_t>{4, 3});
+  b.input("x", {6}).input("data", {20'000}).output("y");
   b.node("ReduceMax", {"data"}, {"largest"});
   b.node("ReduceMin", {"data"}, {"least"});
   b.node("Less", {"least", "largest"}, {"varies"});
-  auto& node = b.node("If", {"varies"}, {"y"}, "choice");
-  for (const char* name : {"then_branch", "else_branch"}) {
-    auto& branch = subgraph(node, name);
-    add(branch, "Reshape", {"x", std::string(name) == "then_branch" ? "columns" : "others"}, name);
-    branch.add_output()->set_name(name);
+  addHalfFitting(b.graph(), "varies", "x", "y", "choice");
+  std::vector<float> data(20'000, 1);
+  EXPECT_THAT(errorOfRun(b, {kSix, bytesOf(data)}),
+              testing::AllOf(testing::StartsWith("the run takes the else_branch of node 'choice' (If)"),
+                             testing::EndsWith("; compile the model for sizes that the branch works for")));
+  data[19'999] = 2;
+  EXPECT_THAT(run(b, {kSix, bytesOf(data)}), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(ControlFlow, ABranchThatNoRunReachesIsNoError) {
+  ModelBuilder b;
+  b.input("outer", {}, onnx::TensorProto::BOOL).input("inner", {}, onnx::TensorProto::BOOL).input("x", {6}).output("y");
+  auto& node = b.node("If", {"outer"}, {"y"}, "around");
+  auto& yes = subgraph(node, "then_branch");
+  addHalfFitting(yes, "inner", "x", "fitting", "within");
+  yes.add_output()->set_name("fitting");
+  auto& no = subgraph(node, "else_branch");
+  addHalfFitting(no, "outer", "x", "unused", "unread");
+  add(no, "Constant", {}, "table");
+  setAttribute(*no.mutable_node(1), "value_ints", std::vector<int64_t>{2, 3});
+  add(no, "Neg", {"x"}, "negative");
+  add(no, "Reshape", {"negative", "table"}, "negatives");
+  no.add_output()->set_name("negatives");
+  EXPECT_THAT(run(b, {kYes, kYes, kSix}), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(run(b, {kNo, kYes, kSix}), ElementsAre(-1, -2, -3, -4, -5, -6));
+  EXPECT_THAT(run(b, {kNo, kNo, kSix}), ElementsAre(-1, -2, -3, -4, -5, -6));
+  EXPECT_THAT(errorOfRun(b, {kYes, kNo, kSix}), testing::HasSubstr("the else_branch of node 'within' (If)"));
+  EXPECT_EQ(faults.size(), 1U) << "nothing reads 'unread'";
+}
+
+TEST_F(ControlFlow, TheFirstBranchOfARunThatDoesNotFitIsItsError) {
+  ModelBuilder b;
+  b.input("first", {}, onnx::TensorProto::BOOL)
+      .input("second", {}, onnx::TensorProto::BOOL)
+      .input("x", {6})
+      .output("y");
+  addHalfFitting(b.graph(), "first", "x", "a", "one");
+  addHalfFitting(b.graph(), "second", "x", "b", "two");
+  b.node("Add", {"a", "b"}, {"y"});
+  EXPECT_THAT(run(b, {kYes, kYes, kSix}), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_THAT(errorOfRun(b, {kYes, kNo, kSix}), testing::HasSubstr("'two'"));
+  EXPECT_THAT(errorOfRun(b, {kNo, kYes, kSix}), testing::HasSubstr("'one'"));
+  EXPECT_THAT(errorOfRun(b, {kNo, kNo, kSix}), testing::HasSubstr("'one'"));
+}
+
+/// y = x + x, `trips` times while `goes`; each iteration adds what fits where `fits` holds. `grows`: `rows` is longer
+/// after each one.
+ModelBuilder loopWithABranch(int64_t trips, bool grows = false) {
+  ModelBuilder b(16);
+  b.input("goes", {}, onnx::TensorProto::BOOL).input("fits", {}, onnx::TensorProto::BOOL).input("x", {2, 3});
+  b.output("y").output("rows");
+  b.initializer("trips", {trips});
+  auto& node = b.node("Loop", {"trips", "goes", "x", "x"}, {"y", "rows"});
+  auto& body = subgraph(node, "body");
+  for (const char* name : {"i", "go", "v", "all"}) body.add_input()->set_name(name);
+  addHalfFitting(body, "fits", "v", "again", "choice");
+  add(body, "Add", {"v", "again"}, "next");
+  add(body, grows ? "Concat" : "Add", {"all", "again"}, "longer");
+  if (grows) setAttribute(*body.mutable_node(body.node_size() - 1), "axis", 0);
+  add(body, "Identity", {"go"}, "goes on");
+  for (const char* name : {"goes on", "next", "longer"}) body.add_output()->set_name(name);
+  return b;
+}
+
+TEST_F(ControlFlow, AnIterationThatNoRunMakesIsNoError) {
+  // Written out, a loop, and a loop that is written out after all since its sizes change.
+  for (const auto& [trips, grows] : {std::pair(4, false), {20, false}, {20, true}}) {
+    const ModelBuilder b = loopWithABranch(trips, grows);
+    const std::vector<float> result = run(b, {kYes, kYes, kSix});
+    ASSERT_EQ(result.size(), 6U);
+    EXPECT_EQ(result[1], std::ldexp(2.0F, trips));
+    EXPECT_EQ(faults.size(), 1U) << trips << " iterations have one error";
+    EXPECT_THAT(errorOfRun(b, {kYes, kNo, kSix}), testing::HasSubstr("the else_branch of node 'choice' (If)"));
+    EXPECT_THAT(run(b, {kNo, kNo, kSix}), ElementsAre(1, 2, 3, 4, 5, 6)) << "no iteration runs";
   }
-  const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
-  EXPECT_THAT(failure.message(),
-              testing::HasSubstr("the else_branch of node 'choice' (If), whose then_branch fits: node"));
-  EXPECT_EQ(failure.fix(), "make the condition a constant of the model, or compile for sizes that fit both branches");
+  EXPECT_THAT(run(loopWithABranch(0), {kYes, kNo, kSix}), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// An iteration that stands in for none shows what size its rows have.
+TEST_F(ControlFlow, RowsOfNoIterationAreNoError) {
+  ModelBuilder b(16);
+  b.input("fits", {}, onnx::TensorProto::BOOL).input("x", {6}).output("rows");
+  b.initializer("none", {0});
+  auto& body = subgraph(b.node("Loop", {"none", ""}, {"rows"}), "body");
+  for (const char* name : {"i", "go"}) body.add_input()->set_name(name);
+  addHalfFitting(body, "fits", "x", "row", "choice");
+  for (const char* name : {"go", "row"}) body.add_output()->set_name(name);
+  EXPECT_THAT(run(b, {kNo, kSix}), testing::IsEmpty());
+  EXPECT_THAT(faults, testing::IsEmpty());
+}
+
+// The loop itself is lowered first, with a number that runs count; then written out, since only constants go in, or
+// since its body ends it: the numbers of its iterations are known, and none takes the other branch.
+TEST_F(ControlFlow, ALoopThatIsWrittenOutAfterAllLeavesNoErrorBehind) {
+  for (const bool once : {false, true}) {
+    ModelBuilder b(16);
+    b.input("x", {2, 3}).output("y");
+    b.initializer("trips", {20});
+    b.initializer("bound", {1000});
+    b.initializer("six", {6}, {1, 2, 3, 4, 5, 6});
+    b.initializer("zeros", {2, 3}, {0, 0, 0, 0, 0, 0});
+    auto& body = subgraph(b.node("Loop", {"trips", "", once ? "x" : "zeros"}, {"sum"}), "body");
+    for (const char* name : {"i", "go", "v"}) body.add_input()->set_name(name);
+    add(body, "Less", {"i", "bound"}, "few");
+    addHalfFitting(body, "few", "six", "table", "choice");
+    add(body, "Add", {"v", "table"}, "next");
+    add(body, once ? "Less" : "Equal", {"bound", "bound"}, "more");
+    for (const char* name : {"more", "next"}) body.add_output()->set_name(name);
+    b.node("Add", {"x", "sum"}, {"y"});
+    const std::string zeros = bytesOf<float>({0, 0, 0, 0, 0, 0});
+    EXPECT_THAT(run(b, {zeros}), once ? ElementsAre(1, 2, 3, 4, 5, 6) : ElementsAre(20, 40, 60, 80, 100, 120));
+    EXPECT_THAT(faults, testing::IsEmpty());
+  }
+}
+
+TEST_F(ControlFlow, ABranchOfAScanIsAnErrorToo) {
+  for (const int64_t steps : {3, 20}) {
+    ModelBuilder b;
+    b.input("s", {2, 3}).input("x", {steps, 1}, onnx::TensorProto::BOOL).output("last");
+    auto& node = b.node("Scan", {"s", "x"}, {"last"});
+    setAttribute(node, "num_scan_inputs", 1);
+    auto& body = subgraph(node, "body");
+    for (const char* name : {"state", "fits"}) body.add_input()->set_name(name);
+    addHalfFitting(body, "fits", "state", "next", "choice");
+    body.add_output()->set_name("next");
+    std::string fits(static_cast<size_t>(steps), '\1');
+    EXPECT_THAT(run(b, {kSix, fits}), ElementsAre(1, 2, 3, 4, 5, 6));
+    fits[static_cast<size_t>(steps) - 2] = '\0';
+    EXPECT_THAT(errorOfRun(b, {kSix, fits}), testing::HasSubstr("the else_branch of node 'choice' (If)"));
+  }
 }
 
 TEST_F(ControlFlow, PaddingIsComputedInsideOfAnIf) {

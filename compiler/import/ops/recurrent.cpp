@@ -217,10 +217,10 @@ absl::StatusOr<Tensor> loopOfSteps(Node& n, Emitter& e, const Layer& layer, cons
     if (layer.gates == 4) yield.carried.push_back(next.c);
     return yield;
   };
-  TESSERA_ASSIGN_OR_RETURN(LoopResults results, n.loop(e, request, build));
-  state.h = results.carried[0];
-  if (layer.gates == 4) state.c = results.carried[1];
-  return results.stacked[0];
+  TESSERA_ASSIGN_OR_RETURN(const auto results, n.loop(e, request, build));
+  state.h = results->carried[0];
+  if (layer.gates == 4) state.c = results->carried[1];
+  return results->stacked[0];
 }
 
 /// Returns the steps of each sequence, batch x 1; of rank 0 if all have all steps. A run-time number of steps bounds

@@ -39,8 +39,8 @@ Tensor asDeclared(Emitter& e, const onnx::GraphProto& body, int input, const Ten
 }
 
 absl::StatusOr<std::vector<Tensor>> runBody(Node& n, const onnx::GraphProto& body, const std::vector<Tensor>& arguments,
-                                            size_t least) {
-  TESSERA_ASSIGN_OR_RETURN(auto results, n.inlineGraph(body, arguments));
+                                            size_t least, const Tensor& active) {
+  TESSERA_ASSIGN_OR_RETURN(auto results, n.inlineWhere(body, arguments, active, true));
   if (results.size() < least) {
     return n.invalid(
         absl::StrCat("the body has ", results.size(), " results"),
@@ -53,7 +53,9 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
   if (inputs.condition && isFalse(*inputs.condition)) return std::nullopt;
   LoopRequest request{.most = mostIterations(n, inputs.trip_count),
                       .carried = inputs.carried,
-                      .stacked_reversed = llvm::SmallVector<bool>(inputs.scans, false)};
+                      .stacked_reversed = llvm::SmallVector<bool>(inputs.scans, false),
+                      // A short loop over constants is unrolled: it may fold to a constant that a shape needs.
+                      .written_out_of_constants = kWrittenOutOfConstants};
   // Constants need no operand: they are in the bound, or always true.
   if (inputs.trip_count && !inputs.trip_count->constant) request.trip_count = inputs.trip_count;
   if (inputs.condition && !inputs.condition->constant) request.condition = inputs.condition;
@@ -65,7 +67,6 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
       return n.knownTooLate(*inputs.trip_count, message, {.attribute = "M", .accepted = accepted});
     return n.unsupported(message, {.attribute = "M", .found = "no trip count", .accepted = accepted});
   }
-  bool once = false;
   const auto build = [&](Emitter& body, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
     std::vector<Tensor> arguments = {asDeclared(body, *inputs.body, 0, given.iteration),
                                      asDeclared(body, *inputs.body, 1, alwaysTrue())};
@@ -78,7 +79,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
     }
     LoopYield yield;
     // A condition that is false at once makes a single iteration, which needs no loop.
-    once = isFalse(again);
+    yield.once = isFalse(again);
     if (!again.constant) yield.condition = again;
     const auto carried_end = results.begin() + 1 + static_cast<int64_t>(given.carried.size());
     yield.carried.assign(results.begin() + 1, carried_end);
@@ -92,16 +93,15 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedLoop(Node& n, Emitter
                         .accepted = absl::StrCat(1 + given.carried.size() + inputs.scans)});
     }
     // Nothing could ever end such a loop.
-    if (!yield.condition && request.most < 0 && !request.trip_count && !once) {
+    if (!yield.condition && request.most < 0 && !request.trip_count && !yield.once) {
       return n.unsupported("the loop has no end",
                            {.attribute = "cond", .found = "no end", .accepted = "a condition or a trip count"});
     }
     return yield;
   };
-  TESSERA_ASSIGN_OR_RETURN(LoopResults results, n.loop(e, request, build));
-  // A short loop over constants is unrolled: it may fold to a constant that a shape needs.
-  if (once || (results.of_constants && request.most <= kWrittenOutOfConstants)) return std::nullopt;
-  return all(std::move(results));
+  TESSERA_ASSIGN_OR_RETURN(auto results, n.loop(e, request, build));
+  if (!results) return std::nullopt;
+  return all(*std::move(results));
 }
 
 absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedScan(Node& n, Emitter& e, const onnx::GraphProto& body,
@@ -113,7 +113,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedScan(Node& n, Emitter
                       .carried = states,
                       .scanned = scanned,
                       .scanned_reversed = llvm::SmallVector<bool>(scanned_reversed.begin(), scanned_reversed.end()),
-                      .stacked_reversed = llvm::SmallVector<bool>(stacked_reversed.begin(), stacked_reversed.end())};
+                      .stacked_reversed = llvm::SmallVector<bool>(stacked_reversed.begin(), stacked_reversed.end()),
+                      .written_out_of_constants = kWrittenOutOfConstants};
   const auto build = [&](Emitter&, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
     std::vector<Tensor> arguments = given.carried;
     arguments.insert(arguments.end(), given.parts.begin(), given.parts.end());
@@ -127,9 +128,9 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> repeatedScan(Node& n, Emitter
     const auto states_end = results.begin() + static_cast<int64_t>(states.size());
     return LoopYield{.carried = {results.begin(), states_end}, .parts = {states_end, results.end()}};
   };
-  TESSERA_ASSIGN_OR_RETURN(LoopResults results, n.loop(e, request, build));
-  if (results.of_constants && request.most <= kWrittenOutOfConstants) return std::nullopt;
-  return all(std::move(results));
+  TESSERA_ASSIGN_OR_RETURN(auto results, n.loop(e, request, build));
+  if (!results) return std::nullopt;
+  return all(*std::move(results));
 }
 
 }  // namespace tessera::compiler

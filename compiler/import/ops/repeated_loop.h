@@ -29,9 +29,10 @@ struct LoopInputs {
 /// Returns the iteration or the condition as one element of the rank that the body declares for its input, 0 or 1.
 Tensor asDeclared(Emitter& e, const onnx::GraphProto& body, int input, const Tensor& x);
 
-/// Returns the results of a body, at least the given number.
+/// Returns the results of a body, at least the given number. `active`: whether runs execute the iteration, if it
+/// depends on the run.
 absl::StatusOr<std::vector<Tensor>> runBody(Node& n, const onnx::GraphProto& body, const std::vector<Tensor>& arguments,
-                                            size_t least);
+                                            size_t least, const Tensor& active = {});
 
 /// Lowers a Loop to a loop of the module. Returns nothing if it should be unrolled: its results would be constants, or
 /// its first iteration is the last. Fails if it cannot stay a loop: its shapes change between iterations, or a stacked

@@ -22,6 +22,11 @@ absl::StatusOr<std::vector<std::string>> referenceRun(const ImportedModel& model
   }
   verification::WeightArrays weights;
   TESSERA_ASSIGN_OR_RETURN(auto results, verification::runMain(model, arrays, weights, {}));
+  if (!model.run_faults.empty()) {
+    const interpreter::Array& fault = results.back();
+    const int64_t number = fault.at(fault.offset).integer;
+    if (number != 0) return absl::InvalidArgumentError(model.run_faults.at(static_cast<size_t>(number - 1)));
+  }
   std::vector<std::string> outputs;
   for (size_t o = 0; o < model.outputs.size(); ++o) {
     const v1::TensorSpec& spec = model.outputs[o];
