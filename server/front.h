@@ -17,7 +17,7 @@
 #include "server/metrics/metrics.h"
 #include "server/operator_catalog.h"
 #include "server/retention/collector.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/target_catalog.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"

@@ -21,6 +21,7 @@
 #include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
 #include "server/retention/scrubber.h"
+#include "server/workflows/workflows.h"
 
 namespace tessera::server {
 namespace {
@@ -93,7 +94,7 @@ class GrpcServer : public Server {
         blob_io_(options.blob_threads),
         targets_(store),
         chronicle_(options.metrics),
-        scheduler_(store, blobs, clock_, ids_, completed(options.rules, quotas_)),
+        scheduler_(store, blobs, clock_, ids_, workflows_, completed(options.rules, quotas_)),
         tokens_(store, clock_, ids_),
         collector_(store, blobs, clock_),
         backend_{clock_,
@@ -352,6 +353,7 @@ class GrpcServer : public Server {
   Executor blob_io_;
   TargetCatalog targets_;
   Chronicle chronicle_;
+  const Workflows workflows_;
   Scheduler scheduler_;
   TokenBook tokens_;
   OperatorCatalog operators_;

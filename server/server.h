@@ -11,7 +11,7 @@
 #include "server/access/gate.h"
 #include "server/clock.h"
 #include "server/limits.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/admin_service.pb.h"

@@ -22,7 +22,7 @@
 #include "tessera/v1/worker_service.pb.h"
 
 /// Durable state of the service. `Store` provides entities and queries. Their meaning (states, leases, joins, retries)
-/// is defined by the scheduler (server/scheduler), which composes the calls in transactions.
+/// is defined by server/queue and server/workflows, which compose the calls in transactions.
 namespace tessera::storage {
 
 /// Request for one page of a list: AIP-160 filter subset (storage/filter.h), AIP-132 order, opaque page token. The

@@ -32,7 +32,7 @@ enum class Fault {
   kNobody,   ///< nobody: cancellation, a deadline of the client, or a lost connection
 };
 
-/// The counter that a failed attempt increments. Each counter has a limit (server/scheduler/rules.h) at which the task
+/// The counter that a failed attempt increments. Each counter has a limit (server/queue/rules.h) at which the task
 /// fails.
 enum class Attempts {
   kLast,    ///< no retry

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "server/scheduler/observations.h"
+#include "server/queue/observations.h"
 
 namespace tessera::server {
 

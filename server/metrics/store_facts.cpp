@@ -16,7 +16,7 @@
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
 #include "server/metrics/metrics.h"
-#include "server/scheduler/step.h"
+#include "server/queue/step.h"
 
 namespace tessera::server {
 namespace {

@@ -14,10 +14,10 @@
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
 #include "server/retention/losses.h"
-#include "server/scheduler/jobs.h"
-#include "server/scheduler/marks.h"
-#include "server/scheduler/trial_records.h"
-#include "server/scheduler/uses.h"
+#include "server/queue/jobs.h"
+#include "server/queue/marks.h"
+#include "server/workflows/trial_records.h"
+#include "server/queue/uses.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {

@@ -6,7 +6,7 @@
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/scheduler/uses.h"
+#include "server/queue/uses.h"
 #include "server/services/blob_row.h"
 #include "server/services/own.h"
 #include "storage/stored_key.h"

@@ -3,7 +3,7 @@
 #include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "storage/store.h"
 #include "tessera/v1/execution_service.grpc.pb.h"
 

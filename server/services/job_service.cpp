@@ -13,6 +13,7 @@
 #include "server/services/calls.h"
 #include "server/services/own.h"
 #include "server/services/watch_call.h"
+#include "server/workflows/artifact_cache.h"
 
 namespace tessera::server {
 namespace {
@@ -214,8 +215,11 @@ grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* co
                   TESSERA_RETURN_IF_ERROR(checkCompileSpec(request->compile(), limits_));
                   TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
                   TESSERA_ASSIGN_OR_RETURN(const auto target, targets_.resolve(project, request->compile().target()));
-                  TESSERA_ASSIGN_OR_RETURN(*response, scheduler_.explainKey(request->compile(), *target, project));
-                  return absl::OkStatus();
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN_OR_RETURN(*response, explainKey(reader, project, request->compile(), *target,
+                                                                   scheduler_.rules().compiler_version));
+                    return absl::OkStatus();
+                  });
                 });
 }
 

@@ -5,7 +5,7 @@
 #include "server/access/gate.h"
 #include "server/executor.h"
 #include "server/limits.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/services/blob_intake.h"
 #include "server/target_catalog.h"
 #include "tessera/v1/job.grpc.pb.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/services/calls.h"
 #include "storage/blob_store.h"
 #include "tessera/v1/worker_service.pb.h"

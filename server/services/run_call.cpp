@@ -5,7 +5,7 @@
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/scheduler/jobs.h"
+#include "server/queue/jobs.h"
 
 namespace tessera::server {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "server/limits.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/services/calls.h"
 #include "storage/store.h"
 #include "tessera/v1/job.pb.h"

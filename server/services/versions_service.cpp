@@ -10,6 +10,7 @@
 #include "server/services/calls.h"
 #include "server/services/own.h"
 #include "server/services/watch_versions_call.h"
+#include "server/workflows/versions.h"
 
 namespace tessera::server {
 namespace {
@@ -83,9 +84,11 @@ grpc::ServerUnaryReactor* VersionsService::ChooseArtifactVersion(grpc::CallbackS
                   TESSERA_RETURN_IF_ERROR(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
                   TESSERA_RETURN_IF_ERROR(checkRange("number", request->number(), 0, INT_MAX));
                   TESSERA_RETURN_IF_ERROR(jobs_.checkOwner(request->job_id(), caller));
-                  TESSERA_ASSIGN_OR_RETURN(*response->mutable_version(),
-                                           scheduler_.chooseVersion(request->job_id(), request->number()));
-                  return absl::OkStatus();
+                  return scheduler_.transact([&](Step& step) -> absl::Status {
+                    TESSERA_ASSIGN_OR_RETURN(*response->mutable_version(),
+                                             chooseVersion(step, request->job_id(), request->number()));
+                    return absl::OkStatus();
+                  });
                 });
 }
 

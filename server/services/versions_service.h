@@ -2,7 +2,7 @@
 
 #include "server/access/gate.h"
 #include "server/executor.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/services/job_service.h"
 #include "storage/store.h"
 #include "tessera/v1/artifact_versions.grpc.pb.h"

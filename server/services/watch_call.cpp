@@ -6,7 +6,7 @@
 
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
-#include "server/scheduler/jobs.h"
+#include "server/queue/jobs.h"
 #include "server/services/own.h"
 
 namespace tessera::server {

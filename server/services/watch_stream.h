@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/scheduler/wakeups.h"
+#include "server/queue/wakeups.h"
 #include "server/services/calls.h"
 
 namespace tessera::server {

@@ -4,7 +4,7 @@
 #include "server/executor.h"
 #include "server/limits.h"
 #include "server/operator_catalog.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "storage/blob_store.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "server/scheduler/jobs.h"
+#include "server/queue/jobs.h"
 
 namespace tessera::server::simulation {
 namespace {

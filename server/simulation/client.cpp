@@ -2,7 +2,7 @@
 
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
-#include "server/scheduler/jobs.h"
+#include "server/queue/jobs.h"
 
 namespace tessera::server::simulation {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "server/scheduler/jobs.h"
+#include "server/queue/jobs.h"
 #include "server/simulation/checker.h"
 #include "server/simulation/client.h"
 #include "server/simulation/worker.h"

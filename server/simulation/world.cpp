@@ -51,7 +51,7 @@ void World::start() {
     return wrong(absl::StrCat("blobs do not open: ", blobs.status().ToString()));
   }
   blobs_ = *std::move(blobs);
-  scheduler_ = std::make_unique<Scheduler>(*store_, *blobs_, clock_, ids_, rulesOfSimulation());
+  scheduler_ = std::make_unique<Scheduler>(*store_, *blobs_, clock_, ids_, workflows_, rulesOfSimulation());
   if (const absl::Status status = scheduler_->recover("local-"); !status.ok()) {
     wrong(absl::StrCat("recover: ", status.ToString()));
   }

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/simulation/event_loop.h"
 #include "server/simulation/options.h"
 #include "server/testing/fake_work.h"
+#include "server/workflows/workflows.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"
 
@@ -90,6 +91,7 @@ class World {
   const std::unique_ptr<storage::FileSystem> files_;
   const std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blobs_;
+  const Workflows workflows_;
   std::unique_ptr<Scheduler> scheduler_;
   /// The first of the server's lives in which small blobs are rows, by the seed: all, all but the first, none.
   const int64_t rows_from_life_;

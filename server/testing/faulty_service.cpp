@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
+#include "server/queue/jobs.h"
 #include "server/retention/collector.h"
-#include "server/scheduler/jobs.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -58,7 +58,8 @@ absl::Status FaultyService::open() {
   auto blobs = storage::openBlobStore(absl::StrCat(kFolder, "/blobs"), blob_options);
   if (blobs.ok()) {
     blobs_ = *std::move(blobs);
-    scheduler_ = std::make_unique<Scheduler>(*store_, *blobs_, clock_, ids_, SchedulerBench::defaultRules());
+    scheduler_ =
+        std::make_unique<Scheduler>(*store_, *blobs_, clock_, ids_, workflows_, SchedulerBench::defaultRules());
     const absl::Status recovered = scheduler_->recover("local-");
     if (recovered.ok()) {
       return recovered;

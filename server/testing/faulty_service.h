@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/testing/fake_work.h"
 #include "server/testing/scheduler_bench.h"
+#include "server/workflows/workflows.h"
 #include "storage/sqlite_store.h"
 #include "storage/testing/faulty_disk.h"
 #include "storage/testing/faulty_files.h"
@@ -80,6 +81,7 @@ class FaultyService {
   CountingIds ids_;
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blobs_;
+  const Workflows workflows_;
   std::unique_ptr<Scheduler> scheduler_;
 
   // What client and worker know; it outlives the service.

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "server/scheduler/jobs.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/jobs.h"
+#include "server/workflows/artifact_cache.h"
+#include "server/workflows/versions.h"
 #include "storage/sqlite_store.h"
 
 namespace tessera::server {
@@ -30,10 +34,10 @@ SchedulerBench::SchedulerBench(Rules rules)
       work([this](const v1::Digest& digest) { return get(digest); },
            [this](const std::string& bytes) { return put(bytes); }),
       rules_(std::move(rules)),
-      scheduler_(std::make_unique<Scheduler>(*store, *blobs, clock, ids, rules_)) {}
+      scheduler_(std::make_unique<Scheduler>(*store, *blobs, clock, ids, workflows_, rules_)) {}
 
 void SchedulerBench::restart(const std::string& local_prefix) {
-  scheduler_ = std::make_unique<Scheduler>(*store, *blobs, clock, ids, rules_);
+  scheduler_ = std::make_unique<Scheduler>(*store, *blobs, clock, ids, workflows_, rules_);
   EXPECT_TRUE(scheduler_->recover(local_prefix).ok());
 }
 
@@ -172,6 +176,24 @@ v1::Worker SchedulerBench::worker(const std::string& id) {
   });
   EXPECT_TRUE(status.ok()) << status;
   return result;
+}
+
+absl::StatusOr<v1::ArtifactVersion> SchedulerBench::choose(const std::string& job_id, int number) {
+  v1::ArtifactVersion version;
+  TESSERA_RETURN_IF_ERROR(scheduler_->transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(version, chooseVersion(step, job_id, number));
+    return absl::OkStatus();
+  }));
+  return version;
+}
+
+absl::StatusOr<v1::ExplainKeyResponse> SchedulerBench::explain(const v1::CompileSpec& spec, const v1::Target& target) {
+  v1::ExplainKeyResponse response;
+  TESSERA_RETURN_IF_ERROR(store->read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(response, explainKey(reader, kDefaultProject, spec, target, rules_.compiler_version));
+    return absl::OkStatus();
+  }));
+  return response;
 }
 
 v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, const v1::Lease& lease, int64_t run_us) {

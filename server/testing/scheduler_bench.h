@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "server/scheduler/scheduler.h"
+#include "server/queue/scheduler.h"
 #include "server/testing/fake_work.h"
+#include "server/workflows/workflows.h"
+#include "tessera/v1/artifact_versions.pb.h"
 
 namespace tessera::server {
 
@@ -75,6 +77,9 @@ class SchedulerBench {
   /// Lets time pass as a running server sees it: a sweep at least each half of a lease.
   void pass(int64_t us);
   v1::Worker worker(const std::string& id);
+  /// chooseVersion() of a tune job's artifact, in a transaction.
+  absl::StatusOr<v1::ArtifactVersion> choose(const std::string& job_id, int number);
+  absl::StatusOr<v1::ExplainKeyResponse> explain(const v1::CompileSpec& spec, const v1::Target& target);
 
   ScratchFolder folder;
   FakeClock clock;
@@ -85,6 +90,7 @@ class SchedulerBench {
 
  private:
   const Rules rules_;
+  const Workflows workflows_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

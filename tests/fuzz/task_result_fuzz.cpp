@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "proto/support/sha256.h"
-#include "server/scheduler/compile_steps.h"
+#include "server/workflows/compile_steps.h"
 #include "workers/progress_stream.h"
 
 namespace {

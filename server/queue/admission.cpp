@@ -1,0 +1,295 @@
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/messages/failure.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
+#include "server/access/quotas.h"
+#include "server/queue/actions.h"
+#include "server/queue/jobs.h"
+#include "server/queue/scheduler.h"
+#include "server/queue/tasks.h"
+#include "server/queue/uses.h"
+
+namespace tessera::server {
+namespace {
+
+v1::Job newJob(const Submission& submission, int64_t now_us, const Rules& rules) {
+  const auto given = [](int64_t wanted_us, int64_t otherwise_us) { return wanted_us > 0 ? wanted_us : otherwise_us; };
+  const v1::CreateJobRequest& request = submission.request;
+  v1::Job job;
+  job.set_state(v1::Job::QUEUED);
+  job.set_request_id(request.request_id());
+  job.set_project(submission.project);
+  job.set_action_key(submission.key);
+  submission.describe(job);
+  job.set_create_time_us(now_us);
+  job.set_queue_deadline_us(now_us + given(request.queue_timeout_us(), rules.queue_timeout_us));
+  job.set_deadline_us(now_us + given(request.total_timeout_us(), rules.total_timeout_us));
+  job.set_run_timeout_us(given(request.run_timeout_us(), rules.run_timeout_us));
+  job.set_client(request.client());
+  job.set_priority(request.priority());
+  *job.mutable_labels() = request.labels();
+  return job;
+}
+
+/// Stores a new job with the event of its first state; of one that ends as it begins eventsOf() knows it.
+absl::Status insertJob(Step& step, const Submission& submission, const v1::Job& job, const std::string& action_id) {
+  TESSERA_RETURN_IF_ERROR(step.tx.insertJob(job, submission.request_hash, action_id));
+  if (isTerminal(job.state())) {
+    return absl::OkStatus();
+  }
+  v1::JobEvent event;
+  event.mutable_state()->set_state(job.state());
+  return appendEvent(step, job.id(), std::move(event));
+}
+
+/// Stores a job that the result of earlier work has ended already.
+absl::Status answerWith(Step& step, const Submission& submission, const v1::Artifact& artifact, const v1::Job& job) {
+  TESSERA_RETURN_IF_ERROR(noteUses(step, submission.project, artifact));
+  std::string action_id;
+  if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
+    action_id = *std::move(built_by);
+  }
+  noteEnd(step, job);
+  step.tx.announceLastWrite();
+  return insertJob(step, submission, job, action_id);
+}
+
+/// Work in flight that the job may share: what was begun without the cache serves everybody, what was begun with it
+/// only who allows that.
+absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission& submission) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(submission.key));
+  for (const v1::Action& action : living) {
+    if (action.skip_cache() || !submission.request.skip_cache()) {
+      return action;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Raises the urgency and patience of work to what one more job asks for; false when it has that already.
+absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
+  if (job.priority() < action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
+    return false;
+  }
+  bool raised = job.run_timeout_us() > action.run_timeout_us();
+  action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
+  if (job.priority() >= action.priority()) {
+    TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+                             step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
+    if (job.priority() > action.priority() || turn < action.turn()) {
+      TESSERA_RETURN_IF_ERROR(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
+      action.set_priority(job.priority());
+      action.set_turn(turn);
+      raised = true;
+    }
+  }
+  return raised;
+}
+
+/// Adds the job to work in flight.
+absl::Status join(Step& step, const Submission& submission, v1::Action action, v1::Job& job) {
+  if (auto other = step.tx.firstLivingJobOfAction(action.id()); other.ok()) {
+    job.set_joined_job_id(*other);
+  } else if (!absl::IsNotFound(other.status())) {
+    return other.status();
+  }
+  TESSERA_RETURN_IF_ERROR(insertJob(step, submission, job, action.id()));
+  if (action.state() == v1::Job::RUNNING) {
+    *job.mutable_progress() = action.progress();
+    *job.mutable_phases() = action.phases();
+    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::RUNNING, nullptr));
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job.id()));
+  }
+  TESSERA_ASSIGN_OR_RETURN(const bool raised, raise(step, action, job));
+  if (!raised) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
+  for (const v1::Task& task : tasks) {
+    TESSERA_RETURN_IF_ERROR(shareTask(step, action, task));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status startNew(Step& step, const Submission& submission, const v1::Job& job) {
+  v1::Action action;
+  action.set_id(step.ids.next("act"));
+  action.set_key(submission.key);
+  action.set_project(submission.project);
+  action.set_state(v1::Job::QUEUED);
+  action.set_job_id(job.id());
+  action.set_create_time_us(step.now_us);
+  action.set_priority(job.priority());
+  TESSERA_ASSIGN_OR_RETURN(const int64_t turn, step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
+  action.set_turn(turn);
+  action.set_run_timeout_us(job.run_timeout_us());
+  action.set_skip_cache(submission.request.skip_cache());
+  submission.describe(step.rules, job, action);
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(insertJob(step, submission, job, action.id()));
+  return submission.begin(step, std::move(action), job);
+}
+
+/// How many may go before a queued job, told once at its start.
+absl::Status announcePosition(Step& step, const std::string& action_id, const v1::Job& job) {
+  if (job.state() != v1::Job::QUEUED) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
+  if (tasks.empty() || tasks.front().state() != v1::Task::READY) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN_OR_RETURN(const int position, step.tx.queuePosition(tasks.front().id()));
+  v1::JobEvent event;
+  event.mutable_queue()->set_position(position);
+  return appendEvent(step, job.id(), std::move(event));
+}
+
+/// Whether the project may have one more job that begins in this state. How many run of those that wait is the leases'
+/// to say; a job that joins what runs already does not wait.
+absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State state) {
+  if (!step.rules.quota_of) {
+    return absl::OkStatus();
+  }
+  constexpr int64_t kSoonUs = 5'000'000;  // jobs end all the time
+  const v1::Quota quota = step.rules.quota_of(project);
+  TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, step.tx.usageOf(project));
+  const char* fix = "wait for some of the project's jobs to end, or cancel some";
+  if (quota.queued_jobs() > 0 && state == v1::Job::QUEUED && usage.queued_jobs >= quota.queued_jobs()) {
+    return quotaExceeded(project, "queued_jobs", quota.queued_jobs(), static_cast<double>(usage.queued_jobs), kSoonUs,
+                         fix);
+  }
+  if (quota.running_jobs() > 0 && state == v1::Job::RUNNING && usage.running_jobs >= quota.running_jobs()) {
+    return quotaExceeded(project, "running_jobs", quota.running_jobs(), static_cast<double>(usage.running_jobs),
+                         kSoonUs, fix);
+  }
+  if (quota.stored_bytes() > 0 && usage.blob_bytes >= quota.stored_bytes()) {
+    return outOfBytes(project, quota.stored_bytes(), usage);  // what the job would make has no place
+  }
+  return absl::OkStatus();
+}
+
+/// requireInputs(), with the files that came with the request stored where the project lacks them.
+absl::Status holdInputs(Step& step, Submission& submission, const std::function<absl::Status()>& store_files) {
+  absl::Status status = submission.requireInputs(step.tx);
+  if (!store_files || failureOf(status).reason() != v1::Failure::MISSING_BLOB) {
+    return status;
+  }
+  TESSERA_RETURN_IF_ERROR(store_files());
+  return submission.requireInputs(step.tx);
+}
+
+/// One step: repeat, hit, join or start. Fills `job` with what is stored.
+absl::Status admit(Step& step, Submission& submission, const std::function<absl::Status()>& store_files, v1::Job& job) {
+  auto earlier = step.tx.getJobByRequestId(submission.project, submission.request.request_id());
+  if (earlier.ok()) {
+    TESSERA_ASSIGN_OR_RETURN(const std::string hash, step.tx.getRequestHash(earlier->id()));
+    if (hash != submission.request_hash) {
+      return absl::AlreadyExistsError(absl::StrCat("request_id ", submission.request.request_id(), " made job ",
+                                                   earlier->id(),
+                                                   " from another request; use a new request_id for new content"));
+    }
+    job = *std::move(earlier);
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(earlier.status())) {
+    return earlier.status();
+  }
+  TESSERA_RETURN_IF_ERROR(holdInputs(step, submission, store_files));
+  TESSERA_RETURN_IF_ERROR(noteUses(step, submission.project, submission.names));
+  job = newJob(submission, step.now_us, step.rules);
+  job.set_id(step.ids.next("job"));
+  if (!submission.key.empty()) {
+    Lookup lookup = Lookup::kSkipped;
+    if (!submission.request.skip_cache()) {
+      TESSERA_ASSIGN_OR_RETURN(const EarlierResult result, submission.findResult(step.tx, job));
+      lookup = result.lookup;
+      if (result.artifact) {
+        step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
+        return answerWith(step, submission, *result.artifact, job);
+      }
+    }
+    TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Action> living, shareable(step, submission));
+    step.effects.seen.answers.push_back({Cache::kArtifact, living ? Lookup::kInFlight : lookup});
+    if (living) {
+      TESSERA_RETURN_IF_ERROR(checkQuotas(step, submission.project, living->state()));
+      return join(step, submission, *living, job);
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(checkQuotas(step, submission.project, v1::Job::QUEUED));
+  TESSERA_RETURN_IF_ERROR(startNew(step, submission, job));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job.id()));
+  return announcePosition(step, action_id, job);
+}
+
+/// What the job would be; nothing is stored.
+absl::StatusOr<v1::Job> tried(storage::Store& store, Submission& submission, int64_t now_us, const Rules& rules) {
+  v1::Job job;
+  TESSERA_RETURN_IF_ERROR(store.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(submission.requireInputs(reader));
+    job = newJob(submission, now_us, rules);
+    return submission.key.empty() || submission.request.skip_cache() ? absl::OkStatus()
+                                                                     : submission.findResult(reader, job).status();
+  }));
+  return job;
+}
+
+/// What a job that will be stored needs besides.
+void complete(Submission& submission, IdSource& ids) {
+  if (submission.request.request_id().empty()) {
+    submission.request.set_request_id(ids.next("req"));
+  }
+  submission.names = namedIn(submission.request);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const v1::Target& target,
+                                             const std::string& project, v1::TuneMode mode,
+                                             const std::function<absl::Status()>& store_files) {
+  const std::unique_ptr<Submission> submission = workflow_.submit(std::move(request), target, project, mode, rules_);
+  if (submission->request.validate_only()) {
+    return tried(store_, *submission, clock_.nowMicros(), rules_);
+  }
+  complete(*submission, ids_);
+  v1::Job job;
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) { return admit(step, *submission, store_files, job); }));
+  return job;
+}
+
+void Scheduler::createJobThen(v1::CreateJobRequest request, const v1::Target& target, const std::string& project,
+                              std::function<absl::Status()> store_files, std::function<bool()> left, Executor& executor,
+                              std::function<void(absl::StatusOr<v1::Job>)> done) {
+  struct Kept {
+    std::unique_ptr<Submission> submission;
+    v1::Job job;
+  };
+  const auto kept = std::make_shared<Kept>(
+      Kept{workflow_.submit(std::move(request), target, project, v1::TUNE_MODE_UNSPECIFIED, rules_), {}});
+  if (kept->submission->request.validate_only()) {
+    return done(tried(store_, *kept->submission, clock_.nowMicros(), rules_));
+  }
+  complete(*kept->submission, ids_);
+  transactThen(
+      [kept, store_files = std::move(store_files), left = std::move(left)](Step& step) {
+        return left() ? absl::CancelledError("the client left")
+                      : admit(step, *kept->submission, store_files, kept->job);
+      },
+      executor,
+      [kept, done = std::move(done)](const absl::Status& status) {
+        if (status.ok()) {
+          done(std::move(kept->job));
+        } else {
+          done(status);
+        }
+      });
+}
+
+}  // namespace tessera::server

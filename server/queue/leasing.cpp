@@ -1,0 +1,437 @@
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "proto/messages/project.h"
+#include "proto/messages/sandbox_measures.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/actions.h"
+#include "server/queue/cores.h"
+#include "server/queue/scheduler.h"
+#include "server/queue/task_traits.h"
+#include "server/queue/tasks.h"
+#include "server/queue/workers.h"
+
+namespace tessera::server {
+namespace {
+
+absl::Status notRegistered(const std::string& worker_id) {
+  return absl::FailedPreconditionError(absl::StrCat("worker ", worker_id, " is not registered; call RegisterWorker"));
+}
+
+absl::Status ofAnother(const std::string& worker_id) {
+  return absl::PermissionDeniedError(absl::StrCat("worker ", worker_id, " is there with another credential"));
+}
+
+absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::string& worker_id,
+                                            const std::string& owner) {
+  auto worker = reader.getWorker(worker_id);
+  if (worker.ok() && worker->owner() != owner) {
+    return ofAnother(worker_id);
+  }
+  return absl::IsNotFound(worker.status()) ? notRegistered(worker_id) : worker;
+}
+
+std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
+  std::vector<v1::TaskKind> kinds;
+  for (const int kind : worker.kinds()) {
+    kinds.push_back(static_cast<v1::TaskKind>(kind));
+  }
+  return kinds;
+}
+
+/// Projects that have as many jobs running as they may: what would begin another waits.
+class FullProjects {
+ public:
+  FullProjects(storage::Reader& reader, const Rules& rules) : reader_(reader), rules_(rules) {}
+
+  /// One that nothing is known of begins nothing either.
+  bool mayNotBegin(const std::string& project) {
+    const absl::StatusOr<bool> full = isFull(project);
+    return !full.ok() || *full;
+  }
+
+  /// Whether the task is the first of a job that its project may not begin now. The queue has left most such out
+  /// (QueueQuery::may_not_begin); not those whose running jobs have ended, nor those of an earlier release.
+  absl::StatusOr<bool> hold(const v1::Task& task) {
+    if (!rules_.quota_of || task.attempt() > 0) {
+      return false;
+    }
+    TESSERA_ASSIGN_OR_RETURN(const bool full, isFull(projectOf(task)));
+    if (!full) {
+      return false;
+    }
+    // Only what no running job waits for: those go on, or they would never end.
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> actions, reader_.actionsOfTask(task.id()));
+    for (const std::string& id : actions) {
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action action, reader_.getAction(id));
+      if (action.state() == v1::Job::RUNNING) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  absl::StatusOr<bool> isFull(const std::string& project) {
+    const auto known = full_.find(project);
+    if (known != full_.end()) {
+      return known->second;
+    }
+    const int most = rules_.quota_of(project).running_jobs();
+    bool full = false;
+    if (most > 0) {
+      TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, reader_.usageOf(project));
+      full = usage.running_jobs >= most;
+    }
+    return full_[project] = full;
+  }
+
+  storage::Reader& reader_;
+  const Rules& rules_;
+  std::map<std::string, bool> full_;
+};
+
+/// The next task for this worker. An error of a look at the other workers ends the search as "none".
+storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, HostCores& cores, const Rules& rules,
+                             int64_t now_us) {
+  const auto full = std::make_shared<FullProjects>(reader, rules);
+  const auto accept = [&reader, &worker, &cores, full](const v1::Task& task) {
+    const absl::StatusOr<bool> held = full->hold(task);
+    if (!held.ok() || *held) {
+      return false;
+    }
+    const absl::StatusOr<bool> good = suits(reader, worker, task);
+    if (!good.ok() || !*good) {
+      return false;
+    }
+    const auto placed = cores.place(task);
+    return placed.ok() && placed->has_value();
+  };
+  storage::QueueQuery query{kindsOf(worker), accept, now_us, rules.ageing_us};
+  if (rules.quota_of) {
+    query.may_not_begin = [full](const std::string& project) { return full->mayNotBegin(project); };
+  }
+  return query;
+}
+
+/// Leases `task` to `worker`; both are stored, and the jobs behind the task learn of it.
+absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
+  TESSERA_ASSIGN_OR_RETURN(const std::optional<CoreGrant> placed, cores.place(task));
+  if (!placed) {
+    return absl::InternalError(absl::StrCat("task ", task.id(), " was chosen for a host that has no cores for it"));
+  }
+  task.set_cores(placed->use);
+  task.set_first_core(placed->first);
+  task.set_host(hostOf(worker));
+  lease.set_cores(placed->use);
+  lease.set_first_core(placed->first);
+  task.set_state(v1::Task::LEASED);
+  task.set_fencing_token(task.fencing_token() + 1);
+  task.set_attempt(task.attempt() + 1);
+  task.set_worker_id(worker.id());
+  task.set_start_time_us(step.now_us);
+  if (task.first_start_us() == 0) {
+    task.set_first_start_us(step.now_us);
+    step.effects.seen.starts.push_back({task.spec().kind(), seconds(step.now_us - task.ready_time_us())});
+  }
+  task.set_end_time_us(0);
+  task.set_run_start_us(0);
+  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  task.set_lease_secret(step.ids.secret());
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  TESSERA_RETURN_IF_ERROR(step.tx.turnServed(task.priority(), task.turn()));
+  worker.add_task_ids(task.id());
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (v1::Action& action : actions) {
+    TESSERA_RETURN_IF_ERROR(startAction(step, action));
+  }
+  lease.set_task_id(task.id());
+  lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
+  lease.set_fencing_token(task.fencing_token());
+  lease.set_secret(task.lease_secret());
+  lease.set_attempt(task.attempt());
+  lease.set_lease_us(step.rules.lease_us);
+  *lease.mutable_task() = task.spec();
+  return step.workflow.taskLeased(step, task, worker, std::move(actions), lease);
+}
+
+/// What to tell a worker that says it runs this task under this token.
+v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, const v1::HeartbeatRequest& request) {
+  if (!task.ok() || !showsNewestLease(*task, request)) {
+    return v1::HeartbeatResponse::ABORT_LOST;
+  }
+  switch (task->state()) {
+    case v1::Task::LEASED:
+      return v1::HeartbeatResponse::GO_ON;
+    case v1::Task::CANCELLED:
+    case v1::Task::FAILED:
+      return v1::HeartbeatResponse::ABORT_CANCELLED;
+    default:
+      return v1::HeartbeatResponse::ABORT_LOST;
+  }
+}
+
+bool carriesProgress(const v1::Task& task, const v1::HeartbeatRequest& request) {
+  return request.has_progress() && traitsOf(task.spec()).progress;
+}
+
+bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {
+  return request.run_us() > 0 && task.run_start_us() == 0;
+}
+
+absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task task) {
+  if (beginsToRun(task, request)) {
+    task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
+  }
+  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+  TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
+  if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
+    worker->set_last_seen_us(step.now_us);
+    worker->set_state(stateOf(*worker, step.now_us));
+    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(*worker));
+  }
+  if (carriesProgress(task, request)) {
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+    for (v1::Action& action : actions) {
+      TESSERA_RETURN_IF_ERROR(step.workflow.taskProgressed(step, action, request.progress()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// Whether a worker says that its tasks are held in by all of `required`.
+absl::Status checkSandbox(const std::vector<std::string>& required, const v1::RegisterWorkerRequest& request) {
+  const std::vector<std::string> missing = missingMeasures(required, request.sandbox());
+  return missing.empty()
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat(
+                   "worker ", request.worker_id(),
+                   " has less of a sandbox than this server requires; missing: ", absl::StrJoin(missing, "; ")));
+}
+
+/// Whether a server whose local workers' names begin with `prefix` started this one.
+bool isLocal(const std::string& prefix, const std::string& worker_id) {
+  return worker_id.size() > prefix.size() && worker_id.starts_with(prefix) &&
+         worker_id.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
+/// Gives back every task the worker holds, as lost with it.
+absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
+  for (const v1::Task& task : tasks) {
+    if (task.worker_id() != worker_id) {
+      continue;
+    }
+    // The end of one before may have cancelled it.
+    TESSERA_ASSIGN_OR_RETURN(v1::Task now, step.tx.getTask(task.id()));
+    if (now.state() != v1::Task::LEASED) {
+      continue;
+    }
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::LEASE_LOST);
+    failure.set_message(why);
+    TESSERA_RETURN_IF_ERROR(attemptFailed(step, std::move(now), std::move(failure), {}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::RegisterWorkerRequest& request,
+                                                                     const std::string& owner) {
+  if (request.compiler_version() != rules_.compiler_version) {
+    return absl::FailedPreconditionError(absl::StrCat("worker ", request.worker_id(), " has compiler ",
+                                                      request.compiler_version(), ", this server ",
+                                                      rules_.compiler_version, "; install the same release on both"));
+  }
+  TESSERA_RETURN_IF_ERROR(checkSandbox(rules_.required_sandbox, request));
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    v1::Worker worker;
+    auto known = step.tx.getWorker(request.worker_id());
+    if (known.ok()) {
+      const bool another = known->owner() != owner && !known->owner().empty();
+      if (another && known->state() != v1::Worker::LOST) {
+        return ofAnother(request.worker_id());
+      }
+      const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
+      if (!same_process) {
+        TESSERA_RETURN_IF_ERROR(
+            loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
+        TESSERA_ASSIGN_OR_RETURN(known, step.tx.getWorker(request.worker_id()));
+      }
+      worker = *std::move(known);
+    } else if (!absl::IsNotFound(known.status())) {
+      return known.status();
+    }
+    worker.set_id(request.worker_id());
+    worker.set_owner(owner);
+    *worker.mutable_host() = request.host();
+    worker.set_compiler_version(request.compiler_version());
+    *worker.mutable_kinds() = request.kinds();
+    worker.set_slots(std::max(1, request.slots()));
+    worker.set_measuring_cores(request.measuring_cores());
+    *worker.mutable_sandbox() = request.sandbox();
+    worker.set_pid(request.pid());
+    worker.set_last_seen_us(step.now_us);
+    // Somebody may have mended it: one task will tell.
+    worker.set_suspended_until_us(0);
+    noteSelfCheck(worker, "");
+    worker.set_state(stateOf(worker, step.now_us));
+    step.effects.tasks_ready += worker.slots();
+    return step.tx.putWorker(worker);
+  }));
+  {
+    // However short it stays: what it could run was not without a worker all the time.
+    v1::Worker worker;
+    *worker.mutable_kinds() = request.kinds();
+    *worker.mutable_host() = request.host();
+    worker.set_measuring_cores(request.measuring_cores());
+    const std::lock_guard lock(sweeping_);
+    std::erase_if(stranded_, [&](const auto& entry) { return canRun(worker, entry.second.task); });
+  }
+  v1::RegisterWorkerResponse response;
+  response.set_lease_us(rules_.lease_us);
+  response.set_heartbeat_us(rules_.heartbeat_us);
+  return response;
+}
+
+absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id, const std::string& trouble,
+                                                           const std::string& owner) {
+  v1::LeaseTaskResponse response;
+  // A look first: waiting workers ask often, and a look costs no commit.
+  bool worth_a_try = false;
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
+    const int64_t now_us = clock_.nowMicros();
+    v1::Worker worker = known;
+    noteSelfCheck(worker, trouble);
+    worker.set_state(stateOf(worker, now_us));
+    const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
+    response.set_draining(draining);
+    HostCores cores(reader, worker, now_us);
+    const bool row_is_old = now_us - known.last_seen_us() > rules_.lease_us / 3;
+    const bool news = worker.state() != known.state() || worker.trouble() != known.trouble();
+    worth_a_try = row_is_old || news ||
+                  (!draining && mayLease(worker, rules_, now_us) &&
+                   reader.nextReadyTask(tasksFor(reader, worker, cores, rules_, now_us)).ok());
+    return absl::OkStatus();
+  }));
+  if (!worth_a_try) {
+    return response;
+  }
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    response.Clear();
+    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
+    worker.set_last_seen_us(step.now_us);
+    noteSelfCheck(worker, trouble);
+    worker.set_state(stateOf(worker, step.now_us));
+    response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
+    if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
+      HostCores cores(step.tx, worker, step.now_us);
+      auto task = step.tx.claimReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
+      if (task.ok()) {
+        TESSERA_RETURN_IF_ERROR(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
+      } else if (!absl::IsNotFound(task.status())) {
+        return task.status();
+      }
+    }
+    worker.set_state(stateOf(worker, step.now_us));
+    return step.tx.putWorker(worker);
+  }));
+  return response;
+}
+
+bool Scheduler::tasksWait() {
+  int64_t ready = 0;
+  const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(ready, reader.queueLength());
+    return absl::OkStatus();
+  });
+  return !status.ok() || ready > 0;
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRequest& request) {
+  v1::HeartbeatResponse response;
+  // Most heartbeats change nothing: the lease is written again when a third of it is used up.
+  bool must_write = false;
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    const auto task = reader.getTask(request.task_id());
+    response.set_verdict(verdictFor(task, request));
+    if (response.verdict() == v1::HeartbeatResponse::GO_ON) {
+      const int64_t left = task->lease_expiry_us() - clock_.nowMicros();
+      must_write = left < rules_.lease_us / 3 * 2 || carriesProgress(*task, request) || beginsToRun(*task, request);
+    }
+    return absl::OkStatus();
+  }));
+  if (must_write) {
+    TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+      auto task = step.tx.getTask(request.task_id());
+      response.set_verdict(verdictFor(task, request));
+      return response.verdict() == v1::HeartbeatResponse::GO_ON ? prolong(step, request, *std::move(task))
+                                                                : absl::OkStatus();
+    }));
+  }
+  return response;
+}
+
+absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, bool drain) {
+  v1::Worker worker;
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(worker, step.tx.getWorker(worker_id));
+    if (drain || worker.state() == v1::Worker::DRAINING) {
+      worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
+      worker.set_state(stateOf(worker, step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
+      step.effects.tasks_ready += worker.slots();  // a waiting worker looks again
+    }
+    return absl::OkStatus();
+  }));
+  return worker;
+}
+
+absl::Status Scheduler::workerGone(const std::string& worker_id) {
+  return transact([&](Step& step) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(loseLeases(step, worker_id, absl::StrCat("worker ", worker_id, " ended")));
+    auto worker = step.tx.getWorker(worker_id);
+    if (!worker.ok()) {
+      return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
+    }
+    if (worker->state() != v1::Worker::DRAINING) {
+      worker->set_state(v1::Worker::LOST);
+    }
+    return step.tx.putWorker(*worker);
+  });
+}
+
+absl::Status Scheduler::recover(const std::string& local_prefix) {
+  return transact([&](Step& step) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(resetWorkerTimes(step));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
+    for (v1::Task& task : tasks) {
+      if (isLocal(local_prefix, task.worker_id())) {
+        // Ended with the server itself: neither a crash nor a loss on the task's account.
+        v1::Failure failure;
+        failure.set_reason(v1::Failure::LEASE_LOST);
+        failure.set_message("the server restarted, and its local workers with it");
+        TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
+        TESSERA_RETURN_IF_ERROR(requeueTask(step, task));
+      } else {
+        // The clock may have been set while the server was down: neither the lease nor the run is measured across it.
+        task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
+        task.set_start_time_us(step.now_us);
+        if (task.run_start_us() > 0) {
+          task.set_run_start_us(step.now_us);
+        }
+        TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tessera::server

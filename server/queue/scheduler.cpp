@@ -1,0 +1,79 @@
+#include "server/queue/scheduler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+namespace tessera::server {
+
+Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids,
+                     const Workflow& workflow, Rules rules)
+    : store_(store),
+      blobs_(blobs),
+      clock_(clock),
+      ids_(ids),
+      workflow_(workflow),
+      rules_(std::move(rules)),
+      listening_(store.listen([this](const storage::Notice& notice) {
+        wakeups_.publishTasks(notice.tasks_ready);
+        wakeups_.publishJobs(notice.changed_jobs);
+      })) {}
+
+absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {
+  Effects effects;
+  const absl::Status status = store_.transact([&](storage::Transaction& tx) { return runStep(tx, body, effects); });
+  if (status.ok()) {
+    becameDurable(effects);
+  }
+  return status;
+}
+
+void Scheduler::transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
+                             std::function<void(const absl::Status&)> done) {
+  const auto effects = std::make_shared<Effects>();
+  executor.expect();
+  store_.transactThen(
+      [this, effects, body = std::move(body)](storage::Transaction& tx) { return runStep(tx, body, *effects); },
+      [this, effects, &executor, done = std::move(done)](const absl::Status& status) {
+        executor.postExpected([this, effects, done, status] {
+          if (status.ok()) {
+            becameDurable(*effects);
+          }
+          done(status);
+        });
+      });
+}
+
+absl::Status Scheduler::runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body,
+                                Effects& effects) {
+  effects = Effects();  // the store may run a body again
+  Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects, workflow_};
+  absl::Status done = body(step);
+  tx.notify({effects.tasks_ready, std::move(effects.changed_jobs)});
+  return done;
+}
+
+void Scheduler::becameDurable(const Effects& effects) {
+  if (observer_ != nullptr) {
+    observer_->happened(effects.seen);
+  }
+  for (const std::string& sha256 : effects.dropped_blobs) {
+    // One that stays, because a worker sends it again just now or the disk fails, is found by a collection.
+    if (const absl::Status removed = blobs_.remove(sha256); !removed.ok() && !absl::IsAborted(removed)) {
+      spdlog::warn("the file of blob {} stays: {}", sha256, std::string(removed.message()));
+    }
+  }
+}
+
+v1::Digest Scheduler::storeReproducer(const v1::TaskSpec& spec) {
+  auto digest = blobs_.put(spec.SerializeAsString());
+  if (!digest.ok()) {
+    // The task's failure must be filed even so; it then carries no reproducer.
+    spdlog::error("cannot keep a reproducer: {}", std::string(digest.status().message()));
+    return {};
+  }
+  return *std::move(digest);
+}
+
+}  // namespace tessera::server

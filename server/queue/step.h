@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/clock.h"
+#include "server/queue/observations.h"
+#include "server/queue/rules.h"
+#include "server/queue/workflow.h"
+#include "storage/blob_store.h"
+#include "storage/store.h"
+
+namespace tessera::server {
+
+/// What follows once the transaction is durable: whom to wake, and files that no row speaks of any more.
+struct Effects {
+  std::set<std::string> changed_jobs;
+  int tasks_ready = 0;                     ///< how many more workers have something to do
+  std::vector<std::string> dropped_blobs;  ///< by SHA-256
+  Observations seen;
+};
+
+/// One transaction of the scheduler: the functions of queue/ and workflows/ take it and change the state within.
+struct Step {
+  storage::Transaction& tx;
+  storage::BlobStore& blobs;
+  const Rules& rules;
+  IdSource& ids;
+  int64_t now_us;
+  Effects& effects;
+  const Workflow& workflow;
+};
+
+inline double seconds(int64_t micros) { return static_cast<double>(micros) / 1e6; }
+inline double millis(int64_t micros) { return static_cast<double>(micros) / 1000.0; }
+
+}  // namespace tessera::server

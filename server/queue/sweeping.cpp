@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/actions.h"
+#include "server/queue/jobs.h"
+#include "server/queue/scheduler.h"
+#include "server/queue/task_traits.h"
+#include "server/queue/tasks.h"
+#include "server/queue/workers.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr size_t kSweepBatch = 64;  // ends that share a transaction
+constexpr int kStrandedLook = 256;  // tasks of a kind, the oldest
+
+bool leaseLost(const v1::Task& task, int64_t now_us) { return task.lease_expiry_us() <= now_us; }
+
+/// Workers enforce the run timeout; this catches one that keeps beating but does not. Until a heartbeat has told that
+/// the process runs, inputs may still be on their way.
+bool ranTooLong(const v1::Task& task, const Rules& rules, int64_t now_us) {
+  const int64_t begun_us = task.run_start_us() > 0 ? task.run_start_us() : task.start_time_us() + rules.transfer_us;
+  return now_us - begun_us > task.spec().run_timeout_us() + rules.run_grace_us;
+}
+
+bool silent(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
+  return worker.state() != v1::Worker::LOST && worker.state() != v1::Worker::DRAINING && worker.task_ids().empty() &&
+         worker.last_seen_us() + rules.lease_us < now_us;
+}
+
+absl::Status endOverdueTask(Step& step, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
+  if (task.state() != v1::Task::LEASED) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  if (ranTooLong(task, step.rules, step.now_us)) {
+    failure.set_reason(v1::Failure::RUN_DEADLINE_EXCEEDED);
+    failure.set_message(absl::StrCat("the ", phaseOf(task.spec().kind()), " step ran longer than ",
+                                     task.spec().run_timeout_us() / 1000, " ms"));
+    failure.set_fix("raise run_timeout_us");
+  } else if (leaseLost(task, step.now_us)) {
+    failure.set_reason(v1::Failure::LEASE_LOST);
+    failure.set_message(
+        absl::StrCat("worker ", task.worker_id(), " sent no heartbeat for ", step.rules.lease_us / 1000, " ms"));
+  } else {
+    return absl::OkStatus();
+  }
+  return attemptFailed(step, std::move(task), std::move(failure), {});
+}
+
+absl::Status endUnstartedJob(Step& step, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
+  if (job.state() != v1::Job::QUEUED || job.queue_deadline_us() == 0 || job.queue_deadline_us() > step.now_us) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::QUEUE_DEADLINE_EXCEEDED);
+  failure.set_message(
+      absl::StrCat("waited longer than ", (job.queue_deadline_us() - job.create_time_us()) / 1000, " ms for a worker"));
+  failure.set_fix("raise queue_timeout_us, or add workers");
+  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
+  return cancelActionIfUnwanted(step, action_id);
+}
+
+absl::Status endLateJob(Step& step, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
+  if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > step.now_us) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
+  TESSERA_ASSIGN_OR_RETURN(const bool is_result,
+                           step.workflow.takePartialResult(step, action_id, v1::Failure::JOB_DEADLINE_EXCEEDED, job));
+  if (is_result) {
+    TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
+    return cancelActionIfUnwanted(step, action_id);
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::JOB_DEADLINE_EXCEEDED);
+  failure.set_message(absl::StrCat("did not end within ", (job.deadline_us() - job.create_time_us()) / 1000,
+                                   " ms, waiting and running"));
+  failure.set_fix("raise total_timeout_us, or add workers");
+  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
+  return cancelActionIfUnwanted(step, action_id);
+}
+
+absl::Status endStrandedTask(Step& step, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
+  if (task.state() != v1::Task::READY) {
+    return absl::OkStatus();
+  }
+  TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(step.tx, task));
+  if (wanted) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::NO_WORKER);
+  const std::string kind = v1::TaskKind_Name(task.spec().kind());
+  failure.set_message(
+      absl::StrCat("no live worker takes this ", kind, " task, for ", step.rules.no_worker_us / 1'000'000, " s now"));
+  failure.set_accepted(traitsOf(task.spec()).timed_threads > 0
+                           ? "a worker whose processor can run the artifact and that lends cores to what is timed "
+                             "(--measuring-cores)"
+                       : task.has_needs() ? "a worker whose processor can run the artifact"
+                                          : absl::StrCat("a worker that takes ", kind, " tasks"));
+  failure.set_fix("`tessera workers` lists those there are; start one with `tessera-worker --server`");
+  return failTask(step, std::move(task), failure);
+}
+
+absl::Status loseWorker(Step& step, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, step.tx.getWorker(id));
+  if (!silent(worker, step.rules, step.now_us)) {
+    return absl::OkStatus();
+  }
+  worker.set_state(v1::Worker::LOST);
+  return step.tx.putWorker(worker);
+}
+
+absl::Status silentWorkers(storage::Reader& reader, const Rules& rules, int64_t now_us, std::vector<std::string>& ids) {
+  storage::ListQuery query;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    for (const v1::Worker& worker : page.items) {
+      if (silent(worker, rules, now_us)) {
+        ids.push_back(worker.id());
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+/// Tasks that have waited for `no_worker_us` and for which there has been no worker for as long.
+absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids) {
+  if (now_us < next_stranded_look_us_) {
+    return absl::OkStatus();
+  }
+  next_stranded_look_us_ = now_us + rules_.no_worker_us / 8;
+  std::map<std::string, Stranded> still;
+  for (int kind = v1::TaskKind_MIN; kind <= v1::TaskKind_MAX; ++kind) {
+    TESSERA_ASSIGN_OR_RETURN(
+        const std::vector<v1::Task> tasks,
+        reader.readySince(static_cast<v1::TaskKind>(kind), now_us - rules_.no_worker_us / 2, kStrandedLook));
+    for (const v1::Task& task : tasks) {
+      TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(reader, task));
+      if (!wanted) {
+        Stranded& entry = still[task.id()];
+        const auto known = stranded_.find(task.id());
+        entry.since_us = known == stranded_.end() ? now_us : known->second.since_us;
+        entry.task.mutable_spec()->set_kind(task.spec().kind());
+        if (task.has_needs()) {
+          *entry.task.mutable_needs() = task.needs();
+        }
+        if (now_us - entry.since_us >= rules_.no_worker_us) {
+          ids.push_back(task.id());
+        }
+      }
+    }
+  }
+  stranded_ = std::move(still);
+  return absl::OkStatus();
+}
+
+absl::Status Scheduler::sweep() {
+  const std::lock_guard only_one(sweeping_);
+  const int64_t now_us = clock_.nowMicros();
+  // A server that stood still (a stopped machine, a stuck disk) heard no heartbeat: that is nobody's loss.
+  if (last_sweep_us_ > 0 && now_us - last_sweep_us_ > rules_.lease_us / 2) {
+    leases_stand_until_us_ = now_us + rules_.lease_us;
+  }
+  last_sweep_us_ = now_us;
+
+  struct Overdue {
+    absl::Status (*end)(Step&, const std::string&);
+    std::vector<std::string> ids;
+  };
+  Overdue tasks{&endOverdueTask, {}};
+  Overdue unstarted{&endUnstartedJob, {}};
+  Overdue late{&endLateJob, {}};
+  Overdue stranded{&endStrandedTask, {}};
+  Overdue limited{[](Step& step, const std::string& id) { return step.workflow.endOverdue(step, id); }, {}};
+  Overdue workers{&loseWorker, {}};
+  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> leased, reader.leasedTasks());
+    for (const v1::Task& task : leased) {
+      const bool lost = leaseLost(task, now_us) && now_us >= leases_stand_until_us_;
+      if (lost || ranTooLong(task, rules_, now_us)) {
+        tasks.ids.push_back(task.id());
+      }
+    }
+    TESSERA_ASSIGN_OR_RETURN(unstarted.ids, reader.jobsPastQueueDeadline(now_us));
+    TESSERA_ASSIGN_OR_RETURN(late.ids, reader.jobsPastDeadline(now_us));
+    TESSERA_RETURN_IF_ERROR(findStranded(reader, now_us, stranded.ids));
+    TESSERA_ASSIGN_OR_RETURN(limited.ids, workflow_.overdue(reader, now_us));
+    return now_us >= leases_stand_until_us_ ? silentWorkers(reader, rules_, now_us, workers.ids) : absl::OkStatus();
+  }));
+  absl::Status outcome;
+  for (const Overdue& overdue : {tasks, unstarted, late, stranded, limited, workers}) {
+    for (size_t first = 0; first < overdue.ids.size(); first += kSweepBatch) {
+      const size_t last = std::min(overdue.ids.size(), first + kSweepBatch);
+      const std::vector<std::string> batch(overdue.ids.begin() + static_cast<std::ptrdiff_t>(first),
+                                           overdue.ids.begin() + static_cast<std::ptrdiff_t>(last));
+      outcome.Update(endAll(batch, overdue.end));
+    }
+  }
+  return outcome;
+}
+
+/// Ends these in one transaction; when that fails, each in its own, so that one bad row keeps no other alive.
+absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
+  absl::Status together = transact([&](Step& step) -> absl::Status {
+    for (const std::string& id : ids) {
+      TESSERA_RETURN_IF_ERROR(end(step, id));
+    }
+    return absl::OkStatus();
+  });
+  if (together.ok() || ids.size() == 1) {
+    return together;
+  }
+  absl::Status outcome;
+  for (const std::string& id : ids) {
+    const absl::Status status = transact([&](Step& step) { return end(step, id); });
+    if (!status.ok()) {
+      outcome.Update(absl::Status(status.code(), absl::StrCat(id, ": ", status.message())));
+    }
+  }
+  return outcome;
+}
+
+absl::StatusOr<v1::Job> Scheduler::cancelJob(const std::string& job_id) {
+  v1::Job job;
+  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
+    if (isTerminal(job.state())) {
+      return absl::OkStatus();
+    }
+    v1::Failure failure;
+    failure.set_reason(v1::Failure::CANCELLED);
+    failure.set_message("cancelled on request");
+    TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job_id));
+    TESSERA_RETURN_IF_ERROR(step.workflow.takePartialResult(step, action_id, v1::Failure::CANCELLED, job).status());
+    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::CANCELLED, &failure));
+    TESSERA_RETURN_IF_ERROR(cancelActionIfUnwanted(step, action_id));
+    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
+    return absl::OkStatus();
+  }));
+  return job;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,307 @@
+#include "server/queue/tasks.h"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "proto/messages/failure_class.h"
+#include "proto/messages/project.h"
+#include "proto/support/status_macros.h"
+#include "server/canonical.h"
+#include "server/queue/actions.h"
+#include "server/queue/jobs.h"
+#include "server/queue/task_traits.h"
+#include "server/queue/workers.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kWaitersOfHost = 16;  // that are woken when a host is free again
+
+/// LEASED -> `state`, off its worker.
+absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
+  const bool leased = task.state() == v1::Task::LEASED;
+  if (leased) {
+    TESSERA_RETURN_IF_ERROR(detachWorker(step, task));
+    task.set_lease_expiry_us(0);
+  }
+  task.set_state(state);
+  task.set_end_time_us(step.now_us);
+  return leased ? step.tx.putLeasedTask(task, task.fencing_token()) : step.tx.putTask(task);
+}
+
+v1::Failure quarantined(const v1::Task& task, const v1::Failure& last) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::QUARANTINED);
+  failure.set_message(
+      absl::StrCat("the ", phaseOf(task.spec().kind()), " step ended ", task.crashes(),
+                   " workers' child processes and is not tried again; the last time: ", last.message()));
+  failure.set_found(v1::Failure::Reason_Name(last.reason()));
+  failure.set_signal(last.signal());
+  failure.set_node(last.node());
+  failure.set_fix(last.reason() == v1::Failure::OUT_OF_MEMORY
+                      ? "compile a smaller model or batch, or start workers with a higher memory limit"
+                      : "please report it with the reproducer blob, a serialized tessera.v1.TaskSpec");
+  return failure;
+}
+
+v1::Failure lostTooOften(const v1::Task& task, const v1::Failure& last) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::LEASE_LOST);
+  failure.set_message(absl::StrCat("lost its worker ", task.lease_losses(), " times; the last time: ", last.message()));
+  failure.set_fix("look at the workers' logs: they end, or lose their connection, while they run this task");
+  return failure;
+}
+
+v1::Failure noWorkerCould(const v1::Task& task, const v1::Failure& last) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::WORKER_FAULT);
+  failure.set_message(absl::StrCat("the ", phaseOf(task.spec().kind()), " step was tried ", task.worker_faults(),
+                                   " times on workers that could not do it; the last time: ", last.message()));
+  failure.set_fix("`tessera workers` names their trouble; mend it, then send the request again");
+  return failure;
+}
+
+/// Whether two attempts in a row crashed with the same signal that a program raises itself. The input causes such a
+/// crash, so a third attempt would crash too. SIGKILL and the like come from outside and do not count.
+bool repeats(const v1::Failure& before, const v1::Failure& failure) {
+  constexpr int kOwn[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+  return failure.reason() == v1::Failure::CRASHED && before.reason() == failure.reason() &&
+         before.signal() == failure.signal() && std::ranges::find(kOwn, failure.signal()) != std::end(kOwn);
+}
+
+/// What becomes of a task after a failed attempt: nothing for a retry, else the failure it ends with. `before` is the
+/// failure of the attempt before, if there was one.
+std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1::Failure& before,
+                                   const v1::Failure& failure) {
+  switch (classOf(failure.reason()).attempts) {
+    case Attempts::kLast:
+      return failure;
+    case Attempts::kCrash:
+      if (traitsOf(task.spec()).trial) {
+        return failure;  // that is the trial's outcome
+      }
+      task.set_crashes(task.crashes() + 1);
+      return task.crashes() < rules.crashes_before_quarantine && !repeats(before, failure)
+                 ? std::nullopt
+                 : std::optional(quarantined(task, failure));
+    case Attempts::kLoss:
+      task.set_lease_losses(task.lease_losses() + 1);
+      return task.lease_losses() < rules.lease_losses_before_failure ? std::nullopt
+                                                                     : std::optional(lostTooOften(task, failure));
+    case Attempts::kWorker:
+      task.set_worker_faults(task.worker_faults() + 1);
+      return task.worker_faults() < rules.worker_faults_before_failure ? std::nullopt
+                                                                       : std::optional(noWorkerCould(task, failure));
+  }
+  return failure;
+}
+
+void addOnce(google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    names.Add()->assign(name);
+  }
+}
+
+/// Remembers on whose machine the attempt failed: the next one goes elsewhere, if it can.
+absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
+  const FailureClass& entry = classOf(failure.reason());
+  if (entry.elsewhere) {
+    addOnce(*task.mutable_avoid(), task.worker_id());
+  }
+  if (failure.reason() == v1::Failure::CRASHED) {
+    addOnce(*task.mutable_crashed_on(), task.worker_id());
+  }
+  return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
+}
+
+/// The attempt was stopped at a limit that some of the jobs behind it allow to exceed: those of the others end, and
+/// the task has the longest limit from now on. False when nobody allows more.
+absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& failure) {
+  const int64_t had = task.spec().run_timeout_us();
+  int64_t longest = had;
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (const v1::Action& action : actions) {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+    for (const v1::Job& job : jobs) {
+      longest = std::max(longest, job.run_timeout_us());
+    }
+  }
+  if (longest == had) {
+    return false;
+  }
+  task.mutable_spec()->set_run_timeout_us(longest);
+  for (v1::Action& action : actions) {
+    TESSERA_RETURN_IF_ERROR(
+        failJobs(step, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string phaseOf(v1::TaskKind kind) { return absl::AsciiStrToLower(v1::TaskKind_Name(kind)); }
+
+bool wantsReproducer(v1::Failure::Reason reason) { return classOf(reason).reproducer; }
+
+absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                 const v1::CodeForm* needs) {
+  v1::Task task;
+  task.set_id(step.ids.next("task"));
+  task.set_key(key);
+  task.set_state(v1::Task::READY);
+  task.set_project(projectOf(action));
+  spec.set_run_timeout_us(action.run_timeout_us());
+  spec.set_memory_limit_bytes(step.rules.task_memory_bytes);
+  *task.mutable_spec() = std::move(spec);
+  task.set_priority(action.priority());
+  task.set_turn(action.turn());
+  task.set_ready_time_us(step.now_us);
+  task.set_create_time_us(step.now_us);
+  if (needs != nullptr) {
+    *task.mutable_needs() = *needs;
+  }
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), task.id()));
+  ++step.effects.tasks_ready;
+  return task;
+}
+
+absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
+                                        const v1::CodeForm* needs, bool& joined) {
+  auto living = step.tx.livingTaskByKey(key);
+  joined = living.ok();
+  if (absl::IsNotFound(living.status())) {
+    return addTask(step, action, std::move(spec), key, needs);
+  }
+  TESSERA_RETURN_IF_ERROR(living.status());
+  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), living->id()));
+  TESSERA_RETURN_IF_ERROR(shareTask(step, action, *living));
+  return living;
+}
+
+absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
+  const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
+  bool joined = false;
+  return shareOrAddTask(step, action, std::move(spec), key, needs, joined).status();
+}
+
+absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {
+  if (task.state() != v1::Task::READY) {
+    return absl::OkStatus();  // an attempt under way keeps its limit; attemptFailed() looks at the jobs' own
+  }
+  const bool more_urgent = action.priority() > task.priority();
+  const bool sooner = action.priority() == task.priority() && action.turn() < task.turn();
+  const bool more_patient = action.run_timeout_us() > task.spec().run_timeout_us();
+  if (more_urgent || sooner) {
+    task.set_priority(action.priority());
+    task.set_turn(action.turn());
+  }
+  if (more_patient) {
+    task.mutable_spec()->set_run_timeout_us(action.run_timeout_us());
+  }
+  return more_urgent || sooner || more_patient ? step.tx.putTask(task) : absl::OkStatus();
+}
+
+absl::Status detachWorker(Step& step, const v1::Task& task) {
+  auto worker = step.tx.getWorker(task.worker_id());
+  if (absl::IsNotFound(worker.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(worker.status());
+  if (task.cores() != v1::CORE_USE_UNSPECIFIED) {
+    // Something may have waited for these cores; for a whole host, each of its workers.
+    step.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
+  }
+  auto* tasks = worker->mutable_task_ids();
+  tasks->erase(std::remove(tasks->begin(), tasks->end(), task.id()), tasks->end());
+  if (worker->state() != v1::Worker::LOST) {
+    worker->set_state(stateOf(*worker, step.now_us));
+  }
+  return step.tx.putWorker(*worker);
+}
+
+absl::Status requeueTask(Step& step, v1::Task& task) {
+  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::READY));
+  ++step.effects.tasks_ready;
+  return absl::OkStatus();
+}
+
+absl::Status cancelTask(Step& step, v1::Task& task) {
+  if (task.state() == v1::Task::LEASED) {
+    step.effects.seen.attempts.push_back(
+        {task.spec().kind(), v1::Failure::CANCELLED, seconds(step.now_us - task.start_time_us())});
+  }
+  return endLease(step, task, v1::Task::CANCELLED);
+}
+
+absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure) {
+  v1::JobEvent event;
+  v1::JobEvent::AttemptEnded* attempt = event.mutable_attempt();
+  attempt->set_task_id(task.id());
+  attempt->set_phase(phaseOf(task.spec().kind()));
+  attempt->set_attempt(task.attempt());
+  attempt->set_worker(task.worker_id());
+  attempt->set_wall_ms(static_cast<double>(step.now_us - task.start_time_us()) / 1000.0);
+  if (failure != nullptr) {
+    *attempt->mutable_failure() = *failure;
+  }
+  step.effects.seen.attempts.push_back({task.spec().kind(),
+                                        failure != nullptr ? failure->reason() : v1::Failure::REASON_UNSPECIFIED,
+                                        seconds(step.now_us - task.start_time_us())});
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  for (const v1::Action& action : actions) {
+    for (const std::string& owner : actionsWithJobs(action)) {
+      TESSERA_RETURN_IF_ERROR(
+          forLivingJobs(step, owner, [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer) {
+  if (failure.reason() == v1::Failure::REASON_UNSPECIFIED) {
+    failure.set_reason(v1::Failure::INTERNAL);
+  }
+  const v1::Failure before = std::exchange(*task.mutable_failure(), failure);
+  TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
+  TESSERA_RETURN_IF_ERROR(blame(step, task, failure));
+  if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
+    TESSERA_ASSIGN_OR_RETURN(const bool extended, extendRun(step, task, failure));
+    if (extended) {
+      return requeueTask(step, task);
+    }
+  }
+  if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && traitsOf(task.spec()).any_host) {
+    // Hosts' processors differ: another one may be like the one that began.
+    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(step.tx, task, task.worker_id()));
+    if (another) {
+      addOnce(*task.mutable_avoid(), task.worker_id());
+      return requeueTask(step, task);
+    }
+  }
+  std::optional<v1::Failure> final = verdict(step.rules, task, before, failure);
+  if (!final) {
+    return requeueTask(step, task);
+  }
+  // Its file is asked for again: a collection may have taken one that was there before, of the same content.
+  if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
+    TESSERA_RETURN_IF_ERROR(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
+    TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
+    *final->mutable_reproducer() = reproducer;
+  }
+  return failTask(step, std::move(task), *final);
+}
+
+absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure) {
+  *task.mutable_failure() = failure;
+  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::FAILED));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  return step.workflow.taskFailed(step, task, failure, std::move(actions));
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,51 @@
+#include "server/queue/uses.h"
+
+#include <set>
+
+#include "proto/support/status_macros.h"
+#include "server/queue/marks.h"
+#include "storage/stored_key.h"
+
+namespace tessera::server {
+
+absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us) {
+  const auto before = tx.lastUse(kind, id);
+  if (absl::IsNotFound(before.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(before.status());
+  return now_us - *before > kUseGrainUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
+}
+
+absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
+  TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
+  return step.tx.hasBlob(sha256);
+}
+
+std::set<std::string> namedIn(const google::protobuf::Message& message) {
+  std::set<std::string> names;
+  forEachSha256(message, [&](const std::string& name) { names.insert(name); });
+  return names;
+}
+
+absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
+                             step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
+    for (const storage::Kind kind : stale) {
+      TESSERA_RETURN_IF_ERROR(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact& artifact) {
+  const std::string key = storage::storedKey(project, artifact.id());
+  const auto before = step.tx.lastUse(storage::Kind::kArtifact, key);
+  if (before.ok() && step.now_us - *before <= kUseGrainUs) {
+    return absl::OkStatus();
+  }
+  return noteUses(step, project, namedIn(artifact));
+}
+
+}  // namespace tessera::server

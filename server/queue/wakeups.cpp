@@ -1,0 +1,102 @@
+#include "server/queue/wakeups.h"
+
+#include <utility>
+
+namespace tessera::server {
+
+uint64_t Wakeups::taskGeneration() {
+  const std::lock_guard lock(mutex_);
+  return generation_;
+}
+
+Wakeups::Token Wakeups::onTasks(uint64_t seen, Callback wake) {
+  Token token = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    token = next_token_++;
+    if (generation_ == seen) {
+      task_waiters_.emplace(token, TaskWaiter{seen, std::move(wake)});
+      return token;
+    }
+  }
+  wake();
+  return token;
+}
+
+Wakeups::Token Wakeups::onJob(const std::string& job_id, Callback changed) {
+  const std::lock_guard lock(mutex_);
+  const Token token = next_token_++;
+  job_waiters_.emplace(token, JobWaiter{job_id, std::move(changed)});
+  waiters_of_job_.emplace(job_id, token);
+  return token;
+}
+
+void Wakeups::forget(Token token) {
+  const std::lock_guard lock(mutex_);
+  task_waiters_.erase(token);
+  const auto waiter = job_waiters_.find(token);
+  if (waiter == job_waiters_.end()) {
+    return;
+  }
+  const auto [first, last] = waiters_of_job_.equal_range(waiter->second.job_id);
+  for (auto it = first; it != last; ++it) {
+    if (it->second == token) {
+      waiters_of_job_.erase(it);
+      break;
+    }
+  }
+  job_waiters_.erase(waiter);
+}
+
+void Wakeups::publishTasks(int count) {
+  if (count <= 0) {
+    return;
+  }
+  std::vector<Callback> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    ++generation_;
+    while (count-- > 0 && !task_waiters_.empty()) {
+      woken.push_back(std::move(task_waiters_.begin()->second.wake));
+      task_waiters_.erase(task_waiters_.begin());
+    }
+  }
+  for (const Callback& wake : woken) {
+    wake();
+  }
+}
+
+void Wakeups::passOn() {
+  Callback wake;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto waiter = task_waiters_.begin(); waiter != task_waiters_.end() && !wake; ++waiter) {
+      if (waiter->second.seen != generation_) {
+        wake = std::move(waiter->second.wake);
+        task_waiters_.erase(waiter);
+        break;
+      }
+    }
+  }
+  if (wake) {
+    wake();
+  }
+}
+
+void Wakeups::publishJobs(const std::set<std::string>& job_ids) {
+  std::vector<Callback> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& id : job_ids) {
+      const auto [first, last] = waiters_of_job_.equal_range(id);
+      for (auto it = first; it != last; ++it) {
+        woken.push_back(job_waiters_.at(it->second).changed);
+      }
+    }
+  }
+  for (const Callback& changed : woken) {
+    changed();
+  }
+}
+
+}  // namespace tessera::server

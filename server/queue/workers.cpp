@@ -1,0 +1,163 @@
+#include "server/queue/workers.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "compiler/target/host.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/task_traits.h"
+
+namespace tessera::server {
+namespace {
+
+bool contains(const google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Calls `visit` with every worker until it answers false or an error.
+absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit) {
+  storage::ListQuery query;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    for (const v1::Worker& worker : page.items) {
+      TESSERA_ASSIGN_OR_RETURN(const bool more, visit(worker));
+      if (!more) {
+        return absl::OkStatus();
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  return absl::OkStatus();
+}
+
+/// Whether a worker for which `wanted` holds is there and takes work.
+absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
+  bool found = false;
+  TESSERA_RETURN_IF_ERROR(forWorkers(reader, [&](const v1::Worker& worker) {
+    const bool takes_work = worker.state() == v1::Worker::IDLE || worker.state() == v1::Worker::BUSY;
+    found = takes_work && wanted(worker);
+    return !found;
+  }));
+  return found;
+}
+
+int64_t pauseAfter(const Rules& rules, int faults_in_a_row) {
+  const int doublings = std::clamp(faults_in_a_row - rules.faults_before_suspension, 0, 20);
+  return std::min(rules.longest_suspension_us, rules.first_suspension_us << doublings);
+}
+
+}  // namespace
+
+v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us) {
+  if (worker.state() == v1::Worker::DRAINING) {
+    return v1::Worker::DRAINING;
+  }
+  const bool self_checked = worker.state() == v1::Worker::SUSPENDED && worker.suspended_until_us() == 0;
+  if (self_checked || worker.suspended_until_us() > now_us) {
+    return v1::Worker::SUSPENDED;
+  }
+  return worker.task_ids().empty() ? v1::Worker::IDLE : v1::Worker::BUSY;
+}
+
+bool mayLease(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
+  const v1::Worker::State state = stateOf(worker, now_us);
+  if (state == v1::Worker::DRAINING || state == v1::Worker::SUSPENDED) {
+    return false;
+  }
+  // After a pause one task at a time, until it has done one.
+  return worker.faults_in_a_row() < rules.faults_before_suspension || worker.task_ids().empty();
+}
+
+void noteSelfCheck(v1::Worker& worker, const std::string& trouble) {
+  const bool told = worker.state() == v1::Worker::SUSPENDED && worker.suspended_until_us() == 0;
+  if (!trouble.empty()) {
+    worker.set_trouble(trouble);
+    worker.set_suspended_until_us(0);
+    if (worker.state() != v1::Worker::DRAINING) {
+      worker.set_state(v1::Worker::SUSPENDED);
+    }
+  } else if (told) {
+    worker.clear_trouble();
+    worker.set_state(v1::Worker::IDLE);  // stateOf() says what it is
+  }
+}
+
+void noteWork(v1::Worker& worker) {
+  worker.clear_trouble();
+  worker.set_faults_in_a_row(0);
+  worker.set_suspended_until_us(0);
+}
+
+absl::Status noteFault(Step& step, const std::string& worker_id, const std::string& why) {
+  auto worker = step.tx.getWorker(worker_id);
+  if (absl::IsNotFound(worker.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(worker.status());
+  worker->set_faults(worker->faults() + 1);
+  worker->set_faults_in_a_row(worker->faults_in_a_row() + 1);
+  worker->set_trouble(why);
+  if (worker->faults_in_a_row() >= step.rules.faults_before_suspension) {
+    worker->set_suspended_until_us(step.now_us + pauseAfter(step.rules, worker->faults_in_a_row()));
+  }
+  if (worker->state() != v1::Worker::LOST) {
+    worker->set_state(stateOf(*worker, step.now_us));
+  }
+  return step.tx.putWorker(*worker);
+}
+
+absl::Status resetWorkerTimes(Step& step) {
+  std::vector<v1::Worker> changed;
+  TESSERA_RETURN_IF_ERROR(forWorkers(step.tx, [&](v1::Worker worker) {
+    const int64_t pause_us = pauseAfter(step.rules, worker.faults_in_a_row());
+    const int64_t paused_until_us = std::min(worker.suspended_until_us(), step.now_us + pause_us);
+    const int64_t seen_us = std::min(worker.last_seen_us(), step.now_us);
+    if (paused_until_us != worker.suspended_until_us() || seen_us != worker.last_seen_us()) {
+      worker.set_suspended_until_us(paused_until_us);
+      worker.set_last_seen_us(seen_us);
+      changed.push_back(std::move(worker));
+    }
+    return true;
+  }));
+  for (const v1::Worker& worker : changed) {
+    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
+  }
+  return absl::OkStatus();
+}
+
+bool canRun(const v1::Worker& worker, const v1::Task& task) {
+  const auto& kinds = worker.kinds();
+  if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), task.spec().kind()) == kinds.end()) {
+    return false;
+  }
+  if (traitsOf(task.spec()).timed_threads > 0 && worker.measuring_cores() == 0) {
+    return false;
+  }
+  return !task.has_needs() || compiler::hostProblems(task.needs(), worker.host()).empty();
+}
+
+absl::StatusOr<bool> anotherLives(storage::Reader& reader, const v1::Task& task, const std::string& but) {
+  return anyWorker(reader, [&](const v1::Worker& worker) {
+    return worker.id() != but && !contains(task.avoid(), worker.id()) && canRun(worker, task);
+  });
+}
+
+absl::StatusOr<bool> somebodyCanRun(storage::Reader& reader, const v1::Task& task) {
+  return anyWorker(reader, [&](const v1::Worker& worker) { return canRun(worker, task); });
+}
+
+absl::StatusOr<bool> suits(storage::Reader& reader, const v1::Worker& worker, const v1::Task& task) {
+  if (!canRun(worker, task)) {
+    return false;
+  }
+  if (!contains(task.avoid(), worker.id())) {
+    return true;
+  }
+  TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(reader, task, worker.id()));
+  return !another;
+}
+
+}  // namespace tessera::server

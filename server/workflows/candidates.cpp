@@ -1,0 +1,96 @@
+#include "server/workflows/candidates.h"
+
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/tasks.h"
+#include "server/workflows/compile_steps.h"
+#include "server/workflows/search_log.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{256} << 20;  // of a candidate's object: it is read at once
+
+/// The trial that the candidate's message names; empty: it is none.
+template <typename Message>
+std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
+  std::string bytes;
+  const auto size = blobs.size(digest.sha256());
+  Message message;
+  const bool read = size.ok() && *size <= kMostBytes &&
+                    blobs
+                        .get(digest.sha256(), 0, 0,
+                             [&](std::string_view chunk) {
+                               bytes += chunk;
+                               return absl::OkStatus();
+                             })
+                        .ok();
+  return read && message.ParseFromString(bytes) ? message.trial() : "";
+}
+
+/// The file goes when this is durable: a trial whose end is undone by a crash still has its inputs.
+absl::Status dropBlob(Step& step, const v1::Digest& blob) {
+  if (!blob.sha256().empty()) {
+    TESSERA_RETURN_IF_ERROR(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
+    step.effects.dropped_blobs.push_back(blob.sha256());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result) {
+  if (task.build().candidate()) {
+    const v1::Digest object = fileDigest(result, result.build().object_file());
+    const std::string trial = trialOf<v1::CandidateUnit>(blobs, task.build().unit());
+    return !trial.empty() && trialOf<v1::CandidateObject>(blobs, object) == trial
+               ? ""
+               : absl::StrCat("names blob ", object.sha256(), " as the object of trial ", trial, ", which it is not");
+  }
+  for (int at = 0; at < result.search().proposals_size(); ++at) {
+    const v1::Digest unit = fileDigest(result, result.search().proposals(at).unit_file());
+    const std::string trial =
+        absl::StrCat(task.search().search(), "-", task.search().log().batches_size(), "-", at + 1);
+    if (trialOf<v1::CandidateUnit>(blobs, unit) != trial) {
+      return absl::StrCat("names blob ", unit.sha256(), " as the unit of trial ", trial, ", which it is not");
+    }
+  }
+  return "";
+}
+
+absl::Status dropCandidate(Step& step, const v1::Candidate& candidate) {
+  TESSERA_RETURN_IF_ERROR(dropBlob(step, candidate.unit()));
+  return dropBlob(step, candidate.object());
+}
+
+absl::Status cancelTasks(Step& step, const std::string& search_id) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(search_id));
+  for (v1::Task& task : tasks) {
+    if (task.state() == v1::Task::READY || task.state() == v1::Task::LEASED) {
+      TESSERA_RETURN_IF_ERROR(cancelTask(step, task));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status dissolve(Step& step, const v1::Action& search) {
+  TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
+  for (const v1::SearchState::Trial& trial : search.search().trials()) {
+    if (isOpen(trial)) {
+      TESSERA_RETURN_IF_ERROR(dropCandidate(step, trial.candidate()));
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(dropCandidate(step, search.search().best()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
+  for (const v1::SearchEntry& entry : entries) {
+    if (entry.has_known()) {
+      TESSERA_RETURN_IF_ERROR(dropBlob(step, entry.known()));
+    }
+  }
+  return step.tx.erase(storage::Kind::kAction, search.id());
+}
+
+}  // namespace tessera::server

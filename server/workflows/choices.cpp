@@ -1,0 +1,290 @@
+#include "server/workflows/choices.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/messages/project.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
+#include "server/queue/actions.h"
+#include "server/workflows/knowledge.h"
+#include "server/workflows/searches.h"
+#include "server/workflows/trial_records.h"
+#include "server/workflows/tuning.h"
+#include "server/workflows/tuning_progress.h"
+#include "server/workflows/versions.h"
+
+namespace tessera::server {
+namespace {
+
+using Trial = v1::TuneResult::ChoiceTrial;
+
+constexpr double kLeastShare = 0.001;  // of the model's time: what may gain less is not worth a compilation
+constexpr int64_t kBudgetParts = 3;    // one of so many is for choices, the rest for trees
+
+/// "winograd-2x2 instead of direct at Conv_16 and 2 more"
+std::string nameOf(const v1::OpenChoice& open) {
+  const std::string more =
+      open.choices_size() > 1 ? absl::StrCat(" and ", open.choices_size() - 1, " more like it") : "";
+  return absl::StrCat(open.choices(0).choice(), " instead of ", open.instead_of(), " at ", open.choices(0).place(),
+                      more);
+}
+
+v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
+  v1::Progress progress;
+  progress.set_phase("choose");
+  progress.set_done(tune.choices_tried());
+  progress.set_total(tune.choices_size());
+  progress.set_detail(detail);
+  return progress;
+}
+
+/// Leaves a choice out where a record says that it is not faster; whether one says that it is.
+absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& trial) {
+  const int threads = std::max(1, action.tune().spec().threads());
+  TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
+                           knownAnswer(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
+  if (answer.id().empty()) {
+    return false;
+  }
+  if (saysFaster(answer)) {
+    return true;
+  }
+  if (answer.compiler_version() == step.rules.compiler_version) {
+    trial.set_untaken(answer.median_ms() > 0 ? absl::StrFormat("%.3f times as fast, as record %s says",
+                                                               answer.baseline_ms() / answer.median_ms(), answer.id())
+                                             : absl::StrCat(answer.reason(), ", as record ", answer.id(), " says"));
+  }
+  return false;
+}
+
+/// The next one that was not left out; false: there is none, or no time for it. Other jobs may have tried some since.
+absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
+  while (tune.choices_tried() < tune.choices_size()) {
+    Trial& next = *tune.mutable_choices(tune.choices_tried());
+    if (next.untaken().empty()) {
+      TESSERA_RETURN_IF_ERROR(askRecords(step, action, next).status());
+    }
+    if (next.untaken().empty() && step.now_us >= tune.choices_end_us()) {
+      next.set_untaken("the part of the budget that is for choices was used up");
+    }
+    if (next.untaken().empty()) {
+      return true;
+    }
+    tune.set_choices_tried(tune.choices_tried() + 1);
+  }
+  return false;
+}
+
+absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
+  v1::TuneState& tune = *action.mutable_tune();
+  TESSERA_ASSIGN_OR_RETURN(const bool more, advance(step, action));
+  if (more) {
+    const v1::OpenChoice& open = tune.choices(tune.choices_tried()).open();
+    TESSERA_RETURN_IF_ERROR(showProgress(step, action, progressOf(tune, nameOf(open)), false));
+    v1::Pins pins;
+    pinTaken(tune, pins);
+    pins.mutable_choices()->MergeFrom(open.choices());
+    TESSERA_RETURN_IF_ERROR(compileTuned(step, action, pins));
+    return Choosing::kGoesOn;
+  }
+  if (!tune.has_chosen_artifact()) {
+    return Choosing::kDefaultStays;
+  }
+  tune.set_stage(v1::TuneState::CONFIRMING_CHOICES);
+  *action.mutable_plan() = tune.chosen_plan();
+  TESSERA_RETURN_IF_ERROR(measureModel(
+      step, action, {.baseline = tune.default_artifact(), .candidate = tune.chosen_artifact()}, kComparingRuns));
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  return Choosing::kGoesOn;
+}
+
+v1::TuningRecord recordOfTried(const Step& step, const v1::Action& action, const v1::Task& task,
+                               const TrialOutcome& outcome) {
+  const int tried = action.tune().choices_tried();
+  return choiceRecord(step, action, task, action.tune().choices(tried).open(), tried + 1, outcome);
+}
+
+/// The one that is tried is taken, or not.
+absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::string& why_not) {
+  v1::TuneState& tune = *action.mutable_tune();
+  Trial& trial = *tune.mutable_choices(tune.choices_tried());
+  trial.set_taken(why_not.empty());
+  trial.set_untaken(why_not);
+  tune.set_choices_tried(tune.choices_tried() + 1);
+  const std::string outcome =
+      trial.ms() > 0 ? absl::StrFormat("%.4f ms, %.4f ms before", trial.ms(), trial.before_ms()) : why_not;
+  TESSERA_RETURN_IF_ERROR(
+      showProgress(step, action, progressOf(tune, absl::StrCat(nameOf(trial.open()), ": ", outcome)), false));
+  return tryNext(step, action);
+}
+
+/// The same of what was measured, and stores that.
+absl::StatusOr<Choosing> left(Step& step, v1::Action& action, const v1::TuningRecord& record,
+                              const std::string& why_not) {
+  TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
+  return decided(step, action, why_not);
+}
+
+absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task& task) {
+  v1::TuneState& tune = *action.mutable_tune();
+  Trial& trial = *tune.mutable_choices(tune.choices_tried());
+  const v1::MeasureTaskResult& result = task.result().measure();
+  if (!result.wrong().empty()) {
+    const TrialOutcome wrong{v1::TuningRecord::WRONG_RESULT, result.wrong(), nullptr};
+    return left(step, action, recordOfTried(step, action, task, wrong),
+                absl::StrCat("the model's results change with it: ", result.wrong()));
+  }
+  v1::TuningRecord record = recordOfTried(step, action, task, {v1::TuningRecord::PASSED, "", &result});
+  trial.set_before_ms(record.baseline_ms());
+  trial.set_ms(record.median_ms());
+  trial.set_noise(record.host_noise());
+  if (trial.before_ms() == 0) {
+    return decided(step, action, "no step changes with it");
+  }
+  const double least = std::max(leastGain(tune.spec().measuring()), 1 + trial.noise());
+  const double speed = trial.ms() > 0 ? trial.before_ms() / trial.ms() : 0;
+  if (speed < least) {
+    return left(step, action, record, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
+  }
+  const double before_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
+  if (ms > before_ms * (1 + spreadOf(result.baseline_ms()))) {
+    return decided(step, action,
+                   absl::StrFormat("its steps are %.3f times as fast, but others slower: %.4f ms, %.4f ms before",
+                                   speed, ms, before_ms));
+  }
+  *tune.mutable_chosen_artifact() = task.spec().measure().candidate();
+  *tune.mutable_chosen_plan() = action.plan();
+  *tune.mutable_chosen_units() = action.builds();
+  *tune.add_unconfirmed() = std::move(record);
+  return decided(step, action, "");
+}
+
+/// In the end none of them is taken.
+Choosing dropAll(v1::Action& action, const std::string& why) {
+  v1::TuneState& tune = *action.mutable_tune();
+  for (Trial& trial : *tune.mutable_choices()) {
+    if (trial.taken()) {
+      trial.set_taken(false);
+      trial.set_untaken(why);
+    }
+  }
+  tune.clear_chosen_artifact();
+  tune.clear_chosen_plan();
+  tune.clear_chosen_units();
+  tune.clear_unconfirmed();
+  return Choosing::kDefaultStays;
+}
+
+absl::StatusOr<Choosing> confirmed(Step& step, v1::Action& action, const v1::Task& task) {
+  const v1::MeasureTaskResult& result = task.result().measure();
+  if (!result.wrong().empty()) {
+    return dropAll(action, absl::StrCat("the model's results change with all of them: ", result.wrong()));
+  }
+  const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
+  if (ms > default_ms) {
+    return dropAll(action, absl::StrFormat("with all of them the model was not faster (%.4f ms, %.4f ms by default)",
+                                           ms, default_ms));
+  }
+  v1::TuneState& tune = *action.mutable_tune();
+  *tune.mutable_base_plan() = tune.chosen_plan();
+  *tune.mutable_units() = tune.chosen_units();
+  v1::Pins pins;
+  pinTaken(tune, pins);
+  TESSERA_ASSIGN_OR_RETURN(*tune.mutable_pins(), printedPins(step, action, pins));
+  for (const v1::TuningRecord& record : tune.unconfirmed()) {
+    TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
+  }
+  tune.clear_unconfirmed();
+  TESSERA_RETURN_IF_ERROR(choicesConfirmed(step, action, result));
+  return Choosing::kChanged;
+}
+
+}  // namespace
+
+absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Action& action) {
+  std::vector<Trial> faster, others;
+  for (const v1::OpenChoice& open : plan.open_choices()) {
+    Trial trial;
+    *trial.mutable_open() = open;
+    TESSERA_ASSIGN_OR_RETURN(const bool known_faster, askRecords(step, action, trial));
+    (known_faster ? faster : others).push_back(std::move(trial));
+  }
+  v1::TuneState& tune = *action.mutable_tune();
+  tune.mutable_choices()->Assign(faster.begin(), faster.end());
+  tune.mutable_choices()->Add(others.begin(), others.end());
+  return absl::OkStatus();
+}
+
+bool mayChoose(v1::TuneState& tune, int64_t now_us) {
+  const int most = tune.spec().has_choices() ? tune.spec().choices() : kDefaultChoices;
+  const double least_us = 1000 * tune.model_ms() * kLeastShare;
+  int wanted = 0;
+  for (Trial& trial : *tune.mutable_choices()) {
+    if (!trial.untaken().empty()) {
+      continue;
+    }
+    if (trial.open().possible_gain_us() < least_us) {
+      trial.set_untaken(
+          absl::StrFormat("it may gain %.1f us, too little for a compilation", trial.open().possible_gain_us()));
+    } else if (wanted == most) {
+      trial.set_untaken(most == 0 ? "the request asks for none"
+                                  : absl::StrCat("not among the ", most, " that may gain most"));
+    } else {
+      ++wanted;
+    }
+  }
+  tune.set_choices_start_us(now_us);
+  tune.set_choices_end_us(now_us + ((tune.budget_end_us() - now_us) / kBudgetParts));
+  return wanted > 0;
+}
+
+absl::StatusOr<Choosing> beginChoosing(Step& step, v1::Action& action) {
+  action.mutable_tune()->set_stage(v1::TuneState::CHOOSING);
+  return tryNext(step, action);
+}
+
+absl::Status choiceAssembled(Step& step, v1::Action& action) {
+  const v1::TuneState& tune = action.tune();
+  const v1::Digest made = action.result().artifact();
+  const v1::Digest& before = tune.has_chosen_artifact() ? tune.chosen_artifact() : tune.default_artifact();
+  // Until all that are taken are confirmed, the job's artifact is the default's.
+  resultIs(tune.default_artifact(), action);
+  const v1::Digest& plan = tune.has_chosen_artifact() ? tune.chosen_plan() : tune.base_plan();
+  TESSERA_RETURN_IF_ERROR(
+      measureModel(step, action, {.baseline = before, .candidate = made, .plan = plan}, kComparingRuns));
+  return step.tx.putAction(action);
+}
+
+absl::StatusOr<Choosing> choiceMeasured(Step& step, v1::Action& action, const v1::Task& task) {
+  return action.tune().stage() == v1::TuneState::CHOOSING ? compared(step, action, task)
+                                                          : confirmed(step, action, task);
+}
+
+absl::StatusOr<Choosing> choiceFailed(Step& step, v1::Action& action, const v1::Task& task,
+                                      const v1::Failure& failure) {
+  const std::string why = absl::StrCat("the model could not be compiled or run with it: ", failure.message());
+  if (action.tune().stage() != v1::TuneState::CHOOSING) {
+    return dropAll(action, why);
+  }
+  const auto outcome = outcomeOf(task.spec().kind(), failure.reason());
+  if (!outcome) {
+    return decided(step, action, why);
+  }
+  return left(step, action, recordOfTried(step, action, task, {*outcome, failure.message(), nullptr}), why);
+}
+
+void pinTaken(const v1::TuneState& tune, v1::Pins& pins) {
+  for (const Trial& trial : tune.choices()) {
+    if (trial.taken()) {
+      pins.mutable_choices()->MergeFrom(trial.open().choices());
+    }
+  }
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,288 @@
+#include "server/workflows/knowledge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/schedule/pins.h"
+#include "compiler/target/target.h"
+#include "proto/support/status_macros.h"
+#include "server/canonical.h"
+#include "server/workflows/trial_records.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kLook = 200;  // records of a workload, the first of their order
+constexpr int kLookConfirmed = 1000;
+constexpr double kNoises = 3;        // how many times the spread of both times a gain must be that nobody confirmed
+constexpr double kLeastGain = 1.01;  // over the default, below which its tree is as good
+constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees that are tried first
+constexpr int kLookSimilar = 1000;                                    // records with the same first operator
+
+bool failed(const v1::TuningRecord& record) {
+  switch (record.outcome()) {
+    case v1::TuningRecord::OUTCOME_UNSPECIFIED:
+    case v1::TuningRecord::UNCHECKED:
+    case v1::TuningRecord::PASSED:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// A value of a filter that stands for itself.
+std::string quoted(const std::string& text) {
+  std::string value = "\"";
+  for (const char c : text) {
+    if (c == '\\' || c == '"' || c == '*') {
+      value.push_back('\\');
+    }
+    value.push_back(c);
+  }
+  return value + "\"";
+}
+
+/// The operators of a summary with '#' for each number, and the numbers.
+std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) {
+  std::string operators;
+  std::vector<double> numbers;
+  bool in_number = false;
+  for (const char c : summary) {
+    const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+    // A digit within a name ("conv2d") is part of it.
+    const bool of_name = digit && !in_number && !operators.empty() && absl::ascii_isalpha(operators.back()) &&
+                         operators.back() != 'x' && operators.back() != 's';
+    if (digit && !of_name) {
+      if (!in_number) {
+        operators.push_back('#');
+        numbers.push_back(0);
+      }
+      numbers.back() = 10 * numbers.back() + (c - '0');
+    } else {
+      operators.push_back(c);
+    }
+    in_number = digit && !of_name;
+  }
+  return {operators, numbers};
+}
+
+double speedOf(const v1::TuningRecord& record) {
+  return record.median_ms() > 0 && record.baseline_ms() > 0 ? record.baseline_ms() / record.median_ms() : 0;
+}
+
+/// Adds a record's tree where it is new.
+bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std::set<std::string>& seen,
+         v1::KnownTrees& known) {
+  if (!seen.insert(canonicalBytes(record.schedule())).second) {
+    return false;
+  }
+  v1::KnownTrees::Tree& tree = *known.add_trees();
+  *tree.mutable_schedule() = record.schedule();
+  tree.set_speed(speedOf(record));
+  tree.set_same_workload(same_workload);
+  tree.set_try_first(try_first);
+  return true;
+}
+
+/// An operator without a tree has an empty one in what earlier releases profiled.
+bool hasTree(const v1::TuningRecord& record) { return record.schedule().ByteSizeLong() > 0; }
+
+/// Records of the project that were right and faster than their default, the fastest first.
+absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, const std::string& project,
+                                                     const std::string& condition, int look) {
+  storage::ListQuery list;
+  list.project = project;
+  list.page_size = look;
+  list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kLeastGain);
+  list.order_by = "speed desc";
+  TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
+  std::erase_if(page.items, [](const v1::TuningRecord& record) { return !hasTree(record); });
+  return std::move(page.items);
+}
+
+/// Records of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
+absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, const KnowledgeQuery& query,
+                                                    const std::string& condition, const char* order_by, int look) {
+  storage::ListQuery list;
+  list.page_size = look;
+  list.project = query.project;
+  list.filter = absl::StrCat("workload = ", quoted(query.workload_hash), " AND target = ", quoted(query.target.name()),
+                             " AND threads = ", query.threads, condition);
+  if (query.until_us != INT64_MAX) {  // later ones would push earlier ones out of the fastest
+    absl::StrAppend(&list.filter, " AND create_time <= ", query.until_us);
+  }
+  list.order_by = order_by;
+  TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
+  const std::string chip = compiler::targetHash(query.target);
+  std::erase_if(page.items, [&](const v1::TuningRecord& record) {
+    return !record.target_hash().empty() && record.target_hash() != chip;
+  });
+  return std::move(page.items);
+}
+
+/// Those of them with a tree that were timed and did not fail.
+absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
+                                                    const std::string& condition, const char* order_by) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records,
+                           filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
+  std::erase_if(records, [](const v1::TuningRecord& record) { return failed(record) || !hasTree(record); });
+  return records;
+}
+
+KnowledgeQuery queryFor(const std::string& project, const std::string& hash, const v1::Target& target,
+                        const v1::Knowledge& knowledge) {
+  KnowledgeQuery query{project, hash, target, std::max(1, knowledge.threads())};
+  if (knowledge.mode() == v1::Knowledge::SNAPSHOT) {
+    query.until_us = knowledge.until_us();
+  }
+  return query;
+}
+
+/// Of many trials the fastest is the luckiest: one that nobody measured again must be faster by more than its times
+/// differ from each other.
+double leastGainUnconfirmed(const v1::TuningRecord& record, double least_gain) {
+  return std::max(least_gain, 1 + kNoises * (record.host_noise() + record.mad_ms() / record.median_ms()));
+}
+
+}  // namespace
+
+std::optional<double> shapeDistance(const std::string& one, const std::string& other) {
+  const auto [operators, numbers] = shapeOf(one);
+  const auto [other_operators, other_numbers] = shapeOf(other);
+  if (operators != other_operators) {
+    return std::nullopt;
+  }
+  double distance = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    distance += std::abs(std::log((numbers[i] + 1) / (other_numbers[i] + 1)));
+  }
+  return distance;
+}
+
+absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const KnowledgeQuery& query,
+                                           const std::string& summary) {
+  v1::KnownTrees known;
+  std::set<std::string> seen;
+  const auto addUpTo = [&](size_t most, bool same_workload, const std::vector<v1::TuningRecord>& records) {
+    for (const v1::TuningRecord& record : records) {
+      most -= most > 0 && add(record, same_workload, true, seen, known) ? 1 : 0;
+    }
+  };
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> records, timed(reader, query, "", "median_ms"));
+  addUpTo(kOfWorkload, true, records);
+  const std::string chip = compiler::targetHash(query.target), threads = absl::StrCat(" AND threads = ", query.threads);
+  TESSERA_ASSIGN_OR_RETURN(
+      std::vector<v1::TuningRecord> elsewhere,
+      faster(reader, query.project,
+             absl::StrCat("workload = ", quoted(query.workload_hash), threads, " AND NOT chip = ", quoted(chip)),
+             kLook));
+  std::erase_if(elsewhere, [](const v1::TuningRecord& record) { return record.target_hash().empty(); });
+  addUpTo(kOfOtherChips, true, elsewhere);
+  std::string first = quoted(summary.substr(0, summary.find(' ')));
+  first.insert(first.size() - 1, "*");
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> similar,
+                           faster(reader, query.project, absl::StrCat("summary = ", first, threads), kLookSimilar));
+  std::erase_if(similar, [&](const v1::TuningRecord& record) {
+    return record.workload_hash() == query.workload_hash || !shapeDistance(summary, record.workload_summary());
+  });
+  std::ranges::sort(similar, {}, [&](const v1::TuningRecord& record) {
+    return std::make_tuple(!record.target_hash().empty() && record.target_hash() != chip,
+                           *shapeDistance(summary, record.workload_summary()),
+                           record.median_ms() / record.baseline_ms(), record.id());
+  });
+  addUpTo(kOfSimilar, false, similar);
+  for (const v1::TuningRecord& record : records) {
+    add(record, true, false, seen, known);
+  }
+  return known;
+}
+
+absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain) {
+  v1::TuningRecord best;
+  const auto takeFaster = [&](const v1::TuningRecord& record) {
+    if (best.id().empty() ||
+        std::make_tuple(speedOf(record), record.id()) > std::make_tuple(speedOf(best), best.id())) {
+      best = record;
+    }
+  };
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::vector<v1::TuningRecord> confirmations,
+      filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kLookConfirmed));
+  std::set<std::string> judged;
+  for (const v1::TuningRecord& record : confirmations) {
+    if (!hasTree(record)) {
+      continue;
+    }
+    const bool newest = judged.insert(canonicalBytes(record.schedule())).second;  // which has the say
+    if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= least_gain) {
+      takeFaster(record);
+    }
+  }
+  if (!best.id().empty()) {
+    return best;
+  }
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::vector<v1::TuningRecord> trials,
+      timed(reader, query, absl::StrCat(" AND outcome = PASSED AND speed > 0 AND mode != ", kConfirmedMode),
+            "speed desc"));
+  for (const v1::TuningRecord& record : trials) {
+    if (speedOf(record) >= leastGainUnconfirmed(record, least_gain) &&
+        !judged.contains(canonicalBytes(record.schedule()))) {
+      takeFaster(record);
+    }
+  }
+  return best;
+}
+
+absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> answers,
+                           filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kLook));
+  return answers.empty() ? v1::TuningRecord() : answers.front();
+}
+
+bool saysFaster(const v1::TuningRecord& answer) {
+  return answer.outcome() == v1::TuningRecord::PASSED &&
+         speedOf(answer) >= std::max(kLeastGain, 1 + answer.host_noise());
+}
+
+bool wantsKnowledge(const v1::CompileSpec& spec) {
+  const v1::Knowledge::Mode mode = spec.options().knowledge().mode();
+  return mode == v1::Knowledge::NEWEST || mode == v1::Knowledge::SNAPSHOT;
+}
+
+absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, const std::string& project,
+                                                     const v1::Knowledge& knowledge, const v1::Target& target,
+                                                     const v1::PlanTaskResult& plan) {
+  std::vector<v1::Choice> choices;
+  for (const v1::OpenChoice& open : plan.open_choices()) {
+    TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
+                             knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
+    if (saysFaster(answer)) {
+      choices.insert(choices.end(), open.choices().begin(), open.choices().end());
+    }
+  }
+  return choices;
+}
+
+absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& project, const v1::Knowledge& knowledge,
+                                    const v1::Target& target, const v1::PlanTaskResult& plan) {
+  v1::Pins pins;
+  std::set<std::string> seen;
+  for (const v1::PlanTaskResult::Unit& unit : plan.units()) {
+    if (!seen.insert(unit.workload_hash()).second) {
+      continue;
+    }
+    TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord best,
+                             bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kLeastGain));
+    if (!best.id().empty()) {
+      compiler::pinWorkload(pins, unit.workload_hash(), unit.summary(), best.schedule());
+    }
+  }
+  return pins;
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,86 @@
+#include "server/workflows/search_log.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "proto/support/status_macros.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr double kNotKnown = -1;
+
+/// In the row: an earlier release kept batches there that are over.
+int trialsOf(const v1::SearchLog::Batch& batch) {
+  return static_cast<int>(std::count(batch.refused().begin(), batch.refused().end(), false)) - batch.speeds_size();
+}
+
+/// The batch with the outcomes of its trials, which begin at `first`.
+v1::SearchLog::Batch withSpeeds(const v1::SearchState& state, v1::SearchLog::Batch batch, int first) {
+  const int end = first + trialsOf(batch);
+  for (int at = first; at < end; ++at) {
+    batch.add_speeds(isOpen(state.trials(at)) ? kNotKnown : state.trials(at).speed());
+  }
+  return batch;
+}
+
+}  // namespace
+
+absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
+  Heard heard;
+  for (const v1::SearchEntry& entry : entries) {
+    if (entry.has_batch()) {
+      *heard.log.add_batches() = entry.batch();
+      for (const double speed : entry.batch().speeds()) {
+        heard.best_speed = std::max(heard.best_speed, speed);
+      }
+    } else if (entry.has_confirmation() && entry.confirmation().stands() &&
+               entry.confirmation().speed() > heard.confirmed.speed()) {
+      heard.confirmed = entry.confirmation();
+    } else if (entry.has_known()) {
+      heard.known = entry.known();
+    } else if (entry.begun_anew()) {
+      heard.log.clear_batches();
+      ++heard.begun_anew;
+    }
+  }
+  return heard;
+}
+
+absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
+  TESSERA_ASSIGN_OR_RETURN(Heard heard, heardOf(reader, search_id));
+  const auto search = reader.getAction(search_id);
+  if (absl::IsNotFound(search.status())) {  // it is over
+    return std::move(heard.log);
+  }
+  TESSERA_RETURN_IF_ERROR(search.status());
+  int first = 0;
+  for (const v1::SearchLog::Batch& batch : search->search().log().batches()) {
+    *heard.log.add_batches() = withSpeeds(search->search(), batch, first);
+    first += trialsOf(batch);
+  }
+  return std::move(heard.log);
+}
+
+int trialsOfOldest(const v1::SearchState& state) {
+  return state.log().batches().empty() ? 0 : trialsOf(state.log().batches(0));
+}
+
+bool oldestIsOver(const v1::SearchState& state) {
+  const auto trials = state.trials().begin();
+  return !state.log().batches().empty() && std::none_of(trials, trials + trialsOfOldest(state), isOpen);
+}
+
+absl::Status appendOldest(Step& step, v1::Action& search) {
+  v1::SearchState& state = *search.mutable_search();
+  v1::SearchEntry entry;
+  *entry.mutable_batch() = withSpeeds(state, state.log().batches(0), 0);
+  const int trials = trialsOfOldest(state);
+  state.mutable_trials()->DeleteSubrange(0, trials);
+  state.mutable_log()->mutable_batches()->DeleteSubrange(0, 1);
+  return step.tx.appendToSearch(search.id(), entry);
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,574 @@
+#include "server/workflows/searches.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/messages/project.h"
+#include "proto/messages/search_methods.h"
+#include "proto/support/median.h"
+#include "proto/support/status_macros.h"
+#include "server/canonical.h"
+#include "server/queue/actions.h"
+#include "server/queue/jobs.h"
+#include "server/queue/tasks.h"
+#include "server/workflows/candidates.h"
+#include "server/workflows/compile_steps.h"
+#include "server/workflows/knowledge.h"
+#include "server/workflows/search_log.h"
+#include "server/workflows/trial_records.h"
+#include "server/workflows/tuning.h"
+#include "server/workflows/versions.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kMostFailures = 5;            // that are told of a workload ...
+constexpr size_t kMostFailureBytes = 1000;  // ... as long as this: they are stored with every trial
+constexpr int kConfirmTimes = 3;            // as many runs as of a trial
+constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
+constexpr double kLeastGain = 1.01;
+constexpr double kWorthConfirming = 1.05;  // over what was confirmed before, while the search goes on
+constexpr int64_t kTrialTimeoutUs = 30'000'000;
+
+using Trial = v1::SearchState::Trial;
+
+/// The task needs an action whose run timeout is that of a trial.
+absl::StatusOr<v1::Task> addSearchTask(Step& step, v1::Action& search, v1::TaskSpec spec, bool trial) {
+  const int64_t given = search.search().rules().trial_timeout_us();
+  search.set_run_timeout_us(!trial ? step.rules.run_timeout_us : given > 0 ? given : kTrialTimeoutUs);
+  const bool runs = spec.kind() == v1::MEASURE;
+  return addTask(step, search, std::move(spec), "", runs ? &search.target().code() : nullptr);
+}
+
+absl::StatusOr<v1::Task> addMeasurement(Step& step, v1::Action& search, const v1::Digest& candidate, int times) {
+  const v1::SearchState& state = search.search();
+  v1::TaskSpec spec;
+  spec.set_kind(v1::MEASURE);
+  v1::MeasureTask& measure = *spec.mutable_measure();
+  *measure.mutable_plan() = state.plan();
+  measure.set_workload_hash(state.workload_hash());
+  *measure.mutable_baseline() = state.baseline();
+  *measure.mutable_candidate() = candidate;
+  measure.set_threads(state.threads());
+  measure.set_seed(state.seed());
+  measure.set_cold(state.cold());
+  measure.set_best_speed(state.best_speed());
+  *measure.mutable_rules() = state.rules();
+  if (times > 1) {
+    measure.mutable_rules()->set_repeat(times * std::max(7, state.rules().repeat()));
+    measure.mutable_rules()->set_most(2 * measure.rules().repeat());
+  }
+  for (const v1::Digest* input : {&state.plan(), &state.baseline(), &candidate}) {
+    *spec.add_inputs() = *input;
+  }
+  return addSearchTask(step, search, std::move(spec), true);
+}
+
+Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
+  const auto found = std::find_if(state.mutable_trials()->begin(), state.mutable_trials()->end(),
+                                  [&](const Trial& trial) { return trial.task_id() == task_id; });
+  return found == state.mutable_trials()->end() ? nullptr : &*found;
+}
+
+int openTrials(const v1::SearchState& state) {
+  return static_cast<int>(std::count_if(state.trials().begin(), state.trials().end(), isOpen));
+}
+
+bool isBuilding(const v1::SearchState& state) {
+  return std::any_of(state.trials().begin(), state.trials().end(),
+                     [](const Trial& trial) { return isOpen(trial) && !trial.measuring(); });
+}
+
+/// Whether nothing is tried any more.
+bool isOver(const v1::SearchState& state) {
+  return state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted();
+}
+
+/// Hands its next turn to those who wait.
+absl::Status feedWaiting(Step& step, const v1::Action& search) {
+  const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
+  for (const std::string& tune : waiting) {
+    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status awaitTurn(Step& step, v1::Action search) {
+  search.mutable_search()->set_stage(v1::SearchState::WAITING);
+  search.mutable_search()->clear_task_id();
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  return feedWaiting(step, search);
+}
+
+/// The search is over: who waited for it has its outcome, and nothing is left of it.
+absl::Status finish(Step& step, v1::Action search) {
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  v1::SearchState& state = *search.mutable_search();
+  const bool improved = heard.confirmed.has_schedule();
+  state.mutable_told()->set_improved(improved);
+  if (improved) {
+    *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
+    state.mutable_told()->set_best_ms(state.told().default_ms() / heard.confirmed.speed());
+  } else {
+    state.mutable_told()->clear_best();
+    state.mutable_told()->set_best_ms(state.told().default_ms());
+  }
+  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
+  for (const std::string& tune : waiting) {
+    TESSERA_RETURN_IF_ERROR(searchEnded(step, tune, search));
+  }
+  TESSERA_RETURN_IF_ERROR(dissolve(step, search));
+  for (const std::string& tune : waiting) {
+    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
+  }
+  return absl::OkStatus();
+}
+
+/// The best once more against the default, with more runs.
+absl::Status confirm(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  state.set_stage(v1::SearchState::CONFIRMING);
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task task, addMeasurement(step, search, state.best().object(), kConfirmTimes));
+  state.set_task_id(task.id());
+  return step.tx.putAction(search);
+}
+
+absl::Status conclude(Step& step, v1::Action search) {
+  const v1::SearchState& state = search.search();
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  const bool known = canonicalBytes(heard.confirmed.schedule()) == canonicalBytes(state.best().schedule());
+  const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
+  return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
+}
+
+/// Whether somebody can use a tree before the search is over.
+absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
+  for (const std::string& tune : state.wanted_by()) {
+    TESSERA_ASSIGN_OR_RETURN(const bool early, takesTreesEarly(step, tune));
+    if (early) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether the best is to be confirmed before more is tried.
+absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
+  const v1::SearchState& state = search.search();
+  if (!state.best().has_object() || state.best_speed() < kWorthConfirming) {
+    return false;
+  }
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  return state.best_speed() < kWorthConfirming * heard.confirmed.speed() ? false : wantedEarly(step, state);
+}
+
+/// Batches of which every trial is over go to the log. Then the search goes on with one that was proposed ahead, waits
+/// for its next turn, or ends.
+absl::Status endBatches(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  while (oldestIsOver(state)) {
+    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+    TESSERA_RETURN_IF_ERROR(appendOldest(step, search));
+    const double gained =
+        state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
+    state.set_batch_gain((state.batch_gain() + gained) / 2);
+  }
+  if (!state.log().batches().empty()) {
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+    return feedWaiting(step, search);
+  }
+  if (!state.task_id().empty()) {  // the next one is being proposed already
+    state.set_stage(v1::SearchState::PROPOSING);
+    return step.tx.putAction(search);
+  }
+  if (isOver(state)) {
+    return conclude(step, std::move(search));
+  }
+  TESSERA_ASSIGN_OR_RETURN(const bool due, confirmationIsDue(step, search));
+  return due ? confirm(step, std::move(search)) : awaitTurn(step, std::move(search));
+}
+
+void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
+  if (told.failures_size() == kMostFailures) {
+    return;
+  }
+  size_t end = std::min(text.size(), kMostFailureBytes);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;  // within a character
+  }
+  told.add_failures(text.substr(0, end));
+}
+
+/// `task_id` is the trial's that is over: with `speed`, or for `failure`.
+absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id, double speed,
+                      const std::string& failure) {
+  v1::SearchState& state = *search.mutable_search();
+  Trial& trial = *trialOf(state, task_id);
+  trial.clear_task_id();
+  trial.set_speed(speed);
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  told.set_trials(told.trials() + 1);
+  if (!failure.empty()) {
+    tellFailure(told, failure);
+  }
+  v1::Candidate loser = trial.candidate();
+  if (speed > state.best_speed()) {
+    loser = state.best();
+    *state.mutable_best() = trial.candidate();
+    state.set_best_speed(speed);
+    *told.mutable_best() = state.best().schedule();
+  }
+  TESSERA_RETURN_IF_ERROR(dropCandidate(step, loser));
+  told.set_best_ms(told.default_ms() / state.best_speed());
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  TESSERA_RETURN_IF_ERROR(tellTrial(step, search, failure));
+  return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
+}
+
+absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::SearchTaskResult& result = task.result().search();
+  *state.mutable_log()->add_batches() = result.batch();
+  state.set_stage(v1::SearchState::TRYING);
+  state.clear_task_id();
+  // What is not known yet may have neighbours.
+  const bool knew_all = result.batch().unheard().empty();
+  state.set_exhausted(knew_all && result.proposals_size() < task.spec().search().wanted());
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  told.set_refused(told.refused() + result.batch().refused_size() - result.proposals_size());
+  int number = told.trials() + openTrials(state);
+  for (const v1::SearchTaskResult::Proposal& proposal : result.proposals()) {
+    Trial& trial = *state.add_trials();
+    trial.set_number(++number);
+    *trial.mutable_candidate()->mutable_schedule() = proposal.schedule();
+    const v1::Digest unit = fileDigest(task.result(), proposal.unit_file());
+    *trial.mutable_candidate()->mutable_unit() = unit;
+    v1::TaskSpec spec;
+    spec.set_kind(v1::BUILD);
+    *spec.mutable_build()->mutable_unit() = unit;
+    spec.mutable_build()->set_candidate(true);
+    *spec.add_inputs() = unit;
+    TESSERA_ASSIGN_OR_RETURN(const v1::Task build, addSearchTask(step, search, std::move(spec), true));
+    trial.set_task_id(build.id());
+  }
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
+}
+
+absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
+  Trial* trial = trialOf(*search.mutable_search(), task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  *trial->mutable_candidate()->mutable_object() = fileDigest(task.result(), task.result().build().object_file());
+  trial->set_build_ms(static_cast<double>(step.now_us - task.start_time_us()) / 1000.0);
+  trial->set_measuring(true);
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
+  trial->set_task_id(measurement.id());
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  return isBuilding(search.search()) ? absl::OkStatus() : feedWaiting(step, search);
+}
+
+/// The default's time over the candidate's; 0 where nothing was timed.
+double speedOf(const v1::MeasureTaskResult& measured) {
+  const double candidate = medianOf(measured.candidate_ms());
+  return candidate > 0 ? medianOf(measured.baseline_ms()) / candidate : 0;
+}
+
+/// The best was measured once more. Who wants the search takes its tree if it stands, and the search goes on or ends.
+absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
+  v1::SearchState& state = *search.mutable_search();
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  v1::SearchEntry entry;
+  v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
+  *confirmation.mutable_schedule() = state.best().schedule();
+  confirmation.set_speed(speed);
+  confirmation.set_stands(speed >= leastGain(state.rules()));
+  TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
+  if (!confirmation.stands()) {  // it was luck, or it is wrong
+    TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
+    state.clear_best();
+    state.set_best_speed(std::max(1.0, heard.confirmed.speed()));
+    state.mutable_told()->set_best_ms(state.told().default_ms() / state.best_speed());
+    state.mutable_told()->clear_best();
+    if (heard.confirmed.has_schedule()) {
+      *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
+    }
+  }
+  const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
+  if (confirmation.stands() && speed > heard.confirmed.speed()) {
+    for (const std::string& tune : waiting) {
+      TESSERA_RETURN_IF_ERROR(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
+    }
+  }
+  if (isOver(state)) {
+    return finish(step, std::move(search));
+  }
+  return awaitTurn(step, std::move(search));
+}
+
+absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::MeasureTaskResult& result = task.result().measure();
+  const bool wrong = !result.wrong().empty();
+  const double speed = wrong ? 0 : speedOf(result);
+  const TrialOutcome outcome{wrong ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED, result.wrong(),
+                             &result};
+  v1::TuneResult::Workload& told = *state.mutable_told();
+  if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
+    TESSERA_RETURN_IF_ERROR(
+        fileTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
+    if (!wrong) {
+      told.set_default_ms(medianOf(result.baseline_ms()));
+      told.set_best_ms(medianOf(result.candidate_ms()));
+    }
+    return confirmationMeasured(step, std::move(search), speed);
+  }
+  const Trial* trial = trialOf(state, task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                    trial->build_ms(), kSearchMode, outcome));
+  if (wrong) {
+    told.set_wrong(told.wrong() + 1);
+  } else {
+    told.set_default_ms(medianOf(result.baseline_ms()));
+  }
+  return endTrial(step, std::move(search), task.id(), speed, result.wrong());
+}
+
+/// The jobs behind the search fail with it.
+absl::Status failJobsBehind(Step& step, const v1::Action& search, const v1::Failure& failure) {
+  const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
+  for (const std::string& id : waiting) {
+    TESSERA_ASSIGN_OR_RETURN(v1::Action tune, step.tx.getAction(id));
+    if (isLiving(tune)) {
+      TESSERA_RETURN_IF_ERROR(failAction(step, tune, failure));  // which leaves the search
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const v1::Action::BuildRef& unit,
+                                       int64_t flops, bool& shared) {
+  const v1::TuneSpec& spec = tune.tune().spec();
+  const int threads = std::max(1, spec.threads()), trials = spec.trials() > 0 ? spec.trials() : kDefaultTrials;
+  const std::string method = spec.method().empty() ? kSearchMethods.front() : spec.method();
+  const std::string key = KeyHash()
+                              .add("tessera.search")
+                              .add(projectOf(tune))
+                              .add(unit.workload_hash())
+                              .add(tune.tune().target_hash())
+                              .add(absl::StrCat(threads, spec.cold() ? " cold" : ""))
+                              .add(absl::StrCat(method, spec.ignore_records() ? " afresh" : ""))
+                              .add(canonicalBytes(spec.measuring()))
+                              .finish();
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
+  // One that tries nothing more has the trials of those who began it, not of who comes now.
+  const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
+    return !other.search().closing() &&
+           !(other.search().stage() == v1::SearchState::CONFIRMING && isOver(other.search()));
+  });
+  shared = going_on != living.end();
+  if (shared) {
+    v1::Action search = *going_on;
+    search.mutable_search()->add_wanted_by(tune.id());
+    search.mutable_search()->set_trials_wanted(std::max(search.search().trials_wanted(), trials));
+    search.set_priority(std::max(search.priority(), tune.priority()));
+    TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+    if (heard.confirmed.has_schedule()) {
+      TESSERA_RETURN_IF_ERROR(
+          treeConfirmed(step, tune.id(), unit.workload_hash(), heard.confirmed.schedule(), heard.confirmed.speed()));
+    }
+    return search.id();
+  }
+  v1::Action search;
+  search.set_id(step.ids.next("search"));
+  search.set_key(key);
+  search.set_state(v1::Job::RUNNING);
+  search.set_job_id(tune.job_id());
+  search.set_project(projectOf(tune));
+  search.set_create_time_us(step.now_us);
+  search.set_priority(tune.priority());
+  *search.mutable_target() = tune.target();
+  v1::SearchState& state = *search.mutable_search();
+  state.add_wanted_by(tune.id());
+  state.set_workload_hash(unit.workload_hash());
+  state.set_summary(unit.summary());
+  *state.mutable_unit() = unit.unit();
+  *state.mutable_plan() = tune.tune().base_plan();
+  TESSERA_ASSIGN_OR_RETURN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
+  state.set_method(method);
+  state.set_seed(spec.seed());
+  state.set_threads(threads);
+  state.set_cold(spec.cold());
+  *state.mutable_rules() = spec.measuring();
+  state.set_trials_wanted(trials);
+  state.set_stage(v1::SearchState::WAITING);
+  state.set_best_speed(1);
+  state.set_batch_gain(kUnknownGain);
+  state.set_client(tune.tune().client());
+  state.set_start_time_us(step.now_us);
+  state.set_flops(flops);
+  state.mutable_told()->set_hash(unit.workload_hash());
+  TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
+  if (!spec.ignore_records()) {
+    TESSERA_ASSIGN_OR_RETURN(
+        v1::KnownTrees known,
+        worthTrying(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
+    if (!known.trees().empty()) {
+      known.set_search(search.id());
+      v1::SearchEntry entry;
+      TESSERA_ASSIGN_OR_RETURN(*entry.mutable_known(), step.blobs.put(known.SerializeAsString()));
+      TESSERA_RETURN_IF_ERROR(step.tx.putBlob(entry.known(), projectOf(search), step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, entry.known().sha256(), step.now_us));
+      TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
+    }
+  }
+  return search.id();
+}
+
+double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 0 ? rules.least_gain() : kLeastGain; }
+
+bool isTimedOnly(const v1::SearchState& search) {
+  return search.stage() == v1::SearchState::TRYING && search.task_id().empty() && !isBuilding(search);
+}
+
+double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
+
+absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
+  const v1::SearchState& state = search.search();
+  if (state.stage() == v1::SearchState::WAITING) {
+    return true;
+  }
+  const bool ahead = state.log().batches_size() > 1;
+  if (!isTimedOnly(state) || ahead || isOver(state) ||
+      state.told().trials() + openTrials(state) >= state.trials_wanted()) {
+    return false;
+  }
+  TESSERA_ASSIGN_OR_RETURN(const bool due, confirmationIsDue(step, search));
+  return !due;
+}
+
+absl::Status beginBatch(Step& step, v1::Action search, int most) {
+  v1::SearchState& state = *search.mutable_search();
+  TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+                           step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
+  search.set_turn(turn);
+  v1::TaskSpec spec;
+  spec.set_kind(v1::SEARCH);
+  v1::SearchTask& task = *spec.mutable_search();
+  *task.mutable_unit() = state.unit();
+  task.set_method(state.method());
+  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  task.set_seed(state.seed() + static_cast<uint64_t>(heard.begun_anew));
+  if (heard.begun_anew > 0 && state.best().has_schedule()) {
+    *task.add_suggested() = state.best().schedule();
+  }
+  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, most));
+  task.set_search(absl::StrCat(search.id(), heard.begun_anew > 0 ? absl::StrCat("~", heard.begun_anew) : ""));
+  *spec.add_inputs() = state.unit();
+  if (heard.known.size_bytes() > 0) {
+    *spec.add_inputs() = heard.known;
+  }
+  if (state.log().batches().empty()) {
+    state.set_stage(v1::SearchState::PROPOSING);
+  }
+  TESSERA_ASSIGN_OR_RETURN(const v1::Task added, addSearchTask(step, search, std::move(spec), false));
+  state.set_task_id(added.id());
+  return step.tx.putAction(search);
+}
+
+absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task) {
+  // What came of it is in the search and its records; the tasks of all trials stay until the search goes.
+  v1::Task short_task = task;
+  short_task.clear_result();
+  TESSERA_RETURN_IF_ERROR(step.tx.putTask(short_task));
+  switch (task.spec().kind()) {
+    case v1::SEARCH:
+      return proposed(step, std::move(search), task);
+    case v1::BUILD:
+      return built(step, std::move(search), task);
+    default:
+      return measured(step, std::move(search), task);
+  }
+}
+
+absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& task, const v1::Failure& failure) {
+  v1::SearchState& state = *search.mutable_search();
+  const v1::TaskKind kind = task.spec().kind();
+  const std::optional<v1::TuningRecord::Outcome> outcome = outcomeOf(kind, failure.reason());
+  if (kind == v1::SEARCH && state.stage() == v1::SearchState::TRYING) {  // the next one meets the same, if it lasts
+    state.clear_task_id();
+    return step.tx.putAction(search);
+  }
+  if (kind == v1::SEARCH && failure.reason() == v1::Failure::INCOMPATIBLE_HOST) {
+    // No host that is there proposes what the one before did: floating-point numbers differ. Only the memory is lost.
+    v1::SearchEntry entry;
+    entry.set_begun_anew(true);
+    TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
+    return awaitTurn(step, std::move(search));
+  }
+  if (failure.reason() == v1::Failure::NO_WORKER) {  // for a long time: what was found before stands
+    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    return finish(step, std::move(search));
+  }
+  if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
+    return failJobsBehind(step, search, failure);
+  }
+  if (kind == v1::SEARCH) {  // what was found before stands
+    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    return conclude(step, std::move(search));
+  }
+  if (state.stage() == v1::SearchState::CONFIRMING) {
+    tellFailure(*state.mutable_told(), absl::StrCat("the best could not be confirmed: ", failure.message()));
+    return confirmationMeasured(step, std::move(search), 0);
+  }
+  const Trial* trial = trialOf(state, task.id());
+  if (trial == nullptr) {
+    return absl::OkStatus();
+  }
+  count(*state.mutable_told(), *outcome);
+  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                    trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
+  return endTrial(step, std::move(search), task.id(), 0, failure.message());
+}
+
+absl::Status closeSearch(Step& step, v1::Action search) {
+  v1::SearchState& state = *search.mutable_search();
+  state.set_closing(true);
+  if (state.stage() == v1::SearchState::CONFIRMING) {
+    return step.tx.putAction(search);
+  }
+  TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
+  for (const Trial& trial : state.trials()) {
+    if (isOpen(trial)) {
+      TESSERA_RETURN_IF_ERROR(dropCandidate(step, trial.candidate()));
+    }
+  }
+  state.clear_trials();
+  state.clear_log();
+  state.clear_task_id();
+  return conclude(step, std::move(search));
+}
+
+absl::Status leaveSearch(Step& step, const std::string& search_id, const std::string& tune_id) {
+  auto search = step.tx.getAction(search_id);
+  if (absl::IsNotFound(search.status())) {
+    return absl::OkStatus();
+  }
+  TESSERA_RETURN_IF_ERROR(search.status());
+  auto* waiting = search->mutable_search()->mutable_wanted_by();
+  waiting->erase(std::remove(waiting->begin(), waiting->end(), tune_id), waiting->end());
+  return waiting->empty() ? dissolve(step, *search) : step.tx.putAction(*search);
+}
+
+}  // namespace tessera::server

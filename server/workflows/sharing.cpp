@@ -1,0 +1,84 @@
+#include "server/workflows/sharing.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "proto/support/status_macros.h"
+#include "server/canonical.h"
+#include "server/limits.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr int kMostWitnesses = 8;
+
+std::string keyOf(const Step& step, const v1::Digest& unit) {
+  return KeyHash().add("tessera.unit").add(unit.sha256()).add(step.rules.compiler_version).finish();
+}
+
+/// Empty where nobody built it.
+absl::StatusOr<v1::Reproduction> known(Step& step, const std::string& key) {
+  auto stored = step.tx.getReproduction(key);
+  if (absl::IsNotFound(stored.status())) {
+    return v1::Reproduction();
+  }
+  return stored;
+}
+
+bool agree(const v1::Reproduction& reproduction) {
+  return std::all_of(reproduction.witnesses().begin(), reproduction.witnesses().end(), [&](const auto& witness) {
+    return witness.object().sha256() == reproduction.witnesses(0).object().sha256();
+  });
+}
+
+/// Whose word it is that a unit becomes an object: one credential may call itself many workers.
+std::string witnessOf(Step& step, const std::string& worker_id) {
+  const auto worker = step.tx.getWorker(worker_id);
+  const bool named = worker.ok() && !worker->owner().empty() && worker->owner() != kLocalWorkers;
+  return named ? worker->owner() : worker_id;
+}
+
+}  // namespace
+
+absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1::Digest& unit,
+                              const v1::Digest& object) {
+  if (!step.rules.share_reproduced) {
+    return absl::OkStatus();
+  }
+  const std::string key = keyOf(step, unit);
+  const std::string who = witnessOf(step, worker_id);
+  TESSERA_ASSIGN_OR_RETURN(v1::Reproduction reproduction, known(step, key));
+  const bool told = std::any_of(
+      reproduction.witnesses().begin(), reproduction.witnesses().end(),
+      [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
+  const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
+  if (told || !news) {
+    return absl::OkStatus();
+  }
+  v1::Reproduction::Witness* witness = reproduction.witnesses_size() < kMostWitnesses
+                                           ? reproduction.add_witnesses()
+                                           : reproduction.mutable_witnesses(kMostWitnesses - 1);
+  witness->set_worker_id(who);
+  *witness->mutable_object() = object;
+  if (!agree(reproduction)) {
+    spdlog::warn("unit {} was built to different objects, worker {} made {}: it is not shared between projects",
+                 unit.sha256(), worker_id, object.sha256());
+  }
+  return step.tx.putReproduction(key, reproduction);
+}
+
+absl::StatusOr<std::optional<v1::Digest>> reproducedObject(Step& step, const v1::Digest& unit) {
+  if (!step.rules.share_reproduced) {
+    return std::nullopt;
+  }
+  TESSERA_ASSIGN_OR_RETURN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
+  // One worker may stand there twice only where it disagrees with itself.
+  if (reproduction.witnesses_size() < 2 || !agree(reproduction)) {
+    return std::nullopt;
+  }
+  return reproduction.witnesses(0).object();
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/queue/step.h"
+#include "tessera/v1/job.pb.h"
+#include "tessera/v1/storage.pb.h"
+
+/// What a tune job says of itself while it runs, and in the end.
+namespace tessera::server {
+
+/// Puts what a search tells of its workload into the tune action's list; what is the model's own stays.
+void takeOver(const v1::TuneResult::Workload& told, v1::TuneState& tune);
+
+/// noteProgress() and notePhase() of server/queue/actions.h, except for phases that a tune job does not show: the
+/// compilations that try a choice, and versions that are made while searches go on.
+absl::Status showProgress(Step& step, v1::Action& action, const v1::Progress& progress, bool can_wait);
+void showPhase(v1::Action& action, const std::string& phase, double wall_ms, double cpu_ms, int tasks);
+
+v1::Progress searchProgress(const v1::TuneState& tune);
+v1::Progress phaseProgress(const std::string& phase);
+
+/// The event of a trial of this workload.
+v1::JobEvent::TuneProgress trialProgress(const v1::Action& action, const std::string& workload_hash,
+                                         const std::string& failure, int64_t now_us);
+
+}  // namespace tessera::server
