@@ -16,8 +16,8 @@
 #include "server/limits.h"
 #include "server/metrics/metrics.h"
 #include "server/operator_catalog.h"
-#include "server/retention/collector.h"
 #include "server/queue/scheduler.h"
+#include "server/retention/collector.h"
 #include "server/target_catalog.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -42,7 +42,7 @@ struct Backend {
   const v1::RetentionPolicy& policy;
   Metrics* metrics;  ///< null: calls are not counted
   const SigningKey& signing_key;
-  std::shared_ptr<Places> connections;  ///< of all fronts but over Unix sockets
+  std::shared_ptr<ConcurrencyLimiter> connections;  ///< of all fronts but over Unix sockets
 };
 
 /// The services behind one gate, on some addresses.

@@ -113,7 +113,7 @@ class GrpcServer : public Server {
                  options_.policy,
                  options_.metrics,
                  *options_.signing_key,
-                 std::make_shared<Places>(options_.max_connections, options_.max_connections_of_one)},
+                 std::make_shared<ConcurrencyLimiter>(options_.max_connections, options_.max_connections_of_one)},
         clients_(backend_, Front::For::kClients, options.gate),
         insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
         browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {

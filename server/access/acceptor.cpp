@@ -217,7 +217,7 @@ void Acceptor::takeAll(const Listener& listener) {
 }
 
 void Acceptor::take(const Listener& listener, int socket, const std::string& machine) {
-  std::shared_ptr<void> place = places_->take(machine);
+  std::shared_ptr<void> place = limiter_->take(machine);
   const int second = place ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
   if (second < 0) {
     // With a reset: it leaves nothing behind here, and the caller knows at once.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/access/places.h"
+#include "server/access/concurrency_limiter.h"
 
 namespace tessera::server {
 
@@ -23,7 +23,7 @@ class Acceptor {
   using Hand = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
   /// `places` may be shared with others.
-  explicit Acceptor(std::shared_ptr<Places> places) : places_(std::move(places)) {}
+  explicit Acceptor(std::shared_ptr<ConcurrencyLimiter> places) : limiter_(std::move(places)) {}
   ~Acceptor();
 
   /// "host:port"; fills in the port. FAILED_PRECONDITION when it cannot be listened on.
@@ -43,7 +43,7 @@ class Acceptor {
   void take(const Listener& listener, int socket, const std::string& machine);
   void tellOfRefusals();
 
-  const std::shared_ptr<Places> places_;
+  const std::shared_ptr<ConcurrencyLimiter> limiter_;
   std::vector<Listener> listeners_;
   int poll_ = -1, wake_ = -1;
   std::thread thread_;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/access/places.h"
+#include "server/access/concurrency_limiter.h"
 #include "server/gateway/door.h"
 #include "server/gateway/listener.h"
 #include "server/gateway/routes.h"
@@ -35,7 +35,7 @@ class Answers : public HttpService {
   const HostNames names_;
   const WebLimits& limits_;
   const std::atomic<bool>& stopping_;
-  Places watchers_, reports_, calls_, large_;
+  ConcurrencyLimiter watchers_, reports_, calls_, large_;
 };
 
 /// Makes an error of the answer, in JSON.

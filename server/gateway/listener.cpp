@@ -11,7 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "server/access/places.h"
+#include "server/access/concurrency_limiter.h"
 #include "server/gateway/answers.h"
 #include "server/gateway/connection.h"
 #include "server/gateway/connections.h"
@@ -66,7 +66,7 @@ class HttpListener : public Listener, private httplib::Server {
       : service_(service),
         tls_(std::move(tls)),
         limits_(limits),
-        places_(limits.max_connections, limits.max_connections_of_one) {
+        limiter_(limits.max_connections, limits.max_connections_of_one) {
     new_task_queue = [this] { return new ConnectionThreads(limits_.max_connections); };
     // Not SO_REUSEPORT, httplib's default: two servers on one port would share its clients.
     set_socket_options([](socket_t socket) {
@@ -158,7 +158,7 @@ class HttpListener : public Listener, private httplib::Server {
  private:
   bool process_and_close_socket(socket_t socket) override {
     const std::string peer = peerOf(socket);
-    const std::shared_ptr<void> place = ConnectionThreads::refusing() ? nullptr : places_.take(networkOf(peer));
+    const std::shared_ptr<void> place = ConnectionThreads::refusing() ? nullptr : limiter_.take(networkOf(peer));
     if (!place) {
       ::close(socket);
       return false;
@@ -191,7 +191,7 @@ class HttpListener : public Listener, private httplib::Server {
   HttpService& service_;
   const std::shared_ptr<SSL_CTX> tls_;
   const WebLimits limits_;
-  Places places_;
+  ConcurrencyLimiter limiter_;
   OpenSockets open_;
   std::thread thread_;
 };

@@ -1,8 +1,8 @@
-#include "server/access/places.h"
+#include "server/access/concurrency_limiter.h"
 
 namespace tessera::server {
 
-std::shared_ptr<void> Places::take(const std::string& name) {
+std::shared_ptr<void> ConcurrencyLimiter::take(const std::string& name) {
   const std::lock_guard lock(state_->mutex);
   const auto known = state_->of_one.find(name);
   if (state_->all >= most_ || (known != state_->of_one.end() && known->second >= most_of_one_)) {

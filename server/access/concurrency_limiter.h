@@ -8,9 +8,10 @@
 namespace tessera::server {
 
 /// So many at a time, all together and of each name. Thread-safe; tickets may outlive it.
-class Places {
+class ConcurrencyLimiter {
  public:
-  Places(int most, int most_of_one) : state_(std::make_shared<State>()), most_(most), most_of_one_(most_of_one) {}
+  ConcurrencyLimiter(int most, int most_of_one)
+      : state_(std::make_shared<State>()), most_(most), most_of_one_(most_of_one) {}
 
   /// Taken until the ticket goes; nullptr: there is none left.
   std::shared_ptr<void> take(const std::string& name);
