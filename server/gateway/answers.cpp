@@ -106,7 +106,7 @@ Answers::Answers(Upstream& upstream, HostNames names, const WebLimits& limits, c
       large_(limits.max_large, limits.max_large / 2) {}
 
 bool Answers::refuse(const httplib::Request& request, httplib::Response& response) const {
-  const absl::Status status = checkDoor(request, names_);
+  const absl::Status status = checkCrossSite(request, names_);
   if (status.ok()) {
     return false;
   }

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "server/access/concurrency_limiter.h"
-#include "server/gateway/door.h"
+#include "server/gateway/csrf_guard.h"
 #include "server/gateway/listener.h"
 #include "server/gateway/routes.h"
 #include "server/gateway/upstream.h"

@@ -100,7 +100,7 @@ class HttpMonitoring : public Monitoring, private gateway::HttpService {
 
  private:
   bool refuse(const httplib::Request& request, httplib::Response& response) const override {
-    absl::Status status = gateway::checkDoor(request, names_);
+    absl::Status status = gateway::checkCrossSite(request, names_);
     if (status.ok() && request.method != "GET" && request.method != "HEAD") {
       status = absl::UnimplementedError("nothing can be done here; GET /metrics, /healthz or /readyz");
     }

@@ -23,7 +23,7 @@ HostNames hostNames(HostNames names);
 /// - does something without a credential or the header `X-Tessera`, neither of which another site's page can send: no
 ///   answer of ours allows it to (CORS).
 /// INVALID_ARGUMENT for a body that is not plain JSON, or paths and queries past their bounds.
-absl::Status checkDoor(const httplib::Request& request, const HostNames& names);
+absl::Status checkCrossSite(const httplib::Request& request, const HostNames& names);
 
 /// Headers of every answer: no other site's content, no script within a page, no framing, no guessing of types.
 void addSafetyHeaders(httplib::Response& response);

@@ -1,4 +1,4 @@
-#include "server/gateway/door.h"
+#include "server/gateway/csrf_guard.h"
 
 #include <arpa/inet.h>
 #include <google/protobuf/stubs/common.h>
@@ -117,7 +117,7 @@ HostNames hostNames(HostNames names) {
   return names;
 }
 
-absl::Status checkDoor(const httplib::Request& request, const HostNames& names) {
+absl::Status checkCrossSite(const httplib::Request& request, const HostNames& names) {
   TESSERA_RETURN_IF_ERROR(checkHost(request, names));
   TESSERA_RETURN_IF_ERROR(checkOrigin(request));
   if (request.path.size() > WebLimits::kMaxPathBytes || request.params.size() > WebLimits::kMaxParameters) {
