@@ -15,8 +15,8 @@
 #include "proto/version/version.h"
 #include "server/access/token_book.h"
 #include "server/executor.h"
-#include "server/front.h"
 #include "server/gateway/gateway.h"
+#include "server/grpc_endpoint.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
@@ -114,9 +114,9 @@ class GrpcServer : public Server {
                  options_.metrics,
                  *options_.signing_key,
                  std::make_shared<ConcurrencyLimiter>(options_.max_connections, options_.max_connections_of_one)},
-        clients_(backend_, Front::For::kClients, options.gate),
-        insiders_(backend_, Front::For::kWorkersAndOperator, withoutStrangers(options.gate)),
-        browsers_(backend_, Front::For::kClients, behindWeb(options.gate)) {
+        clients_(backend_, GrpcEndpoint::For::kClients, options.gate),
+        insiders_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutStrangers(options.gate)),
+        browsers_(backend_, GrpcEndpoint::For::kClients, behindWeb(options.gate)) {
     scheduler_.setObserver(&chronicle_);
   }
 
@@ -129,9 +129,9 @@ class GrpcServer : public Server {
     worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
     operator_token_ = tokens_.issueForThisProcess("this machine's operator", v1::OPERATOR);
     TESSERA_RETURN_IF_ERROR(scheduler_.recover(localWorkerPrefix(options_.name)));
-    TESSERA_RETURN_IF_ERROR(openFront(clients_, {}, options_.listen, addresses_));
+    TESSERA_RETURN_IF_ERROR(openEndpoint(clients_, {}, options_.listen, addresses_));
     std::vector<std::string> inside;
-    TESSERA_RETURN_IF_ERROR(openFront(insiders_, options_.private_listen, options_.worker_listen, inside));
+    TESSERA_RETURN_IF_ERROR(openEndpoint(insiders_, options_.private_listen, options_.worker_listen, inside));
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
     TESSERA_RETURN_IF_ERROR(openWeb());
@@ -221,7 +221,7 @@ class GrpcServer : public Server {
     if (options_.web_listen.empty()) {
       return absl::OkStatus();
     }
-    std::vector<Front::Address> nowhere;  // reached from within this process alone
+    std::vector<GrpcEndpoint::Address> nowhere;  // reached from within this process alone
     TESSERA_RETURN_IF_ERROR(browsers_.open(nowhere));
     gateway::WebOptions options;
     options.listen = options_.web_listen;
@@ -258,9 +258,9 @@ class GrpcServer : public Server {
   }
 
   /// `plain`: an address of this machine without TLS, before the others; empty: none.
-  absl::Status openFront(Front& front, const std::string& plain, const std::vector<std::string>& listen,
-                         std::vector<std::string>& opened) const {
-    std::vector<Front::Address> addresses;
+  absl::Status openEndpoint(GrpcEndpoint& endpoint, const std::string& plain, const std::vector<std::string>& listen,
+                            std::vector<std::string>& opened) const {
+    std::vector<GrpcEndpoint::Address> addresses;
     if (!plain.empty()) {
       addresses.push_back({plain, credentialsOf(std::nullopt)});
     }
@@ -268,8 +268,8 @@ class GrpcServer : public Server {
       // Nobody but this machine hears what passes a Unix socket.
       addresses.push_back({address, credentialsOf(absl::StartsWith(address, "unix:") ? std::nullopt : options_.tls)});
     }
-    TESSERA_RETURN_IF_ERROR(front.open(addresses));
-    for (const Front::Address& address : addresses) {
+    TESSERA_RETURN_IF_ERROR(endpoint.open(addresses));
+    for (const GrpcEndpoint::Address& address : addresses) {
       opened.push_back(address.listen);
     }
     return absl::OkStatus();
@@ -359,9 +359,9 @@ class GrpcServer : public Server {
   OperatorCatalog operators_;
   Collector collector_;
   const Backend backend_;
-  Front clients_;
-  Front insiders_;  ///< workers, and the operator on this machine
-  Front browsers_;  ///< who calls through the web gateway
+  GrpcEndpoint clients_;
+  GrpcEndpoint insiders_;  ///< workers, and the operator on this machine
+  GrpcEndpoint browsers_;  ///< who calls through the web gateway
   std::unique_ptr<gateway::Gateway> web_;
   std::unique_ptr<Monitoring> monitoring_;
   std::vector<std::string> addresses_, worker_addresses_, web_addresses_, metrics_addresses_;

@@ -1,4 +1,4 @@
-#include "server/front.h"
+#include "server/grpc_endpoint.h"
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -35,7 +35,7 @@ constexpr int kStreamsPerConnection = 1024;
 
 }  // namespace
 
-struct Front::Services {
+struct GrpcEndpoint::Services {
   Services(const Backend& backend, Gate& gate)
       : intake(backend.clock, backend.store, backend.blobs, backend.quotas, backend.limits),
         jobs(backend.scheduler, backend.store, backend.targets, gate, backend.tokens, backend.control, backend.limits,
@@ -69,16 +69,16 @@ struct Front::Services {
   AdminService admin;
 };
 
-Front::Front(const Backend& backend, For whom, GatePolicy policy)
+GrpcEndpoint::GrpcEndpoint(const Backend& backend, For whom, GatePolicy policy)
     : backend_(backend),
       whom_(whom),
       gate_(backend.tokens, backend.quotas, backend.audit, policy),
       services_(std::make_unique<Services>(backend_, gate_)),
       acceptor_(backend.connections) {}
 
-Front::~Front() { stop(0); }
+GrpcEndpoint::~GrpcEndpoint() { stop(0); }
 
-absl::Status Front::open(std::vector<Address>& addresses) {
+absl::Status GrpcEndpoint::open(std::vector<Address>& addresses) {
   grpc::EnableDefaultHealthCheckService(true);
   static const bool reflection = [] {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -145,19 +145,19 @@ absl::Status Front::open(std::vector<Address>& addresses) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<grpc::Channel> Front::channel() {
+std::shared_ptr<grpc::Channel> GrpcEndpoint::channel() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   return server_->InProcessChannel(arguments);
 }
 
-void Front::leave() {
+void GrpcEndpoint::leave() {
   if (server_ != nullptr) {
     server_->GetHealthCheckService()->SetServingStatus(false);
   }
 }
 
-void Front::stop(int grace_ms) {
+void GrpcEndpoint::stop(int grace_ms) {
   acceptor_.stop();
   if (server_ != nullptr) {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));

@@ -46,14 +46,14 @@ struct Backend {
 };
 
 /// The services behind one gate, on some addresses.
-class Front {
+class GrpcEndpoint {
  public:
   enum class For {
     kClients,
     kWorkersAndOperator,  ///< the same and WorkerService
   };
-  Front(const Backend& backend, For whom, GatePolicy policy);
-  ~Front();
+  GrpcEndpoint(const Backend& backend, For whom, GatePolicy policy);
+  ~GrpcEndpoint();
 
   struct Address {
     std::string listen;  ///< host:port (port 0: any free one) or unix:/path
