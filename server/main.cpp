@@ -152,8 +152,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_ASSIGN_OR_RETURN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
     spdlog::info("listening on {} ({}, {})", address, options.tls ? "TLS" : "plain text",
-                 options.gate.strangers == v1::ROLE_UNSPECIFIED ? "who calls shows a credential"
-                                                                : "anyone is let in as a client");
+                 options.gate.anonymous_role == v1::ROLE_UNSPECIFIED ? "who calls shows a credential"
+                                                                     : "anyone is let in as a client");
   }
   for (const std::string& address : server->workerAddresses()) {
     spdlog::info("listening on {} for workers", address);

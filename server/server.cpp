@@ -115,7 +115,7 @@ class GrpcServer : public Server {
                  *options_.signing_key,
                  std::make_shared<ConcurrencyLimiter>(options_.max_connections, options_.max_connections_of_one)},
         clients_(backend_, GrpcEndpoint::For::kClients, options.gate),
-        insiders_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutStrangers(options.gate)),
+        insiders_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutAnonymous(options.gate)),
         browsers_(backend_, GrpcEndpoint::For::kClients, behindWeb(options.gate)) {
     scheduler_.setObserver(&chronicle_);
   }
@@ -207,8 +207,8 @@ class GrpcServer : public Server {
   }
 
  private:
-  static GatePolicy withoutStrangers(GatePolicy policy) {
-    policy.strangers = v1::ROLE_UNSPECIFIED;
+  static GatePolicy withoutAnonymous(GatePolicy policy) {
+    policy.anonymous_role = v1::ROLE_UNSPECIFIED;
     return policy;
   }
 

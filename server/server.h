@@ -38,7 +38,7 @@ struct ServerOptions {
   std::string private_listen = "127.0.0.1:0";
   std::optional<Tls> tls;  ///< of all but Unix sockets and the private address
   /// Of `listen`; elsewhere a credential is always asked for.
-  GatePolicy gate{.strangers = v1::CLIENT};
+  GatePolicy gate{.anonymous_role = v1::CLIENT};
   std::string name = {};    ///< part of its local workers' names (localWorkerPrefix())
   std::string quotas_file;  ///< a v1::Quotas as text, read again when it changes; empty: nobody has a quota
   std::string audit_file;   ///< JSON lines; empty: none are written

@@ -30,7 +30,7 @@ int highestPriority(v1::Role role);
 struct Caller {
   std::string name;  ///< of the credential; of a stranger where the call comes from, "ipv4:10.0.0.7"
   v1::Role role = v1::ROLE_UNSPECIFIED;
-  bool stranger = true;                   ///< without any credential
+  bool anonymous = true;                  ///< without any credential
   std::string project = kDefaultProject;  ///< whose things it sees and makes
   bool every_project = false;             ///< lists are of all projects: an operator has asked for that
   std::string credential = "none";        ///< "token token-5", "certificate tessera://client/ada"

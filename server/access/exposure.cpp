@@ -48,7 +48,7 @@ bool isLoopback(const std::string& address) {
          host.find_first_not_of("0123456789.", start) == std::string::npos;
 }
 
-bool letsStrangersIn(const Exposure& exposure) {
+bool allowsAnonymous(const Exposure& exposure) {
   return exposure.insecure || (areLoopback(exposure.listen) && areLoopback(exposure.web_listen));
 }
 

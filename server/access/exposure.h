@@ -19,7 +19,7 @@ bool isLoopback(const std::string& address);
 
 /// Whether those who show no credential are let in on the clients' addresses, the web page's among them: only where all
 /// of them are this machine's.
-bool letsStrangersIn(const Exposure& exposure);
+bool allowsAnonymous(const Exposure& exposure);
 
 /// Whether metrics are told to everybody who reaches their addresses.
 bool showsMetricsToAll(const Exposure& exposure);

@@ -19,7 +19,7 @@ TEST(Exposure, LoopbackIsWhatOnlyThisMachineReaches) {
 TEST(Exposure, OthersNeedTlsAndIdentityUnlessToldSo) {
   const Exposure local{{"127.0.0.1:7400"}, {}, {"127.0.0.1:7480"}, {"127.0.0.1:7490"}, false, false};
   EXPECT_TRUE(checkExposure(local).ok());
-  EXPECT_TRUE(letsStrangersIn(local));
+  EXPECT_TRUE(allowsAnonymous(local));
   for (Exposure open : {Exposure{{"127.0.0.1:7400", "0.0.0.0:7400"}, {}, {}, {}, false, false},
                         Exposure{{"127.0.0.1:7400"}, {"0.0.0.0:7401"}, {}, {}, false, false},
                         Exposure{{"127.0.0.1:7400"}, {}, {"0.0.0.0:7480"}, {}, false, false},
@@ -31,11 +31,11 @@ TEST(Exposure, OthersNeedTlsAndIdentityUnlessToldSo) {
     open.insecure = true;
     EXPECT_TRUE(checkExposure(open).ok());
   }
-  EXPECT_FALSE(letsStrangersIn({{"127.0.0.1:7400"}, {}, {"0.0.0.0:7480"}, {}, true, false})) << "the page is a client";
-  EXPECT_FALSE(letsStrangersIn({{"127.0.0.1:7400", "0.0.0.0:7400"}, {}, {}, {}, true, false}))
+  EXPECT_FALSE(allowsAnonymous({{"127.0.0.1:7400"}, {}, {"0.0.0.0:7480"}, {}, true, false})) << "the page is a client";
+  EXPECT_FALSE(allowsAnonymous({{"127.0.0.1:7400", "0.0.0.0:7400"}, {}, {}, {}, true, false}))
       << "TLS hides what passes; it does not say who calls";
   const Exposure watched{{"127.0.0.1:7400"}, {}, {}, {"0.0.0.0:7490"}, true, false};
-  EXPECT_TRUE(letsStrangersIn(watched)) << "metrics are no way in";
+  EXPECT_TRUE(allowsAnonymous(watched)) << "metrics are no way in";
   EXPECT_FALSE(showsMetricsToAll(watched));
   EXPECT_TRUE(showsMetricsToAll({{"0.0.0.0:7400"}, {}, {}, {"127.0.0.1:7490"}, true, false}));
 }

@@ -63,7 +63,7 @@ std::optional<Caller> namedBy(absl::string_view uri) {
     return std::nullopt;
   }
   caller.name = std::string(name);
-  caller.stranger = false;
+  caller.anonymous = false;
   caller.credential = absl::StrCat("certificate ", whole);
   return caller;
 }
@@ -132,15 +132,15 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
   if (auto caller = certified(context, policy_.behind_web)) {
     return *std::move(caller);
   }
-  if (policy_.strangers == v1::ROLE_UNSPECIFIED) {
+  if (policy_.anonymous_role == v1::ROLE_UNSPECIFIED) {
     return absl::UnauthenticatedError(
         "this service wants to know who calls: send a token (`tessera --token-file`, TESSERA_TOKEN) that "
         "`tessera admin token create` made, or a certificate");
   }
-  Caller stranger;
-  stranger.name = machineOf(context, policy_.behind_web);
-  stranger.role = policy_.strangers;
-  return stranger;
+  Caller anonymous;
+  anonymous.name = machineOf(context, policy_.behind_web);
+  anonymous.role = policy_.anonymous_role;
+  return anonymous;
 }
 
 class Gate::Place : public Ticket {

@@ -26,7 +26,7 @@ inline constexpr char kWebCertificate[] = "tessera-web-certificate";  ///< the U
 /// What a listener lets in.
 struct GatePolicy {
   /// The role of those who show no credential; ROLE_UNSPECIFIED: they are refused.
-  v1::Role strangers = v1::ROLE_UNSPECIFIED;
+  v1::Role anonymous_role = v1::ROLE_UNSPECIFIED;
   int max_calls = 4096;         ///< in progress, of all together ...
   int max_calls_of_one = 1024;  ///< ... and of one caller (a credential, or a machine)
   /// What requests may hold while they wait for their answer, all together: the store may be slow and senders many.

@@ -115,7 +115,7 @@ absl::StatusOr<Caller> TokenBook::find(std::string_view secret) const {
   Caller caller;
   caller.name = token.name();
   caller.role = token.role();
-  caller.stranger = false;
+  caller.anonymous = false;
   caller.project = projectOf(token);
   caller.credential = token.id().empty() ? "this process's own token" : absl::StrCat("token ", token.id());
   return caller;

@@ -265,7 +265,7 @@ class WebWithTokens : public Web {
  protected:
   static ServerOptions asking() {
     ServerOptions options;
-    options.gate.strangers = v1::ROLE_UNSPECIFIED;
+    options.gate.anonymous_role = v1::ROLE_UNSPECIFIED;
     return options;
   }
   WebWithTokens() : Web(asking()) {}

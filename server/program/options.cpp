@@ -98,7 +98,7 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
                           flags.metrics_listen, options.tls.has_value(), flags.insecure};
   TESSERA_RETURN_IF_ERROR(checkExposure(exposure));
   options.metrics_need_token = flags.need_credential || !showsMetricsToAll(exposure);
-  options.gate.strangers = letsStrangersIn(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
+  options.gate.anonymous_role = allowsAnonymous(exposure) && !flags.need_credential ? v1::CLIENT : v1::ROLE_UNSPECIFIED;
   options.gate.max_calls = flags.max_calls;
   options.gate.max_calls_of_one = flags.max_calls_of_one;
   options.gate.max_held_bytes = static_cast<int64_t>(flags.max_held_bytes);

@@ -134,7 +134,7 @@ absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRe
   v1::CreateJobRequest named = request;
   named.clear_files();
   // Who is known has one share, however it calls itself.
-  if (!caller.stranger || named.client().empty()) {
+  if (!caller.anonymous || named.client().empty()) {
     named.set_client(caller.name);
   } else if (tokens_.isHolder(named.client())) {
     return absl::PermissionDeniedError(absl::StrCat("client: ", named.client(), " is known here and shows a token"));
@@ -190,7 +190,7 @@ absl::Status JobService::checkOwner(const std::string& job_id, const Caller& cal
   if (caller.role == v1::OPERATOR) {
     return absl::OkStatus();
   }
-  if (caller.stranger ? !tokens_.isHolder(job.client()) : job.client() == caller.name) {
+  if (caller.anonymous ? !tokens_.isHolder(job.client()) : job.client() == caller.name) {
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(absl::StrCat("job ", job_id, " is not ", caller.name, "'s"));
