@@ -5,7 +5,7 @@
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {

@@ -4,7 +4,7 @@
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 
 namespace tessera::server {
 grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerContext* context,

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
-#include "server/request_checks.h"
 #include "server/queue/uses.h"
+#include "server/request_checks.h"
 #include "server/services/blob_row.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {

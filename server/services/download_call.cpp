@@ -11,7 +11,7 @@
 #include "server/limits.h"
 #include "server/request_checks.h"
 #include "server/retention/losses.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 
 namespace tessera::server {
 

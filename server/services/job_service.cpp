@@ -11,7 +11,7 @@
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 #include "server/services/watch_call.h"
 #include "server/workflows/artifact_cache.h"
 

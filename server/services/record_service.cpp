@@ -7,7 +7,7 @@
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 #include "server/services/import_call.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 
 namespace tessera::server {
 namespace {

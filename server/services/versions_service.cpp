@@ -8,7 +8,7 @@
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
-#include "server/services/own.h"
+#include "server/services/project_scope.h"
 #include "server/services/watch_versions_call.h"
 #include "server/workflows/versions.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "proto/support/status_macros.h"
-#include "server/request_checks.h"
 #include "server/queue/jobs.h"
-#include "server/services/own.h"
+#include "server/request_checks.h"
+#include "server/services/project_scope.h"
 
 namespace tessera::server {
 namespace {
