@@ -80,27 +80,27 @@ class Refusal : public Reactor {
   void OnDone() override { delete this; }
 };
 
-/// Runs `advance` on the executor after every poke(), never twice at a time; pokes during a run cause one
+/// Runs `advance` on the executor after every wake(), never twice at a time; wakes during a run cause one
 /// more run. So a call's state needs no lock: everything that happens (a write finished, the job changed,
-/// the client left) is a poke, and advance() looks at what is new.
+/// the client left) is a wake, and advance() looks at what is new.
 ///
 /// A call is owned by itself from start() until gRPC's OnDone; wakeups hold it weakly or share it.
-class PokedCall : public std::enable_shared_from_this<PokedCall> {
+class WakeableCall : public std::enable_shared_from_this<WakeableCall> {
  public:
-  explicit PokedCall(Executor& executor) : executor_(executor) {}
-  virtual ~PokedCall() = default;
+  explicit WakeableCall(Executor& executor) : executor_(executor) {}
+  virtual ~WakeableCall() = default;
 
-  void poke() {
-    if (pokes_.fetch_add(1) == 0) {
+  void wake() {
+    if (wakes_.fetch_add(1) == 0) {
       executor_.post([self = shared_from_this()] { self->drain(); });
     }
   }
 
-  /// A callback that pokes as long as the call lives.
-  std::function<void()> poker() {
+  /// A callback that wakes the call as long as the call lives.
+  std::function<void()> waker() {
     return [weak = weak_from_this()] {
       if (auto self = weak.lock()) {
-        self->poke();
+        self->wake();
       }
     };
   }
@@ -115,24 +115,24 @@ class PokedCall : public std::enable_shared_from_this<PokedCall> {
   void release() { self_.reset(); }
   Ticket& ticket() { return *ticket_; }
   /// The call's last word.
-  grpc::Status lastWord(const absl::Status& status) {
+  grpc::Status finalStatus(const absl::Status& status) {
     ticket_->answered(status);
     return toGrpc(status);
   }
 
  private:
   void drain() {
-    int seen = pokes_.load();
+    int seen = wakes_.load();
     do {
       advance();
-      // Another poke may have come in: only the count seen before the run is served by it.
-    } while (pokes_.fetch_sub(seen) != seen && (seen = pokes_.load()) > 0);
+      // Another wake may have come in: only the count seen before the run is served by it.
+    } while (wakes_.fetch_sub(seen) != seen && (seen = wakes_.load()) > 0);
   }
 
   Executor& executor_;
-  std::atomic<int> pokes_ = 0;
+  std::atomic<int> wakes_ = 0;
   std::shared_ptr<Ticket> ticket_;
-  std::shared_ptr<PokedCall> self_;
+  std::shared_ptr<WakeableCall> self_;
 };
 
 }  // namespace tessera::server

@@ -22,7 +22,7 @@ grpc::ServerWriteReactor<v1::DownloadBlobResponse>* DownloadCall::start(Gate::Ad
   std::shared_ptr<DownloadCall> call(
       new DownloadCall(std::move(admission.caller), store, blobs, executor, std::move(request)));
   call->keepAlive(std::move(admission.ticket));
-  call->poke();
+  call->wake();
   return call.get();
 }
 
@@ -31,12 +31,12 @@ void DownloadCall::OnWriteDone(bool ok) {
     gone_ = true;
   }
   writing_ = false;
-  poke();
+  wake();
 }
 
 void DownloadCall::OnCancel() {
   gone_ = true;
-  poke();
+  wake();
 }
 
 absl::Status DownloadCall::begin() {
@@ -136,7 +136,7 @@ void DownloadCall::advance() {
 
 void DownloadCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(lastWord(status));
+  Finish(finalStatus(status));
 }
 
 }  // namespace tessera::server

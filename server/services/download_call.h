@@ -15,7 +15,7 @@ namespace tessera::server {
 
 /// One DownloadBlob stream: reads a chunk when the one before is taken, so a slow client holds one chunk
 /// and no thread. A download of the whole blob is hashed on the way and ends in DATA_LOSS on a mismatch.
-class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public PokedCall {
+class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public WakeableCall {
  public:
   static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(Gate::Admission admission, storage::Store& store,
                                                                    storage::BlobStore& blobs, Executor& executor,
@@ -28,7 +28,11 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
  private:
   DownloadCall(Caller caller, storage::Store& store, storage::BlobStore& blobs, Executor& executor,
                v1::DownloadBlobRequest request)
-      : PokedCall(executor), caller_(std::move(caller)), store_(store), blobs_(blobs), request_(std::move(request)) {}
+      : WakeableCall(executor),
+        caller_(std::move(caller)),
+        store_(store),
+        blobs_(blobs),
+        request_(std::move(request)) {}
   void advance() override;
   absl::Status begin();
   absl::Status readChunk();

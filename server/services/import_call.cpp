@@ -28,12 +28,12 @@ grpc::ServerReadReactor<v1::ImportRecordsRequest>* ImportCall::start(std::shared
 
 void ImportCall::OnReadDone(bool ok) {
   read_ = ok ? Read::kMessage : Read::kEnd;
-  poke();
+  wake();
 }
 
 void ImportCall::OnCancel() {
   gone_ = true;
-  poke();
+  wake();
 }
 
 absl::Status ImportCall::take() {
@@ -93,7 +93,7 @@ void ImportCall::advance() {
 
 void ImportCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(lastWord(status));
+  Finish(finalStatus(status));
 }
 
 }  // namespace tessera::server

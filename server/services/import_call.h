@@ -12,7 +12,7 @@ namespace tessera::server {
 
 /// One ImportRecords stream: a message's records are stored in one transaction before the next is read, so a stream
 /// that breaks off has stored whole messages and can be sent again.
-class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, public PokedCall {
+class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, public WakeableCall {
  public:
   static grpc::ServerReadReactor<v1::ImportRecordsRequest>* start(std::shared_ptr<Ticket> ticket, std::string project,
                                                                   storage::Store& store, Executor& executor,
@@ -26,7 +26,7 @@ class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, pub
   enum class Read { kPending, kMessage, kEnd };
 
   ImportCall(std::string project, storage::Store& store, Executor& executor, v1::ImportRecordsResponse* response)
-      : PokedCall(executor), project_(std::move(project)), store_(store), response_(response) {}
+      : WakeableCall(executor), project_(std::move(project)), store_(store), response_(response) {}
   void advance() override;
   absl::Status take();
   void finish(const absl::Status& status);

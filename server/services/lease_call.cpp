@@ -24,13 +24,13 @@ grpc::ServerUnaryReactor* LeaseCall::start(std::shared_ptr<Ticket> ticket, Sched
   std::shared_ptr<LeaseCall> call(
       new LeaseCall(scheduler, blobs, executor, std::move(request), std::move(owner), response));
   call->keepAlive(std::move(ticket));
-  call->poke();
+  call->wake();
   return call.get();
 }
 
 void LeaseCall::OnCancel() {
   gone_ = true;
-  poke();
+  wake();
 }
 
 void LeaseCall::OnDone() {
@@ -51,7 +51,7 @@ absl::Status LeaseCall::begin() {
     alarm_.Set(std::chrono::system_clock::now() + std::chrono::microseconds(wait_us), [weak = weak_from_this()](bool) {
       if (auto self = std::static_pointer_cast<LeaseCall>(weak.lock())) {
         self->expired_ = true;
-        self->poke();
+        self->wake();
       }
     });
   }
@@ -94,7 +94,7 @@ void LeaseCall::advance() {
     return finish(absl::OkStatus());
   }
   scheduler_.wakeups().forget(waiting_);
-  waiting_ = scheduler_.wakeups().onTasks(generation, poker());
+  waiting_ = scheduler_.wakeups().onTasks(generation, waker());
 }
 
 void LeaseCall::enclose(v1::Lease& lease) {
@@ -134,7 +134,7 @@ void LeaseCall::giveBack() {
 
 void LeaseCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(lastWord(status));
+  Finish(finalStatus(status));
 }
 
 }  // namespace tessera::server

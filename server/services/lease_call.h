@@ -15,7 +15,7 @@ namespace tessera::server {
 
 /// One LeaseTask call: answers with a task, or empty after its wait. While it waits it holds no thread;
 /// a task that becomes ready wakes it at once.
-class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
+class LeaseCall : public grpc::ServerUnaryReactor, public WakeableCall {
  public:
   static grpc::ServerUnaryReactor* start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler,
                                          storage::BlobStore& blobs, Executor& executor, v1::LeaseTaskRequest request,
@@ -27,7 +27,7 @@ class LeaseCall : public grpc::ServerUnaryReactor, public PokedCall {
  private:
   LeaseCall(Scheduler& scheduler, storage::BlobStore& blobs, Executor& executor, v1::LeaseTaskRequest request,
             std::string owner, v1::LeaseTaskResponse* response)
-      : PokedCall(executor),
+      : WakeableCall(executor),
         scheduler_(scheduler),
         blobs_(blobs),
         request_(std::move(request)),

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostGroups = 1000;  // of statistics, in one answer
 
 /// One ExportRecords stream: a page of the store at a time.
-class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public PokedCall {
+class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public WakeableCall {
  public:
   static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(std::shared_ptr<Ticket> ticket,
                                                                     storage::Store& store, Executor& executor,
@@ -23,7 +23,7 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
                                                                     const std::string& project) {
     std::shared_ptr<ExportCall> call(new ExportCall(store, executor, filter, project));
     call->keepAlive(std::move(ticket));
-    call->poke();
+    call->wake();
     return call.get();
   }
 
@@ -32,17 +32,17 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
       gone_ = true;
     }
     writing_ = false;
-    poke();
+    wake();
   }
   void OnCancel() override {
     gone_ = true;
-    poke();
+    wake();
   }
   void OnDone() override { release(); }
 
  private:
   ExportCall(storage::Store& store, Executor& executor, const std::string& filter, const std::string& project)
-      : PokedCall(executor), store_(store) {
+      : WakeableCall(executor), store_(store) {
     query_.project = project;
     query_.page_size = 500;
     query_.filter = filter;
@@ -83,7 +83,7 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
 
   void finish(const absl::Status& status) {
     finished_ = true;
-    Finish(lastWord(status));
+    Finish(finalStatus(status));
   }
 
   storage::Store& store_;

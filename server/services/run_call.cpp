@@ -4,8 +4,8 @@
 
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
-#include "server/request_checks.h"
 #include "server/queue/jobs.h"
+#include "server/request_checks.h"
 
 namespace tessera::server {
 
@@ -15,13 +15,13 @@ grpc::ServerUnaryReactor* RunCall::start(Gate::Admission admission, Scheduler& s
   std::shared_ptr<RunCall> call(new RunCall(std::move(admission.caller), scheduler, store, executor, limits,
                                             std::move(request), std::move(answer)));
   call->keepAlive(std::move(admission.ticket));
-  call->poke();
+  call->wake();
   return call.get();
 }
 
 void RunCall::OnCancel() {
   gone_ = true;
-  poke();
+  wake();
 }
 
 void RunCall::OnDone() {
@@ -35,7 +35,7 @@ absl::Status RunCall::begin() {
   TESSERA_ASSIGN_OR_RETURN(const v1::Job job, scheduler_.createJob(request_, {}, project));
   job_id_ = job.id();
   ticket().concerns(job_id_);
-  subscription_ = scheduler_.wakeups().onJob(job_id_, poker());
+  subscription_ = scheduler_.wakeups().onJob(job_id_, waker());
   return absl::OkStatus();
 }
 
@@ -78,7 +78,7 @@ void RunCall::advance() {
 
 void RunCall::finish(const absl::Status& status) {
   finished_ = true;
-  Finish(lastWord(status));
+  Finish(finalStatus(status));
 }
 
 }  // namespace tessera::server

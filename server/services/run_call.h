@@ -15,7 +15,7 @@ namespace tessera::server {
 
 /// A unary call that is a job: creates it, waits for its end, cancels it when the client goes away, unless the request
 /// has a name under which it can be asked for again.
-class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
+class RunCall : public grpc::ServerUnaryReactor, public WakeableCall {
  public:
   using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job
 
@@ -29,7 +29,7 @@ class RunCall : public grpc::ServerUnaryReactor, public PokedCall {
  private:
   RunCall(Caller caller, Scheduler& scheduler, storage::Store& store, Executor& executor, const Limits& limits,
           v1::CreateJobRequest request, Answer answer)
-      : PokedCall(executor),
+      : WakeableCall(executor),
         caller_(std::move(caller)),
         scheduler_(scheduler),
         store_(store),

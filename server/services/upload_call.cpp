@@ -25,12 +25,12 @@ grpc::ServerReadReactor<v1::UploadBlobRequest>* UploadCall::start(Gate::Admissio
 void UploadCall::OnReadDone(bool ok) {
   ++reading_;
   read_ = ok ? Read::kMessage : Read::kEnd;
-  poke();
+  wake();
 }
 
 void UploadCall::OnCancel() {
   gone_ = true;
-  poke();
+  wake();
 }
 
 /// Its row keeps the size that a client names, so that must be the file's.
@@ -50,7 +50,7 @@ void UploadCall::readNext() {
   silence_->Set(std::chrono::system_clock::now() + limits_.upload_silence, [weak = weak_from_this(), reading](bool) {
     if (auto self = std::static_pointer_cast<UploadCall>(weak.lock()); self && self->reading_ == reading) {
       self->silent_ = reading;
-      self->poke();
+      self->wake();
     }
   });
   StartRead(&message_);
@@ -179,7 +179,7 @@ void UploadCall::advance() {
 void UploadCall::finish(const absl::Status& status) {
   finished_ = true;
   upload_.reset();  // before the client may go on from what it wrote
-  Finish(lastWord(status));
+  Finish(finalStatus(status));
 }
 
 }  // namespace tessera::server

@@ -18,7 +18,7 @@ namespace tessera::server {
 /// One UploadBlob stream: one chunk in memory, written before the next is read. A stream that breaks off
 /// keeps what was written; the client resumes at what QueryUpload says. A project that may not read a blob yet sends
 /// all of it, whether or not the service has it from others: to know a digest is not to have what it is of.
-class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public PokedCall {
+class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public WakeableCall {
  public:
   static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(Gate::Admission admission, Clock& clock,
                                                                storage::Store& store, storage::BlobStore& blobs,
@@ -34,7 +34,7 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
 
   UploadCall(Caller caller, Clock& clock, storage::Store& store, storage::BlobStore& blobs, Quotas& quotas,
              Executor& executor, const Limits& limits, v1::UploadBlobResponse* response)
-      : PokedCall(executor),
+      : WakeableCall(executor),
         caller_(std::move(caller)),
         clock_(clock),
         store_(store),

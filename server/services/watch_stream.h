@@ -14,18 +14,18 @@ namespace tessera::server {
 /// A stream of what a job has more and more of: from the store, in order, until the job has ended. Memory holds one
 /// batch.
 template <typename Response>
-class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall {
+class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCall {
  public:
   void OnWriteDone(bool ok) override {
     if (!ok) {
       gone_ = true;
     }
     writing_ = false;
-    poke();
+    wake();
   }
   void OnCancel() override {
     gone_ = true;
-    poke();
+    wake();
   }
   void OnDone() override {
     wakeups_.forget(subscription_);
@@ -41,7 +41,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
   };
 
   WatchStream(Caller caller, Wakeups& wakeups, Executor& executor)
-      : PokedCall(executor), caller_(std::move(caller)), wakeups_(wakeups) {}
+      : WakeableCall(executor), caller_(std::move(caller)), wakeups_(wakeups) {}
 
   /// Owned by itself from here on.
   void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {
@@ -50,11 +50,11 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
     subscription_ = wakeups_.onJob(job_id, [weak = this->weak_from_this()] {
       if (auto self = std::static_pointer_cast<WatchStream>(weak.lock())) {
         self->changed_ = true;
-        self->poke();
+        self->wake();
       }
     });
     this->StartSendInitialMetadata();  // the client hears that somebody is there, though there be nothing for long
-    poke();
+    wake();
   }
 
   const Caller& caller() const { return caller_; }
@@ -94,7 +94,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public PokedCall 
 
   void finish(const absl::Status& status) {
     finished_ = true;
-    this->Finish(lastWord(status));
+    this->Finish(finalStatus(status));
   }
 
   const Caller caller_;
