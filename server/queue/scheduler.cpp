@@ -16,8 +16,8 @@ Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& cl
       workflow_(workflow),
       rules_(std::move(rules)),
       listening_(store.listen([this](const storage::Notice& notice) {
-        wakeups_.publishTasks(notice.tasks_ready);
-        wakeups_.publishJobs(notice.changed_jobs);
+        notifier_.publishTasks(notice.tasks_ready);
+        notifier_.publishJobs(notice.changed_jobs);
       })) {}
 
 absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {

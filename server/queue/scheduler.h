@@ -14,9 +14,9 @@
 #include "proto/messages/project.h"
 #include "server/clock.h"
 #include "server/executor.h"
+#include "server/queue/notifier.h"
 #include "server/queue/rules.h"
 #include "server/queue/step.h"
-#include "server/queue/wakeups.h"
 #include "server/queue/workflow.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -98,7 +98,7 @@ class Scheduler {
   /// Runs `body` as one transaction and publishes its effects after the commit.
   absl::Status transact(const std::function<absl::Status(Step&)>& body);
 
-  Wakeups& wakeups() { return wakeups_; }
+  Notifier& notifier() { return notifier_; }
   const Rules& rules() const { return rules_; }
 
  private:
@@ -118,7 +118,7 @@ class Scheduler {
   IdSource& ids_;
   const Workflow& workflow_;
   Rules rules_;
-  Wakeups wakeups_;
+  Notifier notifier_;
   std::atomic<bool> draining_ = false;
   Observer* observer_ = nullptr;
 

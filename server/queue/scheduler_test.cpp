@@ -440,12 +440,12 @@ TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
   SchedulerBench bench;
   Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, bench.scheduler().rules());
   int woken = 0;
-  (void)other.wakeups().onTasks(other.wakeups().taskGeneration(), [&] { ++woken; });
+  (void)other.notifier().onTasks(other.notifier().taskGeneration(), [&] { ++woken; });
   const auto job = bench.create(bench.request("r1", "net", "a"));
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(woken, 1);
   int changed = 0;
-  (void)other.wakeups().onJob(job->id(), [&] { ++changed; });
+  (void)other.notifier().onJob(job->id(), [&] { ++changed; });
   bench.registerWorker("w");
   ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
   EXPECT_GT(changed, 0);

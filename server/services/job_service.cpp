@@ -177,7 +177,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchJobResponse>>(admission.status());
   }
-  return WatchCall::start(*std::move(admission), scheduler_.wakeups(), store_, executor_, *request);
+  return WatchCall::start(*std::move(admission), scheduler_.notifier(), store_, executor_, *request);
 }
 
 /// Strangers cannot be told apart, so their jobs are all of theirs; nobody else's are.

@@ -34,7 +34,7 @@ void LeaseCall::OnCancel() {
 }
 
 void LeaseCall::OnDone() {
-  scheduler_.wakeups().forget(waiting_);
+  scheduler_.notifier().forget(waiting_);
   alarm_.Cancel();
   release();
 }
@@ -63,7 +63,7 @@ void LeaseCall::advance() {
     return;
   }
   if (gone_) {
-    scheduler_.wakeups().passOn();  // perhaps it was woken for a task
+    scheduler_.notifier().notifyNext();  // perhaps it was woken for a task
     return finish(absl::CancelledError("the worker left"));
   }
   if (!begun_) {
@@ -72,7 +72,7 @@ void LeaseCall::advance() {
     }
   }
   // Read before looking: a task that becomes ready in between wakes this call at once.
-  const uint64_t generation = scheduler_.wakeups().taskGeneration();
+  const uint64_t generation = scheduler_.notifier().taskGeneration();
   const bool last_look = expired_;
   auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble(), owner_);
   if (!answer.ok()) {
@@ -88,13 +88,13 @@ void LeaseCall::advance() {
     return finish(absl::OkStatus());
   }
   if (scheduler_.tasksWait()) {
-    scheduler_.wakeups().passOn();  // another one may be able to do what this one cannot
+    scheduler_.notifier().notifyNext();  // another one may be able to do what this one cannot
   }
   if (last_look) {
     return finish(absl::OkStatus());
   }
-  scheduler_.wakeups().forget(waiting_);
-  waiting_ = scheduler_.wakeups().onTasks(generation, waker());
+  scheduler_.notifier().forget(waiting_);
+  waiting_ = scheduler_.notifier().onTasks(generation, waker());
 }
 
 void LeaseCall::enclose(v1::Lease& lease) {

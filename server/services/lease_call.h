@@ -46,7 +46,7 @@ class LeaseCall : public grpc::ServerUnaryReactor, public WakeableCall {
   const std::string owner_;  ///< whose credential the worker shows
   v1::LeaseTaskResponse* response_;
   grpc::Alarm alarm_;
-  Wakeups::Token waiting_ = 0;
+  Notifier::Token waiting_ = 0;
   bool begun_ = false;
   bool finished_ = false;
   std::atomic<bool> expired_ = false;

@@ -25,7 +25,7 @@ void RunCall::OnCancel() {
 }
 
 void RunCall::OnDone() {
-  scheduler_.wakeups().forget(subscription_);
+  scheduler_.notifier().forget(subscription_);
   release();
 }
 
@@ -35,7 +35,7 @@ absl::Status RunCall::begin() {
   TESSERA_ASSIGN_OR_RETURN(const v1::Job job, scheduler_.createJob(request_, {}, project));
   job_id_ = job.id();
   ticket().concerns(job_id_);
-  subscription_ = scheduler_.wakeups().onJob(job_id_, waker());
+  subscription_ = scheduler_.notifier().onJob(job_id_, waker());
   return absl::OkStatus();
 }
 

@@ -47,7 +47,7 @@ class RunCall : public grpc::ServerUnaryReactor, public WakeableCall {
   const v1::CreateJobRequest request_;
   const Answer answer_;
   std::string job_id_;
-  Wakeups::Token subscription_ = 0;
+  Notifier::Token subscription_ = 0;
   bool finished_ = false;
   std::atomic<bool> gone_ = false;
 };

@@ -73,7 +73,7 @@ grpc::ServerWriteReactor<v1::WatchArtifactResponse>* VersionsService::WatchArtif
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchArtifactResponse>>(admission.status());
   }
-  return WatchVersionsCall::start(*std::move(admission), scheduler_.wakeups(), store_, executor_, *request);
+  return WatchVersionsCall::start(*std::move(admission), scheduler_.notifier(), store_, executor_, *request);
 }
 
 grpc::ServerUnaryReactor* VersionsService::ChooseArtifactVersion(grpc::CallbackServerContext* context,

@@ -14,7 +14,7 @@ namespace {
 constexpr int kEventsAtOnce = 128;
 }  // namespace
 
-grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission admission, Wakeups& wakeups,
+grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission admission, Notifier& notifier,
                                                                  storage::Store& store, Executor& executor,
                                                                  v1::WatchJobRequest request) {
   std::shared_ptr<WatchCall> call(
@@ -23,7 +23,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission
   return call.get();
 }
 
-WatchCall::WatchCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
+WatchCall::WatchCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                      v1::WatchJobRequest request)
     : WatchStream(std::move(caller), wakeups, executor),
       store_(store),

@@ -12,12 +12,12 @@ namespace tessera::server {
 /// before the cursor.
 class WatchCall : public WatchStream<v1::WatchJobResponse> {
  public:
-  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(Gate::Admission admission, Wakeups& wakeups,
+  static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(Gate::Admission admission, Notifier& notifier,
                                                                storage::Store& store, Executor& executor,
                                                                v1::WatchJobRequest request);
 
  private:
-  WatchCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor, v1::WatchJobRequest request);
+  WatchCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor, v1::WatchJobRequest request);
   absl::StatusOr<Batch> fetch() override;
 
   storage::Store& store_;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/queue/wakeups.h"
+#include "server/queue/notifier.h"
 #include "server/services/calls.h"
 
 namespace tessera::server {
@@ -28,7 +28,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
     wake();
   }
   void OnDone() override {
-    wakeups_.forget(subscription_);
+    notifier_.forget(subscription_);
     release();
   }
 
@@ -40,14 +40,14 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
     bool isLast() const { return job_ended && !cut; }
   };
 
-  WatchStream(Caller caller, Wakeups& wakeups, Executor& executor)
-      : WakeableCall(executor), caller_(std::move(caller)), wakeups_(wakeups) {}
+  WatchStream(Caller caller, Notifier& notifier, Executor& executor)
+      : WakeableCall(executor), caller_(std::move(caller)), notifier_(wakeups) {}
 
   /// Owned by itself from here on.
   void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {
     keepAlive(std::move(ticket));
     // Subscribed before the first look, so that no change falls in between.
-    subscription_ = wakeups_.onJob(job_id, [weak = this->weak_from_this()] {
+    subscription_ = notifier_.onJob(job_id, [weak = this->weak_from_this()] {
       if (auto self = std::static_pointer_cast<WatchStream>(weak.lock())) {
         self->changed_ = true;
         self->wake();
@@ -98,8 +98,8 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
   }
 
   const Caller caller_;
-  Wakeups& wakeups_;
-  Wakeups::Token subscription_ = 0;
+  Notifier& notifier_;
+  Notifier::Token subscription_ = 0;
   Batch batch_;      ///< a message must outlive its write: replaced when the last one is written
   size_t next_ = 0;  ///< first message of the batch that is not yet written
   bool finished_ = false;

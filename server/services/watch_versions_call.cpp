@@ -16,7 +16,7 @@ constexpr int kVersionsAtOnce = 64;
 }  // namespace
 
 grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Gate::Admission admission,
-                                                                              Wakeups& wakeups, storage::Store& store,
+                                                                              Notifier& notifier, storage::Store& store,
                                                                               Executor& executor,
                                                                               v1::WatchArtifactRequest request) {
   std::shared_ptr<WatchVersionsCall> call(
@@ -25,7 +25,7 @@ grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Ga
   return call.get();
 }
 
-WatchVersionsCall::WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
+WatchVersionsCall::WatchVersionsCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                                      v1::WatchArtifactRequest request)
     : WatchStream(std::move(caller), wakeups, executor),
       store_(store),

@@ -10,12 +10,12 @@ namespace tessera::server {
 /// waited for.
 class WatchVersionsCall : public WatchStream<v1::WatchArtifactResponse> {
  public:
-  static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(Gate::Admission admission, Wakeups& wakeups,
+  static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(Gate::Admission admission, Notifier& notifier,
                                                                     storage::Store& store, Executor& executor,
                                                                     v1::WatchArtifactRequest request);
 
  private:
-  WatchVersionsCall(Caller caller, Wakeups& wakeups, storage::Store& store, Executor& executor,
+  WatchVersionsCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                     v1::WatchArtifactRequest request);
   absl::StatusOr<Batch> fetch() override;
   /// The next versions behind the cursor, which moves: for those that only want the newest, that one.

@@ -14,7 +14,7 @@ namespace tessera::server {
 ///
 /// Callbacks run on the publishing thread without a lock held and must return at once (post the work).
 /// One may still run while forget() returns; what it captures must own what it touches.
-class Wakeups {
+class Notifier {
  public:
   using Callback = std::function<void()>;
   using Token = uint64_t;  ///< never 0
@@ -29,10 +29,10 @@ class Wakeups {
   void forget(Token token);
 
   /// Wakes as many waiters as there are new tasks, those that wait longest. One that is woken and finds nothing it can
-  /// do, or has no use for it any more, calls passOn().
+  /// do, or has no use for it any more, calls notifyNext().
   void publishTasks(int count);
   /// Wakes one waiter that has not looked since the last task became ready, if there is one.
-  void passOn();
+  void notifyNext();
   void publishJobs(const std::set<std::string>& job_ids);
 
  private:

@@ -1,15 +1,15 @@
-#include "server/queue/wakeups.h"
+#include "server/queue/notifier.h"
 
 #include <utility>
 
 namespace tessera::server {
 
-uint64_t Wakeups::taskGeneration() {
+uint64_t Notifier::taskGeneration() {
   const std::lock_guard lock(mutex_);
   return generation_;
 }
 
-Wakeups::Token Wakeups::onTasks(uint64_t seen, Callback wake) {
+Notifier::Token Notifier::onTasks(uint64_t seen, Callback wake) {
   Token token = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -23,7 +23,7 @@ Wakeups::Token Wakeups::onTasks(uint64_t seen, Callback wake) {
   return token;
 }
 
-Wakeups::Token Wakeups::onJob(const std::string& job_id, Callback changed) {
+Notifier::Token Notifier::onJob(const std::string& job_id, Callback changed) {
   const std::lock_guard lock(mutex_);
   const Token token = next_token_++;
   job_waiters_.emplace(token, JobWaiter{job_id, std::move(changed)});
@@ -31,7 +31,7 @@ Wakeups::Token Wakeups::onJob(const std::string& job_id, Callback changed) {
   return token;
 }
 
-void Wakeups::forget(Token token) {
+void Notifier::forget(Token token) {
   const std::lock_guard lock(mutex_);
   task_waiters_.erase(token);
   const auto waiter = job_waiters_.find(token);
@@ -48,7 +48,7 @@ void Wakeups::forget(Token token) {
   job_waiters_.erase(waiter);
 }
 
-void Wakeups::publishTasks(int count) {
+void Notifier::publishTasks(int count) {
   if (count <= 0) {
     return;
   }
@@ -66,7 +66,7 @@ void Wakeups::publishTasks(int count) {
   }
 }
 
-void Wakeups::passOn() {
+void Notifier::notifyNext() {
   Callback wake;
   {
     const std::lock_guard lock(mutex_);
@@ -83,7 +83,7 @@ void Wakeups::passOn() {
   }
 }
 
-void Wakeups::publishJobs(const std::set<std::string>& job_ids) {
+void Notifier::publishJobs(const std::set<std::string>& job_ids) {
   std::vector<Callback> woken;
   {
     const std::lock_guard lock(mutex_);

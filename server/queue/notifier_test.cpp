@@ -1,4 +1,4 @@
-#include "server/queue/wakeups.h"
+#include "server/queue/notifier.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,54 +13,54 @@ class TaskWaiters : public testing::Test {
  protected:
   /// Waits as a call does that has just looked and found nothing.
   void wait(int name) {
-    wakeups_.onTasks(wakeups_.taskGeneration(), [this, name] { woken_.push_back(name); });
+    notifier_.onTasks(notifier_.taskGeneration(), [this, name] { woken_.push_back(name); });
   }
   std::vector<int> take() { return std::exchange(woken_, {}); }
 
-  Wakeups wakeups_;
+  Notifier notifier_;
   std::vector<int> woken_;
 };
 
 TEST_F(TaskWaiters, AsManyAreWokenAsThereAreTasksTheLongestWaitingFirst) {
   for (int i = 0; i < 5; ++i) wait(i);
-  wakeups_.publishTasks(1);
+  notifier_.publishTasks(1);
   EXPECT_THAT(take(), ElementsAre(0));
-  wakeups_.publishTasks(2);
+  notifier_.publishTasks(2);
   EXPECT_THAT(take(), ElementsAre(1, 2));
-  wakeups_.publishTasks(0);
+  notifier_.publishTasks(0);
   EXPECT_THAT(take(), IsEmpty());
-  wakeups_.publishTasks(9);
+  notifier_.publishTasks(9);
   EXPECT_THAT(take(), ElementsAre(3, 4));
 }
 
 TEST_F(TaskWaiters, OneThatCannotUseATaskPassesItOnUntilAllHaveLooked) {
   for (int i = 0; i < 3; ++i) wait(i);
-  wakeups_.publishTasks(1);
+  notifier_.publishTasks(1);
   EXPECT_THAT(take(), ElementsAre(0));
-  wakeups_.passOn();
+  notifier_.notifyNext();
   wait(0);  // it waits again: of this task it knows
   EXPECT_THAT(take(), ElementsAre(1));
-  wakeups_.passOn();
+  notifier_.notifyNext();
   wait(1);
   EXPECT_THAT(take(), ElementsAre(2));
-  wakeups_.passOn();
+  notifier_.notifyNext();
   wait(2);
-  wakeups_.passOn();
+  notifier_.notifyNext();
   EXPECT_THAT(take(), IsEmpty());
 }
 
 TEST_F(TaskWaiters, ATaskThatComesBetweenTheLookAndTheWaitWakesAtOnce) {
-  const uint64_t seen = wakeups_.taskGeneration();
-  wakeups_.publishTasks(1);
-  wakeups_.onTasks(seen, [this] { woken_.push_back(7); });
+  const uint64_t seen = notifier_.taskGeneration();
+  notifier_.publishTasks(1);
+  notifier_.onTasks(seen, [this] { woken_.push_back(7); });
   EXPECT_THAT(take(), ElementsAre(7));
 }
 
 TEST_F(TaskWaiters, AForgottenOneIsNotWoken) {
-  const Wakeups::Token token = wakeups_.onTasks(wakeups_.taskGeneration(), [this] { woken_.push_back(1); });
+  const Notifier::Token token = notifier_.onTasks(notifier_.taskGeneration(), [this] { woken_.push_back(1); });
   wait(2);
-  wakeups_.forget(token);
-  wakeups_.publishTasks(1);
+  notifier_.forget(token);
+  notifier_.publishTasks(1);
   EXPECT_THAT(take(), ElementsAre(2));
 }
 
