@@ -3,7 +3,7 @@
 #include <set>
 
 #include "proto/support/status_macros.h"
-#include "server/queue/marks.h"
+#include "server/queue/digest_references.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {

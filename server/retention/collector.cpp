@@ -13,11 +13,11 @@
 #include "compiler/target/target.h"
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
-#include "server/retention/losses.h"
+#include "server/queue/digest_references.h"
 #include "server/queue/jobs.h"
-#include "server/queue/marks.h"
-#include "server/workflows/trial_records.h"
 #include "server/queue/uses.h"
+#include "server/retention/losses.h"
+#include "server/workflows/trial_records.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {

@@ -18,14 +18,14 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchCall::start(Gate::Admission
                                                                  storage::Store& store, Executor& executor,
                                                                  v1::WatchJobRequest request) {
   std::shared_ptr<WatchCall> call(
-      new WatchCall(std::move(admission.caller), wakeups, store, executor, std::move(request)));
+      new WatchCall(std::move(admission.caller), notifier, store, executor, std::move(request)));
   call->begin(std::move(admission.ticket), call->request_.id());
   return call.get();
 }
 
 WatchCall::WatchCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                      v1::WatchJobRequest request)
-    : WatchStream(std::move(caller), wakeups, executor),
+    : WatchStream(std::move(caller), notifier, executor),
       store_(store),
       request_(std::move(request)),
       cursor_(request_.cursor()) {}

@@ -41,7 +41,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
   };
 
   WatchStream(Caller caller, Notifier& notifier, Executor& executor)
-      : WakeableCall(executor), caller_(std::move(caller)), notifier_(wakeups) {}
+      : WakeableCall(executor), caller_(std::move(caller)), notifier_(notifier) {}
 
   /// Owned by itself from here on.
   void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {

@@ -20,14 +20,14 @@ grpc::ServerWriteReactor<v1::WatchArtifactResponse>* WatchVersionsCall::start(Ga
                                                                               Executor& executor,
                                                                               v1::WatchArtifactRequest request) {
   std::shared_ptr<WatchVersionsCall> call(
-      new WatchVersionsCall(std::move(admission.caller), wakeups, store, executor, std::move(request)));
+      new WatchVersionsCall(std::move(admission.caller), notifier, store, executor, std::move(request)));
   call->begin(std::move(admission.ticket), call->request_.job_id());
   return call.get();
 }
 
 WatchVersionsCall::WatchVersionsCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                                      v1::WatchArtifactRequest request)
-    : WatchStream(std::move(caller), wakeups, executor),
+    : WatchStream(std::move(caller), notifier, executor),
       store_(store),
       request_(std::move(request)),
       cursor_(request_.cursor()) {}

@@ -1,4 +1,4 @@
-#include "server/queue/marks.h"
+#include "server/queue/digest_references.h"
 
 #include <vector>
 
